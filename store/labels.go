@@ -1,0 +1,102 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// Prefix is what the keys of all of pullwarden's labels begin with.
+const Prefix = "pullwarden.io/"
+
+// The labels on an image record.
+const (
+	LabelPullSource     = Prefix + "pull-source"
+	LabelContentSources = Prefix + "content-sources"
+	LabelPulledAt       = Prefix + "pulled-at"
+	LabelVerifiedDigest = Prefix + "verified-digest"
+	LabelVerifiedAt     = Prefix + "verified-at"
+	LabelVerifiedBy     = Prefix + "verified-by"
+	LabelStaleSince     = Prefix + "stale-since"
+	LabelStaleReason    = Prefix + "stale-reason"
+)
+
+// State is what the node knows of an image besides its content. Times are UTC
+// with a resolution of one second; a zero value means "not known".
+type State struct {
+	PullSource     string
+	ContentSources []string
+	PulledAt       time.Time
+	Verified       Verified
+	Stale          Stale
+}
+
+// Verified says that a registry confirmed the digest for the name.
+type Verified struct {
+	Digest digest.Digest
+	At     time.Time
+	By     string
+}
+
+// Stale says that the image was reused although a check failed.
+type Stale struct {
+	Since  time.Time
+	Reason failure.Class
+}
+
+// Decode reads the state of a record that points at target. What cannot be
+// read, or speaks of another digest than target, is as if it were not there:
+// doubt means "not checked", never "checked".
+func Decode(target digest.Digest, labels map[string]string) State {
+	s := State{
+		PullSource: labels[LabelPullSource],
+		PulledAt:   decodeTime(labels[LabelPulledAt]),
+	}
+	if hosts := labels[LabelContentSources]; hosts != "" {
+		s.ContentSources = strings.Split(hosts, ",")
+	}
+	if at := decodeTime(labels[LabelVerifiedAt]); !at.IsZero() && target != "" && labels[LabelVerifiedDigest] == target.String() {
+		s.Verified = Verified{Digest: target, At: at, By: labels[LabelVerifiedBy]}
+	}
+	reason, err := failure.Parse(labels[LabelStaleReason])
+	if since := decodeTime(labels[LabelStaleSince]); err == nil && !since.IsZero() {
+		s.Stale = Stale{Since: since, Reason: reason}
+	}
+	return s
+}
+
+// Labels is the inverse of Decode. Every label is in the map, so that it can
+// be laid over an older state; an empty value takes the label away.
+func (s State) Labels() map[string]string {
+	return map[string]string{
+		LabelPullSource:     s.PullSource,
+		LabelContentSources: strings.Join(s.ContentSources, ","),
+		LabelPulledAt:       encodeTime(s.PulledAt),
+		LabelVerifiedDigest: s.Verified.Digest.String(),
+		LabelVerifiedAt:     encodeTime(s.Verified.At),
+		LabelVerifiedBy:     s.Verified.By,
+		LabelStaleSince:     encodeTime(s.Stale.Since),
+		LabelStaleReason:    string(s.Stale.Reason),
+	}
+}
+
+func encodeTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func decodeTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
