@@ -1,0 +1,221 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tomlfile
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Decode reads the TOML document data into into, a pointer to a struct whose
+// fields name their keys with toml tags (a field without a tag is not read;
+// embedded structs lend their fields). Fields may be strings, booleans,
+// numbers, structs, pointers, slices, maps with string keys, any, and types
+// that implement encoding.TextUnmarshaler, which get the strings.
+//
+// If strict, keys are matched to the letter and one that into does not have is
+// an error that lists those it has; otherwise case does not matter and unknown
+// keys are passed over, as go-toml does.
+//
+// The error joins an [*Error] for each problem, with file and position; nil
+// means none. What could be decoded is in into even then.
+func Decode(file string, data []byte, into any, strict bool) error {
+	positions, err := Positions(data)
+	tree := map[string]any{}
+	if err == nil {
+		// Finds what is beyond syntax, such as keys that are set twice.
+		err = toml.Unmarshal(data, &tree)
+	}
+	if err != nil {
+		return documentError(file, err)
+	}
+	d := decoder{file: file, strict: strict, positions: positions}
+	d.assign(reflect.ValueOf(into).Elem(), tree, at{})
+	return Join(d.errs...)
+}
+
+func documentError(file string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.File = file
+		return e
+	}
+	e := &Error{File: file, Message: strings.TrimPrefix(err.Error(), "toml: ")}
+	if derr, ok := errors.AsType[*toml.DecodeError](err); ok {
+		e.Line, e.Column = derr.Position() // its key lacks the table, its message names it
+	}
+	return e
+}
+
+type decoder struct {
+	file      string
+	strict    bool
+	positions map[string]Position
+	errs      []*Error
+}
+
+// at is a path and the position of it, or of its nearest ancestor that has one.
+type at struct {
+	path string
+	pos  Position
+}
+
+func (d *decoder) down(from at, path string) at {
+	if pos, ok := d.positions[path]; ok {
+		return at{path, pos}
+	}
+	return at{path, from.pos}
+}
+
+func (d *decoder) fail(where at, format string, args ...any) {
+	d.errs = append(d.errs, &Error{
+		File: d.file, Line: where.pos.Line, Column: where.pos.Column,
+		Key: where.path, Message: fmt.Sprintf(format, args...),
+	})
+}
+
+// assign puts a value as go-toml decodes it into any (map[string]any, []any,
+// string, int64, float64, bool, the date types) into v.
+func (d *decoder) assign(v reflect.Value, value any, where at) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		d.assign(v.Elem(), value, where)
+		return
+	}
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		text, ok := value.(string)
+		if !ok {
+			d.fail(where, "is %s: must be a string", describe(value))
+		} else if err := u.UnmarshalText([]byte(text)); err != nil {
+			d.fail(where, "%s", err)
+		}
+		return
+	}
+	switch typed := value.(type) {
+	case map[string]any:
+		if v.Kind() == reflect.Struct {
+			d.assignStruct(v, typed, where)
+			return
+		}
+		if v.Kind() == reflect.Map {
+			d.assignMap(v, typed, where)
+			return
+		}
+	case []any:
+		if v.Kind() == reflect.Slice {
+			v.Set(reflect.MakeSlice(v.Type(), len(typed), len(typed)))
+			for i, element := range typed {
+				d.assign(v.Index(i), element, d.down(where, Element(where.path, i+1)))
+			}
+			return
+		}
+	case int64:
+		if v.CanInt() && !v.OverflowInt(typed) {
+			v.SetInt(typed)
+			return
+		}
+	}
+	if from := reflect.ValueOf(value); from.Type().AssignableTo(v.Type()) {
+		v.Set(from)
+	} else if from.Kind() == v.Kind() && from.CanConvert(v.Type()) {
+		v.Set(from.Convert(v.Type())) // a named string or boolean
+	} else {
+		d.fail(where, "is %s: must be %s", describe(value), expectation(v.Type(), where.path))
+	}
+}
+
+func (d *decoder) assignMap(v reflect.Value, table map[string]any, where at) {
+	if v.IsNil() {
+		v.Set(reflect.MakeMapWithSize(v.Type(), len(table)))
+	}
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		element := reflect.New(v.Type().Elem()).Elem()
+		d.assign(element, table[key], d.down(where, child(where.path, key)))
+		v.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), element)
+	}
+}
+
+func (d *decoder) assignStruct(v reflect.Value, table map[string]any, where at) {
+	fields := fieldsOf(v.Type())
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		here := d.down(where, child(where.path, key))
+		i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
+		if i < 0 && !d.strict {
+			i = slices.IndexFunc(fields, func(f field) bool { return strings.EqualFold(f.key, key) })
+		}
+		switch {
+		case i >= 0:
+			d.assign(v.FieldByIndex(fields[i].index), table[key], here)
+		case d.strict:
+			allowed := make([]string, len(fields))
+			for i, f := range fields {
+				allowed[i] = f.key
+			}
+			d.fail(here, "unknown key: allowed are %s", strings.Join(allowed, ", "))
+		}
+	}
+}
+
+type field struct {
+	key   string
+	index []int
+}
+
+// fieldsOf lists what a struct has toml tags for, in the order of its fields.
+func fieldsOf(t reflect.Type) []field {
+	var fields []field
+	for _, f := range reflect.VisibleFields(t) {
+		key, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
+		if f.IsExported() && key != "" && key != "-" {
+			fields = append(fields, field{key, f.Index})
+		}
+	}
+	return fields
+}
+
+func describe(value any) string {
+	switch value.(type) {
+	case map[string]any:
+		return "a table"
+	case []any:
+		return "an array"
+	case string:
+		return "a string"
+	case int64:
+		return "an integer"
+	case float64:
+		return "a float"
+	case bool:
+		return "a boolean"
+	}
+	return "a date or time"
+}
+
+func expectation(t reflect.Type, path string) string {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "a table"
+	case reflect.Slice:
+		elem := t.Elem()
+		if elem.Kind() == reflect.Struct && !reflect.PointerTo(elem).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+			return fmt.Sprintf("an array of tables: write [[%s]]", path)
+		}
+		return "an array"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "a float"
+	}
+	return "an integer that fits " + t.String()
+}
