@@ -15,11 +15,21 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
+// Finisher is a struct that has more to say about itself than its fields'
+// types do. FinishTOML is called on a pointer to it once its table is decoded.
+// It may derive what the fields mean together, and reports each problem with
+// the key in its table (dotted for keys of tables within). A problem of a key
+// that could not be decoded in the first place is not reported again.
+type Finisher interface {
+	FinishTOML(report func(key, problem string))
+}
+
 // Decode reads the TOML document data into into, a pointer to a struct whose
 // fields name their keys with toml tags (a field without a tag is not read;
 // embedded structs lend their fields). Fields may be strings, booleans,
 // numbers, structs, pointers, slices, maps with string keys, any, and types
-// that implement encoding.TextUnmarshaler, which get the strings.
+// that implement encoding.TextUnmarshaler, which get the strings. Structs may be
+// a [Finisher].
 //
 // If strict, keys are matched to the letter and one that into does not have is
 // an error that lists those it has; otherwise case does not matter and unknown
@@ -162,6 +172,17 @@ func (d *decoder) assignStruct(v reflect.Value, table map[string]any, where at) 
 			}
 			d.fail(here, "unknown key: allowed are %s", strings.Join(allowed, ", "))
 		}
+	}
+	if f, ok := v.Addr().Interface().(Finisher); ok {
+		f.FinishTOML(func(key, problem string) {
+			path := key
+			if where.path != "" {
+				path = where.path + "." + key
+			}
+			if !slices.ContainsFunc(d.errs, func(e *Error) bool { return e.Key == path || strings.HasPrefix(e.Key, path+"[") }) {
+				d.fail(d.down(where, path), "%s", problem)
+			}
+		})
 	}
 }
 

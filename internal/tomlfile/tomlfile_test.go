@@ -42,6 +42,15 @@ type fruit struct {
 	hidden   string
 }
 
+func (f *fruit) FinishTOML(report func(key, problem string)) {
+	if f.Names == nil {
+		report("names", "is required")
+	}
+	if f.Grower.Name == "nobody" {
+		report("grower.name", "must be somebody")
+	}
+}
+
 type basket struct {
 	Fruit []fruit          `toml:"fruit"`
 	Host  map[string]fruit `toml:"host"`
@@ -61,8 +70,10 @@ weight = 1.5
 [fruit.grower]
 name = "n"
 [[fruit]]
+names = []
 grower.name = "m"
 [host."https://mirror:5000"]
+names = ["c"]
 flavour = "sweet"
 `
 	var got basket
@@ -74,11 +85,11 @@ flavour = "sweet"
 		common: common{Size: new(int8(3))}, Peeled: true, Weight: 1.5,
 	}
 	first.Grower.Name = "n"
-	var second fruit
+	second := fruit{Names: []string{}}
 	second.Grower.Name = "m"
 	want := basket{
 		Fruit: []fruit{first, second},
-		Host:  map[string]fruit{"https://mirror:5000": {Flavour: "sweet"}},
+		Host:  map[string]fruit{"https://mirror:5000": {Names: []string{"c"}, Flavour: "sweet"}},
 		Any:   []any{"x", int64(1)},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(fruit{}, common{})); diff != "" {
@@ -97,22 +108,28 @@ func TestDecodeErrors(t *testing.T) {
 		{"twice", "[[fruit]]\npeeled = true\npeeled = true\n", []string{
 			"f.toml:3:1: key peeled is already defined",
 		}},
-		{"unknown keys", "colour = 1\n[[fruit]]\n  taste = 1\n", []string{
+		{"finish", "[[fruit]]\n[[fruit]]\nnames = ['a']\ngrower.name = 'nobody'\n[host.h]\nnames = [1]\n[host.i]\nnames = 1\n", []string{
+			"f.toml:1:3: fruit[1].names: is required",
+			"f.toml:4:8: fruit[2].grower.name: must be somebody",
+			"f.toml:6:10: host.h.names[1]: is an integer: must be a string",
+			"f.toml:8:1: host.i.names: is an integer: must be an array",
+		}},
+		{"unknown keys", "colour = 1\n[[fruit]]\n  names = []\n  taste = 1\n", []string{
 			"f.toml:1:1: colour: unknown key: allowed are fruit, host, any",
-			"f.toml:3:3: fruit[1].taste: unknown key: allowed are " + fruitKeys,
+			"f.toml:4:3: fruit[1].taste: unknown key: allowed are " + fruitKeys,
 		}},
 		{"letter case", "[[Fruit]]\n", []string{"f.toml:1:3: Fruit: unknown key: allowed are fruit, host, any"}},
-		{"untagged and unexported", "[[fruit]]\nUntagged = ''\nhidden = ''\n", []string{
-			"f.toml:2:1: fruit[1].Untagged: unknown key: allowed are " + fruitKeys,
-			"f.toml:3:1: fruit[1].hidden: unknown key: allowed are " + fruitKeys,
+		{"untagged and unexported", "[[fruit]]\nnames = []\nUntagged = ''\nhidden = ''\n", []string{
+			"f.toml:3:1: fruit[1].Untagged: unknown key: allowed are " + fruitKeys,
+			"f.toml:4:1: fruit[1].hidden: unknown key: allowed are " + fruitKeys,
 		}},
-		{"unknown in tables", "[[fruit]]\ngrower = { nmae = 'n' }\n[host.'a.b']\nx.y = 1\n", []string{
-			"f.toml:2:12: fruit[1].grower.nmae: unknown key: allowed are name",
-			`f.toml:4:1: host."a.b".x: unknown key: allowed are ` + fruitKeys,
+		{"unknown in tables", "[[fruit]]\nnames = []\ngrower = { nmae = 'n' }\n[host.'a.b']\nnames = []\nx.y = 1\n", []string{
+			"f.toml:3:12: fruit[1].grower.nmae: unknown key: allowed are name",
+			`f.toml:6:1: host."a.b".x: unknown key: allowed are ` + fruitKeys,
 		}},
-		{"text", "[[fruit]]\nflavour = 'sweet'\n[[fruit]]\nothers = [\n  'sour',\n  'salt']\nflavour = 'bitter'\n", []string{
-			`f.toml:6:3: fruit[2].others[2]: "salt": allowed are sweet, sour`,
-			`f.toml:7:1: fruit[2].flavour: "bitter": allowed are sweet, sour`,
+		{"text", "[[fruit]]\nnames = []\n[[fruit]]\nnames = []\nothers = [\n  'sour',\n  'salt']\nflavour = 'bitter'\n", []string{
+			`f.toml:7:3: fruit[2].others[2]: "salt": allowed are sweet, sour`,
+			`f.toml:8:1: fruit[2].flavour: "bitter": allowed are sweet, sour`,
 		}},
 		{"types", "[[fruit]]\nnames = 'a'\nflavour = 1\npeeled = 1.0\nsize = 300\nweight = 'x'\ngrower = []\nothers = [[1]]\n", []string{
 			"f.toml:2:1: fruit[1].names: is a string: must be an array",
@@ -152,7 +169,7 @@ func TestDecodeErrors(t *testing.T) {
 // what they know about it too.
 func TestDecodeGoesOn(t *testing.T) {
 	var got basket
-	err := Decode("f.toml", []byte("x = 1\n[[fruit]]\npeeled = 1\nweight = 2.0\n"), &got, true)
+	err := Decode("f.toml", []byte("x = 1\n[[fruit]]\nnames = []\npeeled = 1\nweight = 2.0\n"), &got, true)
 	if err == nil || len(got.Fruit) != 1 || got.Fruit[0].Weight != 2 {
 		t.Errorf("error %v, decoded %+v", err, got)
 	}
@@ -160,14 +177,14 @@ func TestDecodeGoesOn(t *testing.T) {
 
 func TestDecodeLenient(t *testing.T) {
 	var got basket
-	if err := Decode("f.toml", []byte("x = 1\n[[FRUIT]]\nPeeled = true\ntaste = 1\n"), &got, false); err != nil {
+	if err := Decode("f.toml", []byte("x = 1\n[[FRUIT]]\nnames = []\nPeeled = true\ntaste = 1\n"), &got, false); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Fruit) != 1 || !got.Fruit[0].Peeled {
 		t.Errorf("decoded %+v", got)
 	}
-	err := Decode("f.toml", []byte("x = 1\n[[fruit]]\npeeled = 'yes'\n"), &got, false)
-	if want := "f.toml:3:1: fruit[1].peeled: is a string: must be true or false"; err == nil || err.Error() != want {
+	err := Decode("f.toml", []byte("x = 1\n[[fruit]]\nnames = []\npeeled = 'yes'\n"), &got, false)
+	if want := "f.toml:4:1: fruit[1].peeled: is a string: must be true or false"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
