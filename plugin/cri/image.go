@@ -1,0 +1,117 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cri decorates containerd's CRI services: PullImage asks the engine
+// first, everything else passes through.
+package cri
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/distribution/reference"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/transfer"
+)
+
+// Engine decides about requests; *engine.Engine is one.
+type Engine interface {
+	Ensure(ctx context.Context, req engine.Request) (engine.Outcome, error)
+}
+
+// ImageService is a CRI ImageService whose PullImage obeys the engine.
+type ImageService struct {
+	runtime.ImageServiceServer
+	engine Engine
+	config Config
+}
+
+// NewImageService decorates containerd's own image service.
+func NewImageService(inner runtime.ImageServiceServer, e Engine, config Config) *ImageService {
+	return &ImageService{ImageServiceServer: inner, engine: e, config: config}
+}
+
+// PullImage returns the image that the policy for it wants: the one that is
+// there, or the one of the registry.
+func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageRequest) (*runtime.PullImageResponse, error) {
+	named, err := reference.ParseDockerRef(r.GetImage().GetImage())
+	if err != nil {
+		return nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
+	}
+	outcome, err := s.engine.Ensure(ctx, engine.Request{
+		Request: policy.Request{
+			Image:       imageOf(named),
+			Namespace:   r.GetSandboxConfig().GetMetadata().GetNamespace(),
+			Annotations: annotations(r),
+		},
+		Name:        named.String(),
+		Credentials: s.credentials(r.GetAuth()),
+		Snapshotter: s.config.snapshotter(r),
+		Runtime:     &pull{inner: s.ImageServiceServer, request: r, name: named.String()},
+	})
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &runtime.PullImageResponse{ImageRef: outcome.ImageID}, nil
+}
+
+// credentials returns those of the request, else those that CRI's deprecated
+// registry.configs have for a host, as containerd's own pull does.
+func (s *ImageService) credentials(auth *runtime.AuthConfig) func(host string) (string, string, error) {
+	return func(host string) (string, string, error) {
+		if auth == nil {
+			return credentialsFor(s.config.auth(host), host)
+		}
+		return credentialsFor(auth, host)
+	}
+}
+
+func imageOf(named reference.Named) policy.Image {
+	image := policy.Image{Repository: named.Name()}
+	if tagged, ok := named.(reference.Tagged); ok {
+		image.Tag = tagged.Tag()
+	}
+	if digested, ok := named.(reference.Digested); ok {
+		image.Digest = digested.Digest().String()
+	}
+	return image
+}
+
+// annotations are the pod's. The kubelet puts them into the image spec and the
+// sandbox config; other clients may set only one of the two.
+func annotations(r *runtime.PullImageRequest) map[string]string {
+	sandbox, image := r.GetSandboxConfig().GetAnnotations(), r.GetImage().GetAnnotations()
+	if len(sandbox) == 0 {
+		return image
+	}
+	all := maps.Clone(sandbox)
+	maps.Copy(all, image)
+	return all
+}
+
+// pull is containerd's own image service, for one request.
+type pull struct {
+	inner   runtime.ImageServiceServer
+	request *runtime.PullImageRequest
+	name    string
+}
+
+// ImageID returns the ID of the image that the name has now, or "".
+func (p *pull) ImageID(ctx context.Context) (string, error) {
+	status, err := p.inner.ImageStatus(ctx, &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: p.name}})
+	if err != nil {
+		return "", err
+	}
+	return status.GetImage().GetId(), nil
+}
+
+// Pull hands the request on with the plan in its context.
+func (p *pull) Pull(ctx context.Context, plan engine.Plan) (imageID string, applied bool, err error) {
+	t := &transfer.Plan{Reference: p.name, Source: plan.Source, State: plan.State}
+	response, err := p.inner.PullImage(transfer.WithPlan(ctx, t), p.request)
+	return response.GetImageRef(), t.Applied(), err
+}

@@ -1,0 +1,287 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine takes the one decision of pullwarden: whether a request for
+// an image is served by what is on the node, or by a pull.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Images is what the node knows. *store.Store is one.
+type Images interface {
+	// Get returns a record; errdefs.ErrNotFound when there is none.
+	Get(ctx context.Context, name string) (store.Record, error)
+	// Runnable returns the image ID that a container made of target has, or
+	// an error that says what is missing.
+	Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (digest.Digest, error)
+	// The marks return at once; they hold for records that point at target.
+	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, names ...string)
+	MarkStale(ctx context.Context, target digest.Digest, s store.Stale, names ...string)
+	MarkPulled(ctx context.Context, target digest.Digest, s store.State, names ...string)
+}
+
+// Registry is what the registries say.
+type Registry interface {
+	// Open reads the host configuration for a reference.
+	Open(ctx context.Context, req resolver.Request) (Session, error)
+}
+
+// Session is one reference, asked with one caller's credentials.
+type Session interface {
+	// Resolve asks for the digest. The error is a *resolver.Error, or the
+	// context's when the caller went away.
+	Resolve(ctx context.Context, timeout time.Duration) (resolver.Resolution, error)
+	// Pin returns a source of just that content, on the same connections.
+	Pin(desc ocispec.Descriptor) Source
+}
+
+// Source is a pinned source of a pull.
+type Source interface {
+	transfer.ImageFetcher
+	// Served tells which hosts the content came from.
+	Served() resolver.Served
+	// Failure judges the error of a pull; nil when no registry was at fault.
+	Failure(err error) *resolver.Error
+}
+
+// Runtime is containerd's own CRI image service, for one request.
+type Runtime interface {
+	// ImageID is the ID of the image that the name has now; "" when CRI knows
+	// no such image.
+	ImageID(ctx context.Context) (string, error)
+	// Pull pulls, following the plan of a transfer if it can, and returns the
+	// image ID.
+	Pull(ctx context.Context, plan Plan) (imageID string, applied bool, err error)
+}
+
+// Plan is how a pull is to be carried out.
+type Plan struct {
+	Source Source
+	// State is what the record is to say; see transfer.Plan.
+	State func(target digest.Digest, before store.State) store.State
+}
+
+// Request is one request for an image.
+type Request struct {
+	policy.Request
+	// Name is the normalised reference, which is also the record's name.
+	Name string
+	// Credentials of the caller; nil for none.
+	Credentials resolver.Credentials
+	// Snapshotter that the container will use.
+	Snapshotter string
+	Runtime     Runtime
+}
+
+// Engine decides. All fields but Verify and Observe are needed. It is safe for
+// concurrent use.
+type Engine struct {
+	Decide   func(policy.Request) (policy.Decision, error)
+	Images   Images
+	Registry Registry
+	// Verify asks the node's image verifiers about a cached image, as the
+	// transfer service does before each pull; nil for none.
+	Verify func(ctx context.Context, name string, target ocispec.Descriptor) error
+	// Observe is told every outcome; nil for none.
+	Observe func(ctx context.Context, o Outcome)
+	// Now is the clock.
+	Now func() time.Time
+
+	pulls keyedLock
+}
+
+// Ensure makes sure that the image is there as its policy wants it, or fails.
+// The error is an *Error, or the context's when the caller went away.
+func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
+	start := e.Now()
+	d := &decision{engine: e, req: req, o: Outcome{Name: req.Name, Namespace: req.Namespace}}
+	err := d.run(ctx)
+	if err != nil {
+		d.o.Result, d.o.Err = Failed, err
+		if ctx.Err() != nil {
+			d.o.Reason = ReasonCanceled
+		}
+	}
+	d.o.Elapsed = e.Now().Sub(start)
+	if e.Observe != nil {
+		e.Observe(ctx, d.o)
+	}
+	return d.o, err
+}
+
+// decision is one run of Ensure.
+type decision struct {
+	engine *Engine
+	req    Request
+	o      Outcome
+	cached *cached // nil when there is no image that can run
+}
+
+// cached is an image on the node that can run.
+type cached struct {
+	id     string
+	record store.Record
+}
+
+func (d *decision) run(ctx context.Context) error {
+	applies, err := d.engine.Decide(d.req.Request)
+	d.o.use(policy.PolicyDirective)
+	if err != nil {
+		return d.fail(ReasonHint, err)
+	}
+	d.o.Decision = applies
+	if err := d.look(ctx); err != nil {
+		return d.fail(ReasonInternal, err)
+	}
+
+	byDigest := d.req.Digest != ""
+	switch p := applies.Policy; {
+	case d.cached != nil && byDigest:
+		return d.reuse(ctx, Present, ReasonDigest)
+	case d.cached != nil && (p == policy.IfNotPresent || p == policy.Never):
+		return d.reuse(ctx, Present, ReasonPolicy)
+	case p == policy.Never:
+		return d.fail(ReasonAbsent, errors.New("the image is not on the node, and the policy Never asks no registry"))
+	case d.cached != nil && d.fresh():
+		return d.reuse(ctx, Fresh, ReasonMaxAge)
+	}
+	return d.ask(ctx)
+}
+
+// look finds out whether the node has an image that can run.
+func (d *decision) look(ctx context.Context) error {
+	d.cached = nil
+	id, err := d.req.Runtime.ImageID(ctx)
+	if err != nil {
+		return fmt.Errorf("ask CRI for the image: %w", err)
+	}
+	if id == "" {
+		return nil
+	}
+	record, err := d.engine.Images.Get(ctx, d.req.Name)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the image record: %w", err)
+	}
+	d.o.Before = record.Target.Digest
+	runs, err := d.engine.Images.Runnable(ctx, record.Target, d.req.Snapshotter)
+	if err == nil && runs.String() != id {
+		err = fmt.Errorf("CRI has image %s for it, the record %s", id, runs)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		log.G(ctx).WithError(err).Warnf("pullwarden: the cached image %q cannot run and counts as absent", d.req.Name)
+		d.o.Reason = ReasonIncomplete
+		return nil
+	}
+	d.cached = &cached{id: id, record: record}
+	return nil
+}
+
+// fresh reports whether the last check is young enough to count. A check in
+// the future, after the clock went back, is not.
+func (d *decision) fresh() bool {
+	maxAge := d.o.Decision.MaxAge
+	if maxAge == 0 {
+		return false
+	}
+	d.o.use(policy.MaxAgeDirective)
+	age := d.age()
+	return age >= 0 && age <= maxAge
+}
+
+// age is the time since the last check of the cached image, negative when
+// there was none that counts.
+func (d *decision) age() time.Duration {
+	at := d.cached.record.Verified.At
+	if at.IsZero() {
+		return -1
+	}
+	return d.engine.Now().Sub(at)
+}
+
+// ask asks the registry, and reuses or pulls.
+func (d *decision) ask(ctx context.Context) error {
+	d.o.use(policy.ResolveFromDirective, policy.VerifyTimeoutDirective)
+	req := resolver.Request{
+		Reference:   d.req.Name,
+		Credentials: d.req.Credentials,
+		OriginOnly:  d.o.Decision.ResolveFrom == policy.Origin,
+	}
+	if d.cached != nil {
+		req.Known = d.cached.record.Target.Digest
+	}
+	session, err := d.engine.Registry.Open(ctx, req)
+	if err != nil {
+		return d.fail(ReasonHosts, err)
+	}
+	asked := d.engine.Now()
+	answer, err := session.Resolve(ctx, d.o.Decision.VerifyTimeout)
+	d.o.Checked = d.engine.Now().Sub(asked)
+	if err != nil {
+		return d.failed(ctx, "check", err)
+	}
+	d.o.Host, d.o.Attempts, d.o.Digest = answer.Host, answer.Attempts, answer.Descriptor.Digest
+	verified := store.Verified{Digest: answer.Descriptor.Digest, At: d.engine.Now(), By: answer.Host}
+	if d.confirms(verified) {
+		return d.unchanged(ctx, verified)
+	}
+	return d.pull(ctx, session.Pin(answer.Descriptor), verified)
+}
+
+// confirms reports whether the registry has the very image that is cached.
+func (d *decision) confirms(v store.Verified) bool {
+	return d.cached != nil && d.cached.record.Target.Digest == v.Digest
+}
+
+func (d *decision) unchanged(ctx context.Context, v store.Verified) error {
+	if err := d.reuse(ctx, Unchanged, ReasonSame); err != nil {
+		return err
+	}
+	d.engine.Images.MarkVerified(ctx, v.Digest, v, d.names(v.Digest)...)
+	return nil
+}
+
+// reuse ends the request with the cached image, if the image verifiers of the
+// node agree: they are asked before each pull, and reuse is no way around them.
+func (d *decision) reuse(ctx context.Context, result Result, reason Reason) error {
+	c := d.cached
+	d.o.Age = d.age()
+	if d.engine.Verify != nil {
+		if err := d.engine.Verify(ctx, d.req.Name, c.record.Target); err != nil {
+			return d.fail(ReasonVerifier, err)
+		}
+	}
+	d.o.Result, d.o.Reason = result, reason
+	d.o.ImageID, d.o.Digest = c.id, c.record.Target.Digest
+	return nil
+}
+
+// names are the records that state is kept on: the reference that was asked
+// for and its repository@digest.
+func (d *decision) names(target digest.Digest) []string {
+	canonical := d.req.Repository + "@" + target.String()
+	if canonical == d.req.Name {
+		return []string{canonical}
+	}
+	return []string{d.req.Name, canonical}
+}

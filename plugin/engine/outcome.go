@@ -1,0 +1,89 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// Result is how a request ended.
+type Result string
+
+// The results. They are values of a metric's label: keep them few.
+const (
+	Pulled     Result = "Pulled"     // content was taken from a registry
+	Unchanged  Result = "Unchanged"  // a registry confirmed the digest that is here
+	Fresh      Result = "Fresh"      // an earlier check is younger than max_age
+	Present    Result = "Present"    // the policy, or a reference by digest, asks no registry
+	UsedCached Result = "UsedCached" // the check or the pull failed, and the policy lets the cached image do
+	Failed     Result = "Failed"
+)
+
+// Reason says why a request ended as it did. For UsedCached, and for failures
+// of a registry, it is the failure class.
+type Reason string
+
+// The reasons besides the failure classes.
+const (
+	ReasonAbsent     Reason = "absent"      // Pulled: there was no image. Failed: policy Never
+	ReasonIncomplete Reason = "incomplete"  // Pulled: the image that was here could not run
+	ReasonChanged    Reason = "changed"     // Pulled: the digest differs
+	ReasonSame       Reason = "same_digest" // Unchanged
+	ReasonMaxAge     Reason = "max_age"     // Fresh
+	ReasonPolicy     Reason = "policy"      // Present: the policy reuses what is there
+	ReasonDigest     Reason = "digest"      // Present: a digest cannot change
+	ReasonHint       Reason = "bad_hint"    // Failed: a hint is unknown, malformed or not allowed
+	ReasonHosts      Reason = "bad_hosts"   // Failed: hosts.toml does not parse
+	ReasonVerifier   Reason = "verifier"    // Failed: an image verifier refused the cached image
+	ReasonMaxStale   Reason = "max_stale"   // Failed: the last check of the cached image is too long ago
+	ReasonCanceled   Reason = "canceled"    // Failed: the caller went away
+	ReasonPull       Reason = "pull"        // Failed: containerd could not pull, and no registry was at fault
+	ReasonInternal   Reason = "internal"    // Failed: containerd's own state could not be read
+)
+
+// Outcome is all there is to know of a finished request. The log line and the
+// metrics read nothing else.
+type Outcome struct {
+	Result Result
+	Reason Reason
+
+	// Name is the normalised reference.
+	Name string
+	// Namespace is the pod's; empty when the request did not say.
+	Namespace string
+	// Decision is what applied. Zero when a hint was bad.
+	Decision policy.Decision
+	// Parts are the directives that took part, in the order of their use.
+	Parts []policy.Directive
+	// Class is why the registry failed; failure.None when it did not.
+	Class failure.Class
+	// Host confirmed the digest; empty when none was asked or none answered.
+	Host string
+	// Attempts are the hosts that failed.
+	Attempts []resolver.Attempt
+	// ImageID is CRI's, for every result but Failed.
+	ImageID string
+	// Before and Digest are what the record pointed at before, and what the
+	// image that was returned, or the registry, has.
+	Before, Digest digest.Digest
+	// Age is the time since the last check of a cached image; negative when it
+	// was never checked.
+	Age time.Duration
+	// Checked is how long the registry took to answer or to fail; zero when it
+	// was not asked.
+	Checked time.Duration
+	// Elapsed is the whole request.
+	Elapsed time.Duration
+	// Err is the error that the caller gets, for Failed.
+	Err error
+}
+
+// use notes that directives took part in the decision.
+func (o *Outcome) use(parts ...policy.Directive) { o.Parts = append(o.Parts, parts...) }

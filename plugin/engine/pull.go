@@ -1,0 +1,130 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/log"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// pull pulls what was compared. Pulls of one name take turns: containerd
+// writes the target of a record more than once in a pull, and two pulls of
+// different digests in between would leave labels on the wrong one.
+func (d *decision) pull(ctx context.Context, source Source, verified store.Verified) error {
+	unlock, err := d.engine.pulls.lock(ctx, d.req.Name)
+	if err != nil {
+		return d.fail(ReasonCanceled, err)
+	}
+	defer unlock()
+	reason := ReasonChanged
+	if d.cached == nil {
+		reason = ReasonAbsent
+		if d.o.Reason == ReasonIncomplete {
+			reason = ReasonIncomplete
+		}
+	}
+	// While this request waited its turn, another may have pulled the same.
+	if err := d.look(ctx); err != nil {
+		return d.fail(ReasonInternal, err)
+	}
+	if d.confirms(verified) {
+		return d.unchanged(ctx, verified)
+	}
+
+	state := func(target digest.Digest, before store.State) store.State {
+		return d.state(source.Served(), verified, target, before)
+	}
+	id, applied, err := d.req.Runtime.Pull(ctx, Plan{Source: source, State: state})
+	if err != nil {
+		if cause := source.Failure(err); cause != nil && ctx.Err() == nil {
+			return d.failed(ctx, "pull", cause)
+		}
+		return d.fail(ReasonPull, err)
+	}
+	d.o.Result, d.o.Reason, d.o.ImageID, d.o.Digest = Pulled, reason, id, verified.Digest
+	d.record(ctx, applied, state)
+	return nil
+}
+
+// record keeps what the pull found out on the records that the pull itself
+// did not write it on.
+func (d *decision) record(ctx context.Context, applied bool, state func(digest.Digest, store.State) store.State) {
+	record, err := d.engine.Images.Get(ctx, d.req.Name)
+	if err != nil {
+		log.G(ctx).WithError(err).Warnf("pullwarden: nothing is recorded of the pull of %q", d.req.Name)
+		return
+	}
+	d.o.Digest = record.Target.Digest
+	names := d.names(record.Target.Digest)
+	if !applied {
+		// CRI pulled by itself and resolved the tag again: what is known is
+		// only whether it got what was compared.
+		d.engine.Images.MarkPulled(ctx, record.Target.Digest, state(record.Target.Digest, store.State{}), names...)
+		return
+	}
+	d.engine.Images.MarkPulled(ctx, record.Target.Digest, record.State, names...)
+}
+
+// state is what a record says after the pull. Only what really was fetched
+// counts as a source; content that was there already keeps the source it had.
+func (d *decision) state(served resolver.Served, verified store.Verified, target digest.Digest, before store.State) store.State {
+	s := store.State{PulledAt: d.engine.Now(), PullSource: before.PullSource, ContentSources: before.ContentSources}
+	if served.ManifestReference != "" {
+		s.PullSource, s.ContentSources = served.ManifestReference, nil
+		if len(served.ContentHosts) > 1 {
+			s.ContentSources = served.ContentHosts
+		}
+	}
+	if target == verified.Digest {
+		s.Verified = verified
+	}
+	return s
+}
+
+// failed ends the request after a registry failed: with the cached image where
+// the policy says so for the class, with an error otherwise.
+func (d *decision) failed(ctx context.Context, what string, err error) error {
+	var cause *resolver.Error
+	if !errors.As(err, &cause) {
+		return d.fail(ReasonInternal, err)
+	}
+	d.o.Class = cause.Class
+	d.o.Attempts = append(d.o.Attempts, cause.Attempts...)
+	err = fmt.Errorf("%s failed (%s): %w", what, cause.Class, cause)
+	if d.cached == nil {
+		return d.fail(Reason(cause.Class), err)
+	}
+	d.o.use(policy.OnDirective(cause.Class))
+	if d.o.Decision.OnFailure(cause.Class) != policy.UseCached {
+		return d.fail(Reason(cause.Class), err)
+	}
+	age := d.age()
+	if bound := d.o.Decision.MaxStale; bound > 0 {
+		d.o.use(policy.MaxStaleDirective)
+		switch {
+		case age < 0:
+			return d.fail(ReasonMaxStale, fmt.Errorf("%w; the cached image was never checked, and max_stale is %s", err, bound))
+		case age > bound:
+			return d.fail(ReasonMaxStale, fmt.Errorf("%w; the cached image was last checked %s ago, and max_stale is %s", err, age.Round(timeGrain), bound))
+		}
+	}
+	if err := d.reuse(ctx, UsedCached, Reason(cause.Class)); err != nil {
+		return err
+	}
+	stale := store.Stale{Since: d.cached.record.Stale.Since, Reason: cause.Class}
+	if stale.Since.IsZero() {
+		stale.Since = d.engine.Now()
+	}
+	target := d.cached.record.Target.Digest
+	d.engine.Images.MarkStale(ctx, target, stale, d.names(target)...)
+	return nil
+}

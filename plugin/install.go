@@ -1,0 +1,107 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/containerd/v2/plugins"
+	"github.com/containerd/containerd/v2/version"
+	"github.com/containerd/plugin"
+	"github.com/containerd/plugin/registry"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/cri"
+	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
+)
+
+// Type and ID name the plugin; its configuration section is
+// [plugins."io.containerd.image-policy.v1.pullwarden"].
+const (
+	Type plugin.Type = "io.containerd.image-policy.v1"
+	ID               = "pullwarden"
+)
+
+// Install registers pullwarden and puts its decorators around two of
+// containerd's built-ins: the local transfer service and the CRI service. Call
+// it once in main, after the built-ins are imported and before containerd
+// starts. Nothing changes until the configuration enables the plugin.
+func Install() {
+	section := DefaultSection()
+	registrations := registry.Graph(nil)
+	registry.Reset()
+	for i := range registrations {
+		r := &registrations[i]
+		switch r.URI() {
+		case string(plugins.TransferPlugin) + ".local":
+			decorateTransfer(r)
+		case string(plugins.GRPCPlugin) + ".cri":
+			decorateCRI(r)
+		}
+		registry.Register(r)
+	}
+	registry.Register(&plugin.Registration{
+		Type: Type,
+		ID:   ID,
+		Requires: []plugin.Type{
+			plugins.MetadataPlugin,
+			plugins.ImageVerifierPlugin,
+			plugins.CRIServicePlugin,
+		},
+		Config: &section,
+		InitFn: start,
+	})
+}
+
+// decorateTransfer puts the service that carries out plans around the one that
+// pulls. Without a plan it passes everything through.
+func decorateTransfer(r *plugin.Registration) {
+	inner := r.InitFn
+	r.InitFn = func(ic *plugin.InitContext) (any, error) {
+		instance, err := inner(ic)
+		if err != nil {
+			return instance, err
+		}
+		transferrer, ok := instance.(transfer.Transferrer)
+		if !ok {
+			// Not what we know: leave it, CRI's decorator is where we refuse.
+			return instance, nil
+		}
+		return pwtransfer.Decorate(transferrer), nil
+	}
+}
+
+// decorateCRI puts the policy before CRI's PullImage. Where pullwarden is
+// enabled but cannot do its work, CRI does not start: a node must never pull
+// without its rules.
+func decorateCRI(r *plugin.Registration) {
+	inner := r.InitFn
+	r.Requires = append(r.Requires[:len(r.Requires):len(r.Requires)], Type)
+	r.InitFn = func(ic *plugin.InitContext) (any, error) {
+		instance, err := ic.GetByID(Type, ID)
+		switch {
+		case plugin.IsSkipPlugin(err), errors.Is(err, plugin.ErrPluginNotFound):
+			return inner(ic)
+		case err != nil:
+			return nil, fmt.Errorf("CRI does not start without pullwarden: %w", err)
+		}
+		w, ok := instance.(*warden)
+		if !ok {
+			return nil, fmt.Errorf("CRI does not start: plugin %s.%s is a %T", Type, ID, instance)
+		}
+		service, err := inner(ic)
+		if err != nil {
+			return service, err
+		}
+		err = cri.Wrap(service, func(images runtime.ImageServiceServer) runtime.ImageServiceServer {
+			return cri.NewImageService(images, w.engine, w.cri)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("CRI does not start: pullwarden does not know the CRI service of containerd %s: %w", version.Version, err)
+		}
+		return service, nil
+	}
+}

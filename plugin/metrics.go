@@ -1,0 +1,130 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+const (
+	// maxHosts bounds the values of the label host: image references, which
+	// tenants choose, can name any number of them.
+	maxHosts = 64
+	// otherHosts stands for all hosts beyond that.
+	otherHosts = "other"
+	// criNamespace is where CRI keeps its images.
+	criNamespace = "k8s.io"
+	// scrapeTimeout bounds what a scrape may wait for the database.
+	scrapeTimeout = 5 * time.Second
+)
+
+// metrics are pullwarden's part of containerd's metrics endpoint.
+type metrics struct {
+	decisions  *prometheus.CounterVec
+	verify     *prometheus.HistogramVec
+	requests   *prometheus.CounterVec
+	stale      prometheus.GaugeFunc
+	lastReload prometheus.Gauge
+
+	mu    sync.Mutex
+	hosts map[string]struct{}
+}
+
+func newMetrics(records images.Store) *metrics {
+	return &metrics{
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pullwarden_decisions_total",
+			Help: "Requests for an image, by the policy that applied, the outcome and its reason.",
+		}, []string{"policy", "outcome", "reason"}),
+		verify: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "pullwarden_verify_duration_seconds",
+			Help:    "Time until a registry confirmed or changed a digest, by the host that answered.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"host"}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pullwarden_registry_requests_total",
+			Help: "HTTP requests to registries and mirrors; code 0 means that there was no answer.",
+		}, []string{"host", "method", "code"}),
+		stale: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "pullwarden_stale_images",
+			Help: "Images that were last reused although their check failed.",
+		}, func() float64 { return countStale(records) }),
+		lastReload: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "pullwarden_rules_last_reload_successful",
+			Help: "1 when the rule files were last read without an error, else 0.",
+		}),
+		hosts: map[string]struct{}{},
+	}
+}
+
+func (m *metrics) register(r prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{m.decisions, m.verify, m.requests, m.stale, m.lastReload} {
+		if err := r.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *metrics) observe(o engine.Outcome) {
+	m.decisions.WithLabelValues(string(o.Decision.Policy), string(o.Result), string(o.Reason)).Inc()
+	if o.Host != "" {
+		m.verify.WithLabelValues(m.host(o.Host)).Observe(o.Checked.Seconds())
+	}
+}
+
+func (m *metrics) request(o resolver.Observation) {
+	m.requests.WithLabelValues(m.host(o.Host), o.Method, strconv.Itoa(o.Code)).Inc()
+}
+
+func (m *metrics) reloaded(ok bool) {
+	if ok {
+		m.lastReload.Set(1)
+	} else {
+		m.lastReload.Set(0)
+	}
+}
+
+// host returns the host, or otherHosts once there are too many of them.
+func (m *metrics) host(host string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.hosts[host]; !known {
+		if len(m.hosts) >= maxHosts {
+			return otherHosts
+		}
+		m.hosts[host] = struct{}{}
+	}
+	return host
+}
+
+// countStale counts the marks that are written. A record by digest repeats the
+// mark of a tag and is not counted.
+func countStale(records images.Store) float64 {
+	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(context.Background(), criNamespace), scrapeTimeout)
+	defer cancel()
+	stale, err := records.List(ctx, `labels."`+store.LabelStaleSince+`"`)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, img := range stale {
+		if !strings.Contains(img.Name, "@") {
+			n++
+		}
+	}
+	return float64(n)
+}

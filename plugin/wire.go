@@ -1,0 +1,175 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/metadata"
+	"github.com/containerd/containerd/v2/pkg/imageverifier"
+	"github.com/containerd/containerd/v2/plugins"
+	"github.com/containerd/log"
+	"github.com/containerd/plugin"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pullwarden/pullwarden/plugin/cri"
+	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// warden is the running plugin.
+type warden struct {
+	engine *engine.Engine
+	cri    cri.Config
+	store  *store.Store
+	rules  *ruleDir
+}
+
+// Close writes what is pending and ends the background work. containerd calls
+// it when it stops.
+func (w *warden) Close() error {
+	return errors.Join(w.rules.Close(), w.store.Close())
+}
+
+// start is the plugin's InitFn.
+func start(ic *plugin.InitContext) (any, error) {
+	section, ok := ic.Config.(*Section)
+	if !ok {
+		return nil, fmt.Errorf("configuration is a %T", ic.Config)
+	}
+	config, err := section.parse()
+	if err != nil {
+		return nil, err
+	}
+	if !config.enabled {
+		return nil, fmt.Errorf("pullwarden is not enabled: %w", plugin.ErrSkipPlugin)
+	}
+	criConfig, err := readCRIConfig(ic)
+	if err != nil {
+		return nil, err
+	}
+	m, err := ic.GetSingle(plugins.MetadataPlugin)
+	if err != nil {
+		return nil, err
+	}
+	db, ok := m.(*metadata.DB)
+	if !ok {
+		return nil, fmt.Errorf("the metadata plugin is a %T", m)
+	}
+	verify, err := imageVerifiers(ic)
+	if err != nil {
+		return nil, err
+	}
+
+	images := metadata.NewImageStore(db)
+	metrics := newMetrics(images)
+	rules, err := openRules(config.configPath, metrics.reloaded)
+	if err != nil {
+		return nil, err
+	}
+	if err := metrics.register(prometheus.DefaultRegisterer); err != nil {
+		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), rules.Close())
+	}
+	if criConfig.LocalPull {
+		log.G(ic.Context).Warn("pullwarden: CRI is configured to pull without the transfer service (use_local_image_pull, or settings that need it): " +
+			"policies and checks hold, but a pull resolves its tag again, and the source of a pulled image is not recorded")
+	}
+	w := &warden{cri: criConfig, store: store.New(db, images), rules: rules}
+	w.engine = &engine.Engine{
+		Decide: func(req policy.Request) (policy.Decision, error) {
+			return policy.Decide(config.base, rules.Current(), req)
+		},
+		Images:   w.store,
+		Registry: registries{resolver.New(resolverOptions(criConfig, metrics))},
+		Verify:   verify,
+		Observe: func(ctx context.Context, o engine.Outcome) {
+			logOutcome(ctx, o)
+			metrics.observe(o)
+		},
+		Now: time.Now,
+	}
+	return w, nil
+}
+
+// readCRIConfig reads how CRI's own plugins were configured.
+func readCRIConfig(ic *plugin.InitContext) (cri.Config, error) {
+	images := ic.Plugins().Get(plugins.CRIServicePlugin, "images")
+	if images == nil {
+		return cri.Config{}, fmt.Errorf("CRI's image plugin is not there: %w", plugin.ErrSkipPlugin)
+	}
+	var runtimes any
+	if p := ic.Plugins().Get(plugins.CRIServicePlugin, "runtime"); p != nil {
+		runtimes = p.Config
+	}
+	return cri.ReadConfig(images.Config, runtimes)
+}
+
+func resolverOptions(c cri.Config, m *metrics) resolver.Options {
+	o := resolver.Options{
+		HostDirs: filepath.SplitList(c.ConfigPath),
+		Headers:  http.Header(c.Headers),
+		Observe:  m.request,
+	}
+	if len(o.HostDirs) == 0 {
+		o.Hosts = c.MirrorHosts
+	}
+	return o
+}
+
+// imageVerifiers asks all image verifiers of the node, as the transfer service
+// does before each pull. It is nil when there are none.
+func imageVerifiers(ic *plugin.InitContext) (func(context.Context, string, ocispec.Descriptor) error, error) {
+	instances, err := ic.GetByType(plugins.ImageVerifierPlugin)
+	if err != nil && !errors.Is(err, plugin.ErrPluginNotFound) {
+		return nil, err
+	}
+	verifiers := map[string]imageverifier.ImageVerifier{}
+	for name, instance := range instances {
+		v, ok := instance.(imageverifier.ImageVerifier)
+		if !ok {
+			return nil, fmt.Errorf("image verifier %s is a %T", name, instance)
+		}
+		verifiers[name] = v
+	}
+	if len(verifiers) == 0 {
+		return nil, nil
+	}
+	return func(ctx context.Context, image string, target ocispec.Descriptor) error {
+		for name, v := range verifiers {
+			judgement, err := v.VerifyImage(ctx, image, target)
+			if err != nil {
+				return fmt.Errorf("image verifier %s for digest %s: %w", name, target.Digest, err)
+			}
+			if !judgement.OK {
+				return fmt.Errorf("image verifier %s refused digest %s: %s", name, target.Digest, judgement.Reason)
+			}
+		}
+		return nil
+	}, nil
+}
+
+// registries gives the engine the resolver in the shape that it asks for.
+type registries struct{ *resolver.Resolver }
+
+// Open reads the host configuration for a reference.
+func (r registries) Open(ctx context.Context, req resolver.Request) (engine.Session, error) {
+	s, err := r.Resolver.Open(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return session{s}, nil
+}
+
+type session struct{ *resolver.Session }
+
+// Pin returns the pinned source.
+func (s session) Pin(desc ocispec.Descriptor) engine.Source { return s.Source(desc) }

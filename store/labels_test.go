@@ -1,0 +1,93 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+func TestStateSurvivesTheLabels(t *testing.T) {
+	s := State{
+		PullSource:     "mirror.test:5000/library/nginx:1.27",
+		ContentSources: []string{"mirror.test:5000", "registry.test"},
+		PulledAt:       noon,
+		Verified:       Verified{Digest: one.Digest, At: noon.Add(time.Minute), By: "registry.test"},
+		Stale:          Stale{Since: noon.Add(time.Hour), Reason: failure.RateLimited},
+	}
+	if diff := cmp.Diff(s, Decode(one.Digest, s.Labels())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(State{}, Decode(one.Digest, State{}.Labels())); diff != "" {
+		t.Errorf("empty (-want +got):\n%s", diff)
+	}
+}
+
+// What cannot be read means "not checked".
+func TestDoubtMeansNotChecked(t *testing.T) {
+	good := func() map[string]string {
+		return State{Verified: Verified{Digest: one.Digest, At: noon, By: "registry.test"}}.Labels()
+	}
+	for label, values := range map[string][]string{
+		LabelVerifiedDigest: {"", "sha256:short", two.Digest.String(), "SHA256:" + one.Digest.Encoded()},
+		LabelVerifiedAt:     {"", "yesterday", "1767355200", "2026-01-02 12:00:00", "2026-13-01T00:00:00Z"},
+	} {
+		for _, value := range values {
+			labels := good()
+			labels[label] = value
+			if got := Decode(one.Digest, labels).Verified; got != (Verified{}) {
+				t.Errorf("%s=%q: read as %+v", label, value, got)
+			}
+		}
+	}
+	if got := Decode("", good()).Verified; got != (Verified{}) {
+		t.Errorf("no target: read as %+v", got)
+	}
+	if got := Decode(one.Digest, map[string]string{LabelStaleSince: "2026-01-02T12:00:00Z", LabelStaleReason: "bored"}).Stale; got != (Stale{}) {
+		t.Errorf("unknown stale reason: read as %+v", got)
+	}
+}
+
+// FuzzDecode: whatever the labels say, what is read back from what was written
+// is the same, and a check is never claimed for another digest.
+func FuzzDecode(f *testing.F) {
+	f.Add(one.Digest.String(), "2026-01-02T12:00:00Z", "registry.test", "a,b", "2026-01-02T12:00:00Z", "unreachable")
+	f.Add(two.Digest.String(), "0000-00-00T00:00:00Z", "", ",", "x", "")
+	f.Fuzz(func(t *testing.T, verified, at, by, sources, since, reason string) {
+		s := Decode(one.Digest, map[string]string{
+			LabelVerifiedDigest: verified,
+			LabelVerifiedAt:     at,
+			LabelVerifiedBy:     by,
+			LabelContentSources: sources,
+			LabelStaleSince:     since,
+			LabelStaleReason:    reason,
+		})
+		if s.Verified != (Verified{}) && (s.Verified.Digest != one.Digest || verified != one.Digest.String()) {
+			t.Errorf("%q was read as a check of %s", verified, s.Verified.Digest)
+		}
+		again := Decode(one.Digest, s.Labels())
+		if diff := cmp.Diff(s.Labels(), again.Labels()); diff != "" {
+			t.Errorf("(-first +second):\n%s", diff)
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	labels := State{
+		PullSource: "mirror.test:5000/library/nginx:1.27",
+		PulledAt:   noon,
+		Verified:   Verified{Digest: one.Digest, At: noon, By: "registry.test"},
+	}.Labels()
+	b.ReportAllocs()
+	for b.Loop() {
+		if Decode(digest.Digest(one.Digest), labels).Verified.By == "" {
+			b.Fatal("not read")
+		}
+	}
+}

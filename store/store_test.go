@@ -1,0 +1,243 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/metadata"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/containerd/v2/plugins/content/local"
+	"github.com/containerd/containerd/v2/plugins/snapshots/native"
+	"github.com/containerd/errdefs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	bolt "go.etcd.io/bbolt"
+	"go.uber.org/goleak"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const name = "registry.test/app:1"
+
+var (
+	one  = ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("one"), Size: 3}
+	two  = ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("two"), Size: 3}
+	noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+)
+
+// newDB opens a real metadata database with a content store and the native
+// snapshotter.
+func newDB(t *testing.T) *metadata.DB {
+	t.Helper()
+	return newDBIn(t, t.TempDir())
+}
+
+func newDBIn(t *testing.T, dir string) *metadata.DB {
+	t.Helper()
+	b, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	cs, err := local.NewStore(filepath.Join(dir, "content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sn, err := native.NewSnapshotter(filepath.Join(dir, "native"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sn.Close() })
+	db := metadata.NewDB(b, cs, map[string]snapshots.Snapshotter{"native": sn})
+	if err := db.Init(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func newStore(t *testing.T) (context.Context, *Store, images.Store) {
+	t.Helper()
+	db := newDB(t)
+	records := metadata.NewImageStore(db)
+	return namespaces.WithNamespace(t.Context(), "k8s.io"), New(db, records), records
+}
+
+func create(ctx context.Context, t *testing.T, records images.Store, target ocispec.Descriptor, labels map[string]string) {
+	t.Helper()
+	if _, err := records.Create(ctx, images.Image{Name: name, Target: target, Labels: labels}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func labelsOf(ctx context.Context, t *testing.T, records images.Store) map[string]string {
+	t.Helper()
+	img, err := records.Get(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img.Labels
+}
+
+func TestMarksAreSeenAtOnceAndWrittenLater(t *testing.T) {
+	ctx, s, records := newStore(t)
+	create(ctx, t, records, one, map[string]string{"other": "kept", LabelStaleSince: "2026-01-01T00:00:00Z", LabelStaleReason: "unreachable"})
+
+	v := Verified{Digest: one.Digest, At: noon, By: "registry.test"}
+	s.MarkVerified(ctx, one.Digest, v, name)
+	got, err := s.Get(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(State{Verified: v}, got.State); diff != "" {
+		t.Errorf("state before the write (-want +got):\n%s", diff)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"other":             "kept",
+		LabelVerifiedDigest: one.Digest.String(),
+		LabelVerifiedAt:     "2026-01-02T12:00:00Z",
+		LabelVerifiedBy:     "registry.test",
+	}
+	if diff := cmp.Diff(want, labelsOf(ctx, t, records)); diff != "" {
+		t.Errorf("labels after the write (-want +got):\n%s", diff)
+	}
+}
+
+func TestMarksOfOneTargetAddUp(t *testing.T) {
+	ctx, s, records := newStore(t)
+	create(ctx, t, records, one, nil)
+	v := Verified{Digest: one.Digest, At: noon, By: "registry.test"}
+	stale := Stale{Since: noon.Add(time.Hour), Reason: failure.Unavailable}
+	s.MarkVerified(ctx, one.Digest, v, name)
+	s.MarkStale(ctx, one.Digest, stale, name)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(State{Verified: v, Stale: stale}, Decode(one.Digest, labelsOf(ctx, t, records))); diff != "" {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+}
+
+// A mark is never written to a record that has moved on, nor shown for it.
+func TestMarkHoldsForItsTargetOnly(t *testing.T) {
+	ctx, s, records := newStore(t)
+	create(ctx, t, records, two, nil)
+	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: "registry.test"}, name, "registry.test/gone:1")
+	got, err := s.Get(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(State{}, got.State); diff != "" {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if labels := labelsOf(ctx, t, records); len(labels) != 0 {
+		t.Errorf("labels %v were written for another target", labels)
+	}
+	if _, err := records.Get(ctx, "registry.test/gone:1"); !errdefs.IsNotFound(err) {
+		t.Errorf("a mark made a record: %v", err)
+	}
+}
+
+// Whatever interleaving of target changes and marks: no record ever claims a
+// digest that it does not have.
+func TestNoLabelEverLies(t *testing.T) {
+	ctx, s, records := newStore(t)
+	create(ctx, t, records, one, nil)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			target := []ocispec.Descriptor{one, two}[i%2]
+			if _, err := records.Update(ctx, images.Image{Name: name, Target: target}, "target", "labels"); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			d := []ocispec.Descriptor{one, two}[i%2].Digest
+			s.MarkVerified(ctx, d, Verified{Digest: d, At: noon, By: "registry.test"}, name)
+		}
+	})
+	seen := 0
+	for deadline := time.Now().Add(20 * time.Second); seen < 20 && time.Now().Before(deadline); {
+		img, err := records.Get(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := img.Labels[LabelVerifiedDigest]
+		if claim == "" {
+			continue
+		}
+		seen++
+		if claim != img.Target.Digest.String() {
+			t.Errorf("the record points at %s and claims %s", img.Target.Digest, claim)
+			break
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if seen == 0 {
+		t.Error("no mark was ever written: the test shows nothing")
+	}
+}
+
+func TestGetKnowsNothingOfOtherNamespaces(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	if _, err := s.Get(namespaces.WithNamespace(ctx, "default"), name); !errdefs.IsNotFound(err) {
+		t.Errorf("got %v, want not found", err)
+	}
+	if _, err := s.Get(context.Background(), name); err == nil {
+		t.Error("a context without a namespace was accepted")
+	}
+}
+
+func TestOneBadRecordDoesNotCostTheOthers(t *testing.T) {
+	ctx, s, records := newStore(t)
+	create(ctx, t, records, one, nil)
+	tooLong := fmt.Sprintf("%05000d", 1) // containerd refuses labels beyond 4 KiB
+	if _, err := records.Create(ctx, images.Image{Name: "registry.test/bad:1", Target: one}); err != nil {
+		t.Fatal(err)
+	}
+	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: tooLong}, "registry.test/bad:1")
+	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: "registry.test"}, name)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := labelsOf(ctx, t, records)[LabelVerifiedBy]; got != "registry.test" {
+		t.Errorf("verified-by is %q", got)
+	}
+}
