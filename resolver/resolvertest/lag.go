@@ -1,0 +1,92 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolvertest
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// lagConn delivers what it reads one round-trip time after it arrived. What it
+// writes goes out at once: together that is one round trip for each turn, and
+// chunks that follow each other closely share it.
+type lagConn struct {
+	net.Conn          // the peer's: writes, addresses
+	in       net.Conn // where the delayed bytes come out
+	feed     net.Conn // where they go in
+	once     sync.Once
+	done     chan struct{}
+}
+
+type chunk struct {
+	data []byte
+	due  time.Time
+}
+
+func lagged(c net.Conn, delay func() time.Duration) net.Conn {
+	in, feed := net.Pipe()
+	l := &lagConn{Conn: c, in: in, feed: feed, done: make(chan struct{})}
+	chunks := make(chan chunk, 64)
+	go l.collect(chunks, delay)
+	go l.deliver(chunks)
+	return l
+}
+
+// collect notes when bytes arrive.
+func (l *lagConn) collect(chunks chan<- chunk, delay func() time.Duration) {
+	defer close(chunks)
+	wait := 2 * delay() // the first bytes also pay for the TCP handshake
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := l.Conn.Read(buf)
+		if n > 0 {
+			select {
+			case chunks <- chunk{append([]byte(nil), buf[:n]...), time.Now().Add(wait)}:
+			case <-l.done:
+				return
+			}
+			wait = delay()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// deliver hands them on when they are due.
+func (l *lagConn) deliver(chunks <-chan chunk) {
+	defer func() { _ = l.feed.Close() }()
+	for c := range chunks {
+		select {
+		case <-time.After(time.Until(c.due)):
+		case <-l.done:
+			return
+		}
+		if _, err := l.feed.Write(c.data); err != nil {
+			return
+		}
+	}
+}
+
+// Read returns bytes that have served their delay.
+func (l *lagConn) Read(p []byte) (int, error) { return l.in.Read(p) }
+
+// Close closes both ends and lets the goroutines go.
+func (l *lagConn) Close() error {
+	l.once.Do(func() { close(l.done) })
+	_ = l.in.Close()
+	return l.Conn.Close()
+}
+
+// SetDeadline sets both deadlines.
+func (l *lagConn) SetDeadline(t time.Time) error {
+	if err := l.in.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return l.SetWriteDeadline(t)
+}
+
+// SetReadDeadline sets the deadline of Read.
+func (l *lagConn) SetReadDeadline(t time.Time) error { return l.in.SetReadDeadline(t) }

@@ -1,0 +1,180 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolvertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distribution/distribution/v3/registry/handlers"
+)
+
+// Option changes what Start starts.
+type Option func(*Registry)
+
+// WithDelay gives the registry a round-trip time: a request on a warm
+// connection costs d, a new connection one d more, a TLS handshake another.
+// Default: 0.
+func WithDelay(d time.Duration) Option { return func(r *Registry) { r.SetDelay(d) } }
+
+// Registry is a running registry. Its methods may be called at any time, by
+// several goroutines, and from scripts.
+type Registry struct {
+	app   *handlers.App
+	door  *door
+	pki   *pki // nil: plain HTTP
+	auth  auth // nil: open to all
+	delay atomic.Int64
+
+	scripts scripts
+	record  record
+	conns   atomic.Int64
+
+	mu     sync.Mutex // guards server, which is nil while the door is shut
+	server *http.Server
+	busy   sync.RWMutex   // read-held by requests in hand
+	served sync.WaitGroup // Serve loops
+	err    error          // the first option that failed
+}
+
+// New starts a registry that is closed at the end of the test.
+func New(tb testing.TB, opts ...Option) *Registry {
+	tb.Helper()
+	r, err := Start(opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(r.Close)
+	return r
+}
+
+// Start starts a registry on a free port of 127.0.0.1. The caller closes it.
+func Start(opts ...Option) (*Registry, error) {
+	r := &Registry{}
+	for _, opt := range opts {
+		opt(r)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	d, err := newDoor()
+	if err != nil {
+		return nil, fmt.Errorf("reserve a port for the registry: %w", err)
+	}
+	r.door = d
+	r.app = startApp()
+	if err := r.open(); err != nil {
+		stopApp(r.app)
+		d.release()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Host returns the host:port of the registry.
+func (r *Registry) Host() string { return r.door.addr }
+
+// URL returns the registry's base URL, without a slash at its end.
+func (r *Registry) URL() string { return r.scheme() + "://" + r.Host() }
+
+func (r *Registry) scheme() string {
+	if r.pki != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// SetDelay changes the round-trip time, see WithDelay. It counts for
+// connections that are made from now on.
+func (r *Registry) SetDelay(d time.Duration) { r.delay.Store(int64(d)) }
+
+// Close ends the registry, its connections and the requests in hand, and
+// waits for these. Scripts that block must watch their request's context.
+func (r *Registry) Close() {
+	r.shut()
+	r.busy.Lock() // waits for the requests in hand
+	defer r.busy.Unlock()
+	r.served.Wait()
+	r.door.release()
+	stopApp(r.app)
+}
+
+// open listens and serves. It does nothing while already open.
+func (r *Registry) open() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.server != nil {
+		return nil
+	}
+	l, err := r.door.listen()
+	if err != nil {
+		return fmt.Errorf("listen for the registry: %w", err)
+	}
+	l = &acceptor{Listener: l, accepted: r.accepted}
+	s := &http.Server{
+		Handler:           http.HandlerFunc(r.serve),
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		ErrorLog:          log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: time.Minute,
+	}
+	r.served.Add(1)
+	go func() {
+		defer r.served.Done()
+		if r.pki == nil {
+			_ = s.Serve(l)
+			return
+		}
+		s.TLSConfig = r.pki.server.Clone()
+		_ = s.ServeTLS(l, "", "")
+	}()
+	r.server = s
+	return nil
+}
+
+// shut closes the listener and every connection.
+func (r *Registry) shut() {
+	r.mu.Lock()
+	s := r.server
+	r.server = nil
+	r.mu.Unlock()
+	r.door.unswallow()
+	if s != nil {
+		_ = s.Close()
+	}
+}
+
+func (r *Registry) accepted(c net.Conn) net.Conn {
+	r.conns.Add(1)
+	if r.delay.Load() > 0 {
+		return lagged(c, func() time.Duration { return time.Duration(r.delay.Load()) })
+	}
+	return c
+}
+
+// serve answers one request that came in by the door.
+func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
+	r.busy.RLock()
+	defer r.busy.RUnlock()
+	w = r.record.begin(w, req)
+	r.scripts.chain(http.HandlerFunc(r.answer)).ServeHTTP(w, req)
+}
+
+// answer is what a registry without any trouble answers.
+func (r *Registry) answer(w http.ResponseWriter, req *http.Request) {
+	if r.auth != nil && r.auth.answered(w, req, r.URL()) {
+		return
+	}
+	r.app.ServeHTTP(w, req.WithContext(quiet{req.Context()}))
+}
+
+// Connections returns how many connections were accepted since the start.
+func (r *Registry) Connections() int { return int(r.conns.Load()) }
