@@ -15,22 +15,20 @@ import (
 
 // logOutcome writes the one line of a decision.
 func logOutcome(ctx context.Context, o engine.Outcome) {
+	parts := make([]string, 0, len(o.Parts))
+	for _, p := range o.Parts {
+		parts = append(parts, o.Decision.Describe(p))
+	}
 	fields := log.Fields{
-		"image":   o.Name,
-		"outcome": string(o.Result),
-		"reason":  string(o.Reason),
-		"elapsed": o.Elapsed.Round(time.Microsecond).String(),
+		"image":      o.Name,
+		"policy":     o.Decision.Policy.String(),
+		"outcome":    string(o.Result),
+		"reason":     string(o.Reason),
+		"decided_by": strings.Join(parts, ", "),
+		"elapsed":    o.Elapsed.Round(time.Microsecond).String(),
 	}
 	if o.Namespace != "" {
 		fields["pod_namespace"] = o.Namespace
-	}
-	if o.Decision.Policy != "" {
-		fields["policy"] = string(o.Decision.Policy)
-		parts := make([]string, 0, len(o.Parts))
-		for _, p := range o.Parts {
-			parts = append(parts, o.Decision.Describe(p))
-		}
-		fields["decided_by"] = strings.Join(parts, ", ")
 	}
 	if o.Digest != "" {
 		fields["digest"] = o.Digest.String()

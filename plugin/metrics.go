@@ -80,7 +80,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 }
 
 func (m *metrics) observe(o engine.Outcome) {
-	m.decisions.WithLabelValues(string(o.Decision.Policy), string(o.Result), string(o.Reason)).Inc()
+	m.decisions.WithLabelValues(o.Decision.Policy.String(), string(o.Result), string(o.Reason)).Inc()
 	if o.Host != "" {
 		m.verify.WithLabelValues(m.host(o.Host)).Observe(o.Checked.Seconds())
 	}

@@ -33,6 +33,7 @@ const (
 // told about it, and no event can be missed.
 type ruleDir struct {
 	path     string
+	section  policy.Overrides
 	reloaded func(ok bool)
 	current  atomic.Pointer[ruleSet]
 	stop     chan struct{}
@@ -41,7 +42,8 @@ type ruleDir struct {
 
 // ruleSet is what was read of the directory at one time.
 type ruleSet struct {
-	rules []policy.Rule // the last good ones
+	rules *policy.Rules // the last good ones, with the section below them
+	count int           // of rules
 	files int
 	stamp string            // names, sizes, times of the files
 	sum   [sha256.Size]byte // of their content
@@ -52,15 +54,15 @@ type ruleSet struct {
 // openRules reads the rules for the first time; an error then is the caller's.
 // A directory that does not exist has no rules. reloaded is told how each read
 // of changed files went.
-func openRules(path string, reloaded func(ok bool)) (*ruleDir, error) {
-	d := &ruleDir{path: path, reloaded: reloaded, stop: make(chan struct{}), stopped: make(chan struct{})}
-	first := d.read(&ruleSet{})
+func openRules(path string, section policy.Overrides, reloaded func(ok bool)) (*ruleDir, error) {
+	d := &ruleDir{path: path, section: section, reloaded: reloaded, stop: make(chan struct{}), stopped: make(chan struct{})}
+	first := d.read(&ruleSet{rules: policy.NewRules(section, nil)})
 	if first.err != nil {
 		return nil, first.err
 	}
 	d.current.Store(first)
 	reloaded(true)
-	log.L.Infof("pullwarden: %d rules of %d files in %s are in force", len(first.rules), first.files, path)
+	log.L.Infof("pullwarden: %d rules of %d files in %s are in force", first.count, first.files, path)
 	go d.poll()
 	return d, nil
 }
@@ -88,7 +90,7 @@ func (d *ruleDir) poll() {
 
 // Current returns the rules in force: those of the files as they are now, or
 // the last good ones when the files cannot be read.
-func (d *ruleDir) Current() []policy.Rule {
+func (d *ruleDir) Current() *policy.Rules {
 	was := d.current.Load()
 	files, err := d.list()
 	if err == nil && !was.fresh && stampOf(files) == was.stamp {
@@ -108,16 +110,16 @@ func (d *ruleDir) report(was, now *ruleSet) {
 	switch {
 	case now.err != nil && (was.err == nil || was.err.Error() != now.err.Error()):
 		d.reloaded(false)
-		log.L.WithError(now.err).Errorf("pullwarden: the rules in %s are not taken; the last good %d rules stay in force", d.path, len(now.rules))
+		log.L.WithError(now.err).Errorf("pullwarden: the rules in %s are not taken; the last good %d rules stay in force", d.path, now.count)
 	case now.err == nil && (was.err != nil || was.sum != now.sum):
 		d.reloaded(true)
-		log.L.Infof("pullwarden: %d rules of %d files in %s are in force", len(now.rules), now.files, d.path)
+		log.L.Infof("pullwarden: %d rules of %d files in %s are in force", now.count, now.files, d.path)
 	}
 }
 
 // read reads all files; what is wrong leaves the rules of was in force.
 func (d *ruleDir) read(was *ruleSet) *ruleSet {
-	now := &ruleSet{rules: was.rules, files: was.files, sum: was.sum}
+	now := &ruleSet{rules: was.rules, count: was.count, files: was.files, sum: was.sum}
 	files, err := d.list()
 	if errors.Is(err, os.ErrNotExist) && was.files == 0 {
 		now.stamp = stampOf(nil)
@@ -153,7 +155,7 @@ func (d *ruleDir) read(was *ruleSet) *ruleSet {
 	if now.err = errors.Join(errs...); now.err != nil {
 		return now
 	}
-	now.rules, now.files = rules, len(files)
+	now.rules, now.count, now.files = policy.NewRules(d.section, rules), len(rules), len(files)
 	hash.Sum(now.sum[:0])
 	return now
 }

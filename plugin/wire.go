@@ -72,7 +72,7 @@ func start(ic *plugin.InitContext) (any, error) {
 
 	images := metadata.NewImageStore(db)
 	metrics := newMetrics(images)
-	rules, err := openRules(config.configPath, metrics.reloaded)
+	rules, err := openRules(config.configPath, config.section, metrics.reloaded)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func start(ic *plugin.InitContext) (any, error) {
 	w := &warden{cri: criConfig, store: store.New(db, images), rules: rules}
 	w.engine = &engine.Engine{
 		Decide: func(req policy.Request) (policy.Decision, error) {
-			return policy.Decide(config.base, rules.Current(), req)
+			return rules.Current().Decide(req)
 		},
 		Images:   w.store,
 		Registry: registries{resolver.New(resolverOptions(criConfig, metrics))},

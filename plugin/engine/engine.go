@@ -140,11 +140,12 @@ type cached struct {
 
 func (d *decision) run(ctx context.Context) error {
 	applies, err := d.engine.Decide(d.req.Request)
-	d.o.use(policy.PolicyDirective)
+	d.o.Decision = applies
 	if err != nil {
+		d.o.use(policy.KeyHints)
 		return d.fail(ReasonHint, err)
 	}
-	d.o.Decision = applies
+	d.o.use(policy.KeyPolicy)
 	if err := d.look(ctx); err != nil {
 		return d.fail(ReasonInternal, err)
 	}
@@ -204,7 +205,7 @@ func (d *decision) fresh() bool {
 	if maxAge == 0 {
 		return false
 	}
-	d.o.use(policy.MaxAgeDirective)
+	d.o.use(policy.KeyMaxAge)
 	age := d.age()
 	return age >= 0 && age <= maxAge
 }
@@ -221,7 +222,7 @@ func (d *decision) age() time.Duration {
 
 // ask asks the registry, and reuses or pulls.
 func (d *decision) ask(ctx context.Context) error {
-	d.o.use(policy.ResolveFromDirective, policy.VerifyTimeoutDirective)
+	d.o.use(policy.KeyResolveFrom, policy.KeyVerifyTimeout)
 	req := resolver.Request{
 		Reference:   d.req.Name,
 		Credentials: d.req.Credentials,

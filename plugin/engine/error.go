@@ -19,18 +19,14 @@ type Error struct {
 	Name   string
 	Reason Reason
 	Class  failure.Class
-	Policy policy.Mode // empty when a hint was bad
-	// From tells where the policy came from: default, section, a rule, hint.
-	From string
-	Err  error
+	// Policy is the one that applied, with where it came from.
+	Policy string
+	Err    error
 }
 
 // Error names the image, the policy and where it came from, and why.
 func (e *Error) Error() string {
-	if e.Policy == "" {
-		return fmt.Sprintf("%s: %v", e.Name, e.Err)
-	}
-	return fmt.Sprintf("%s: policy %s (%s): %v", e.Name, e.Policy, e.From, e.Err)
+	return fmt.Sprintf("%s: %s: %v", e.Name, e.Policy, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -42,8 +38,7 @@ func (d *decision) fail(reason Reason, err error) error {
 		Name:   d.req.Name,
 		Reason: reason,
 		Class:  d.o.Class,
-		Policy: d.o.Decision.Policy,
-		From:   d.o.Decision.From(policy.PolicyDirective),
+		Policy: d.o.Decision.Describe(policy.KeyPolicy),
 		Err:    err,
 	}
 }

@@ -58,10 +58,11 @@ type Outcome struct {
 	Name string
 	// Namespace is the pod's; empty when the request did not say.
 	Namespace string
-	// Decision is what applied. Zero when a hint was bad.
+	// Decision is what applied; what would have without hints when a hint is
+	// bad.
 	Decision policy.Decision
 	// Parts are the directives that took part, in the order of their use.
-	Parts []policy.Directive
+	Parts []policy.Key
 	// Class is why the registry failed; failure.None when it did not.
 	Class failure.Class
 	// Host confirmed the digest; empty when none was asked or none answered.
@@ -86,4 +87,4 @@ type Outcome struct {
 }
 
 // use notes that directives took part in the decision.
-func (o *Outcome) use(parts ...policy.Directive) { o.Parts = append(o.Parts, parts...) }
+func (o *Outcome) use(parts ...policy.Key) { o.Parts = append(o.Parts, parts...) }

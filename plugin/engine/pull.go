@@ -103,13 +103,15 @@ func (d *decision) failed(ctx context.Context, what string, err error) error {
 	if d.cached == nil {
 		return d.fail(Reason(cause.Class), err)
 	}
-	d.o.use(policy.OnDirective(cause.Class))
+	if on, ok := policy.KeyOn(cause.Class); ok && d.o.Decision.Policy == policy.IfDigestChanged {
+		d.o.use(on)
+	}
 	if d.o.Decision.OnFailure(cause.Class) != policy.UseCached {
 		return d.fail(Reason(cause.Class), err)
 	}
 	age := d.age()
 	if bound := d.o.Decision.MaxStale; bound > 0 {
-		d.o.use(policy.MaxStaleDirective)
+		d.o.use(policy.KeyMaxStale)
 		switch {
 		case age < 0:
 			return d.fail(ReasonMaxStale, fmt.Errorf("%w; the cached image was never checked, and max_stale is %s", err, bound))

@@ -1,0 +1,243 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+const (
+	repository = "registry.test/app"
+	name       = repository + ":1"
+)
+
+var (
+	now     = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	first   = image("first")
+	second  = image("second")
+	errTest = errors.New("scripted")
+)
+
+func image(s string) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString(s), Size: int64(len(s))}
+}
+
+// imageID is what the config of a fake image digests to.
+func imageID(target ocispec.Descriptor) digest.Digest {
+	return digest.FromString("config of " + target.Digest.String())
+}
+
+// node is a fake of what the engine sees of a node and a registry. Its fields
+// are what a test scripts and reads.
+type node struct {
+	mu sync.Mutex
+
+	// What the node has; nil for no image.
+	record     *store.Record
+	unrunnable bool
+	imageIDErr error
+
+	// What the registry says.
+	remote     ocispec.Descriptor
+	checkFails failure.Class
+	pullFails  failure.Class
+	pullErr    error // no registry at fault
+	openErr    error
+	localPull  bool
+	onPull     func()
+
+	// What happened.
+	checks, pulls int
+	known         digest.Digest
+	originOnly    bool
+	timeout       time.Duration
+	stale         map[string]store.Stale
+	verified      map[string]store.Verified
+	outcomes      []Outcome
+}
+
+func (n *node) engine(rules string) *Engine {
+	parsed, err := policy.ParseRules("rules.toml", []byte(rules))
+	if err != nil {
+		panic(err)
+	}
+	n.stale, n.verified = map[string]store.Stale{}, map[string]store.Verified{}
+	return &Engine{
+		Decide:   policy.NewRules(policy.Overrides{}, parsed).Decide,
+		Images:   n,
+		Registry: n,
+		Observe:  func(_ context.Context, o Outcome) { n.outcomes = append(n.outcomes, o) },
+		Now:      func() time.Time { return now },
+	}
+}
+
+func (n *node) request(annotations map[string]string) Request {
+	return Request{
+		Request: policy.Request{Image: policy.Image{Repository: repository, Tag: "1"}, Annotations: annotations},
+		Name:    name,
+		Runtime: n,
+	}
+}
+
+func cachedImage(target ocispec.Descriptor, checked time.Time) *store.Record {
+	r := &store.Record{Name: name, Target: target}
+	if !checked.IsZero() {
+		r.Verified = store.Verified{Digest: target.Digest, At: checked, By: "registry.test"}
+	}
+	return r
+}
+
+// Images.
+
+func (n *node) Get(_ context.Context, _ string) (store.Record, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.record == nil {
+		return store.Record{}, errdefs.ErrNotFound
+	}
+	return *n.record, nil
+}
+
+func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) (digest.Digest, error) {
+	if n.unrunnable {
+		return "", errTest
+	}
+	return imageID(target), nil
+}
+
+func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, names ...string) {
+	for _, name := range names {
+		n.verified[name] = v
+	}
+}
+
+func (n *node) MarkStale(_ context.Context, _ digest.Digest, s store.Stale, names ...string) {
+	for _, name := range names {
+		n.stale[name] = s
+	}
+}
+
+func (n *node) MarkPulled(_ context.Context, target digest.Digest, s store.State, names ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.record != nil && n.record.Target.Digest == target {
+		n.record.State = s
+	}
+}
+
+// Runtime.
+
+func (n *node) ImageID(context.Context) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.imageIDErr != nil || n.record == nil {
+		return "", n.imageIDErr
+	}
+	return imageID(n.record.Target).String(), nil
+}
+
+func (n *node) Pull(ctx context.Context, plan Plan) (string, bool, error) {
+	n.mu.Lock()
+	n.pulls++
+	hook := n.onPull
+	n.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+	if n.pullErr != nil {
+		return "", false, n.pullErr
+	}
+	if n.pullFails != failure.None {
+		return "", false, errTest
+	}
+	target := n.remote
+	if !n.localPull {
+		var err error
+		if _, target, err = plan.Source.Resolve(ctx); err != nil {
+			return "", false, err
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.record = &store.Record{Name: name, Target: target}
+	if !n.localPull {
+		n.record.State = plan.State(target.Digest, store.State{})
+	}
+	n.unrunnable = false
+	return imageID(target).String(), !n.localPull, nil
+}
+
+// Registry, Session and Source.
+
+func (n *node) Open(_ context.Context, req resolver.Request) (Session, error) {
+	n.known, n.originOnly = req.Known, req.OriginOnly
+	return fakeSession{n}, n.openErr
+}
+
+type fakeSession struct{ *node }
+
+func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolver.Resolution, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checks++
+	s.timeout = timeout
+	if ctx.Err() != nil {
+		return resolver.Resolution{}, ctx.Err()
+	}
+	if s.checkFails != failure.None {
+		return resolver.Resolution{}, failed(s.checkFails)
+	}
+	return resolver.Resolution{Descriptor: s.remote, Host: "registry.test"}, nil
+}
+
+func (s fakeSession) Pin(desc ocispec.Descriptor) Source { return fakeSource{s.node, desc} }
+
+type fakeSource struct {
+	*node
+	desc ocispec.Descriptor
+}
+
+func (s fakeSource) Resolve(context.Context) (string, ocispec.Descriptor, error) {
+	return name, s.desc, nil
+}
+
+func (s fakeSource) Fetcher(context.Context, string) (transfer.Fetcher, error) { return nil, errTest }
+
+func (s fakeSource) Served() resolver.Served {
+	return resolver.Served{ManifestHost: "registry.test", ManifestReference: name, ContentHosts: []string{"registry.test"}}
+}
+
+func (s fakeSource) Failure(error) *resolver.Error {
+	if s.pullFails == failure.None {
+		return nil
+	}
+	return failed(s.pullFails)
+}
+
+func failed(c failure.Class) *resolver.Error {
+	return &resolver.Error{Reference: name, Class: c, Attempts: []resolver.Attempt{{Host: "registry.test", Origin: true, Class: c, Err: errTest}}}
+}
+
+// last returns the one outcome that was observed.
+func (n *node) last(t *testing.T) Outcome {
+	t.Helper()
+	if len(n.outcomes) != 1 {
+		t.Fatalf("%d outcomes were observed, want one", len(n.outcomes))
+	}
+	return n.outcomes[0]
+}

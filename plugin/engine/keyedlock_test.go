@@ -1,0 +1,83 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+func TestKeyedLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k keyedLock
+		unlock, err := k.lock(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Another key does not wait.
+		other, err := k.lock(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		other()
+
+		got := make(chan struct{})
+		go func() {
+			second, err := k.lock(context.Background(), "a")
+			if err != nil {
+				t.Error(err)
+			}
+			close(got)
+			second()
+		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			_, err := k.lock(ctx, "a")
+			gone <- err
+		}()
+		synctest.Wait()
+		select {
+		case <-got:
+			t.Fatal("two have the same turn")
+		default:
+		}
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("the waiter that went away got %v", err)
+		}
+		unlock()
+		<-got
+		synctest.Wait()
+		if len(k.turns) != 0 {
+			t.Errorf("%d turns are left behind", len(k.turns))
+		}
+	})
+}
+
+func TestKeyedLockExcludes(t *testing.T) {
+	var (
+		k  keyedLock
+		n  int
+		wg sync.WaitGroup
+	)
+	for range 50 {
+		wg.Go(func() {
+			unlock, err := k.lock(context.Background(), "a")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			n++ // the race detector watches
+			unlock()
+		})
+	}
+	wg.Wait()
+	if n != 50 {
+		t.Errorf("%d", n)
+	}
+}
