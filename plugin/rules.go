@@ -5,12 +5,14 @@ package plugin
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/containerd/log"
@@ -45,7 +47,7 @@ type ruleSet struct {
 	rules *policy.Rules // the last good ones, with the section below them
 	count int           // of rules
 	files int
-	stamp string            // names, sizes, times of the files
+	stamp string            // names, sizes, inodes, change times of the files
 	sum   [sha256.Size]byte // of their content
 	fresh bool              // changed so recently that the stamp may hide a change
 	err   error             // why the newest files are not in force
@@ -187,17 +189,25 @@ func (d *ruleDir) list() ([]ruleFile, error) {
 	return files, nil
 }
 
+// stampOf tells the files apart from any others, and from what they were
+// before: by inode and change time, which nobody can set.
 func stampOf(files []ruleFile) string {
-	var b strings.Builder
+	var b []byte
 	for _, f := range files {
-		fmt.Fprintf(&b, "%s\x00%d\x00%d\x00", f.path, f.info.Size(), f.info.ModTime().UnixNano())
+		b = append(b, f.path...)
+		b = append(b, 0)
+		b = binary.LittleEndian.AppendUint64(b, uint64(f.info.Size()))
+		if sys, ok := f.info.Sys().(*syscall.Stat_t); ok {
+			b = binary.LittleEndian.AppendUint64(b, sys.Ino)
+			b = binary.LittleEndian.AppendUint64(b, uint64(sys.Ctim.Nano()))
+		}
 	}
-	return b.String()
+	return string(b)
 }
 
 func changedSince(files []ruleFile, t time.Time) bool {
 	for _, f := range files {
-		if f.info.ModTime().After(t) {
+		if sys, ok := f.info.Sys().(*syscall.Stat_t); !ok || time.Unix(sys.Ctim.Unix()).After(t) {
 			return true
 		}
 	}

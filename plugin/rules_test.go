@@ -1,0 +1,210 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	always = "[[rule]]\nimages = [\"**\"]\npolicy = \"Always\"\n"
+	never  = "[[rule]]\nimages = [\"**\"]\npolicy = \"Never\"\n"
+)
+
+type rulesUnderTest struct {
+	*ruleDir
+	t      *testing.T
+	dir    string
+	health atomic.Bool
+}
+
+func newRules(t *testing.T, dir string) *rulesUnderTest {
+	t.Helper()
+	r := &rulesUnderTest{t: t, dir: dir}
+	d, err := openRules(dir, policy.Overrides{}, r.health.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	r.ruleDir = d
+	return r
+}
+
+func (r *rulesUnderTest) write(name, content string) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(content), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rulesUnderTest) want(p policy.Mode, healthy bool) {
+	r.t.Helper()
+	d, err := r.Current().Decide(policy.Request{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if d.Policy != p {
+		r.t.Errorf("policy %s, want %s", d.Policy, p)
+	}
+	if r.health.Load() != healthy {
+		r.t.Errorf("last reload successful: %v, want %v", r.health.Load(), healthy)
+	}
+}
+
+func TestRulesFollowTheFiles(t *testing.T) {
+	r := newRules(t, t.TempDir())
+	r.want(policy.Always, true) // the default
+	r.write("20.toml", never)
+	r.want(policy.Never, true)
+	r.write("10.toml", always) // the first match decides, in the order of names
+	r.want(policy.Always, true)
+	r.write("notes.txt", "not a rule file")
+	r.want(policy.Always, true)
+	if err := os.Remove(filepath.Join(r.dir, "10.toml")); err != nil {
+		t.Fatal(err)
+	}
+	r.want(policy.Never, true)
+}
+
+// The same size, and a time that the file system may not tell apart.
+func TestRulesSeeAQuickChange(t *testing.T) {
+	r := newRules(t, t.TempDir())
+	stamp := time.Now()
+	for i := range 20 {
+		content, want := always+"# \n", policy.Always
+		if i%2 == 1 {
+			content, want = never+"#  \n", policy.Never
+		}
+		r.write("10.toml", content)
+		if err := os.Chtimes(filepath.Join(r.dir, "10.toml"), stamp, stamp); err != nil {
+			t.Fatal(err)
+		}
+		r.want(want, true)
+	}
+}
+
+func TestBadFilesLeaveTheLastGoodRules(t *testing.T) {
+	r := newRules(t, t.TempDir())
+	r.write("10.toml", never)
+	r.want(policy.Never, true)
+	for what, content := range map[string]string{
+		"syntax":        "[[rule]\n",
+		"unknown key":   always + "polcy = \"Never\"\n",
+		"unknown value": "[[rule]]\nimages = [\"**\"]\npolicy = \"Sometimes\"\n",
+		"empty":         "",
+	} {
+		r.write("10.toml", content)
+		t.Log(what)
+		r.want(policy.Never, false)
+		r.write("10.toml", never)
+		r.want(policy.Never, true)
+	}
+	// A second file that is bad keeps the first in force too.
+	r.write("20.toml", "nonsense")
+	r.want(policy.Never, false)
+	if err := os.RemoveAll(r.dir); err != nil {
+		t.Fatal(err)
+	}
+	r.want(policy.Never, false)
+	if err := os.Mkdir(r.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.write("10.toml", always)
+	r.want(policy.Always, true)
+}
+
+func TestBadFilesAtStartUp(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "10-team.toml")
+	if err := os.WriteFile(path, []byte(always+"polcy = \"Never\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := openRules(dir, policy.Overrides{}, func(bool) {})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, part := range []string{path + ":4", "polcy"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is missing in: %v", part, err)
+		}
+	}
+}
+
+func TestNoDirectoryHasNoRules(t *testing.T) {
+	r := newRules(t, filepath.Join(t.TempDir(), "later"))
+	r.want(policy.Always, true)
+	if err := os.Mkdir(r.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.write("10.toml", never)
+	r.want(policy.Never, true)
+}
+
+// A mounted ConfigMap changes by switching a link.
+func TestRulesBehindLinks(t *testing.T) {
+	root := t.TempDir()
+	for version, content := range map[string]string{"v1": always, "v2": never} {
+		if err := os.MkdirAll(filepath.Join(root, version), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, version, "10.toml"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	point := func(version string) {
+		t.Helper()
+		if err := os.Symlink(version, filepath.Join(root, "..tmp")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(root, "..tmp"), filepath.Join(root, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	point("v1")
+	dir := filepath.Join(root, "mounted")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../..data/10.toml", filepath.Join(dir, "10.toml")); err != nil {
+		t.Fatal(err)
+	}
+	r := newRules(t, dir)
+	r.want(policy.Always, true)
+	point("v2")
+	r.want(policy.Never, true)
+}
+
+func BenchmarkCurrent(b *testing.B) {
+	dir := b.TempDir()
+	for _, name := range []string{"10.toml", "20.toml", "30.toml"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(always), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		old := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(path, old, old); err != nil {
+			b.Fatal(err)
+		}
+	}
+	d, err := openRules(dir, policy.Overrides{}, func(bool) {})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		d.Current()
+	}
+}
