@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 func attempts(o engine.Outcome) string {
 	parts := make([]string, 0, len(o.Attempts))
 	for _, a := range o.Attempts {
-		parts = append(parts, a.String())
+		parts = append(parts, fmt.Sprintf("%s: %s: %v", a.Host, a.Class, a.Err))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -13,12 +13,14 @@ import (
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
+
+	"github.com/pullwarden/pullwarden/resolver"
 )
 
 // MirrorHosts gives the hosts of CRI's deprecated registry.mirrors, which
 // containerd still honours when there is no config_path: the endpoints of the
 // registry (or of "*") in their order, and then the registry itself.
-func (c Config) MirrorHosts(_ context.Context, credentials func(string) (string, string, error), update config.UpdateClientFunc) docker.RegistryHosts {
+func (c Config) MirrorHosts(_ context.Context, credentials resolver.Credentials, update config.UpdateClientFunc) docker.RegistryHosts {
 	return func(registry string) ([]docker.RegistryHost, error) {
 		endpoints, err := c.endpoints(registry)
 		if err != nil {

@@ -1,0 +1,49 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestCredentialsFor(t *testing.T) {
+	b64 := base64.StdEncoding.EncodeToString
+	for _, tc := range []struct {
+		what             string
+		auth             *runtime.AuthConfig
+		username, secret string
+	}{
+		{"none", nil, "", ""},
+		{"empty", &runtime.AuthConfig{}, "", ""},
+		{"user and password", &runtime.AuthConfig{Username: "u", Password: "p"}, "u", "p"},
+		{"this host", &runtime.AuthConfig{Username: "u", Password: "p", ServerAddress: "https://registry.test:5000/v2/"}, "u", "p"},
+		{"another host", &runtime.AuthConfig{Username: "u", Password: "p", ServerAddress: "https://other.test"}, "", ""},
+		{"identity token", &runtime.AuthConfig{IdentityToken: "t"}, "", "t"},
+		{"combined", &runtime.AuthConfig{Auth: b64([]byte("u:p:with colon"))}, "u", "p:with colon"},
+		{"combined with padding", &runtime.AuthConfig{Auth: b64([]byte("u:p\x00\x00"))}, "u", "p"},
+		{"user before token", &runtime.AuthConfig{Username: "u", Password: "p", IdentityToken: "t"}, "u", "p"},
+		{"registry token alone", &runtime.AuthConfig{RegistryToken: "t"}, "", ""},
+	} {
+		username, secret, err := credentialsFor(tc.auth, "registry.test:5000")
+		if err != nil || username != tc.username || secret != tc.secret {
+			t.Errorf("%s: got %q, %q, %v", tc.what, username, secret, err)
+		}
+	}
+}
+
+func TestBadCredentialsAreNotRepeated(t *testing.T) {
+	for _, auth := range []string{"hunter2 is not base64", base64.StdEncoding.EncodeToString([]byte("hunter2"))} {
+		_, _, err := credentialsFor(&runtime.AuthConfig{Auth: auth}, "registry.test")
+		if err == nil {
+			t.Fatalf("%q was accepted", auth)
+		}
+		if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), auth) {
+			t.Errorf("the error tells the secret: %v", err)
+		}
+	}
+}

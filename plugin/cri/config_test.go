@@ -1,0 +1,135 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"testing"
+
+	"github.com/containerd/containerd/v2/plugins"
+	"github.com/containerd/plugin/registry"
+	"github.com/pelletier/go-toml/v2"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	// The configuration is read from CRI's own plugins.
+	_ "github.com/containerd/containerd/v2/plugins/cri/images"
+	_ "github.com/containerd/containerd/v2/plugins/cri/runtime"
+)
+
+// pluginConfig is a plugin's default configuration with the operator's over it.
+func pluginConfig(t *testing.T, id, written string) any {
+	t.Helper()
+	for _, r := range registry.Graph(nil) {
+		if r.Type == plugins.CRIServicePlugin && r.ID == id {
+			if err := toml.Unmarshal([]byte(written), r.Config); err != nil {
+				t.Fatal(err)
+			}
+			return r.Config
+		}
+	}
+	t.Fatalf("containerd has no CRI plugin %q", id)
+	return nil
+}
+
+func TestReadConfig(t *testing.T) {
+	images := pluginConfig(t, "images", `
+snapshotter = "native"
+use_local_image_pull = true
+[runtime_platforms.other]
+  platform = "linux/amd64"
+  snapshotter = "erofs"
+[registry]
+  config_path = "/etc/a:/etc/b"
+  [registry.headers]
+    X-Team = ["a", "b"]
+  [registry.mirrors."docker.io"]
+    endpoint = ["https://mirror.test"]
+  [registry.configs."mirror.test".auth]
+    username = "u"
+    password = "p"
+`)
+	runtimes := pluginConfig(t, "runtime", `
+[containerd.runtimes.blocky]
+  runtime_type = "io.containerd.runc.v2"
+  snapshotter = "blockfile"
+[containerd.runtimes.plain]
+  runtime_type = "io.containerd.runc.v2"
+`)
+	c, err := ReadConfig(images, runtimes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Snapshotter != "native" || c.ConfigPath != "/etc/a:/etc/b" || !c.LocalPull || len(c.Headers["X-Team"]) != 2 {
+		t.Errorf("%+v", c)
+	}
+	if got := c.Mirrors["docker.io"]; len(got) != 1 || got[0] != "https://mirror.test" {
+		t.Errorf("mirrors %v", got)
+	}
+	if a := c.auth("mirror.test"); a.GetUsername() != "u" || a.GetPassword() != "p" {
+		t.Errorf("auth of the mirror is not read")
+	}
+	if a := c.auth("docker.io"); a != nil {
+		t.Errorf("auth where there is none: %v", a)
+	}
+
+	pod := &runtime.PodSandboxConfig{}
+	for _, tc := range []struct {
+		what, handler string
+		sandbox       *runtime.PodSandboxConfig
+		want          string
+	}{
+		{"no handler", "", pod, "native"},
+		{"by the runtime", "blocky", pod, "blockfile"},
+		{"by the platform", "other", pod, "erofs"},
+		{"none of its own", "plain", pod, "native"},
+		{"unknown", "unknown", pod, "native"},
+		{"without a sandbox containerd has the default", "blocky", nil, "native"},
+		{"annotation", "", &runtime.PodSandboxConfig{Annotations: map[string]string{runtimeHandlerAnnotation: "blocky"}}, "blockfile"},
+	} {
+		r := &runtime.PullImageRequest{Image: &runtime.ImageSpec{RuntimeHandler: tc.handler}, SandboxConfig: tc.sandbox}
+		if got := c.snapshotter(r); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.what, got, tc.want)
+		}
+	}
+}
+
+func TestMirrorHosts(t *testing.T) {
+	c := Config{Mirrors: map[string][]string{
+		"registry.test":    {"https://mirror.test/v2/cache", "plain.test:5000"},
+		"self.test":        {"http://self.test", "https://after.test"},
+		"127.0.0.1:5000":   {"127.0.0.1:5001"},
+		"malformed.test":   {"https://a b"},
+		"docker.io":        nil,
+		"*":                {"https://any.test"},
+		"unused.test:5000": nil,
+	}}
+	for registry, want := range map[string][]string{
+		"registry.test":  {"https://mirror.test/v2/cache", "https://plain.test:5000/v2", "https://registry.test/v2"},
+		"self.test":      {"http://self.test/v2", "https://after.test/v2"},
+		"127.0.0.1:5000": {"http://127.0.0.1:5001/v2", "http://127.0.0.1:5000/v2"},
+		"docker.io":      {"https://registry-1.docker.io/v2"},
+		"unknown.test":   {"https://any.test/v2", "https://unknown.test/v2"},
+	} {
+		hosts, err := c.MirrorHosts(t.Context(), nil, nil)(registry)
+		if err != nil {
+			t.Errorf("%s: %v", registry, err)
+			continue
+		}
+		var got []string
+		for _, h := range hosts {
+			got = append(got, h.Scheme+"://"+h.Host+h.Path)
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: got %v, want %v", registry, got, want)
+			continue
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%s: got %v, want %v", registry, got, want)
+			}
+		}
+	}
+	if _, err := c.MirrorHosts(t.Context(), nil, nil)("malformed.test"); err == nil {
+		t.Error("a malformed endpoint was accepted")
+	}
+}
