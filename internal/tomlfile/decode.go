@@ -170,7 +170,11 @@ func (d *decoder) assignStruct(v reflect.Value, table map[string]any, where at) 
 			for i, f := range fields {
 				allowed[i] = f.key
 			}
-			d.fail(here, "unknown key: allowed are %s", strings.Join(allowed, ", "))
+			verb := "are"
+			if len(allowed) == 1 {
+				verb = "is"
+			}
+			d.fail(here, "unknown key: allowed %s %s", verb, strings.Join(allowed, ", "))
 		}
 	}
 	if f, ok := v.Addr().Interface().(Finisher); ok {
@@ -203,20 +207,17 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
+// describe says what a value is, for "is …".
 func describe(value any) string {
-	switch value.(type) {
+	switch value := value.(type) {
 	case map[string]any:
 		return "a table"
 	case []any:
 		return "an array"
 	case string:
 		return "a string"
-	case int64:
-		return "an integer"
-	case float64:
-		return "a float"
-	case bool:
-		return "a boolean"
+	case int64, float64, bool:
+		return fmt.Sprint(value)
 	}
 	return "a date or time"
 }

@@ -1,0 +1,51 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// manyRules is a node with a hundred teams, each with a rule.
+func manyRules(b *testing.B) *Rules {
+	var doc strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&doc, "[[rule]]\nimages = [\"registry.example.com/team-%d/**\", \"docker.io/team-%d/*:1.*\"]\nnamespaces = [\"team-%d-*\"]\npolicy = \"IfDigestChanged\"\nmax_age = \"10m\"\n", i, i, i)
+	}
+	rules, err := ParseRules("f.toml", []byte(doc.String()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return NewRules(Overrides{}, rules)
+}
+
+func BenchmarkDecide(b *testing.B) {
+	rules := manyRules(b)
+	request := func(team int, annotations map[string]string) Request {
+		return Request{
+			Image:     Image{Repository: fmt.Sprintf("registry.example.com/team-%d/app/web", team), Tag: "1.2"},
+			Namespace: fmt.Sprintf("team-%d-prod", team), Annotations: annotations,
+		}
+	}
+	for _, test := range []struct {
+		name string
+		req  Request
+	}{
+		{"first", request(0, nil)},
+		{"last", request(99, nil)},
+		{"none", request(100, nil)},
+		{"hints", request(0, map[string]string{HintPrefix + "max-age": "1m", HintPrefix + "on-not-found": "Fail", "other": "x"})},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := rules.Decide(test.req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,155 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// Key names a directive.
+type Key uint8
+
+// The directives, in the order in which documentation shows them.
+const (
+	KeyPolicy Key = iota
+	KeyMaxAge
+	KeyMaxStale
+	KeyVerifyTimeout
+	KeyResolveFrom
+	KeyHints
+	KeyOnUnreachable // this and the rest in the order of failure.All
+	KeyOnUnavailable
+	KeyOnRateLimited
+	KeyOnNotFound
+	KeyOnUnauthorized
+	KeyOnForbidden
+	KeyOnInvalid
+	keyCount
+)
+
+// KeyOn returns the key of what to do about a class of failure. It is false
+// for failure.None, about which there is nothing to do.
+func KeyOn(class failure.Class) (Key, bool) {
+	i := slices.Index(failure.All(), class)
+	if i < 0 {
+		return 0, false
+	}
+	return KeyOnUnreachable + Key(i), true
+}
+
+// Keys lists all directives.
+func Keys() []Key {
+	keys := make([]Key, keyCount)
+	for i := range keys {
+		keys[i] = Key(i)
+	}
+	return keys
+}
+
+// String returns the key as a rule spells it: max_age, on.not_found.
+func (k Key) String() string { return table[k].name }
+
+// Directives are what applies to one pull, all of them settled. Comparable.
+type Directives struct {
+	Policy Mode
+
+	// MaxAge is for how long a check counts; 0 = check each time.
+	MaxAge time.Duration
+
+	// MaxStale is how long ago the last check of a cached image may be for a
+	// fallback to it; 0 = no bound.
+	MaxStale time.Duration
+
+	// VerifyTimeout bounds a whole check, all hosts and retries. Above 0.
+	VerifyTimeout time.Duration
+
+	ResolveFrom ResolveFrom
+	On          Actions
+	Hints       HintMode
+}
+
+// Actions say what to do about a failure, by its class. They count under
+// IfDigestChanged only: see [Directives.OnFailure].
+type Actions struct {
+	Unreachable  Action
+	Unavailable  Action
+	RateLimited  Action
+	NotFound     Action
+	Unauthorized Action
+	Forbidden    Action
+	Invalid      Action
+}
+
+// of returns the action for a class; nil for what is no class of failure.
+func (a *Actions) of(class failure.Class) *Action {
+	switch class {
+	case failure.Unreachable:
+		return &a.Unreachable
+	case failure.Unavailable:
+		return &a.Unavailable
+	case failure.RateLimited:
+		return &a.RateLimited
+	case failure.NotFound:
+		return &a.NotFound
+	case failure.Unauthorized:
+		return &a.Unauthorized
+	case failure.Forbidden:
+		return &a.Forbidden
+	case failure.Invalid:
+		return &a.Invalid
+	}
+	return nil
+}
+
+// OnFailure says what follows a failed check, or a pull that failed after a
+// change was seen. It is Fail under every policy but IfDigestChanged, and for
+// what is no class of failure.
+func (d Directives) OnFailure(class failure.Class) Action {
+	if action := d.On.of(class); action != nil && d.Policy == IfDigestChanged {
+		return *action
+	}
+	return Fail
+}
+
+// Value returns a directive's value as configuration spells it.
+func (d Directives) Value(k Key) string { return table[k].format(&d) }
+
+// Defaults returns what applies where nothing else is said.
+func Defaults() Directives {
+	return Directives{
+		Policy:        Always,
+		VerifyTimeout: 5 * time.Second,
+		ResolveFrom:   Mirrors,
+		On: Actions{
+			Unreachable: UseCached,
+			Unavailable: UseCached,
+			RateLimited: UseCached,
+			NotFound:    UseCached,
+		},
+		Hints: Allow,
+	}
+}
+
+// Overrides are the directives that one level sets, the plugin section or a
+// rule. The zero value sets none.
+type Overrides struct {
+	values Directives
+	set    uint16 // a bit for each key
+}
+
+// Set sets a directive to what text says, as configuration spells it. The
+// error says what is allowed; the directive is then as before.
+func (o *Overrides) Set(k Key, text string) error {
+	if err := table[k].parse(text, &o.values); err != nil {
+		return err
+	}
+	o.set |= 1 << k
+	return nil
+}
+
+// Has reports whether the directive is set.
+func (o Overrides) Has(k Key) bool { return o.set&(1<<k) != 0 }

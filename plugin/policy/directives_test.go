@@ -1,0 +1,164 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+func TestDefaults(t *testing.T) {
+	d := Defaults()
+	want := map[string]string{
+		"policy": "Always", "max_age": "0s", "max_stale": "0s", "verify_timeout": "5s",
+		"resolve_from": "Mirrors", "hints": "Allow",
+		"on.unreachable": "UseCached", "on.unavailable": "UseCached", "on.rate_limited": "UseCached",
+		"on.not_found": "UseCached", "on.unauthorized": "Fail", "on.forbidden": "Fail", "on.invalid": "Fail",
+	}
+	got := map[string]string{}
+	for _, k := range Keys() {
+		got[k.String()] = d.Value(k)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOnFailure(t *testing.T) {
+	classes := append(failure.All(), failure.None, failure.Class("other"))
+	for policy := Always; policy <= Never; policy++ {
+		for _, class := range classes {
+			d := Defaults()
+			d.Policy = policy
+			want := Fail
+			if policy == IfDigestChanged && class != failure.None && class != "other" && !class.Security() {
+				want = UseCached
+			}
+			if got := d.OnFailure(class); got != want {
+				t.Errorf("default, %s, %q: %s", policy, class, got)
+			}
+
+			// Each class has an action of its own.
+			d.On = Actions{}
+			action := d.On.of(class)
+			if action == nil {
+				continue
+			}
+			*action = UseCached
+			for _, other := range classes {
+				want := Fail
+				if other == class && policy == IfDigestChanged {
+					want = UseCached
+				}
+				if got := d.OnFailure(other); got != want {
+					t.Errorf("%s, only %s uses the cache, %q: %s", policy, class, other, got)
+				}
+			}
+		}
+	}
+}
+
+func TestKeyOn(t *testing.T) {
+	for _, class := range failure.All() {
+		if k, ok := KeyOn(class); !ok || k.String() != "on."+string(class) {
+			t.Errorf("%s: %v %v", class, k, ok)
+		}
+	}
+	if _, ok := KeyOn(failure.None); ok {
+		t.Error("there is something to do about no failure")
+	}
+	if n := int(keyCount - KeyOnUnreachable); n != len(failure.All()) {
+		t.Errorf("%d keys for %d classes", n, len(failure.All()))
+	}
+}
+
+// distinct is, for each directive, a text that is not the default.
+var distinct = [keyCount]string{
+	KeyPolicy: "Never", KeyMaxAge: "1m", KeyMaxStale: "2m", KeyVerifyTimeout: "3m",
+	KeyResolveFrom: "Origin", KeyHints: "Ignore",
+	KeyOnUnreachable: "Fail", KeyOnUnavailable: "Fail", KeyOnRateLimited: "Fail", KeyOnNotFound: "Fail",
+	KeyOnUnauthorized: "UseCached", KeyOnForbidden: "UseCached", KeyOnInvalid: "UseCached",
+}
+
+// Each row of the table is about a value of its own.
+func TestTable(t *testing.T) {
+	for _, k := range Keys() {
+		var o Overrides
+		if err := o.Set(k, distinct[k]); err != nil {
+			t.Fatal(err)
+		}
+		decision, err := NewRules(o, nil).Decide(Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range Keys() {
+			if o.Has(other) != (other == k) {
+				t.Errorf("setting %s: Has(%s) is %v", k, other, o.Has(other))
+			}
+			want, origin := Defaults().Value(other), "default"
+			if other == k {
+				want, origin = distinct[k], "section"
+			}
+			if got := decision.Value(other); got != want || decision.Origin(other) != origin {
+				t.Errorf("setting %s: %s is %s from %s", k, other, got, decision.Origin(other))
+			}
+		}
+	}
+}
+
+func TestFailedSetChangesNothing(t *testing.T) {
+	var o Overrides
+	if err := o.Set(KeyMaxAge, "-1s"); err == nil || o != (Overrides{}) {
+		t.Errorf("%v, %+v", err, o)
+	}
+	if err := o.Set(KeyMaxAge, "1s"); err != nil {
+		t.Fatal(err)
+	}
+	before := o
+	if err := o.Set(KeyMaxAge, "x"); err == nil || o != before || o.values.MaxAge != time.Second {
+		t.Errorf("%v, %+v", err, o)
+	}
+}
+
+// The TOML structs, the table and the places of texts agree on every key.
+func TestTOMLKeys(t *testing.T) {
+	var section SectionTOML
+	for k, place := range section.texts() {
+		if place == nil {
+			t.Fatalf("%s has no place", Key(k))
+		}
+		*place = new(Key(k).String())
+	}
+	seen := 0
+	var walk func(v reflect.Value, prefix string)
+	walk = func(v reflect.Value, prefix string) {
+		for f, field := range v.Fields() {
+			key, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
+			switch {
+			case f.Anonymous:
+				walk(field, prefix)
+			case field.Kind() == reflect.Struct:
+				walk(field, prefix+key+".")
+			default:
+				if key == "default_policy" {
+					key = "policy"
+				}
+				seen++
+				if text := *field.Interface().(*string); text != prefix+key {
+					t.Errorf("%s%s is the place of %s", prefix, key, text)
+				}
+			}
+		}
+	}
+	walk(reflect.ValueOf(section), "")
+	if seen != int(keyCount) {
+		t.Errorf("%d keys in TOML for %d directives", seen, keyCount)
+	}
+}

@@ -1,0 +1,135 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pullwarden/pullwarden/internal/tomlfile"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+func FuzzParseRules(f *testing.F) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*", "*.toml"))
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no seeds: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, "docker.io/library/nginx", "1.27", "team-a")
+	}
+	f.Fuzz(func(t *testing.T, data []byte, repository, tag, namespace string) {
+		rules, err := ParseRules("f.toml", data)
+		if err != nil {
+			if e, ok := errors.AsType[*tomlfile.Error](err); !ok || e.File != "f.toml" || rules != nil {
+				t.Fatalf("%T: %v, %d rules", err, err, len(rules))
+			}
+			return
+		}
+		for i, r := range rules {
+			if len(r.Images) == 0 || r.File != "f.toml" || r.Number != i+1 {
+				t.Errorf("rule %d: %+v", i, r)
+			}
+		}
+		d, err := NewRules(Overrides{}, rules).Decide(Request{Image: Image{Repository: repository, Tag: tag}, Namespace: namespace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.MaxAge < 0 || d.MaxStale < 0 || d.VerifyTimeout <= 0 {
+			t.Errorf("%+v", d.Directives)
+		}
+		for _, k := range Keys() {
+			if strings.HasPrefix(d.Value(k), "invalid") || (d.Origin(k) != "default") != (d.Rule != nil && d.Rule.Overrides.Has(k)) {
+				t.Error(d.Describe(k))
+			}
+		}
+	})
+}
+
+// looser reports whether got lets more pass than held, told without the table.
+func looser(held, got Directives) bool {
+	older := func(held, got time.Duration) bool { return held != 0 && (got == 0 || got > held) }
+	if (held.Policy == Never) != (got.Policy == Never) || got.Policy > held.Policy ||
+		got.MaxAge > held.MaxAge || older(held.MaxStale, got.MaxStale) ||
+		got.VerifyTimeout != held.VerifyTimeout || held.ResolveFrom == Origin && got.ResolveFrom != Origin {
+		return true
+	}
+	for _, class := range failure.All() {
+		if *held.On.of(class) == Fail && *got.On.of(class) != Fail {
+			return true
+		}
+	}
+	return false
+}
+
+func FuzzDecideHints(f *testing.F) {
+	for name, k := range hintKeys {
+		for mode := range uint8(3) {
+			f.Add(mode, uint8(1), int64(time.Minute), int64(time.Hour), uint8(0), uint8(0b0001111),
+				HintPrefix+name, distinct[k], HintPrefix+"policy", "IfNotPresent")
+			f.Add(mode, uint8(mode+1), int64(0), int64(0), uint8(1), uint8(0b1110000),
+				HintPrefix+name, "0s", HintPrefix+"nonsense", "Always")
+		}
+	}
+	f.Fuzz(func(t *testing.T, mode, policy uint8, maxAge, maxStale int64, from, on uint8, key1, value1, key2, value2 string) {
+		held := Defaults()
+		held.Hints = HintMode(mode % 3)
+		held.Policy = Mode(policy % 4)
+		held.MaxAge = time.Duration(max(maxAge, 0))
+		held.MaxStale = time.Duration(max(maxStale, 0))
+		held.ResolveFrom = ResolveFrom(from % 2)
+		for i, class := range failure.All() {
+			*held.On.of(class) = Action(on >> i & 1)
+		}
+		section, err := ParseSection(held.Section())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := NewRules(section, nil).Decide(Request{Annotations: map[string]string{key1: value1, key2: value2}})
+		if err != nil {
+			errs, ok := errors.AsType[HintErrors](err)
+			if !ok || len(errs) == 0 || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%T: %v", err, err)
+			}
+		}
+		if (err != nil || held.Hints == Ignore) && d.Directives != held {
+			t.Errorf("hints that do not count change %+v to %+v", held, d.Directives)
+		}
+		if held.Hints == Ignore && err != nil {
+			t.Errorf("hints are read that are ignored: %v", err)
+		}
+		if held.Hints == Tighten && looser(held, d.Directives) {
+			t.Errorf("tightening made %+v into %+v", held, d.Directives)
+		}
+		for _, class := range failure.All() {
+			if class.Security() && *held.On.of(class) == Fail && *d.On.of(class) != Fail {
+				t.Errorf("a hint relaxed %s", class)
+			}
+		}
+		if d.Hints != held.Hints {
+			t.Error("a hint changed what hints may say")
+		}
+		if d.VerifyTimeout != held.VerifyTimeout && (d.VerifyTimeout < minHintedTimeout || d.VerifyTimeout > maxHintedTimeout) {
+			t.Errorf("a hint made a check last %s", d.VerifyTimeout)
+		}
+		// The same hints over what they led to change nothing more.
+		if err == nil {
+			again, err := ParseSection(d.Section())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if twice, err := NewRules(again, nil).Decide(Request{Annotations: map[string]string{key1: value1, key2: value2}}); err != nil || twice.Directives != d.Directives {
+				t.Errorf("twice: %+v, %v", twice.Directives, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,141 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Image is a reference in its normal form.
+type Image struct {
+	Repository string // with its registry: docker.io/library/nginx
+	Tag        string // "" = none
+	Digest     string // "" = none; with a digest the tag does not count
+}
+
+// ImageGlob matches images: * within a component of the repository, ** across
+// them, and after a colon in the last component the tags. The zero value
+// matches none.
+type ImageGlob struct {
+	text       string
+	repository string
+	tag        string // "" = any tag, and digests
+	literal    string // what every repository that matches begins with
+}
+
+// metaCharacters begin what is not literal in a glob.
+const metaCharacters = `*?[{\`
+
+// UnmarshalText compiles a glob. Globs that are malformed, or that can match
+// no image because they are not written in the normal form, are errors.
+func (g *ImageGlob) UnmarshalText(text []byte) error {
+	return unmarshal(g, text, parseImageGlob)
+}
+
+// String returns the glob as it was written.
+func (g ImageGlob) String() string { return g.text }
+
+func parseImageGlob(text string) (ImageGlob, error) {
+	g := ImageGlob{text: text, repository: text}
+	if i := strings.LastIndexByte(text, ':'); i > strings.LastIndexByte(text, '/') {
+		g.repository, g.tag = text[:i], text[i+1:]
+		if g.tag == "" {
+			return ImageGlob{}, errors.New("has no tag after the colon")
+		}
+	}
+	for _, part := range []string{g.repository, g.tag} {
+		if !doublestar.ValidatePattern(part) {
+			return ImageGlob{}, errors.New("is not a valid glob")
+		}
+	}
+	if err := checkRepositoryGlob(g.repository); err != nil {
+		return ImageGlob{}, err
+	}
+	g.literal = g.repository
+	if i := strings.IndexAny(g.repository, metaCharacters); i >= 0 {
+		// A trailing /** matches what stands before it, too.
+		g.literal = strings.TrimSuffix(g.repository[:i], "/")
+	}
+	return g, nil
+}
+
+// checkRepositoryGlob refuses what would silently match less than it seems to,
+// or nothing at all: a rule that protects nothing is worse than an error.
+func checkRepositoryGlob(glob string) error {
+	host, path, hasPath := strings.Cut(glob, "/")
+	switch {
+	case glob == "":
+		return errors.New("has no repository")
+	case strings.Contains(glob, "@"):
+		return errors.New("names a digest: allowed are repositories and tags")
+	case strings.HasSuffix(glob, "/") || strings.Contains(glob, "//"):
+		return errors.New("has an empty component")
+	case !wholeComponents(glob):
+		return errors.New("has ** beside other characters: it must be a component of its own, as in registry.example.com/team/**")
+	case strings.Contains(glob, "**"):
+	case !hasPath:
+		return errors.New("matches no image: names are written in full, as docker.io/library/nginx; ** matches all")
+	case host == "docker.io" && !strings.Contains(path, "/"):
+		return errors.New("matches no image: on Docker Hub names have two components, as docker.io/library/nginx")
+	}
+	if strings.ContainsAny(host, metaCharacters) {
+		return nil
+	}
+	if host == "index.docker.io" || !strings.ContainsAny(host, ".:") && host != "localhost" && strings.ToLower(host) == host {
+		return errors.New("matches no image: names begin with their registry, as docker.io/library/nginx")
+	}
+	return nil
+}
+
+// wholeComponents reports whether each ** is a component of its own. Elsewhere
+// it would be taken for a *.
+func wholeComponents(glob string) bool {
+	for rest := glob; ; {
+		before, after, found := strings.Cut(rest, "**")
+		if !found {
+			return true
+		}
+		if before != "" && !strings.HasSuffix(before, "/") || after != "" && !strings.HasPrefix(after, "/") {
+			return false
+		}
+		rest = after
+	}
+}
+
+func (g ImageGlob) matches(image *Image) bool {
+	if g.tag != "" && (image.Digest != "" || image.Tag == "" || !doublestar.MatchUnvalidated(g.tag, image.Tag)) {
+		return false
+	}
+	return strings.HasPrefix(image.Repository, g.literal) && g.text != "" &&
+		doublestar.MatchUnvalidated(g.repository, image.Repository)
+}
+
+// NamespaceGlob matches the names of Kubernetes namespaces. The zero value
+// matches none.
+type NamespaceGlob struct{ text string }
+
+// UnmarshalText accepts well-formed globs without slashes.
+func (g *NamespaceGlob) UnmarshalText(text []byte) error {
+	return unmarshal(g, text, func(text string) (NamespaceGlob, error) {
+		switch {
+		case text == "":
+			return NamespaceGlob{}, errors.New("names no namespace")
+		case !doublestar.ValidatePattern(text):
+			return NamespaceGlob{}, errors.New("is not a valid glob")
+		case strings.Contains(text, "/"):
+			return NamespaceGlob{}, errors.New("matches no namespace: their names have no slashes")
+		}
+		return NamespaceGlob{text}, nil
+	})
+}
+
+// String returns the glob as it was written.
+func (g NamespaceGlob) String() string { return g.text }
+
+func (g NamespaceGlob) matches(namespace string) bool {
+	return namespace != "" && doublestar.MatchUnvalidated(g.text, namespace)
+}

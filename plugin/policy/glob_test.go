@@ -1,0 +1,130 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import "testing"
+
+func TestImageGlob(t *testing.T) {
+	const digest = "sha256:0123"
+	for _, test := range []struct {
+		glob    string
+		matches []Image
+		not     []Image
+	}{
+		{
+			"docker.io/library/nginx",
+			[]Image{{"docker.io/library/nginx", "1.27", ""}, {"docker.io/library/nginx", "", digest}, {"docker.io/library/nginx", "", ""}},
+			[]Image{{"docker.io/library/nginx2", "1.27", ""}, {"docker.io/library", "", ""}, {"docker.io/library/nginx/x", "", ""}, {}},
+		},
+		{
+			"docker.io/library/*",
+			[]Image{{"docker.io/library/nginx", "1.27", ""}},
+			[]Image{{"docker.io/library/a/b", "1", ""}, {"docker.io/library", "1", ""}, {"docker.io/libraryx/a", "1", ""}},
+		},
+		{
+			"registry.example.com/team-a/**",
+			[]Image{{"registry.example.com/team-a/x", "1", ""}, {"registry.example.com/team-a/x/y/z", "", digest}, {"registry.example.com/team-a", "1", ""}},
+			[]Image{{"registry.example.com/team-ab/x", "1", ""}, {"registry.example.com/x/team-a/x", "1", ""}, {"registry.example.com.evil/team-a/x", "1", ""}},
+		},
+		{
+			"**",
+			[]Image{{"docker.io/library/nginx", "1", ""}, {"registry:5000/a/b/c", "", digest}},
+			nil,
+		},
+		{
+			"**/web",
+			[]Image{{"registry:5000/web", "1", ""}, {"registry:5000/a/b/web", "1", ""}},
+			[]Image{{"registry:5000/webs", "1", ""}},
+		},
+		{
+			"ghcr.io/**/web/*",
+			[]Image{{"ghcr.io/web/a", "1", ""}, {"ghcr.io/x/y/web/a", "1", ""}},
+			[]Image{{"ghcr.io/x/web", "1", ""}},
+		},
+		{ // the port is no tag
+			"registry:5000/**",
+			[]Image{{"registry:5000/x", "1", ""}, {"registry:5000/x", "", digest}},
+			[]Image{{"registry/x", "5000", ""}, {"registry:5001/x", "1", ""}},
+		},
+		{
+			"registry:5000/x:1.*",
+			[]Image{{"registry:5000/x", "1.27", ""}, {"registry:5000/x", "1.", ""}},
+			[]Image{{"registry:5000/x", "2.0", ""}, {"registry:5000/x", "", digest}, {"registry:5000/x", "1.27", digest}, {"registry:5000/x", "", ""}},
+		},
+		{ // * needs a tag, too
+			"docker.io/library/nginx:*",
+			[]Image{{"docker.io/library/nginx", "latest", ""}},
+			[]Image{{"docker.io/library/nginx", "", digest}, {"docker.io/library/nginx", "", ""}},
+		},
+		{
+			"**:{latest,edge-[0-9]}",
+			[]Image{{"docker.io/library/nginx", "latest", ""}, {"registry:5000/x", "edge-7", ""}},
+			[]Image{{"docker.io/library/nginx", "edge-x", ""}},
+		},
+		{
+			"{docker.io,ghcr.io}/team/?pp",
+			[]Image{{"docker.io/team/app", "1", ""}, {"ghcr.io/team/xpp", "1", ""}},
+			[]Image{{"quay.io/team/app", "1", ""}, {"ghcr.io/team/pp", "1", ""}},
+		},
+		{
+			`\[::1\]:5000/**`,
+			[]Image{{"[::1]:5000/x", "1", ""}},
+			[]Image{{":5000/x", "1", ""}},
+		},
+		{
+			"localhost/x",
+			[]Image{{"localhost/x", "latest", ""}},
+			[]Image{{"Localhost/x", "latest", ""}},
+		},
+	} {
+		var g ImageGlob
+		if err := g.UnmarshalText([]byte(test.glob)); err != nil {
+			t.Error(err)
+			continue
+		}
+		if g.String() != test.glob {
+			t.Errorf("%s is shown as %s", test.glob, g)
+		}
+		for _, image := range test.matches {
+			if !g.matches(&image) {
+				t.Errorf("%s does not match %+v", test.glob, image)
+			}
+		}
+		for _, image := range test.not {
+			if g.matches(&image) {
+				t.Errorf("%s matches %+v", test.glob, image)
+			}
+		}
+	}
+}
+
+func TestNamespaceGlob(t *testing.T) {
+	for _, test := range []struct {
+		glob, namespace string
+		want            bool
+	}{
+		{"team-a", "team-a", true},
+		{"team-a", "team-ab", false},
+		{"team-a-*", "team-a-prod", true},
+		{"team-a-*", "team-a", false},
+		{"{dev,test}", "test", true},
+		{"*", "default", true},
+		{"*", "", false},
+		{"**", "", false},
+	} {
+		var g NamespaceGlob
+		if err := g.UnmarshalText([]byte(test.glob)); err != nil {
+			t.Error(err)
+		}
+		if got := g.matches(test.namespace); got != test.want {
+			t.Errorf("%s, %q: %v", test.glob, test.namespace, got)
+		}
+	}
+}
+
+func TestZeroGlobsMatchNothing(t *testing.T) {
+	if (ImageGlob{}).matches(&Image{}) || (NamespaceGlob{}).matches("") {
+		t.Error("they do")
+	}
+}

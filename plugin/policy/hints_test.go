@@ -1,0 +1,266 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// decideHint settles one hint where held is what the only rule says.
+func decideHint(t *testing.T, mode HintMode, k Key, held, hint string) (Decision, error) {
+	t.Helper()
+	rules := parseRules(t, "[[rule]]\nimages = ['**']\n")
+	rules[0].Overrides = overrides(t, map[Key]string{k: held, KeyHints: mode.String()})
+	return NewRules(Overrides{}, rules).Decide(Request{
+		Image:       Image{Repository: "docker.io/library/nginx"},
+		Annotations: map[string]string{HintPrefix + table[k].hint: hint, "example.com/policy": "Sometimes"},
+	})
+}
+
+// Every hint in every mode: what is accepted over which value in force.
+func TestHints(t *testing.T) {
+	const bad = "bad" // an error in this mode
+	durations := "allowed are durations from 0s, such as 90s, 10m or 24h"
+	type row struct {
+		held, hint     string
+		allow, tighten string // what comes out; bad = an error
+		reason         string // in the error under Tighten, or in both
+	}
+	tests := map[Key][]row{
+		KeyPolicy: {
+			{"Always", "Always", "Always", "Always", ""},
+			{"Always", "IfDigestChanged", "IfDigestChanged", bad, "in force is Always (rule 10-a.toml#1), which a hint may only tighten: allowed is Always"},
+			{"Always", "IfNotPresent", "IfNotPresent", bad, "allowed is Always"},
+			{"Always", "Never", "Never", bad, "allowed is Always"},
+			{"IfDigestChanged", "Always", "Always", "Always", ""},
+			{"IfDigestChanged", "IfDigestChanged", "IfDigestChanged", "IfDigestChanged", ""},
+			{"IfDigestChanged", "IfNewerNotPresent", "IfDigestChanged", "IfDigestChanged", ""},
+			{"IfDigestChanged", "IfNotPresent", "IfNotPresent", bad, "allowed are Always, IfDigestChanged"},
+			{"IfDigestChanged", "Never", "Never", bad, "allowed are Always, IfDigestChanged"},
+			{"IfNotPresent", "Always", "Always", "Always", ""},
+			{"IfNotPresent", "IfDigestChanged", "IfDigestChanged", "IfDigestChanged", ""},
+			{"IfNotPresent", "IfNotPresent", "IfNotPresent", "IfNotPresent", ""},
+			{"IfNotPresent", "Never", "Never", bad, "allowed are Always, IfDigestChanged, IfNotPresent"},
+			{"Never", "Always", "Always", bad, "in force is Never (rule 10-a.toml#1), which a hint may only tighten: allowed is Never"},
+			{"Never", "IfDigestChanged", "IfDigestChanged", bad, "allowed is Never"},
+			{"Never", "IfNotPresent", "IfNotPresent", bad, "allowed is Never"},
+			{"Never", "Never", "Never", "Never", ""},
+			{"Always", "Sometimes", bad, bad, "allowed are Always, IfDigestChanged, IfNotPresent, Never"},
+			{"Always", "always", bad, bad, "allowed are Always, IfDigestChanged, IfNotPresent, Never"},
+		},
+		KeyMaxAge: {
+			{"10m", "10m", "10m", "10m", ""},
+			{"10m", "600s", "10m", "10m", ""},
+			{"10m", "9m", "9m", "9m", ""},
+			{"10m", "0s", "0s", "0s", ""},
+			{"10m", "11m", "11m", bad, "in force is 10m (rule 10-a.toml#1), which a hint may only tighten: allowed is 0s to 10m"},
+			{"0s", "0s", "0s", "0s", ""},
+			{"0s", "1s", "1s", bad, "allowed is 0s"},
+			{"0s", "-1s", bad, bad, durations},
+			{"0s", "10", bad, bad, durations},
+			{"0s", "", bad, bad, durations},
+		},
+		KeyMaxStale: {
+			{"24h", "24h", "24h", "24h", ""},
+			{"24h", "1h", "1h", "1h", ""},
+			{"24h", "25h", "25h", bad, "in force is 24h (rule 10-a.toml#1), which a hint may only tighten: allowed is more than 0s and up to 24h"},
+			{"24h", "0s", "0s", bad, "allowed is more than 0s and up to 24h"},
+			{"0s", "0s", "0s", "0s", ""},
+			{"0s", "1000h", "1000h", "1000h", ""},
+			{"0s", "soon", bad, bad, durations},
+		},
+		KeyVerifyTimeout: {
+			{"5s", "5s", "5s", "5s", ""},
+			{"5s", "4s", "4s", bad, "in force is 5s (rule 10-a.toml#1), which a hint may only tighten: allowed is 5s"},
+			{"5s", "6s", "6s", bad, "allowed is 5s"},
+			{"5s", "100ms", "100ms", bad, "allowed is 5s"},
+			{"5s", "2m", "2m", bad, "allowed is 5s"},
+			{"5s", "99ms", bad, bad, ""},
+			{"5s", "2m1ns", bad, bad, ""},
+			{"3m", "3m", bad, "3m", ""},
+			{"5s", "0s", bad, bad, "allowed are durations longer than 0s, such as 500ms or 5s"},
+		},
+		KeyResolveFrom: {
+			{"Mirrors", "Mirrors", "Mirrors", "Mirrors", ""},
+			{"Mirrors", "Origin", "Origin", "Origin", ""},
+			{"Origin", "Mirrors", "Mirrors", bad, "in force is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
+			{"Origin", "Origin", "Origin", "Origin", ""},
+			{"Origin", "origin", bad, bad, "allowed are Mirrors, Origin"},
+		},
+	}
+	for k := KeyOnUnreachable; k < keyCount; k++ {
+		relaxed := "UseCached"
+		if k >= KeyOnUnauthorized {
+			relaxed = bad
+		}
+		tests[k] = []row{
+			{"Fail", "Fail", "Fail", "Fail", ""},
+			{"Fail", "UseCached", relaxed, bad, "allowed is Fail"},
+			{"UseCached", "Fail", "Fail", "Fail", ""},
+			{"UseCached", "UseCached", "UseCached", "UseCached", ""},
+			{"UseCached", "Retry", bad, bad, "allowed are Fail, UseCached"},
+		}
+	}
+	if len(tests) != len(hintKeys) {
+		t.Errorf("%d hints are tested, there are %d", len(tests), len(hintKeys))
+	}
+	for k, rows := range tests {
+		for _, row := range rows {
+			for mode, want := range map[HintMode]string{Allow: row.allow, Tighten: row.tighten, Ignore: row.held} {
+				name := fmt.Sprintf("%s, %s over %s, %s", mode, row.hint, row.held, k)
+				d, err := decideHint(t, mode, k, row.held, row.hint)
+				if want != bad {
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+					if d.Value(k) != want {
+						t.Errorf("%s: got %s", name, d.Value(k))
+					}
+					origin := "rule 10-a.toml#1"
+					if mode == Allow || mode == Tighten && want != row.held {
+						origin = "hint"
+					}
+					if d.Origin(k) != origin {
+						t.Errorf("%s: from %s, want %s", name, d.Origin(k), origin)
+					}
+					continue
+				}
+				herr, ok := errors.AsType[*HintError](err)
+				if !ok || herr.Key != HintPrefix+table[k].hint || herr.Value != row.hint {
+					t.Errorf("%s: got %v", name, err)
+					continue
+				}
+				prefix := fmt.Sprintf("annotation %s: %q: ", herr.Key, herr.Value)
+				if !strings.HasPrefix(err.Error(), prefix) || !strings.HasSuffix(err.Error(), row.reason) && (mode == Tighten || row.tighten == bad && row.allow == bad) {
+					t.Errorf("%s: %v", name, err)
+				}
+				if d.Value(k) != row.held {
+					t.Errorf("%s: the bad hint is in force: %s", name, d.Value(k))
+				}
+			}
+		}
+	}
+}
+
+// The texts of the errors that only Allow gives.
+func TestHintErrorsUnderAllow(t *testing.T) {
+	for _, test := range []struct {
+		k          Key
+		held, hint string
+		want       string
+	}{
+		{KeyVerifyTimeout, "5s", "99ms", `annotation pullwarden.io/verify-timeout: "99ms": allowed for a hint is 100ms to 2m`},
+		{KeyOnUnauthorized, "Fail", "UseCached", `annotation pullwarden.io/on-unauthorized: "UseCached": a hint cannot relax this: allowed is Fail`},
+	} {
+		if _, err := decideHint(t, Allow, test.k, test.held, test.hint); err == nil || err.Error() != test.want {
+			t.Errorf("got %v, want %s", err, test.want)
+		}
+	}
+}
+
+// Where the mode comes from does not matter, and neither does a bad hint where
+// hints are not read.
+func TestHintModeIsADirective(t *testing.T) {
+	annotations := map[string]string{HintPrefix + "policy": "Never", HintPrefix + "nonsense": "x"}
+	for _, test := range []struct {
+		section, rule string
+		errs          int
+	}{
+		{"", "", 1}, {"Tighten", "", 2}, {"Ignore", "", 0}, {"Ignore", "Tighten", 2}, {"Tighten", "Ignore", 0}, {"Ignore", "Allow", 1},
+	} {
+		var section Overrides
+		if test.section != "" {
+			section = overrides(t, map[Key]string{KeyHints: test.section})
+		}
+		rules := parseRules(t, "[[rule]]\nimages = ['**']\n")
+		if test.rule != "" {
+			rules[0].Overrides = overrides(t, map[Key]string{KeyHints: test.rule})
+		}
+		_, err := NewRules(section, rules).Decide(Request{Image: Image{Repository: "docker.io/library/nginx"}, Annotations: annotations})
+		errs, _ := errors.AsType[HintErrors](err)
+		if len(errs) != test.errs || (err == nil) != (test.errs == 0) {
+			t.Errorf("section %q, rule %q: %v", test.section, test.rule, err)
+		}
+	}
+}
+
+func TestUnknownHints(t *testing.T) {
+	const allowed = "unknown key: allowed are pullwarden.io/policy, pullwarden.io/max-age, pullwarden.io/max-stale, " +
+		"pullwarden.io/verify-timeout, pullwarden.io/resolve-from, pullwarden.io/on-unreachable, pullwarden.io/on-unavailable, " +
+		"pullwarden.io/on-rate-limited, pullwarden.io/on-not-found, pullwarden.io/on-unauthorized, pullwarden.io/on-forbidden, " +
+		"pullwarden.io/on-invalid"
+	for _, key := range []string{"", "hints", "Policy", "max_age", "on.invalid", "access", "allowed-sources", "verified-at"} {
+		_, err := NewRules(Overrides{}, nil).Decide(Request{Annotations: map[string]string{HintPrefix + key: "v"}})
+		if want := "annotation " + HintPrefix + key + `: "v": ` + allowed; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for _, key := range []string{"pullwarden.io", "x.pullwarden.io/policy", "Pullwarden.io/policy", "policy"} {
+		if _, err := NewRules(Overrides{}, nil).Decide(Request{Annotations: map[string]string{key: "v"}}); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+func TestAllBadHintsAreReported(t *testing.T) {
+	d, err := NewRules(Overrides{}, nil).Decide(Request{Annotations: map[string]string{
+		HintPrefix + "resolve-from": "x\ny",
+		HintPrefix + "max-age":      "soon",
+		HintPrefix + "policy":       "Never",
+		HintPrefix + "on-invalid":   "UseCached",
+	}})
+	want := `annotation pullwarden.io/max-age: "soon": allowed are durations from 0s, such as 90s, 10m or 24h; ` +
+		`annotation pullwarden.io/on-invalid: "UseCached": a hint cannot relax this: allowed is Fail; ` +
+		`annotation pullwarden.io/resolve-from: "x\ny": allowed are Mirrors, Origin`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if d.Directives != Defaults() || d.Origin(KeyPolicy) != "default" {
+		t.Errorf("good hints beside bad ones are in force: %+v", d.Directives)
+	}
+}
+
+// A tenant can neither flood nor break a log line.
+func TestHintErrorsAreBounded(t *testing.T) {
+	annotations := map[string]string{}
+	for i := range 5000 {
+		annotations[fmt.Sprintf("%s%d\n%s", HintPrefix, i, strings.Repeat("k", 100))] = strings.Repeat("v", 1000)
+	}
+	_, err := NewRules(Overrides{}, nil).Decide(Request{Annotations: annotations})
+	if s := err.Error(); len(s) > 16<<10 || strings.Contains(s, "\n") || !strings.HasSuffix(s, "; and 4984 more") {
+		t.Errorf("%d bytes: %.200s", len(s), s)
+	}
+	if errs, ok := errors.AsType[HintErrors](err); !ok || len(errs) != 5000 {
+		t.Errorf("%T", err)
+	}
+}
+
+// Hints are judged against what is in force without them, not each other.
+func TestHintsAreJudgedOnTheirOwn(t *testing.T) {
+	rules := NewRules(overrides(t, map[Key]string{
+		KeyHints: "Tighten", KeyPolicy: "IfNotPresent", KeyMaxAge: "10m", KeyMaxStale: "1h",
+	}), nil)
+	d, err := rules.Decide(Request{Annotations: map[string]string{
+		HintPrefix + "policy": "IfDigestChanged", HintPrefix + "max-age": "1m", HintPrefix + "on-unreachable": "Fail",
+		HintPrefix + "resolve-from": "Origin", HintPrefix + "max-stale": "1h",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Defaults()
+	want.Hints, want.Policy, want.MaxAge, want.MaxStale = Tighten, IfDigestChanged, time.Minute, time.Hour
+	want.On.Unreachable, want.ResolveFrom = Fail, Origin
+	if d.Directives != want {
+		t.Errorf("%+v", d.Directives)
+	}
+	if _, err := rules.Decide(Request{Annotations: map[string]string{
+		HintPrefix + "policy": "Always", HintPrefix + "max-age": "11m",
+	}}); err == nil || !strings.Contains(err.Error(), "in force is 10m (section)") {
+		t.Errorf("got %v", err)
+	}
+}

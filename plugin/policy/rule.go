@@ -1,0 +1,71 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/pullwarden/pullwarden/internal/tomlfile"
+)
+
+// Rule sets directives for the images and namespaces that it matches.
+type Rule struct {
+	Images     []ImageGlob     // one of them must match
+	Namespaces []NamespaceGlob // nil = any namespace, or none that is known
+	Overrides  Overrides
+
+	File   string // where the rule stands, as given to ParseRules
+	Number int    // which rule of the file, counted from 1
+
+	name string
+}
+
+// String returns what log lines call the rule: "rule 10-team-a.toml#2".
+func (r *Rule) String() string {
+	if r.name == "" {
+		return "rule " + filepath.Base(r.File) + "#" + strconv.Itoa(r.Number)
+	}
+	return r.name
+}
+
+// matches reports whether the rule is about the request. A rule for certain
+// namespaces never is when the namespace is not known.
+func (r *Rule) matches(req *Request) bool {
+	if !slices.ContainsFunc(r.Images, func(g ImageGlob) bool { return g.matches(&req.Image) }) {
+		return false
+	}
+	return r.Namespaces == nil ||
+		slices.ContainsFunc(r.Namespaces, func(g NamespaceGlob) bool { return g.matches(req.Namespace) })
+}
+
+// ParseRules reads a file of rules, in their order. file is the name for
+// errors and for [Rule.File]; data is what stands in it.
+//
+// The error lists all problems, each a [*tomlfile.Error] with its line; there
+// are no rules then. A file without a rule is one of comments: one that is
+// empty is taken for half-written, and refused.
+func ParseRules(file string, data []byte) ([]Rule, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, &tomlfile.Error{File: file, Message: "is empty; remove the file or write a rule"}
+	}
+	var document struct {
+		Rules []ruleTOML `toml:"rule"`
+	}
+	if err := tomlfile.Decode(file, data, &document, true); err != nil {
+		return nil, err
+	}
+	var rules []Rule
+	for i, t := range document.Rules {
+		rule := Rule{
+			Images: t.Images, Namespaces: t.Namespaces, Overrides: t.overrides,
+			File: file, Number: i + 1,
+		}
+		rule.name = rule.String()
+		rules = append(rules, rule)
+	}
+	return rules, nil
+}

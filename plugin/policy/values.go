@@ -1,0 +1,170 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Mode is what an image pull policy does. The zero value is Always.
+type Mode uint8
+
+// The policies, strictest first; Never stands apart.
+const (
+	Always          Mode = iota // ask the registry; any failure fails
+	IfDigestChanged             // ask the registry; a failure is judged by its class
+	IfNotPresent                // pull what is absent, do not ask about what is present
+	Never                       // never pull
+)
+
+// HintMode is how much a hint, which is tenant input, may say. The zero value
+// is Allow.
+type HintMode uint8
+
+const (
+	Allow   HintMode = iota // hints choose, but do not relax security classes
+	Tighten                 // hints may only make the outcome stricter
+	Ignore                  // hints are not read
+)
+
+// ResolveFrom is who may say which digest a tag has. The zero value is Mirrors.
+type ResolveFrom uint8
+
+const (
+	Mirrors ResolveFrom = iota // the hosts of hosts.toml, in their order
+	Origin                     // only the registry that the name says
+)
+
+// Action is what follows a failure. The zero value is Fail.
+type Action uint8
+
+const (
+	Fail      Action = iota // the pull fails
+	UseCached               // the image that is there is used
+)
+
+// enum is the names of a type's values, in the order of the values.
+type enum[T ~uint8] []string
+
+var (
+	modes       = enum[Mode]{"Always", "IfDigestChanged", "IfNotPresent", "Never"}
+	hintModes   = enum[HintMode]{"Allow", "Tighten", "Ignore"}
+	resolveFrom = enum[ResolveFrom]{"Mirrors", "Origin"}
+	actions     = enum[Action]{"Fail", "UseCached"}
+)
+
+// alias is the name that KEP-5497 has for IfDigestChanged.
+const alias = "IfNewerNotPresent"
+
+func parseMode(text string) (Mode, error) {
+	if text == alias {
+		return IfDigestChanged, nil
+	}
+	return modes.parse(text)
+}
+
+// parse returns the value of that name, or what would be right.
+func (e enum[T]) parse(text string) (T, error) {
+	if i := slices.Index(e, text); i >= 0 {
+		return T(i), nil
+	}
+	return 0, errors.New(allowed(strings.Join(e, ", ")))
+}
+
+func (e enum[T]) format(v T) string {
+	if int(v) < len(e) {
+		return e[v]
+	}
+	return "invalid " + strconv.Itoa(int(v))
+}
+
+// String returns the name as configuration spells it.
+func (m Mode) String() string { return modes.format(m) }
+
+// String returns the name as configuration spells it.
+func (m HintMode) String() string { return hintModes.format(m) }
+
+// String returns the name as configuration spells it.
+func (r ResolveFrom) String() string { return resolveFrom.format(r) }
+
+// String returns the name as configuration spells it.
+func (a Action) String() string { return actions.format(a) }
+
+// UnmarshalText accepts the names, and IfNewerNotPresent for IfDigestChanged.
+// Any other text is an error that lists what is allowed.
+func (m *Mode) UnmarshalText(text []byte) error { return unmarshal(m, text, parseMode) }
+
+// UnmarshalText accepts the names. Any other text is an error that lists them.
+func (m *HintMode) UnmarshalText(text []byte) error { return unmarshal(m, text, hintModes.parse) }
+
+// UnmarshalText accepts the names. Any other text is an error that lists them.
+func (r *ResolveFrom) UnmarshalText(text []byte) error {
+	return unmarshal(r, text, resolveFrom.parse)
+}
+
+// UnmarshalText accepts the names. Any other text is an error that lists them.
+func (a *Action) UnmarshalText(text []byte) error { return unmarshal(a, text, actions.parse) }
+
+// unmarshal sets into to what text says. The errors of parse say what is
+// allowed; this adds what was found.
+func unmarshal[T any](into *T, text []byte, parse func(string) (T, error)) error {
+	v, err := parse(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", quote(string(text)), err)
+	}
+	*into = v
+	return nil
+}
+
+// allowed ends an error: it names the one value, or the values, that would do.
+func allowed(values string) string {
+	if strings.Contains(values, ", ") {
+		return "allowed are " + values
+	}
+	return "allowed is " + values
+}
+
+// maxQuoted bounds, in bytes, how much of a bad value an error repeats.
+const maxQuoted = 80
+
+// quote makes text fit for an error or a log line, whatever is in it.
+func quote(text string) string {
+	if len(text) > maxQuoted {
+		return strconv.Quote(text[:maxQuoted]) + "..."
+	}
+	return strconv.Quote(text)
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, errors.New("allowed are durations from 0s, such as 90s, 10m or 24h")
+	}
+	return d, nil
+}
+
+func parsePositive(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, errors.New("allowed are durations longer than 0s, such as 500ms or 5s")
+	}
+	return d, nil
+}
+
+// formatDuration is d.String() without units that are zero: 10m, not 10m0s.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
