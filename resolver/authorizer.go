@@ -1,0 +1,184 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
+	"github.com/containerd/errdefs"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// authorizer is docker's authorizer for one host with three things added: a
+// refused token is replaced once by a fresh one, a failed token request does
+// not stay in the cache, and what fails is judged as the token server's. Safe
+// for concurrent use; its lock is not held while anybody is asked.
+type authorizer struct {
+	host  *host
+	renew func() docker.Authorizer // a new one, without tokens
+
+	mu      sync.Mutex
+	inner   docker.Authorizer
+	refused string // the Authorization for which inner is the replacement
+}
+
+func newAuthorizer(h *host, renew func() docker.Authorizer) *authorizer {
+	return &authorizer{host: h, renew: renew, inner: renew()}
+}
+
+func (a *authorizer) current() docker.Authorizer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.inner
+}
+
+// replace puts fresh in the place of old, unless another request did so.
+func (a *authorizer) replace(old, fresh docker.Authorizer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.inner == old {
+		a.inner = fresh
+	}
+}
+
+// Authorize implements docker.Authorizer. It asks the token server if need be.
+func (a *authorizer) Authorize(ctx context.Context, req *http.Request) error {
+	start := time.Now()
+	inner := a.current()
+	err := inner.Authorize(ctx, req)
+	if err == nil {
+		a.host.secrets.addHeader(req.Header.Get("Authorization"))
+		return nil
+	}
+	// It keeps the failed token request, and would fail with it for ever.
+	a.replace(inner, a.renew())
+	c := callOf(ctx)
+	switch {
+	case ctx.Err() != nil:
+		c.interrupted(a.host, fmt.Errorf("token: %w", ctx.Err()), time.Since(start))
+		return ctx.Err()
+	case interrupted(err):
+		// Another request was waited for, which its caller gave up. Without a
+		// token the registry challenges again.
+		return nil
+	}
+	return a.fail(c, tokenClass(err), "token: "+tokenText(err), err, time.Since(start))
+}
+
+// AddResponses implements docker.Authorizer. It is called after each answer
+// with status 401; no error means that another try is worth it.
+func (a *authorizer) AddResponses(ctx context.Context, responses []*http.Response) error {
+	c := callOf(ctx)
+	last := responses[len(responses)-1]
+	sent := last.Request.Header.Get("Authorization")
+	if !a.issued(sent) {
+		return a.challenged(c, last, a.current().AddResponses(ctx, responses))
+	}
+
+	refusals := 0
+	for _, resp := range responses {
+		if resp.StatusCode == http.StatusUnauthorized && a.issued(resp.Request.Header.Get("Authorization")) {
+			refusals++
+		}
+	}
+	if scheme, _, _ := strings.Cut(sent, " "); strings.EqualFold(scheme, "Basic") {
+		return a.refuse(c, last, "the credentials are refused")
+	} else if refusals > 1 {
+		return a.refuse(c, last, "a fresh token is refused")
+	}
+	fresh := a.renew()
+	if err := fresh.AddResponses(ctx, []*http.Response{last}); err != nil {
+		return a.challenged(c, last, err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	// Requests that ran side by side share the replacement.
+	if a.refused != sent {
+		a.inner, a.refused = fresh, sent
+	}
+	return nil
+}
+
+// issued reports whether an Authorization header comes from an authorizer. A
+// fixed one in the configuration does not: the registry's challenge stands
+// above it.
+func (a *authorizer) issued(header string) bool {
+	return header != "" &&
+		!slices.Contains(a.host.Header.Values("Authorization"), header) &&
+		!slices.Contains(a.host.headers.Values("Authorization"), header)
+}
+
+// challenged judges what docker's authorizer made of a challenge.
+func (a *authorizer) challenged(c call, last *http.Response, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errdefs.IsNotImplemented(err):
+		// No challenge it could meet: docker's resolver reports the 401.
+		c.failed(a.host, failure.Unauthorized, a.answer(last, ""), 0)
+		return err
+	case errors.Is(err, docker.ErrInvalidAuthorization):
+		return a.refuse(c, last, "there are no credentials for it")
+	}
+	return a.fail(c, tokenClass(err), a.answer(last, "challenge: "+tokenText(err)).Error(), err, 0)
+}
+
+// refuse says that the registry does not accept what there is.
+func (a *authorizer) refuse(c call, last *http.Response, why string) error {
+	text := a.answer(last, withReason(why, readReason(last))).Error()
+	return a.fail(c, failure.Unauthorized, text, docker.ErrInvalidAuthorization, 0)
+}
+
+// answer describes an answer with status 401.
+func (a *authorizer) answer(resp *http.Response, why string) error {
+	text := fmt.Sprintf("%s %s: %s", resp.Request.Method, displayURL(resp.Request.URL), status(resp))
+	return a.host.secrets.wrap(withReason(text, why), docker.ErrInvalidAuthorization)
+}
+
+func (a *authorizer) fail(c call, class failure.Class, text string, cause error, elapsed time.Duration) error {
+	f := &fault{class: class, err: a.host.secrets.wrap(text, cause)}
+	c.failed(a.host, f.class, f.err, elapsed)
+	return f
+}
+
+// tokenText describes an error of docker's authorizer without its wrappings,
+// which repeat URLs.
+func tokenText(err error) string {
+	if f, ok := asFault(err); ok {
+		return f.Error()
+	}
+	if s, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
+		return answerText(s)
+	}
+	return err.Error()
+}
+
+// answerText describes an answer that is no success.
+func answerText(s remoteerrors.ErrUnexpectedStatus) string {
+	text := fmt.Sprintf("%s %s: %d %s", s.RequestMethod, redactURL(s.RequestURL), s.StatusCode, http.StatusText(s.StatusCode))
+	return withReason(text, reason(s.Body))
+}
+
+// credentialsError says that the credentials for a host could not be had. It
+// does not repeat why, since that may quote them.
+type credentialsError struct {
+	host  string
+	cause error
+}
+
+func (e *credentialsError) Error() string {
+	return fmt.Sprintf("the credentials for %s cannot be read", e.host)
+}
+
+func (e *credentialsError) Unwrap() error { return e.cause }

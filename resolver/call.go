@@ -1,0 +1,86 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// call is what a request is made for. The context carries it through docker's
+// resolver to the transport and the authorizer. At most one field is set;
+// none when the request is not ours, which then is left as it is.
+type call struct {
+	check *check
+	fetch *fetch
+}
+
+type callKey struct{}
+
+func withCall(ctx context.Context, c call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+func callOf(ctx context.Context) call {
+	c, _ := ctx.Value(callKey{}).(call)
+	return c
+}
+
+// tries is how often a request to h may be sent: more than once only where no
+// other host can answer instead.
+func (c call) tries(h *host) int {
+	if c.check != nil && c.check.last || c.fetch != nil && h.last {
+		return maxTries
+	}
+	return 1
+}
+
+// affords reports whether there is time to wait that long for another try.
+func (c call) affords(ctx context.Context, wait time.Duration) bool {
+	if c.check == nil && wait > maxPullDelay {
+		return false
+	}
+	deadline, bounded := ctx.Deadline()
+	return !bounded || wait < time.Until(deadline)
+}
+
+// fetch is the fetch of one digest in a pull.
+type fetch struct {
+	record *record
+	digest digest.Digest
+}
+
+// failed records, in a pull, that h could not give the digest.
+func (c call) failed(h *host, class failure.Class, err error, elapsed time.Duration) {
+	if c.fetch != nil {
+		c.fetch.record.failed(c.fetch.digest, h, class, err, elapsed)
+	}
+}
+
+// interrupted records, in a pull, that the context ended while h was asked.
+func (c call) interrupted(h *host, err error, elapsed time.Duration) {
+	if c.fetch != nil {
+		c.fetch.record.interrupted(c.fetch.digest, h, err, elapsed)
+	}
+}
+
+// withoutBlobs answers the request for a blob that docker's resolver sends
+// when a manifest is not found by digest. It is for registries older than
+// manifests; a mirror that answered it would hand out an image nobody can run.
+func (c call) withoutBlobs(req *http.Request) *http.Response {
+	if c.check == nil || req.Response != nil || path.Base(path.Dir(req.URL.Path)) != "blobs" {
+		return nil
+	}
+	return &http.Response{
+		Status: "404 Not Found", StatusCode: http.StatusNotFound,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: http.NoBody, Request: req,
+	}
+}

@@ -1,0 +1,104 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// Attempt is one host that was tried and failed.
+type Attempt struct {
+	Host    string        // host[:port] that was asked, such as registry-1.docker.io
+	Origin  bool          // whether it is the registry that the name says
+	Class   failure.Class // never None
+	Err     error         // what happened; no credentials, no URL queries, one line
+	Elapsed time.Duration // from asking this host to giving it up; 0 = not measured
+}
+
+// Error says that no host gave what it was asked for, and why each failed.
+type Error struct {
+	Reference string
+	Class     failure.Class // of the origin if it was tried, else of the last host tried
+	Attempts  []Attempt     // in the order tried; empty when there is no host to ask
+}
+
+func newError(reference string, attempts []Attempt) *Error {
+	return &Error{Reference: reference, Class: decidingClass(attempts), Attempts: attempts}
+}
+
+// decidingClass is the class of the registry that the name says, since a
+// mirror that fails proves nothing about the image; of the last host when the
+// origin was not tried.
+func decidingClass(attempts []Attempt) failure.Class {
+	class := failure.Invalid
+	origin := false
+	for _, a := range attempts {
+		if a.Origin || !origin {
+			class = a.Class
+		}
+		origin = origin || a.Origin
+	}
+	return class
+}
+
+// Error names every host that was tried, with the class and the cause of each
+// failure. It holds no credentials and no URL queries.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s: ", e.Reference, e.Class)
+	if len(e.Attempts) == 0 {
+		b.WriteString("there is no host to ask")
+	}
+	for i, a := range e.Attempts {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "host %s: %s", a.Host, a.Class)
+		if a.Elapsed > 0 {
+			fmt.Fprintf(&b, " after %s", a.Elapsed.Round(time.Millisecond))
+		}
+		fmt.Fprintf(&b, ": %v", a.Err)
+	}
+	return b.String()
+}
+
+// Is lets errdefs.IsNotFound see that the image does not exist. Other classes
+// have no gRPC code of their own, and must not get one from a cause: that is
+// why Error does not unwrap to its attempts.
+func (e *Error) Is(target error) bool {
+	return e.Class == failure.NotFound && target == errdefs.ErrNotFound
+}
+
+// fault is a failure that was judged where it happened. It does not unwrap:
+// docker's resolver asks again, up to five times and at once, after whatever
+// unwraps to a time-out or an EOF, and trying again is the transport's.
+type fault struct {
+	class   failure.Class
+	err     error         // clean
+	passing bool          // may pass by itself: worth another try
+	after   time.Duration // what Retry-After asked for, 0 = nothing
+}
+
+func (f *fault) Error() string { return f.err.Error() }
+
+func asFault(err error) (*fault, bool) {
+	return errors.AsType[*fault](err)
+}
+
+// cleanError is an error whose text has been cleaned; the cause stays
+// reachable for errors.Is and errors.As.
+type cleanError struct {
+	text  string
+	cause error
+}
+
+func (e *cleanError) Error() string { return e.text }
+func (e *cleanError) Unwrap() error { return e.cause }

@@ -1,0 +1,166 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"go.uber.org/goleak"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	registryName = "registry.test"
+	imageRef     = registryName + "/team/app:v1"
+)
+
+// image is a manifest that registries of tests serve.
+var (
+	manifest       = []byte(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json"}`)
+	manifestDigest = digest.FromBytes(manifest)
+	otherDigest    = digest.FromString("something else")
+)
+
+// requests logs "METHOD /path" of each request that a server got.
+type requests struct {
+	mu  sync.Mutex
+	log []string
+}
+
+func (r *requests) add(req *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log = append(r.log, req.Method+" "+req.URL.Path)
+}
+
+func (r *requests) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.log)
+}
+
+// serve starts a server that logs its requests.
+func serve(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *requests) {
+	t.Helper()
+	var log requests
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		log.add(r)
+		handler(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server, &log
+}
+
+// serveManifest answers as a registry that has the image does.
+func serveManifest(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+	w.Header().Set(digestHeader, manifestDigest.String())
+	w.Header().Set("Content-Length", fmt.Sprint(len(manifest)))
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(manifest)
+	}
+}
+
+// answerStatus answers with a status and an error document.
+func answerStatus(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = fmt.Fprintf(w, `{"errors":[{"code":"SCRIPTED","message":"status %d on purpose"}]}`, code)
+	}
+}
+
+// serverHost is the host[:port] of a server.
+func serverHost(s *httptest.Server) string {
+	_, host, _ := strings.Cut(s.URL, "://")
+	return host
+}
+
+// hostsDir writes a hosts.toml for registryName and returns the directory of
+// the tree.
+func hostsDir(t *testing.T, hostsTOML string) string {
+	t.Helper()
+	root := t.TempDir()
+	dir := filepath.Join(root, registryName)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, hostsFileName), []byte(hostsTOML), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// chain is a hosts.toml that names mirrors, and the server at last.
+func chain(urls ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "server = %q\n", urls[len(urls)-1])
+	for _, url := range urls[:len(urls)-1] {
+		fmt.Fprintf(&b, "[host.%q]\n", url)
+	}
+	return b.String()
+}
+
+// open opens a session for imageRef, or for request if it has a reference.
+func open(t *testing.T, options Options, request Request) *Session {
+	t.Helper()
+	if request.Reference == "" {
+		request.Reference = imageRef
+	}
+	s, err := New(options).Open(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+const plenty = 30 * time.Second
+
+// resolve checks imageRef at the given hosts.
+func resolve(t *testing.T, request Request, urls ...string) (Resolution, error) {
+	t.Helper()
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(urls...))}}, request)
+	return s.Resolve(t.Context(), plenty)
+}
+
+// wantClass fails unless err is an *Error of that class.
+func wantClass(t *testing.T, err error, class failure.Class) *Error {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got error %v (%T), want an *Error of class %s", err, err, class)
+	}
+	if e.Class != class {
+		t.Fatalf("got class %s, want %s: %v", e.Class, class, err)
+	}
+	for _, a := range e.Attempts {
+		if a.Class == failure.None || a.Err == nil {
+			t.Errorf("attempt without class or cause: %+v", a)
+		}
+	}
+	return e
+}
+
+func wantRequests(t *testing.T, got *requests, want ...string) {
+	t.Helper()
+	if list := got.list(); !slices.Equal(list, want) {
+		t.Errorf("got requests\n  %s\nwant\n  %s", strings.Join(list, "\n  "), strings.Join(want, "\n  "))
+	}
+}

@@ -1,0 +1,179 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/remotes"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
+	"github.com/containerd/containerd/v2/pkg/reference"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// Session holds the hosts, connections and tokens for one reference, from its
+// check to the end of its pull. Safe for concurrent use.
+type Session struct {
+	reference  string
+	spec       reference.Spec
+	originOnly bool
+	known      digest.Digest
+	headers    http.Header
+	hosts      []*host
+	secrets    *secrets
+	transports []*http.Transport
+}
+
+// Close ends connections that nobody uses. A Session that is not closed loses
+// them after half a minute.
+func (s *Session) Close() {
+	for _, t := range s.transports {
+		t.CloseIdleConnections()
+	}
+}
+
+// adopt is called for each client that containerd makes.
+func (s *Session) adopt(client *http.Client) error {
+	if t, ok := client.Transport.(*http.Transport); ok {
+		t.OnProxyConnectResponse = refused
+		s.transports = append(s.transports, t)
+	}
+	return nil
+}
+
+func (s *Session) credentials(ask Credentials) Credentials {
+	if ask == nil {
+		return nil
+	}
+	return func(host string) (string, string, error) {
+		username, secret, err := ask(host)
+		if err != nil {
+			return "", "", &credentialsError{host: host, cause: err}
+		}
+		s.secrets.addCredentials(username, secret)
+		return username, secret, nil
+	}
+}
+
+// resolver returns docker's resolver for some of the hosts.
+func (s *Session) resolver(hosts ...*host) remotes.Resolver {
+	list := make([]docker.RegistryHost, len(hosts))
+	for i, h := range hosts {
+		list[i] = h.RegistryHost
+	}
+	return docker.NewResolver(docker.ResolverOptions{
+		Hosts:   func(string) ([]docker.RegistryHost, error) { return list, nil },
+		Headers: s.headers,
+	})
+}
+
+// Resolution is the answer to a check.
+type Resolution struct {
+	// Descriptor is what the name stands for. Its size is 0, and its media type
+	// may be missing, if the digest is the known one and the registry did not
+	// tell: it must not be used for a pull then.
+	Descriptor ocispec.Descriptor
+
+	Host     string        // host[:port] that answered
+	Attempts []Attempt     // the hosts that failed before
+	Elapsed  time.Duration // of the whole check
+}
+
+// Resolve asks the hosts, one after the other, until one answers. The timeout
+// bounds all hosts, tokens and retries together; each host may use its equal
+// share of what is left. 0 or less means that only ctx bounds it.
+//
+// The error is an [*Error], or that of ctx when ctx has ended.
+func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolution, error) {
+	start := time.Now()
+	within := ctx
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	hosts, attempts := s.candidates()
+	for i, h := range hosts {
+		begun := time.Now()
+		desc, err := s.ask(within, h, len(hosts)-i)
+		if err == nil {
+			return Resolution{Descriptor: desc, Host: h.Host, Attempts: attempts, Elapsed: time.Since(start)}, nil
+		}
+		if ctx.Err() != nil {
+			return Resolution{}, ctx.Err()
+		}
+		attempts = append(attempts, h.attempt(answerClass(err), err, time.Since(begun)))
+	}
+	return Resolution{}, newError(s.reference, attempts)
+}
+
+// candidates returns the hosts that may resolve the reference. If none may, it
+// returns why not.
+func (s *Session) candidates() (hosts []*host, refusals []Attempt) {
+	needed, names := docker.HostCapabilityPull, "pull"
+	if s.spec.Digest() == "" {
+		needed, names = needed|docker.HostCapabilityResolve, "pull and resolve"
+	}
+	for _, h := range s.hosts {
+		switch {
+		case s.originOnly && !h.origin:
+		case h.Capabilities.Has(needed):
+			hosts = append(hosts, h)
+		default:
+			err := fmt.Errorf("not asked: its configuration does not give it the capabilities to %s", names)
+			refusals = append(refusals, h.attempt(failure.Invalid, err, 0))
+		}
+	}
+	if len(hosts) > 0 {
+		return hosts, nil
+	}
+	return nil, refusals
+}
+
+// ask asks one host, the first of those that are left. The error's text is
+// clean, and answerClass judges it.
+func (s *Session) ask(ctx context.Context, h *host, left int) (ocispec.Descriptor, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
+		defer cancel()
+	}
+	start := time.Now()
+	c := &check{known: s.known, last: left == 1}
+	_, desc, err := s.resolver(h).Resolve(withCall(ctx, call{check: c}), s.reference)
+	if err == nil {
+		desc, err = c.descriptor(desc)
+	}
+	if err == nil {
+		return desc, nil
+	}
+	return ocispec.Descriptor{}, s.secrets.wrap(c.describe(ctx, err, time.Since(start)), err)
+}
+
+// describe says what went wrong without the wrappings of docker's resolver,
+// which repeat URLs.
+func (c *check) describe(ctx context.Context, err error, elapsed time.Duration) string {
+	if f, ok := asFault(err); ok {
+		return f.Error()
+	}
+	if ctx.Err() != nil {
+		return fmt.Sprintf("no answer within %v", elapsed.Round(time.Millisecond))
+	}
+	if s, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
+		return answerText(s)
+	}
+	if errdefs.IsNotFound(err) && c.status != "" {
+		return c.status
+	}
+	return err.Error()
+}

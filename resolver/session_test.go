@@ -1,0 +1,337 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+const (
+	head = "HEAD /v2/team/app/manifests/v1"
+	get  = "GET /v2/team/app/manifests/v1"
+)
+
+func TestResolveAsksOnce(t *testing.T) {
+	server, log := serve(t, serveManifest)
+	got, err := resolve(t, Request{}, server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+	if got.Descriptor.Digest != want.Digest || got.Descriptor.Size != want.Size || got.Descriptor.MediaType != want.MediaType {
+		t.Errorf("got %+v, want %+v", got.Descriptor, want)
+	}
+	if got.Host != serverHost(server) || len(got.Attempts) != 0 || got.Elapsed <= 0 {
+		t.Errorf("got %+v", got)
+	}
+	wantRequests(t, log, head)
+}
+
+// How registries answer that are not quite as they should be.
+func TestResolveImperfectRegistries(t *testing.T) {
+	answer := func(change func(w http.ResponseWriter, r *http.Request) bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if !change(w, r) {
+				serveManifest(w, r)
+			}
+		}
+	}
+	isHead := func(r *http.Request) bool { return r.Method == http.MethodHead }
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		known   digest.Digest
+		size    int64
+		want    []string
+	}{
+		"HEAD refused": {
+			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
+				if isHead(r) {
+					w.WriteHeader(http.StatusMethodNotAllowed)
+				}
+				return isHead(r)
+			}),
+			size: int64(len(manifest)), want: []string{head, get},
+		},
+		"HEAD refused, GET without digest": {
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				if isHead(r) {
+					w.WriteHeader(http.StatusMethodNotAllowed)
+					return
+				}
+				w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+				_, _ = w.Write(manifest)
+			},
+			size: int64(len(manifest)), want: []string{head, get},
+		},
+		"HEAD without digest": {
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+				_, _ = w.Write(manifest)
+			},
+			size: int64(len(manifest)), want: []string{head, get},
+		},
+		"HEAD without length": {
+			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
+				if isHead(r) {
+					w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+					w.Header().Set(digestHeader, manifestDigest.String())
+				}
+				return isHead(r)
+			}),
+			known: otherDigest,
+			size:  int64(len(manifest)), want: []string{head, get},
+		},
+		"HEAD without length, unchanged": {
+			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
+				w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+				w.Header().Set(digestHeader, manifestDigest.String())
+				return isHead(r)
+			}),
+			known: manifestDigest,
+			size:  0, want: []string{head},
+		},
+		"HEAD with length 0": {
+			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
+				if isHead(r) {
+					w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+					w.Header().Set(digestHeader, manifestDigest.String())
+					w.Header().Set("Content-Length", "0")
+				}
+				return isHead(r)
+			}),
+			size: int64(len(manifest)), want: []string{head, get},
+		},
+		"HEAD without content type": {
+			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
+				if isHead(r) {
+					w.Header()["Content-Type"] = nil
+					w.Header().Set(digestHeader, manifestDigest.String())
+					w.Header().Set("Content-Length", "77")
+				}
+				return isHead(r)
+			}),
+			size: int64(len(manifest)), want: []string{head, get},
+		},
+		"HEAD without content type, unchanged": {
+			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
+				w.Header()["Content-Type"] = nil
+				w.Header().Set(digestHeader, manifestDigest.String())
+				w.Header().Set("Content-Length", "77")
+				return isHead(r)
+			}),
+			known: manifestDigest,
+			size:  77, want: []string{head},
+		},
+		"tag moves between HEAD and GET": {
+			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
+				if isHead(r) {
+					w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+					w.Header().Set(digestHeader, otherDigest.String())
+				}
+				return isHead(r)
+			}),
+			size: int64(len(manifest)), want: []string{head, get},
+		},
+		"content type with parameters": {
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest+"; charset=utf-8")
+				w.Header().Set(digestHeader, manifestDigest.String())
+				w.Header().Set("Content-Length", "77")
+			},
+			size: 77, want: []string{head},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, log := serve(t, test.handler)
+			got, err := resolve(t, Request{Known: test.known}, server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Descriptor.Digest != manifestDigest || got.Descriptor.Size != test.size {
+				t.Errorf("got %+v, want digest %s, size %d", got.Descriptor, manifestDigest, test.size)
+			}
+			wantRequests(t, log, test.want...)
+		})
+	}
+}
+
+func TestResolveByDigest(t *testing.T) {
+	server, log := serve(t, serveManifest)
+	ref := registryName + "/team/app@" + manifestDigest.String()
+	got, err := resolve(t, Request{Reference: ref}, server.URL)
+	if err != nil || got.Descriptor.Digest != manifestDigest {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	wantRequests(t, log, "HEAD /v2/team/app/manifests/"+manifestDigest.String())
+
+	t.Run("not found", func(t *testing.T) {
+		server, log := serve(t, http.NotFound)
+		_, err := resolve(t, Request{Reference: ref}, server.URL)
+		wantClass(t, err, failure.NotFound)
+		wantRequests(t, log, "HEAD /v2/team/app/manifests/"+manifestDigest.String())
+	})
+	t.Run("mirror without capability to resolve", func(t *testing.T) {
+		mirror, log := serve(t, serveManifest)
+		dir := hostsDir(t, "server = \"http://127.0.0.1:1\"\n[host.\""+mirror.URL+"\"]\ncapabilities = [\"pull\"]\n")
+		s := open(t, Options{HostDirs: []string{dir}}, Request{Reference: ref})
+		if _, err := s.Resolve(t.Context(), plenty); err != nil {
+			t.Error(err)
+		}
+		if len(log.list()) != 1 {
+			t.Errorf("got requests %v", log.list())
+		}
+	})
+}
+
+func TestResolveSeveralHosts(t *testing.T) {
+	type hosts = []http.HandlerFunc
+	for name, test := range map[string]struct {
+		hosts    hosts
+		origin   bool          // OriginOnly
+		answer   int           // index of the host that answers, -1 none
+		class    failure.Class // when none does
+		attempts int
+	}{
+		"mirror answers":                 {hosts: hosts{serveManifest, answerStatus(404)}, answer: 0},
+		"mirror's 404 proves nothing":    {hosts: hosts{answerStatus(404), serveManifest}, answer: 1, attempts: 1},
+		"mirror's 401 proves nothing":    {hosts: hosts{answerStatus(401), serveManifest}, answer: 1, attempts: 1},
+		"mirror's page proves nothing":   {hosts: hosts{page, serveManifest}, answer: 1, attempts: 1},
+		"the origin's class counts":      {hosts: hosts{answerStatus(404), answerStatus(403)}, answer: -1, class: failure.Forbidden, attempts: 2},
+		"404 of the origin counts":       {hosts: hosts{answerStatus(403), answerStatus(404)}, answer: -1, class: failure.NotFound, attempts: 2},
+		"only the origin is asked":       {hosts: hosts{serveManifest, serveManifest}, origin: true, answer: 1},
+		"only the origin is asked, fail": {hosts: hosts{serveManifest, answerStatus(404)}, origin: true, answer: -1, class: failure.NotFound, attempts: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var urls []string
+			for _, h := range test.hosts {
+				server, _ := serve(t, h)
+				urls = append(urls, server.URL)
+			}
+			got, err := resolve(t, Request{OriginOnly: test.origin}, urls...)
+			attempts := got.Attempts
+			if test.answer < 0 {
+				attempts = wantClass(t, err, test.class).Attempts
+			} else if err != nil {
+				t.Fatal(err)
+			} else if "http://"+got.Host != urls[test.answer] {
+				t.Errorf("host %s answered, want %s", got.Host, urls[test.answer])
+			}
+			if len(attempts) != test.attempts {
+				t.Errorf("got %d failed attempts, want %d: %v", len(attempts), test.attempts, attempts)
+			}
+			for i, a := range attempts {
+				if origin := test.origin || i == len(urls)-1; a.Origin != origin {
+					t.Errorf("attempt %d: origin is %v", i, a.Origin)
+				}
+			}
+		})
+	}
+}
+
+func page(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte("<html>please log in</html>"))
+}
+
+func TestResolveMirrorIsNotTriedAgain(t *testing.T) {
+	for _, handler := range []http.HandlerFunc{answerStatus(503), answerStatus(429), hangUp} {
+		mirror, log := serve(t, handler)
+		origin, _ := serve(t, serveManifest)
+		if _, err := resolve(t, Request{}, mirror.URL, origin.URL); err != nil {
+			t.Error(err)
+		}
+		wantRequests(t, log, head)
+	}
+}
+
+// hangUp closes the connection instead of answering.
+func hangUp(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err == nil {
+		_ = conn.Close()
+	}
+}
+
+func TestResolveCapabilities(t *testing.T) {
+	server, log := serve(t, serveManifest)
+	for name, hosts := range map[string]string{
+		"resolve missing": "server = \"" + server.URL + "\"\ncapabilities = [\"pull\"]\n",
+		"pull missing":    "server = \"" + server.URL + "\"\ncapabilities = [\"resolve\", \"push\"]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+			_, err := s.Resolve(t.Context(), plenty)
+			if e := wantClass(t, err, failure.Invalid); len(e.Attempts) != 1 {
+				t.Errorf("got %v", e)
+			}
+			wantRequests(t, log)
+		})
+	}
+}
+
+// A host that does not answer leaves time for those after it.
+func TestResolveSharesTheBudget(t *testing.T) {
+	release := make(chan struct{})
+	hang := func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}
+	first, _ := serve(t, hang)
+	second, _ := serve(t, hang)
+	origin, _ := serve(t, serveManifest)
+	t.Cleanup(func() { close(release) })
+
+	const budget = 900 * time.Millisecond
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(first.URL, second.URL, origin.URL))}}, Request{})
+	got, err := s.Resolve(t.Context(), budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Elapsed >= budget || len(got.Attempts) != 2 {
+		t.Errorf("got %+v", got)
+	}
+	for _, a := range got.Attempts {
+		if a.Class != failure.Unreachable || a.Elapsed < budget/4 || a.Elapsed > budget*2/3 {
+			t.Errorf("got %+v", a)
+		}
+	}
+
+	s = open(t, Options{HostDirs: []string{hostsDir(t, chain(first.URL))}}, Request{})
+	_, err = s.Resolve(t.Context(), 50*time.Millisecond)
+	wantClass(t, err, failure.Unreachable)
+}
+
+func TestResolveReturnsTheCallersError(t *testing.T) {
+	arrived := make(chan struct{}, 1)
+	server, _ := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	})
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Request{})
+
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	if _, err := s.Resolve(ctx, plenty); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.Resolve(ctx, plenty); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want context.DeadlineExceeded", err)
+	}
+}

@@ -1,0 +1,267 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// maxToken bounds a token server's answer, in bytes.
+const maxToken = 1 << 20
+
+// Observation is one finished HTTP request.
+type Observation struct {
+	Host    string        // the configured host for which it was made, also where a token server or a redirect was asked
+	Method  string        // GET, HEAD or POST
+	Code    int           // status, 0 = no answer
+	Elapsed time.Duration // until the answer's header was there
+}
+
+// transport stands between docker's resolver and containerd's own transport
+// for one host. It turns what is no answer into faults, tries again what may
+// pass, examines the answers of checks, and records those of pulls. Status 401
+// is the authorizer's.
+type transport struct {
+	host  *host
+	base  http.RoundTripper
+	token bool // speaks to a token server
+}
+
+// RoundTrip implements http.RoundTripper. The error is a *fault, or the one of
+// the request's context when that has ended.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	c := callOf(ctx)
+	if resp := c.withoutBlobs(req); resp != nil {
+		return resp, nil
+	}
+	start := time.Now()
+	for try := 1; ; try++ {
+		resp, err := t.send(req, c)
+		f, failed := asFault(err)
+		if failed && f.passing && try < c.tries(t.host) && rewindable(req) {
+			wait := max(f.after, backoff(try))
+			if c.affords(ctx, wait) {
+				if err := sleep(ctx, wait); err != nil {
+					c.interrupted(t.host, err, time.Since(start))
+					return nil, err
+				}
+				if req, err = rewind(req); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if f.after > 0 {
+				f.err = t.host.secrets.wrap(fmt.Sprintf("%v (Retry-After %v is too long)", f.err, f.after), f.err)
+			}
+		}
+		if failed && try > 1 {
+			f.err = t.host.secrets.wrap(fmt.Sprintf("%v (%d tries)", f.err, try), f.err)
+		}
+		t.record(req, resp, err, c, time.Since(start))
+		return resp, err
+	}
+}
+
+// send makes one request and judges the answer.
+func (t *transport) send(req *http.Request, c call) (*http.Response, error) {
+	ctx := req.Context()
+	start := time.Now()
+	var wire wire
+	resp, err := t.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())))
+	t.observe(req, resp, time.Since(start))
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &fault{
+			class:   transportClass(err, wire.silent()),
+			err:     t.wrap(req, err),
+			passing: brokenOff(err) || wire.silent() && !isTimeout(err),
+		}
+	}
+	resp.Request = req
+
+	class := statusClass(resp.StatusCode)
+	success := resp.StatusCode >= 200 && resp.StatusCode <= 299
+	switch {
+	case class == failure.Unavailable, class == failure.RateLimited:
+		f := &fault{
+			class:   class,
+			err:     t.wrap(req, errors.New(withReason(status(resp), readReason(resp)))),
+			passing: true,
+			after:   retryAfter(resp.Header, time.Now()),
+		}
+		_ = resp.Body.Close()
+		return nil, f
+	case t.token:
+		resp.Body = &tokenBody{ReadCloser: http.MaxBytesReader(nil, resp.Body, maxToken), req: req, transport: t}
+	case success && c.check != nil:
+		if err := c.check.accept(req, resp); err != nil {
+			_ = resp.Body.Close()
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			f, ok := asFault(err)
+			if !ok {
+				f = &fault{class: failure.Invalid, err: err}
+			}
+			f.err = t.wrap(req, f.err)
+			return nil, f
+		}
+	case !success && c.check != nil:
+		c.check.status = t.wrap(req, errors.New(status(resp))).Error()
+	}
+	return resp, nil
+}
+
+// record tells a pull what became of its request.
+func (t *transport) record(req *http.Request, resp *http.Response, err error, c call, elapsed time.Duration) {
+	if c.fetch == nil || t.token {
+		return
+	}
+	if err != nil {
+		if f, ok := asFault(err); ok {
+			c.failed(t.host, f.class, f.err, elapsed)
+		} else {
+			c.interrupted(t.host, t.wrap(req, err), elapsed)
+		}
+		return
+	}
+	switch code := resp.StatusCode; {
+	case code >= 200 && code <= 299:
+		if req.Method == http.MethodGet {
+			c.fetch.record.answered(c.fetch.digest, t.host)
+			resp.Body = &contentBody{ReadCloser: resp.Body, req: req, transport: t, call: c, start: time.Now()}
+		}
+	case code == http.StatusUnauthorized:
+		// A challenge, or the authorizer knows why not.
+	case code >= 300 && code <= 399 && resp.Header.Get("Location") != "":
+		// Followed by a request of its own.
+	default:
+		// The body is left to docker's fetcher.
+		c.failed(t.host, statusClass(code), t.wrap(req, errors.New(status(resp))), elapsed)
+	}
+}
+
+func (t *transport) observe(req *http.Request, resp *http.Response, elapsed time.Duration) {
+	if t.host.observe == nil {
+		return
+	}
+	o := Observation{Host: t.host.Host, Method: req.Method, Elapsed: elapsed}
+	if resp != nil {
+		o.Code = resp.StatusCode
+	}
+	t.host.observe(o)
+}
+
+// wrap says which request failed, without what must not be repeated.
+func (t *transport) wrap(req *http.Request, err error) error {
+	return t.host.secrets.wrap(fmt.Sprintf("%s %s: %v", req.Method, displayURL(req.URL), err), err)
+}
+
+func status(resp *http.Response) string {
+	return fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && timeout.Timeout()
+}
+
+func rewindable(req *http.Request) bool {
+	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+}
+
+// rewind returns the request to send again.
+func rewind(req *http.Request) (*http.Request, error) {
+	again := req.Clone(req.Context())
+	if req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		again.Body = body
+	}
+	return again, nil
+}
+
+// wire is how far a request came on its connection. The hooks may run on other
+// goroutines, and after the request.
+type wire struct {
+	sent, answered atomic.Bool
+}
+
+func (w *wire) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		WroteHeaders:         func() { w.sent.Store(true) },
+		GotFirstResponseByte: func() { w.answered.Store(true) },
+	}
+}
+
+func (w *wire) silent() bool { return w.sent.Load() && !w.answered.Load() }
+
+// tokenBody judges why a token server's answer broke off.
+type tokenBody struct {
+	io.ReadCloser
+	req       *http.Request
+	transport *transport
+}
+
+func (b *tokenBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && b.req.Context().Err() == nil {
+		err = &fault{class: transportClass(err, false), err: b.transport.wrap(b.req, err)}
+	}
+	return n, err
+}
+
+// contentBody records which host content came from, and why it broke off. The
+// errors stay as they are: docker's fetcher resumes after some of them.
+type contentBody struct {
+	io.ReadCloser
+	req       *http.Request
+	transport *transport
+	call      call
+	start     time.Time
+	served    bool
+}
+
+func (b *contentBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	f := b.call.fetch
+	if n > 0 && !b.served {
+		b.served = true
+		f.record.served(f.digest, b.transport.host)
+	}
+	switch host, elapsed := b.transport.host, time.Since(b.start); {
+	case err == nil || err == io.EOF:
+	case b.req.Context().Err() != nil:
+		b.call.interrupted(host, b.transport.wrap(b.req, context.Cause(b.req.Context())), elapsed)
+	default:
+		b.call.failed(host, transportClass(err, false), b.transport.wrap(b.req, err), elapsed)
+	}
+	return n, err
+}
+
+// refused is the hook for proxies that do not let a request through.
+func refused(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	return &fault{class: failure.Unreachable, err: fmt.Errorf("proxy %s refuses: %s", proxy.Host, status(resp))}
+}
