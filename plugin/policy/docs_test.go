@@ -1,0 +1,105 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+const page = "../../docs/rules-and-hints.md"
+
+func readPage(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// What operators copy from the page works.
+func TestDocumentedExamples(t *testing.T) {
+	rules, sections := 0, 0
+	for _, block := range regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(readPage(t), -1) {
+		if !strings.HasPrefix(block[1], "[plugins.") {
+			parsed, err := ParseRules("example.toml", []byte(block[1]))
+			if err != nil {
+				t.Errorf("%v in\n%s", err, block[1])
+			}
+			rules += len(parsed)
+			continue
+		}
+		var config struct {
+			Plugins map[string]struct {
+				Enabled    bool   `toml:"enabled"`
+				ConfigPath string `toml:"config_path"`
+				SectionTOML
+			} `toml:"plugins"`
+		}
+		if err := toml.NewDecoder(strings.NewReader(block[1])).DisallowUnknownFields().Decode(&config); err != nil {
+			t.Errorf("%v in\n%s", err, block[1])
+		}
+		for _, section := range config.Plugins {
+			if o, err := ParseSection(section.SectionTOML); err != nil || o == (Overrides{}) {
+				t.Errorf("%+v, %v in\n%s", o, err, block[1])
+			}
+			sections++
+		}
+	}
+	if rules < 3 || sections != 1 {
+		t.Errorf("found %d rules and %d sections", rules, sections)
+	}
+}
+
+// The page's table of directives is the code's.
+func TestDocumentedDirectives(t *testing.T) {
+	text := readPage(t)
+	row := regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| `([a-z_.]+)` \\| (?:`([a-z-]+)`|none) \\| (.*) \\| `(\\w+)` \\|$")
+	documented := map[string][]string{}
+	for _, match := range row.FindAllStringSubmatch(text, -1) {
+		documented[match[1]] = match[2:]
+	}
+	if len(documented) != int(keyCount) {
+		t.Errorf("%d directives are documented, there are %d", len(documented), keyCount)
+	}
+	for _, k := range Keys() {
+		cells := documented[k.String()]
+		if cells == nil {
+			t.Errorf("%s is not documented", k)
+			continue
+		}
+		section := k.String()
+		if k == KeyPolicy {
+			section = "default_policy"
+		}
+		if cells[0] != section || cells[1] != table[k].hint || cells[3] != Defaults().Value(k) {
+			t.Errorf("%s is documented as %q", k, cells)
+		}
+	}
+}
+
+// The errors that the page shows are the errors that there are.
+func TestDocumentedErrors(t *testing.T) {
+	text := readPage(t)
+	const file = "/etc/containerd/pullwarden.d/10-team-a.toml"
+	_, err := ParseRules(file, []byte("[[rule]]\nimages = ['**']\n\npolicy = 'Sometimes'\n\n[[rule]]\nimages = ['**']\n[rule.on]\n  timeout = 'Fail'\n"))
+	if err == nil || !strings.Contains(text, "```text\n"+err.Error()+"\n```") {
+		t.Errorf("the page does not show\n%v", err)
+	}
+	rules, err := ParseRules(file, []byte("[[rule]]\nimages = ['x.io/x']\n[[rule]]\nimages = ['x.io/x']\n[[rule]]\nimages = ['**']\npolicy = 'Always'\nhints = 'Tighten'\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = NewRules(Overrides{}, rules).Decide(Request{
+		Image: Image{Repository: "docker.io/library/nginx"}, Annotations: map[string]string{HintPrefix + "policy": "IfNotPresent"},
+	})
+	if err == nil || !strings.Contains(text, "```text\n"+err.Error()+"\n```") {
+		t.Errorf("the page does not show\n%v", err)
+	}
+}
