@@ -27,9 +27,9 @@ type Finisher interface {
 // Decode reads the TOML document data into into, a pointer to a struct whose
 // fields name their keys with toml tags (a field without a tag is not read;
 // embedded structs lend their fields). Fields may be strings, booleans,
-// numbers, structs, pointers, slices, maps with string keys, any, and types
-// that implement encoding.TextUnmarshaler, which get the strings. Structs may be
-// a [Finisher].
+// signed integers, floats, structs, pointers, slices, maps with string keys,
+// any, and types that implement encoding.TextUnmarshaler, which get the strings.
+// Structs may be a [Finisher].
 //
 // If strict, keys are matched to the letter and one that into does not have is
 // an error that lists those it has; otherwise case does not matter and unknown

@@ -56,9 +56,8 @@ func child(path, key string) string {
 // first. The error, an [*Error] without File, is one of syntax; the positions
 // found before it are returned with it.
 func Positions(data []byte) (map[string]Position, error) {
-	// The parser tells offsets from capacities.
 	ix := index{
-		data:   slices.Clip(data),
+		data:   data,
 		found:  map[string]Position{},
 		tables: map[string]int{},
 	}
@@ -160,7 +159,7 @@ func (ix *index) syntaxError(err error) error {
 	}
 	e := &Error{Message: err.Error()}
 	if perr, ok := errors.AsType[*unstable.ParserError](err); ok {
-		// A highlight is a slice of the document.
+		// A highlight is a slice of the document, so capacities tell where it is.
 		if offset := cap(ix.data) - cap(perr.Highlight); offset >= 0 && offset <= len(ix.data) {
 			p := ix.position(offset)
 			e.Line, e.Column = p.Line, p.Column
