@@ -5,7 +5,6 @@ package integration
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -97,7 +96,7 @@ func (d *daemon) run() {
 		d.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(binary, "--config", d.path("config.toml")) //nolint:gosec,noctx // the daemon under test ends with stop or kill
+	cmd := exec.Command(binary, "--config", d.path("config.toml"))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -259,7 +258,7 @@ func (d *daemon) cleanup() {
 // fatal ends the test; cleanup then shows the daemon's log.
 func (d *daemon) fatal(format string, args ...any) {
 	d.t.Helper()
-	d.t.Fatal(fmt.Sprintf(format, args...))
+	d.t.Fatalf(format, args...)
 }
 
 func (d *daemon) mkdir(dir string) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
+
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 

@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -162,5 +163,23 @@ func wantRequests(t *testing.T, got *requests, want ...string) {
 	t.Helper()
 	if list := got.list(); !slices.Equal(list, want) {
 		t.Errorf("got requests\n  %s\nwant\n  %s", strings.Join(list, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func contextWithCancel(t *testing.T) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	return ctx, cancel
+}
+
+// waitFor polls until the condition holds.
+func waitFor(t *testing.T, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(plenty)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+		time.Sleep(time.Millisecond)
 	}
 }

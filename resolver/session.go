@@ -150,7 +150,7 @@ func (s *Session) ask(ctx context.Context, h *host, left int) (ocispec.Descripto
 	}
 	start := time.Now()
 	c := &check{known: s.known, last: left == 1}
-	_, desc, err := s.resolver(h).Resolve(withCall(ctx, call{check: c}), s.reference)
+	_, desc, err := s.resolver(h).Resolve(withCall(quietly(ctx), call{check: c}), s.reference)
 	if err == nil {
 		desc, err = c.descriptor(desc)
 	}

@@ -48,6 +48,8 @@ type Session interface {
 	Resolve(ctx context.Context, timeout time.Duration) (resolver.Resolution, error)
 	// Pin returns a source of just that content, on the same connections.
 	Pin(desc ocispec.Descriptor) Source
+	// Close ends the session and its sources.
+	Close()
 }
 
 // Source is a pinned source of a pull.
@@ -235,6 +237,7 @@ func (d *decision) ask(ctx context.Context) error {
 	if err != nil {
 		return d.fail(ReasonHosts, err)
 	}
+	defer session.Close()
 	asked := d.engine.Now()
 	answer, err := session.Resolve(ctx, d.o.Decision.VerifyTimeout)
 	d.o.Checked = d.engine.Now().Sub(asked)

@@ -205,6 +205,8 @@ func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolv
 	return resolver.Resolution{Descriptor: s.remote, Host: "registry.test"}, nil
 }
 
+func (s fakeSession) Close() {}
+
 func (s fakeSession) Pin(desc ocispec.Descriptor) Source { return fakeSource{s.node, desc} }
 
 type fakeSource struct {

@@ -4,6 +4,7 @@
 package resolvertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -55,7 +56,10 @@ func bound(port int) (int, error) {
 	return fd, nil
 }
 
-func (d *door) listen() (net.Listener, error) { return net.Listen("tcp4", d.addr) }
+func (d *door) listen() (net.Listener, error) {
+	var lc net.ListenConfig
+	return lc.Listen(context.Background(), "tcp4", d.addr)
+}
 
 func (d *door) release() {
 	d.unswallow()
@@ -78,8 +82,9 @@ func (d *door) startSwallowing() error {
 	if err := syscall.Listen(fd, 0); err != nil {
 		return err
 	}
+	dialer := &net.Dialer{Timeout: 50 * time.Millisecond}
 	for {
-		c, err := net.DialTimeout("tcp4", d.addr, 50*time.Millisecond)
+		c, err := dialer.DialContext(context.Background(), "tcp4", d.addr)
 		var timeout net.Error
 		if errors.As(err, &timeout) && timeout.Timeout() {
 			return nil

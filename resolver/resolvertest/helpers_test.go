@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 	"go.uber.org/goleak"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

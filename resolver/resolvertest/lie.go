@@ -23,10 +23,10 @@ func (r *Registry) WrongDigest() (undo func()) {
 	return r.trouble(Manifests, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
 		dir, ref := path.Split(req.URL.Path)
 		mu.Lock()
-		real, asked := truth[ref]
+		actual, asked := truth[ref]
 		mu.Unlock()
 		if asked {
-			u := &url.URL{Path: dir + real, RawQuery: req.URL.RawQuery}
+			u := &url.URL{Path: dir + actual, RawQuery: req.URL.RawQuery}
 			req = req.Clone(req.Context())
 			req.URL, req.RequestURI = u, u.String()
 		} else if strings.Contains(ref, ":") {

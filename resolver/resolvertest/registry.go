@@ -173,7 +173,7 @@ func (r *Registry) answer(w http.ResponseWriter, req *http.Request) {
 	if r.auth != nil && r.auth.answered(w, req, r.URL()) {
 		return
 	}
-	r.app.ServeHTTP(w, req.WithContext(quiet{req.Context()}))
+	r.app.ServeHTTP(w, req.WithContext(quiet{req.Context()})) //nolint:contextcheck // it inherits all but the logger
 }
 
 // Connections returns how many connections were accepted since the start.

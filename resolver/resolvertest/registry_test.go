@@ -16,8 +16,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 	"github.com/sirupsen/logrus"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 func TestPushAndPull(t *testing.T) {

@@ -75,6 +75,13 @@ type access struct {
 	Actions []string `json:"actions"`
 }
 
+type handout struct {
+	Token       string `json:"token"`
+	AccessToken string `json:"access_token"`
+	ExpiresIn   int    `json:"expires_in"` // seconds
+	IssuedAt    string `json:"issued_at"`
+}
+
 func (t *tokenAuth) rotate() {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key)
@@ -151,10 +158,10 @@ func (t *tokenAuth) handOut(w http.ResponseWriter, r *http.Request) {
 	}
 	token, expiresIn := t.sign(user, t.grant(user, strings.Fields(strings.Join(scopes, " "))))
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{
-		"token": token, "access_token": token, "expires_in": expiresIn,
-		"issued_at": t.now().UTC().Format(time.RFC3339),
-	})
+	answer := handout{token, token, expiresIn, t.now().UTC().Format(time.RFC3339)}
+	if err := json.NewEncoder(w).Encode(answer); err != nil { //nolint:gosec // handing tokens out is the point
+		panic(http.ErrAbortHandler) // the client has gone
+	}
 }
 
 // grant returns the access that the user has of what was asked for. Malformed

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -214,7 +215,7 @@ func TestDropMidBlobCountsFromTheStart(t *testing.T) {
 
 func TestWrongDigest(t *testing.T) {
 	r := resolvertest.New(t)
-	real := push(t, r, "app:1", resolvertest.Image(1, 1, 10))
+	actual := push(t, r, "app:1", resolvertest.Image(1, 1, 10))
 	c := client(t, r)
 	undo := r.WrongDigest()
 	head, err := do(t, c, http.MethodHead, r.URL()+"/v2/app/manifests/1")
@@ -222,15 +223,15 @@ func TestWrongDigest(t *testing.T) {
 		t.Fatal(err)
 	}
 	lie := head.Header.Get("Docker-Content-Digest")
-	if lie == real || digestOf(lie).Validate() != nil {
+	if lie == actual || digestOf(lie).Validate() != nil {
 		t.Fatalf("digest of the tag is %q", lie)
 	}
 	a := get(t, c, r.URL()+"/v2/app/manifests/"+lie)
 	want(t, "status of the false digest", a.StatusCode, http.StatusOK)
-	want(t, "its content's digest", digest.FromBytes(a.body).String(), real)
-	want(t, "status of the true digest", get(t, c, r.URL()+"/v2/app/manifests/"+real).StatusCode, http.StatusOK)
+	want(t, "its content's digest", digest.FromBytes(a.body).String(), actual)
+	want(t, "status of the true digest", get(t, c, r.URL()+"/v2/app/manifests/"+actual).StatusCode, http.StatusOK)
 	undo()
-	want(t, "digest afterwards", get(t, c, r.URL()+"/v2/app/manifests/1").Header.Get("Docker-Content-Digest"), real)
+	want(t, "digest afterwards", get(t, c, r.URL()+"/v2/app/manifests/1").Header.Get("Docker-Content-Digest"), actual)
 }
 
 func TestHang(t *testing.T) {
