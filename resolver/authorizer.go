@@ -28,13 +28,18 @@ type authorizer struct {
 	host  *host
 	renew func() docker.Authorizer // a new one, without tokens
 
+	// turn is taken to ask docker's authorizer. Its cache of tokens is not safe
+	// while one is on its way, and whoever waited for a request that somebody
+	// else gave up would fail with it.
+	turn chan struct{}
+
 	mu      sync.Mutex
 	inner   docker.Authorizer
 	refused string // the Authorization for which inner is the replacement
 }
 
 func newAuthorizer(h *host, renew func() docker.Authorizer) *authorizer {
-	return &authorizer{host: h, renew: renew, inner: renew()}
+	return &authorizer{host: h, renew: renew, turn: make(chan struct{}, 1), inner: renew()}
 }
 
 func (a *authorizer) current() docker.Authorizer {
@@ -55,6 +60,12 @@ func (a *authorizer) replace(old, fresh docker.Authorizer) {
 // Authorize implements docker.Authorizer. It asks the token server if need be.
 func (a *authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	start := time.Now()
+	select {
+	case a.turn <- struct{}{}:
+	case <-ctx.Done():
+		return a.interrupted(ctx, start)
+	}
+	defer func() { <-a.turn }()
 	inner := a.current()
 	err := inner.Authorize(ctx, req)
 	if err == nil {
@@ -63,17 +74,15 @@ func (a *authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	}
 	// It keeps the failed token request, and would fail with it for ever.
 	a.replace(inner, a.renew())
-	c := callOf(ctx)
-	switch {
-	case ctx.Err() != nil:
-		c.interrupted(a.host, fmt.Errorf("token: %w", ctx.Err()), time.Since(start))
-		return ctx.Err()
-	case interrupted(err):
-		// Another request was waited for, which its caller gave up. Without a
-		// token the registry challenges again.
-		return nil
+	if ctx.Err() != nil {
+		return a.interrupted(ctx, start)
 	}
-	return a.fail(c, tokenClass(err), "token: "+tokenText(err), err, time.Since(start))
+	return a.fail(callOf(ctx), tokenClass(err), "token: "+tokenText(err), err, time.Since(start))
+}
+
+func (a *authorizer) interrupted(ctx context.Context, start time.Time) error {
+	callOf(ctx).interrupted(a.host, fmt.Errorf("token: %w", ctx.Err()), time.Since(start))
+	return ctx.Err()
 }
 
 // AddResponses implements docker.Authorizer. It is called after each answer

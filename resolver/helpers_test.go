@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"go.uber.org/goleak"
@@ -166,20 +169,45 @@ func wantRequests(t *testing.T, got *requests, want ...string) {
 	}
 }
 
-func contextWithCancel(t *testing.T) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
-	return ctx, cancel
+// roundTrip is an http.RoundTripper.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// fakeOptions are for hosts without a network, which testing/synctest needs.
+func fakeOptions(rt roundTrip, names ...string) Options {
+	return Options{Hosts: func(context.Context, Credentials, config.UpdateClientFunc) docker.RegistryHosts {
+		return func(string) ([]docker.RegistryHost, error) {
+			hosts := make([]docker.RegistryHost, len(names))
+			for i, name := range names {
+				hosts[i] = docker.RegistryHost{
+					Client: &http.Client{Transport: rt}, Authorizer: docker.NewDockerAuthorizer(),
+					Scheme: "http", Host: name, Path: "/v2",
+					Capabilities: docker.HostCapabilityPull | docker.HostCapabilityResolve,
+				}
+			}
+			return hosts, nil
+		}
+	}}
 }
 
-// waitFor polls until the condition holds.
-func waitFor(t *testing.T, condition func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(plenty)
-	for !condition() {
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
-		}
-		time.Sleep(time.Millisecond)
+func answer(req *http.Request, code int, header http.Header, body string) *http.Response {
+	if header == nil {
+		header = http.Header{}
 	}
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req,
+	}
+}
+
+func manifestAnswer(req *http.Request) *http.Response {
+	resp := answer(req, http.StatusOK, http.Header{
+		"Content-Type": {ocispec.MediaTypeImageManifest},
+		digestHeader:   {manifestDigest.String()},
+	}, string(manifest))
+	if req.Method == http.MethodHead {
+		resp.Body = http.NoBody
+	}
+	return resp
 }

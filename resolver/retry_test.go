@@ -1,0 +1,165 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// What is tried again, how often, and how long that takes.
+func TestRetries(t *testing.T) {
+	status := func(code int, retryAfter string) roundTrip {
+		return func(req *http.Request) (*http.Response, error) {
+			h := http.Header{}
+			if retryAfter != "" {
+				h.Set("Retry-After", retryAfter)
+			}
+			return answer(req, code, h, "scripted"), nil
+		}
+	}
+	fail := func(err error) roundTrip {
+		return func(*http.Request) (*http.Response, error) { return nil, err }
+	}
+	date := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+
+	for name, test := range map[string]struct {
+		first   func() roundTrip // answers first, the manifest follows
+		times   int              // how often
+		budget  time.Duration
+		class   failure.Class // None = the manifest is got
+		tries   int
+		atLeast time.Duration
+		atMost  time.Duration
+	}{
+		"503 once":                 {func() roundTrip { return status(503, "") }, 1, plenty, failure.None, 2, 0, firstBackoff},
+		"503 twice":                {func() roundTrip { return status(503, "") }, 2, plenty, failure.None, 3, 0, 3 * firstBackoff},
+		"503":                      {func() roundTrip { return status(503, "") }, 9, plenty, failure.Unavailable, 3, 0, 3 * firstBackoff},
+		"429 asks for 2 s":         {func() roundTrip { return status(429, "2") }, 1, plenty, failure.None, 2, 2 * time.Second, 2 * time.Second},
+		"429 asks for a date":      {func() roundTrip { return status(429, date(3*time.Second)) }, 1, plenty, failure.None, 2, 3 * time.Second, 3 * time.Second},
+		"429 asks for a past date": {func() roundTrip { return status(429, date(-time.Hour)) }, 1, plenty, failure.None, 2, 0, firstBackoff},
+		"429 asks for 0 s":         {func() roundTrip { return status(429, "0") }, 1, plenty, failure.None, 2, 0, firstBackoff},
+		"429 asks for nonsense":    {func() roundTrip { return status(429, "-1") }, 1, plenty, failure.None, 2, 0, firstBackoff},
+		"429 asks for too much":    {func() roundTrip { return status(429, "10") }, 9, 5 * time.Second, failure.RateLimited, 1, 0, 0},
+		"429 twice uses it up":     {func() roundTrip { return status(429, "3") }, 9, 5 * time.Second, failure.RateLimited, 2, 3 * time.Second, 3 * time.Second},
+		"503 asks too":             {func() roundTrip { return status(503, "1") }, 1, plenty, failure.None, 2, time.Second, time.Second},
+		"no time for a backoff":    {func() roundTrip { return status(503, "") }, 9, 1, failure.Unavailable, 1, 0, 0},
+		"EOF":                      {func() roundTrip { return fail(io.EOF) }, 2, plenty, failure.None, 3, 0, 3 * firstBackoff},
+		"reset":                    {func() roundTrip { return fail(syscall.ECONNRESET) }, 9, plenty, failure.Unreachable, 3, 0, 3 * firstBackoff},
+		"refused is not":           {func() roundTrip { return fail(syscall.ECONNREFUSED) }, 9, plenty, failure.Unreachable, 1, 0, 0},
+		"404 is not":               {func() roundTrip { return status(404, "1") }, 9, plenty, failure.NotFound, 1, 0, 0},
+		"403 is not":               {func() roundTrip { return status(403, "") }, 9, plenty, failure.Forbidden, 2, 0, 0}, // HEAD, and GET for the reason
+		"401 is not":               {func() roundTrip { return status(401, "") }, 9, plenty, failure.Unauthorized, 1, 0, 0},
+		"nonsense is not":          {func() roundTrip { return fail(errors.New("nonsense")) }, 9, plenty, failure.Invalid, 1, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first := test.first()
+				tries := 0
+				s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
+					if tries++; tries <= test.times {
+						return first(req)
+					}
+					return manifestAnswer(req), nil
+				}, registryName), Request{})
+				start := time.Now()
+				_, err := s.Resolve(t.Context(), test.budget)
+				if elapsed := time.Since(start); elapsed < test.atLeast || elapsed > test.atMost {
+					t.Errorf("took %s, want %s to %s", elapsed, test.atLeast, test.atMost)
+				}
+				if test.class != failure.None {
+					e := wantClass(t, err, test.class)
+					if asked := strings.Contains(name, "too much"); asked != strings.Contains(e.Error(), "Retry-After 10s is too long") {
+						t.Error(e)
+					}
+				} else if err != nil {
+					t.Error(err)
+				}
+				if tries != test.tries {
+					t.Errorf("tried %d times, want %d", tries, test.tries)
+				}
+			})
+		})
+	}
+}
+
+func TestNoRetryOfAMirror(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := map[string]int{}
+		s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
+			tries[req.URL.Host]++
+			return answer(req, http.StatusTooManyRequests, nil, ""), nil
+		}, "mirror.test", registryName), Request{})
+		_, err := s.Resolve(t.Context(), plenty)
+		wantClass(t, err, failure.RateLimited)
+		if tries["mirror.test"] != 1 || tries[registryName] != maxTries {
+			t.Errorf("got tries %v", tries)
+		}
+	})
+}
+
+func TestCallerEndsRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
+			return answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {"20"}}, ""), nil
+		}, registryName), Request{})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+		defer cancel()
+		start := time.Now()
+		time.AfterFunc(5*time.Second, cancel)
+		if _, err := s.Resolve(ctx, plenty); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if elapsed := time.Since(start); elapsed != 5*time.Second {
+			t.Errorf("took %s", elapsed)
+		}
+	})
+}
+
+func TestBackoffGrows(t *testing.T) {
+	for try := 1; try < maxTries; try++ {
+		bound, longest := firstBackoff<<(try-1), time.Duration(0)
+		for range 1000 {
+			d := backoff(try)
+			if d < 0 || d >= bound {
+				t.Fatalf("try %d: %s is not below %s", try, d, bound)
+			}
+			longest = max(longest, d)
+		}
+		if longest < bound/2 {
+			t.Errorf("try %d: no backoff of 1000 was longer than %s of %s", try, longest, bound)
+		}
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, seed := range []string{"", "0", "7", "-1", "+1", "1.5", "18446744073709551615", "9223372037", "Wed, 21 Oct 2015 07:28:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"} {
+		f.Add(seed)
+	}
+	now := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, value string) {
+		got := retryAfter(http.Header{"Retry-After": {value}}, now)
+		if got < 0 {
+			t.Fatalf("%q: %s", value, got)
+		}
+		seconds, err := strconv.ParseUint(value, 10, 64)
+		if err == nil && seconds < math.MaxInt32 && got != time.Duration(seconds)*time.Second {
+			t.Errorf("%q: got %s", value, got)
+		}
+		if _, dateErr := http.ParseTime(value); err != nil && dateErr != nil && got != 0 {
+			t.Errorf("%q: got %s", value, got)
+		}
+	})
+}
