@@ -25,6 +25,8 @@ const (
 	LabelVerifiedBy     = Prefix + "verified-by"
 	LabelStaleSince     = Prefix + "stale-since"
 	LabelStaleReason    = Prefix + "stale-reason"
+	// LabelAccess begins the labels of proofs; a fingerprint follows.
+	LabelAccess = Prefix + "access."
 )
 
 // State is what the node knows of an image besides its content. Times are UTC
@@ -35,6 +37,13 @@ type State struct {
 	PulledAt       time.Time
 	Verified       Verified
 	Stale          Stale
+	// Access are the proofs that hold: who has proved when that they may have
+	// this image under this name.
+	Access map[Fingerprint]time.Time
+	// Restricted says that a registry was asked about this record, so only
+	// those who proved it may have it. Without it the image was imported, or
+	// is older than pullwarden, and is open to all.
+	Restricted bool
 }
 
 // Verified says that a registry confirmed the digest for the name.
@@ -68,13 +77,34 @@ func Decode(target digest.Digest, labels map[string]string) State {
 	if since := decodeTime(labels[LabelStaleSince]); err == nil && !since.IsZero() {
 		s.Stale = Stale{Since: since, Reason: reason}
 	}
+	s.decodeAccess(labels)
 	return s
 }
 
+// decodeAccess reads the proofs. They were given together with a check: where
+// the check does not hold for the target, neither do they.
+func (s *State) decodeAccess(labels map[string]string) {
+	s.Restricted = labels[LabelVerifiedDigest] != ""
+	for label, value := range labels {
+		fingerprint, ok := strings.CutPrefix(label, LabelAccess)
+		if !ok || value == "" {
+			continue
+		}
+		s.Restricted = true
+		if at := decodeTime(value); !at.IsZero() && s.Verified.Digest != "" {
+			if s.Access == nil {
+				s.Access = map[Fingerprint]time.Time{}
+			}
+			s.Access[Fingerprint(fingerprint)] = at
+		}
+	}
+}
+
 // Labels is the inverse of Decode. Every label is in the map, so that it can
-// be laid over an older state; an empty value takes the label away.
+// be laid over an older state; an empty value takes the label away. Proofs are
+// only added: those of others stay.
 func (s State) Labels() map[string]string {
-	return map[string]string{
+	labels := map[string]string{
 		LabelPullSource:     s.PullSource,
 		LabelContentSources: strings.Join(s.ContentSources, ","),
 		LabelPulledAt:       encodeTime(s.PulledAt),
@@ -84,6 +114,10 @@ func (s State) Labels() map[string]string {
 		LabelStaleSince:     encodeTime(s.Stale.Since),
 		LabelStaleReason:    string(s.Stale.Reason),
 	}
+	for fingerprint, at := range s.Access {
+		labels[LabelAccess+string(fingerprint)] = encodeTime(at)
+	}
+	return labels
 }
 
 func encodeTime(t time.Time) string {

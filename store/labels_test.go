@@ -20,6 +20,8 @@ func TestStateSurvivesTheLabels(t *testing.T) {
 		PulledAt:       noon,
 		Verified:       Verified{Digest: one.Digest, At: noon.Add(time.Minute), By: "registry.test"},
 		Stale:          Stale{Since: noon.Add(time.Hour), Reason: failure.RateLimited},
+		Access:         map[Fingerprint]time.Time{"abc": noon, Anonymous: noon.Add(time.Second)},
+		Restricted:     true,
 	}
 	if diff := cmp.Diff(s, Decode(one.Digest, s.Labels())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

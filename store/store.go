@@ -14,7 +14,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -23,19 +22,12 @@ import (
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata"
-	"github.com/containerd/containerd/v2/core/metadata/boltutil"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	bolt "go.etcd.io/bbolt"
 )
-
-// flushInterval is the least time between two transactions of the writer, so
-// that a busy node pays for a few synchronous writes a second at the most.
-const flushInterval = 100 * time.Millisecond
 
 // DB is the part of containerd's metadata database that the store needs.
 type DB interface {
@@ -57,20 +49,28 @@ type Store struct {
 	images images.Store
 
 	mu       sync.Mutex
-	pending  map[key]mark // not yet taken by the writer
-	flushing map[key]mark // in the transaction that is being written
-	wake     chan struct{}
-	stop     chan struct{}
-	stopped  chan struct{}
+	pending  marks  // not yet taken by the writer
+	flushing marks  // in the transaction that is being written
+	flushed  uint64 // counts the transactions
+	used     map[use]time.Time
+
+	wake    chan struct{}
+	flushes chan chan<- error
+	stop    chan struct{}
+	stopped chan struct{}
 }
 
-type key struct{ namespace, name string }
-
-// mark is a change of labels that holds for one target alone.
-type mark struct {
-	target digest.Digest
-	labels map[string]string // an empty value takes the label away
+// key names a record while it points at target: a mark holds for that alone.
+type key struct {
+	namespace, name string
+	target          digest.Digest
 }
+
+// marks are changes of labels; an empty value takes the label away.
+type marks map[key]map[string]string
+
+// add lays a mark over an earlier one.
+func (m marks) add(k key, labels map[string]string) { m[k] = overlay(m[k], labels) }
 
 // New returns a store over containerd's metadata database; imageStore is the
 // database's own image store. Close it to write what is pending.
@@ -78,8 +78,10 @@ func New(db DB, imageStore images.Store) *Store {
 	s := &Store{
 		db:      db,
 		images:  imageStore,
-		pending: map[key]mark{},
+		pending: marks{},
+		used:    map[use]time.Time{},
 		wake:    make(chan struct{}, 1),
+		flushes: make(chan chan<- error),
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
@@ -95,36 +97,48 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	k := key{namespace, name}
-	// Marks first, record second: a mark that is written in between is then
-	// seen twice, never missed.
-	s.mu.Lock()
-	marks := []mark{s.flushing[k], s.pending[k]}
-	s.mu.Unlock()
-
-	img, err := s.images.Get(ctx, name)
-	if err != nil {
-		return Record{}, err
-	}
-	labels := img.Labels
-	for _, m := range marks {
-		if m.target == img.Target.Digest && len(m.labels) > 0 {
-			labels = overlay(labels, m.labels)
+	for {
+		before := s.transactions()
+		img, err := s.images.Get(ctx, name)
+		if err != nil {
+			return Record{}, err
 		}
+		s.mu.Lock()
+		k := key{namespace, name, img.Target.Digest}
+		flushing, pending, after := s.flushing[k], s.pending[k], s.flushed
+		s.mu.Unlock()
+		if before != after {
+			continue // a mark may have been written after the record was read
+		}
+		labels := img.Labels
+		if flushing != nil || pending != nil {
+			labels = overlay(overlay(labels, flushing), pending)
+		}
+		return Record{Name: name, Target: img.Target, State: Decode(img.Target.Digest, labels)}, nil
 	}
-	return Record{Name: name, Target: img.Target, State: Decode(img.Target.Digest, labels)}, nil
 }
 
-// MarkVerified notes that a registry confirmed target for the names; it takes
-// stale marks away. It returns at once and writes later.
-func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verified, names ...string) {
-	s.mark(ctx, target, map[string]string{
+func (s *Store) transactions() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flushed
+}
+
+// MarkVerified notes that a registry confirmed target for the names, and that
+// the fingerprints proved access by it; it takes stale marks away. It returns
+// at once and writes later.
+func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verified, proved []Fingerprint, names ...string) {
+	labels := map[string]string{
 		LabelVerifiedDigest: target.String(),
 		LabelVerifiedAt:     encodeTime(v.At),
 		LabelVerifiedBy:     v.By,
 		LabelStaleSince:     "",
 		LabelStaleReason:    "",
-	}, names)
+	}
+	for _, f := range proved {
+		labels[LabelAccess+string(f)] = encodeTime(v.At)
+	}
+	s.mark(ctx, target, labels, names)
 }
 
 // MarkStale notes that target was reused although a check failed. It returns
@@ -150,101 +164,13 @@ func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[strin
 	}
 	s.mu.Lock()
 	for _, name := range names {
-		k := key{namespace, name}
-		m := mark{target: target, labels: labels}
-		if old, ok := s.pending[k]; ok && old.target == target {
-			m.labels = overlay(old.labels, labels)
-		}
-		s.pending[k] = m
+		s.pending.add(key{namespace, name, target}, labels)
 	}
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// Close writes what is pending and ends the writer. The store must not be
-// marked afterwards.
-func (s *Store) Close() error {
-	close(s.stop)
-	<-s.stopped
-	return nil
-}
-
-func (s *Store) writer() {
-	defer close(s.stopped)
-	for {
-		select {
-		case <-s.wake:
-			s.flush()
-		case <-s.stop:
-			s.flush()
-			return
-		}
-		select {
-		case <-time.After(flushInterval):
-		case <-s.stop:
-			s.flush()
-			return
-		}
-	}
-}
-
-// flush writes all pending marks in one transaction. A mark that cannot be
-// written is lost, which costs one more check.
-func (s *Store) flush() {
-	s.mu.Lock()
-	s.flushing, s.pending = s.pending, map[key]mark{}
-	marks := s.flushing
-	s.mu.Unlock()
-	if len(marks) == 0 {
-		return
-	}
-	err := s.db.Update(func(tx *bolt.Tx) error {
-		for k, m := range marks {
-			ctx := namespaces.WithNamespace(boltutil.WithTransaction(context.Background(), tx), k.namespace)
-			if err := s.write(ctx, k.name, m); err != nil {
-				// One record that cannot be written must not cost the others.
-				log.L.WithError(err).Warn("pullwarden: the result of a check could not be written and will be checked again")
-			}
-		}
-		return nil
-	})
-	s.mu.Lock()
-	s.flushing = nil
-	s.mu.Unlock()
-	if err != nil {
-		log.L.WithError(err).Warnf("pullwarden: the results of %d checks could not be written and will be checked again", len(marks))
-	}
-}
-
-// write changes the labels of one record inside the transaction of the
-// context, if the record is still the one that was checked.
-func (s *Store) write(ctx context.Context, name string, m mark) error {
-	img, err := s.images.Get(ctx, name)
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read image record %q: %w", name, err)
-	}
-	if img.Target.Digest != m.target {
-		return nil
-	}
-	paths := make([]string, 0, len(m.labels))
-	for label, value := range m.labels {
-		if img.Labels[label] != value {
-			paths = append(paths, "labels."+label)
-		}
-	}
-	if len(paths) == 0 {
-		return nil
-	}
-	if _, err := s.images.Update(ctx, images.Image{Name: name, Labels: m.labels}, paths...); err != nil {
-		return fmt.Errorf("update the labels of image record %q: %w", name, err)
-	}
-	return nil
 }
 
 // overlay returns a new map with the labels of above laid over those of below.

@@ -95,12 +95,12 @@ func TestMarksAreSeenAtOnceAndWrittenLater(t *testing.T) {
 	create(ctx, t, records, one, map[string]string{"other": "kept", LabelStaleSince: "2026-01-01T00:00:00Z", LabelStaleReason: "unreachable"})
 
 	v := Verified{Digest: one.Digest, At: noon, By: "registry.test"}
-	s.MarkVerified(ctx, one.Digest, v, name)
+	s.MarkVerified(ctx, one.Digest, v, nil, name)
 	got, err := s.Get(ctx, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(State{Verified: v}, got.State); diff != "" {
+	if diff := cmp.Diff(State{Verified: v, Restricted: true}, got.State); diff != "" {
 		t.Errorf("state before the write (-want +got):\n%s", diff)
 	}
 	if err := s.Close(); err != nil {
@@ -122,12 +122,12 @@ func TestMarksOfOneTargetAddUp(t *testing.T) {
 	create(ctx, t, records, one, nil)
 	v := Verified{Digest: one.Digest, At: noon, By: "registry.test"}
 	stale := Stale{Since: noon.Add(time.Hour), Reason: failure.Unavailable}
-	s.MarkVerified(ctx, one.Digest, v, name)
+	s.MarkVerified(ctx, one.Digest, v, nil, name)
 	s.MarkStale(ctx, one.Digest, stale, name)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(State{Verified: v, Stale: stale}, Decode(one.Digest, labelsOf(ctx, t, records))); diff != "" {
+	if diff := cmp.Diff(State{Verified: v, Stale: stale, Restricted: true}, Decode(one.Digest, labelsOf(ctx, t, records))); diff != "" {
 		t.Errorf("state (-want +got):\n%s", diff)
 	}
 }
@@ -136,7 +136,7 @@ func TestMarksOfOneTargetAddUp(t *testing.T) {
 func TestMarkHoldsForItsTargetOnly(t *testing.T) {
 	ctx, s, records := newStore(t)
 	create(ctx, t, records, two, nil)
-	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: "registry.test"}, name, "registry.test/gone:1")
+	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: "registry.test"}, nil, name, "registry.test/gone:1")
 	got, err := s.Get(ctx, name)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestNoLabelEverLies(t *testing.T) {
 			default:
 			}
 			d := []ocispec.Descriptor{one, two}[i%2].Digest
-			s.MarkVerified(ctx, d, Verified{Digest: d, At: noon, By: "registry.test"}, name)
+			s.MarkVerified(ctx, d, Verified{Digest: d, At: noon, By: "registry.test"}, nil, name)
 		}
 	})
 	seen := 0
@@ -232,8 +232,8 @@ func TestOneBadRecordDoesNotCostTheOthers(t *testing.T) {
 	if _, err := records.Create(ctx, images.Image{Name: "registry.test/bad:1", Target: one}); err != nil {
 		t.Fatal(err)
 	}
-	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: tooLong}, "registry.test/bad:1")
-	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: "registry.test"}, name)
+	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: tooLong}, nil, "registry.test/bad:1")
+	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: "registry.test"}, nil, name)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,172 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+const (
+	alice Fingerprint = "0123456789abcdef0123456789abcdef"
+	bob   Fingerprint = "fedcba9876543210fedcba9876543210"
+)
+
+func verified(target ocispec.Descriptor) Verified {
+	return Verified{Digest: target.Digest, At: noon, By: "registry.test"}
+}
+
+func who(ctx context.Context, t *testing.T, s *Store, name string) []Fingerprint {
+	t.Helper()
+	r, err := s.Get(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Fingerprint
+	for f := range r.Access {
+		all = append(all, f)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func wantWho(ctx context.Context, t *testing.T, s *Store, name string, want ...Fingerprint) {
+	t.Helper()
+	slices.Sort(want)
+	if got := who(ctx, t, s, name); !slices.Equal(got, want) {
+		t.Errorf("%s: proofs of %v, want %v", name, got, want)
+	}
+}
+
+func TestProofs(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	if r, err := s.Get(ctx, name); err != nil || r.Restricted {
+		t.Errorf("an image without labels: restricted %v, %v", r.Restricted, err)
+	}
+	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, name)
+	wantWho(ctx, t, s, name, alice)
+	if err := s.sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{bob, Anonymous}, name)
+	wantWho(ctx, t, s, name, alice, bob, Anonymous)
+	if err := s.sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantWho(ctx, t, s, name, alice, bob, Anonymous)
+
+	// When the target moves without us, no proof holds, and nobody is let in.
+	if _, err := records.Update(ctx, images.Image{Name: name, Target: two}, "target"); err != nil {
+		t.Fatal(err)
+	}
+	wantWho(ctx, t, s, name)
+	if r, err := s.Get(ctx, name); err != nil || !r.Restricted {
+		t.Errorf("restricted %v, %v", r.Restricted, err)
+	}
+}
+
+func TestDecodeAccess(t *testing.T) {
+	labels := map[string]string{LabelAccess + string(alice): "2026-01-02T12:00:00Z"}
+	if s := Decode(one.Digest, labels); len(s.Access) != 0 || !s.Restricted {
+		t.Errorf("a proof without a check: %+v", s)
+	}
+	labels = State{Verified: verified(one)}.Labels()
+	labels[LabelAccess+string(alice)] = "some day"
+	if s := Decode(one.Digest, labels); len(s.Access) != 0 || !s.Restricted {
+		t.Errorf("a proof of some day: %+v", s)
+	}
+	for label, value := range map[string]string{LabelPullSource: "a.test/b:1", LabelStaleSince: "2026-01-02T12:00:00Z"} {
+		if s := Decode(one.Digest, map[string]string{label: value}); s.Restricted {
+			t.Errorf("%s alone restricts", label)
+		}
+	}
+}
+
+// The repository's tags and digests lose the caller's proof, others keep
+// theirs, and other repositories are not touched.
+func TestRevoke(t *testing.T) {
+	ctx, s, records := newStore(t)
+	const repository = "registry.test/app"
+	in := []string{repository + ":1", repository + ":2", repository + "@" + one.Digest.String()}
+	out := []string{"registry.test/app2:1", "registry.test/app/sub:1", "registry.test/other:1"}
+	for _, n := range append(slices.Clone(in), out...) {
+		if _, err := records.Create(ctx, images.Image{Name: n, Target: one}); err != nil {
+			t.Fatal(err)
+		}
+		s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, n)
+	}
+	if err := s.sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// Some of it is not written yet.
+	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{bob}, in...)
+	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, in[0])
+
+	if err := s.Revoke(ctx, repository, alice); err != nil {
+		t.Fatal(err)
+	}
+	// As after a kill -9: what counts is on disk.
+	for _, n := range in {
+		img, err := records.Get(ctx, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := img.Labels[LabelAccess+string(alice)]; ok {
+			t.Errorf("%s still has the proof on disk", n)
+		}
+		wantWho(ctx, t, s, n, bob)
+	}
+	for _, n := range out {
+		wantWho(ctx, t, s, n, alice)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantWho(ctx, t, s, in[0], bob)
+}
+
+func TestAtMost32Proofs(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	fingerprint := func(i int) Fingerprint { return Fingerprint(fmt.Sprintf("%032x", i)) }
+	for i := range 40 {
+		v := verified(one)
+		v.At = noon.Add(time.Duration(i) * time.Minute)
+		s.MarkVerified(ctx, one.Digest, v, []Fingerprint{fingerprint(i)}, name)
+		if i == 5 {
+			s.Used(ctx, fingerprint(0), noon.Add(time.Hour), name) // the oldest, but not the longest unused
+		}
+		if err := s.sync(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := who(ctx, t, s, name)
+	if len(got) != MaxProofs {
+		t.Fatalf("%d proofs", len(got))
+	}
+	if !slices.Contains(got, fingerprint(0)) || !slices.Contains(got, fingerprint(39)) || slices.Contains(got, fingerprint(1)) || slices.Contains(got, fingerprint(8)) {
+		t.Errorf("the wrong ones went: %v", got)
+	}
+}
+
+func TestIsOf(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a.test/b:1": true, "a.test/b@" + string(digest.FromString("")): true,
+		"a.test/b": false, "a.test/b2:1": false, "a.test/b/c:1": false, "a.test:5000/b:1": false,
+	} {
+		if got := isOf(name, "a.test/b"); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"bytes"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func openKey(t *testing.T, path string) *Key {
+	t.Helper()
+	k, err := OpenKey(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestKeyIsMadeOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plugin", "key")
+	first := openKey(t, path)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 || info.Size() != 32 {
+		t.Errorf("mode %#o, %d bytes", info.Mode().Perm(), info.Size())
+	}
+	if again := openKey(t, path); again.Fingerprint("u", "p") != first.Fingerprint("u", "p") {
+		t.Error("the fingerprint changed")
+	}
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("files %v, %v", left, err)
+	}
+}
+
+// A key that is lost or damaged makes old fingerprints void: never valid.
+func TestDamagedKeyIsReplaced(t *testing.T) {
+	for what, damage := range map[string]func(path string) error{
+		"lost":     os.Remove,
+		"short":    func(path string) error { return os.Truncate(path, 31) },
+		"empty":    func(path string) error { return os.Truncate(path, 0) },
+		"long":     func(path string) error { return os.WriteFile(path, make([]byte, 33), 0o600) },
+		"zero":     func(path string) error { return os.WriteFile(path, make([]byte, 32), 0o600) },
+		"readable": func(path string) error { return os.Chmod(path, 0o644) },
+		"a link": func(path string) error {
+			if err := os.Rename(path, path+".away"); err != nil {
+				return err
+			}
+			return os.Symlink("/dev/null", path)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "key")
+			before := openKey(t, path).Fingerprint("u", "p")
+			if err := damage(path); err != nil {
+				t.Fatal(err)
+			}
+			k := openKey(t, path)
+			if k.Fingerprint("u", "p") == before {
+				t.Error("the old fingerprint is still valid")
+			}
+			if openKey(t, path).Fingerprint("u", "p") != k.Fingerprint("u", "p") {
+				t.Error("the new key was not kept")
+			}
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%v, %v", info.Mode(), err)
+			}
+		})
+	}
+}
+
+func TestKeyThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenKey(filepath.Join(dir, "file", "key")); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestFingerprints(t *testing.T) {
+	k := openKey(t, filepath.Join(t.TempDir(), "key"))
+	other := openKey(t, filepath.Join(t.TempDir(), "key"))
+	if got := k.Fingerprint("", ""); got != Anonymous {
+		t.Errorf("nobody is %s", got)
+	}
+	seen := map[Fingerprint]string{}
+	for _, c := range [][2]string{{"u", "p"}, {"up", ""}, {"", "up"}, {"u", "P"}, {"U", "p"}, {"u:p", ""}, {"a", "bc"}, {"ab", "c"}} {
+		f := k.Fingerprint(c[0], c[1])
+		if before, ok := seen[f]; ok {
+			t.Errorf("%v has the fingerprint of %s", c, before)
+		}
+		seen[f] = c[0] + "+" + c[1]
+		if f != k.Fingerprint(c[0], c[1]) || f == other.Fingerprint(c[0], c[1]) {
+			t.Errorf("%v: not stable, or the same on another node", c)
+		}
+	}
+}
+
+func FuzzFingerprint(f *testing.F) {
+	k := openKeyForFuzz(f)
+	f.Add("user", "hunter2 and more")
+	f.Fuzz(func(t *testing.T, username, secret string) {
+		fingerprint := string(k.Fingerprint(username, secret))
+		if len(fingerprint) != 32 && fingerprint != string(Anonymous) {
+			t.Errorf("%q", fingerprint)
+		}
+		for _, plain := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))} {
+			if len(plain) > 4 && strings.Contains(fingerprint, plain) && fingerprint != string(Anonymous) {
+				t.Errorf("%q tells %q", fingerprint, plain)
+			}
+		}
+	})
+}
+
+func openKeyForFuzz(f *testing.F) *Key {
+	f.Helper()
+	k := &Key{}
+	copy(k.secret[:], bytes.Repeat([]byte{7}, keySize))
+	return k
+}
+
+func BenchmarkFingerprint(b *testing.B) {
+	k := &Key{secret: [keySize]byte{1}}
+	b.ReportAllocs()
+	for b.Loop() {
+		k.Fingerprint("robot$team-a", "a password of a usual length, say")
+	}
+}
