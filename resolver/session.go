@@ -84,6 +84,10 @@ type Resolution struct {
 	// tell: it must not be used for a pull then.
 	Descriptor ocispec.Descriptor
 
+	// Anonymous tells that the host answered without having been shown any
+	// credentials: it would have answered anybody.
+	Anonymous bool
+
 	Host     string        // host[:port] that answered
 	Attempts []Attempt     // the hosts that failed before
 	Elapsed  time.Duration // of the whole check
@@ -105,9 +109,9 @@ func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 	hosts, attempts := s.candidates()
 	for i, h := range hosts {
 		begun := time.Now()
-		desc, err := s.ask(within, h, len(hosts)-i)
+		desc, shown, err := s.ask(within, h, len(hosts)-i)
 		if err == nil {
-			return Resolution{Descriptor: desc, Host: h.Host, Attempts: attempts, Elapsed: time.Since(start)}, nil
+			return Resolution{Descriptor: desc, Anonymous: !shown, Host: h.Host, Attempts: attempts, Elapsed: time.Since(start)}, nil
 		}
 		if ctx.Err() != nil {
 			return Resolution{}, ctx.Err()
@@ -140,9 +144,9 @@ func (s *Session) candidates() (hosts []*host, refusals []Attempt) {
 	return nil, refusals
 }
 
-// ask asks one host, the first of those that are left. The error's text is
-// clean, and answerClass judges it.
-func (s *Session) ask(ctx context.Context, h *host, left int) (ocispec.Descriptor, error) {
+// ask asks one host, the first of those that are left, and tells whether it was
+// shown credentials. The error's text is clean, and answerClass judges it.
+func (s *Session) ask(ctx context.Context, h *host, left int) (desc ocispec.Descriptor, shown bool, err error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
@@ -150,14 +154,14 @@ func (s *Session) ask(ctx context.Context, h *host, left int) (ocispec.Descripto
 	}
 	start := time.Now()
 	c := &check{known: s.known, last: left == 1}
-	_, desc, err := s.resolver(h).Resolve(withCall(quietly(ctx), call{check: c}), s.reference)
+	_, desc, err = s.resolver(h).Resolve(withCall(quietly(ctx), call{check: c}), s.reference)
 	if err == nil {
 		desc, err = c.descriptor(desc)
 	}
 	if err == nil {
-		return desc, nil
+		return desc, c.shown, nil
 	}
-	return ocispec.Descriptor{}, s.secrets.wrap(c.describe(ctx, err, time.Since(start)), err)
+	return ocispec.Descriptor{}, c.shown, s.secrets.wrap(c.describe(ctx, err, time.Since(start)), err)
 }
 
 // describe says what went wrong without the wrappings of docker's resolver,
