@@ -9,19 +9,21 @@ import (
 	"time"
 
 	"github.com/moby/sys/mountinfo"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// TestHarness holds what the other tests build on. It passes with any
-// containerd, stock or not.
+// TestHarness holds what the other tests build on, without pullwarden: it passes
+// with any containerd.
 func TestHarness(t *testing.T) {
 	t.Parallel()
 	r := resolvertest.New(t)
 	var d *daemon
 	t.Run("daemon", func(t *testing.T) {
-		d = start(t, nativeRuntime())
+		d = start(t, onlySection(), nativeRuntime())
 		d.origin("registry.test", r)
 		dgst := d.push(r, "app:1", resolvertest.Image(1, 2, 1000))
 		const ref = "registry.test/app:1"
@@ -53,7 +55,8 @@ func TestHarness(t *testing.T) {
 
 		d.remove(ref)
 		want(t, "target once removed", d.target(ref), "")
-		_ = d.mustFail("registry.test/app:2", []string{"not found"})
+		_, err := d.pull("registry.test/app:2")
+		want(t, "code", status.Code(err), codes.NotFound)
 	})
 	if d == nil {
 		return
