@@ -18,6 +18,9 @@ var what = map[policy.Key]string{
 	policy.KeyMaxStale:       "a cached fallback no older than this since its last check; 0s = no bound",
 	policy.KeyVerifyTimeout:  "the whole check, all hosts and retries",
 	policy.KeyResolveFrom:    "Mirrors: hosts.toml order | Origin: only the registry that the name says resolves the tag",
+	policy.KeyAccess:         "Verified: who proved it may reuse a cached image | Any: everybody",
+	policy.KeyAccessTTL:      "how long a proof of access lasts; 0s = until refused",
+	policy.KeyAllowedSources: "globs on host[:port] that content may come from; absent = all",
 	policy.KeyOnUnreachable:  "no answer: name not resolved, refused, reset, timed out",
 	policy.KeyOnUnavailable:  "5xx, from the registry or its token server",
 	policy.KeyOnRateLimited:  "429",
@@ -52,6 +55,9 @@ func ExampleConfig() string {
 		switch {
 		case key == policy.KeyPolicy:
 			line("  ", "default_policy", defaults.Value(key), what[key])
+		case key == policy.KeyAllowedSources:
+			// A list has no value that stands for all.
+			fmt.Fprintf(&b, "  # %s\n  # %s = [\"mirror.example.com:5000\"]\n", what[key], name)
 		case !on:
 			line("  ", name, defaults.Value(key), what[key])
 		default:

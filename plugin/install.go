@@ -97,7 +97,7 @@ func decorateCRI(r *plugin.Registration) {
 			return service, err
 		}
 		err = cri.Wrap(service, func(images runtime.ImageServiceServer) runtime.ImageServiceServer {
-			return cri.NewImageService(images, w.engine, w.cri)
+			return cri.NewImageService(images, w.engine, w.cri, w.key)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("CRI does not start: pullwarden does not know the CRI service of containerd %s: %w", version.Version, err)

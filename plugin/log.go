@@ -40,6 +40,9 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Checked > 0 {
 		fields["checked"] = o.Checked.Round(time.Microsecond).String()
 	}
+	if o.Access != "" {
+		fields["access"] = string(o.Access)
+	}
 	if o.Class != "" {
 		fields["class"] = string(o.Class)
 	}

@@ -30,6 +30,7 @@ import (
 type warden struct {
 	engine *engine.Engine
 	cri    cri.Config
+	key    *store.Key
 	store  *store.Store
 	rules  *ruleDir
 }
@@ -70,6 +71,11 @@ func start(ic *plugin.InitContext) (any, error) {
 		return nil, err
 	}
 
+	key, err := store.OpenKey(filepath.Join(ic.Properties[plugins.PropertyRootDir], "key"))
+	if err != nil {
+		return nil, err
+	}
+
 	images := metadata.NewImageStore(db)
 	metrics := newMetrics(images)
 	rules, err := openRules(config.configPath, config.section, metrics.reloaded)
@@ -83,7 +89,7 @@ func start(ic *plugin.InitContext) (any, error) {
 		log.G(ic.Context).Warn("pullwarden: CRI is configured to pull without the transfer service (use_local_image_pull, or settings that need it): " +
 			"policies and checks hold, but a pull resolves its tag again, and the source of a pulled image is not recorded")
 	}
-	w := &warden{cri: criConfig, store: store.New(db, images), rules: rules}
+	w := &warden{cri: criConfig, key: key, store: store.New(db, images), rules: rules}
 	w.engine = &engine.Engine{
 		Decide: func(req policy.Request) (policy.Decision, error) {
 			return rules.Current().Decide(req)

@@ -13,6 +13,9 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+// anyHost stands for whatever host the credentials are for.
+const anyHost = ""
+
 // errMalformedAuth says nothing of what was malformed: it was a secret.
 var errMalformedAuth = errors.New("auth is not the base64 of user:password")
 
@@ -25,7 +28,7 @@ func credentialsFor(auth *runtime.AuthConfig, host string) (username, secret str
 	if auth == nil {
 		return "", "", nil
 	}
-	if auth.ServerAddress != "" {
+	if auth.ServerAddress != "" && host != anyHost {
 		u, err := url.Parse(auth.ServerAddress)
 		if err != nil {
 			return "", "", fmt.Errorf("server address of the credentials: %w", err)

@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/distribution/reference"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // Engine decides about requests; *engine.Engine is one.
@@ -28,11 +30,13 @@ type ImageService struct {
 	runtime.ImageServiceServer
 	engine Engine
 	config Config
+	key    *store.Key
 }
 
-// NewImageService decorates containerd's own image service.
-func NewImageService(inner runtime.ImageServiceServer, e Engine, config Config) *ImageService {
-	return &ImageService{ImageServiceServer: inner, engine: e, config: config}
+// NewImageService decorates containerd's own image service. The key makes the
+// fingerprints of callers.
+func NewImageService(inner runtime.ImageServiceServer, e Engine, config Config, key *store.Key) *ImageService {
+	return &ImageService{ImageServiceServer: inner, engine: e, config: config, key: key}
 }
 
 // PullImage returns the image that the policy for it wants: the one that is
@@ -50,6 +54,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 		},
 		Name:        named.String(),
 		Credentials: s.credentials(r.GetAuth()),
+		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),
 		Snapshotter: s.config.snapshotter(r),
 		Runtime:     &pull{inner: s.ImageServiceServer, request: r, name: named.String()},
 	})
@@ -68,6 +73,24 @@ func (s *ImageService) credentials(auth *runtime.AuthConfig) func(host string) (
 		}
 		return credentialsFor(auth, host)
 	}
+}
+
+// caller is the fingerprint of the credentials of the request, whatever host
+// they are for: the same secret is the same caller. Credentials that cannot be
+// read have none.
+func (s *ImageService) caller(auth *runtime.AuthConfig, registry string) store.Fingerprint {
+	if auth == nil {
+		host, err := docker.DefaultHost(registry)
+		if err != nil {
+			return ""
+		}
+		auth = s.config.auth(host)
+	}
+	username, secret, err := credentialsFor(auth, anyHost)
+	if err != nil {
+		return ""
+	}
+	return s.key.Fingerprint(username, secret)
 }
 
 func imageOf(named reference.Named) policy.Image {

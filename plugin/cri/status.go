@@ -47,7 +47,7 @@ func code(e *engine.Error) codes.Code {
 	switch e.Reason {
 	case engine.ReasonHint:
 		return codes.InvalidArgument
-	case engine.ReasonAbsent:
+	case engine.ReasonAbsent, engine.ReasonUnproved:
 		return codes.NotFound
 	case engine.ReasonHosts, engine.ReasonVerifier:
 		return codes.FailedPrecondition

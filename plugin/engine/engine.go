@@ -7,7 +7,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -30,9 +29,13 @@ type Images interface {
 	// an error that says what is missing.
 	Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (digest.Digest, error)
 	// The marks return at once; they hold for records that point at target.
-	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, names ...string)
+	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string)
 	MarkStale(ctx context.Context, target digest.Digest, s store.Stale, names ...string)
 	MarkPulled(ctx context.Context, target digest.Digest, s store.State, names ...string)
+	// Used notes that a proof of access let an image be reused.
+	Used(ctx context.Context, f store.Fingerprint, at time.Time, names ...string)
+	// Revoke takes a proof away from a whole repository, for good.
+	Revoke(ctx context.Context, repository string, f store.Fingerprint) error
 }
 
 // Registry is what the registries say.
@@ -85,6 +88,9 @@ type Request struct {
 	Name string
 	// Credentials of the caller; nil for none.
 	Credentials resolver.Credentials
+	// Caller stands for the credentials. Empty means that they cannot be told
+	// apart from others: they prove nothing and get nothing by proof.
+	Caller store.Fingerprint
 	// Snapshotter that the container will use.
 	Snapshotter string
 	Runtime     Runtime
@@ -138,7 +144,13 @@ type decision struct {
 type cached struct {
 	id     string
 	record store.Record
+	// proof is what lets the caller reuse it without asking: a fingerprint, or
+	// open. Empty means that the caller has to ask.
+	proof store.Fingerprint
 }
+
+// open is the proof for images that need none.
+const open store.Fingerprint = "open"
 
 func (d *decision) run(ctx context.Context) error {
 	applies, err := d.engine.Decide(d.req.Request)
@@ -152,16 +164,19 @@ func (d *decision) run(ctx context.Context) error {
 		return d.fail(ReasonInternal, err)
 	}
 
+	reusable := d.cached != nil && d.cached.proof != ""
 	byDigest := d.req.Digest != ""
 	switch p := applies.Policy; {
-	case d.cached != nil && byDigest:
+	case reusable && byDigest:
 		return d.reuse(ctx, Present, ReasonDigest)
-	case d.cached != nil && (p == policy.IfNotPresent || p == policy.Never):
+	case reusable && (p == policy.IfNotPresent || p == policy.Never):
 		return d.reuse(ctx, Present, ReasonPolicy)
 	case p == policy.Never:
-		return d.fail(ReasonAbsent, errors.New("the image is not on the node, and the policy Never asks no registry"))
-	case d.cached != nil && d.fresh():
+		return d.never()
+	case reusable && d.fresh():
 		return d.reuse(ctx, Fresh, ReasonMaxAge)
+	case d.cached != nil && (byDigest || p == policy.IfNotPresent):
+		return d.prove(ctx)
 	}
 	return d.ask(ctx)
 }
@@ -197,7 +212,7 @@ func (d *decision) look(ctx context.Context) error {
 		return nil
 	}
 	d.cached = &cached{id: id, record: record}
-	return nil
+	return d.entitle(ctx)
 }
 
 // fresh reports whether the last check is young enough to count. A check in
@@ -238,30 +253,48 @@ func (d *decision) ask(ctx context.Context) error {
 		return d.fail(ReasonHosts, err)
 	}
 	defer session.Close()
-	asked := d.engine.Now()
-	answer, err := session.Resolve(ctx, d.o.Decision.VerifyTimeout)
-	d.o.Checked = d.engine.Now().Sub(asked)
+	answer, err := d.resolve(ctx, session)
 	if err != nil {
 		return d.failed(ctx, "check", err)
 	}
-	d.o.Host, d.o.Attempts, d.o.Digest = answer.Host, answer.Attempts, answer.Descriptor.Digest
-	verified := store.Verified{Digest: answer.Descriptor.Digest, At: d.engine.Now(), By: answer.Host}
-	if d.confirms(verified) {
-		return d.unchanged(ctx, verified)
+	if d.confirms(answer) {
+		return d.unchanged(ctx, answer)
 	}
-	return d.pull(ctx, session.Pin(answer.Descriptor), verified)
+	return d.pull(ctx, session.Pin(answer.descriptor), answer)
+}
+
+// answer is what a registry confirmed, and to whom.
+type answer struct {
+	store.Verified
+	descriptor ocispec.Descriptor
+	proved     []store.Fingerprint
+}
+
+func (d *decision) resolve(ctx context.Context, session Session) (answer, error) {
+	asked := d.engine.Now()
+	r, err := session.Resolve(ctx, d.o.Decision.VerifyTimeout)
+	d.o.Checked += d.engine.Now().Sub(asked)
+	if err != nil {
+		return answer{}, err
+	}
+	d.o.Host, d.o.Attempts, d.o.Digest = r.Host, r.Attempts, r.Descriptor.Digest
+	return answer{
+		Verified:   store.Verified{Digest: r.Descriptor.Digest, At: d.engine.Now(), By: r.Host},
+		descriptor: r.Descriptor,
+		proved:     d.proved(r.Anonymous),
+	}, nil
 }
 
 // confirms reports whether the registry has the very image that is cached.
-func (d *decision) confirms(v store.Verified) bool {
-	return d.cached != nil && d.cached.record.Target.Digest == v.Digest
+func (d *decision) confirms(a answer) bool {
+	return d.cached != nil && d.cached.record.Target.Digest == a.Digest
 }
 
-func (d *decision) unchanged(ctx context.Context, v store.Verified) error {
+func (d *decision) unchanged(ctx context.Context, a answer) error {
 	if err := d.reuse(ctx, Unchanged, ReasonSame); err != nil {
 		return err
 	}
-	d.engine.Images.MarkVerified(ctx, v.Digest, v, d.names(v.Digest)...)
+	d.engine.Images.MarkVerified(ctx, a.Digest, a.Verified, a.proved, d.names(a.Digest)...)
 	return nil
 }
 
@@ -274,6 +307,9 @@ func (d *decision) reuse(ctx context.Context, result Result, reason Reason) erro
 		if err := d.engine.Verify(ctx, d.req.Name, c.record.Target); err != nil {
 			return d.fail(ReasonVerifier, err)
 		}
+	}
+	if result != Unchanged && c.proof != open {
+		d.engine.Images.Used(ctx, c.proof, d.engine.Now(), d.names(c.record.Target.Digest)...)
 	}
 	d.o.Result, d.o.Reason = result, reason
 	d.o.ImageID, d.o.Digest = c.id, c.record.Target.Digest

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,9 @@ import (
 const (
 	repository = "registry.test/app"
 	name       = repository + ":1"
+
+	alice store.Fingerprint = "alice"
+	bob   store.Fingerprint = "bob"
 )
 
 var (
@@ -58,6 +62,8 @@ type node struct {
 	pullFails  failure.Class
 	pullErr    error // no registry at fault
 	openErr    error
+	anonymous  bool // asks for no credentials
+	forgotten  bool // does not have old digests any more
 	localPull  bool
 	onPull     func()
 
@@ -66,6 +72,10 @@ type node struct {
 	known         digest.Digest
 	originOnly    bool
 	timeout       time.Duration
+	references    []string
+	proved        []store.Fingerprint
+	revoked       []store.Fingerprint
+	used          []store.Fingerprint
 	stale         map[string]store.Stale
 	verified      map[string]store.Verified
 	outcomes      []Outcome
@@ -90,6 +100,7 @@ func (n *node) request(annotations map[string]string) Request {
 	return Request{
 		Request: policy.Request{Image: policy.Image{Repository: repository, Tag: "1"}, Annotations: annotations},
 		Name:    name,
+		Caller:  alice,
 		Runtime: n,
 	}
 }
@@ -120,10 +131,23 @@ func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) 
 	return imageID(target), nil
 }
 
-func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, names ...string) {
+func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string) {
 	for _, name := range names {
 		n.verified[name] = v
+		n.proved = append(n.proved, proved...)
 	}
+}
+
+func (n *node) Used(_ context.Context, f store.Fingerprint, _ time.Time, _ ...string) {
+	n.used = append(n.used, f)
+}
+
+func (n *node) Revoke(_ context.Context, repo string, f store.Fingerprint) error {
+	if repo != repository {
+		return errTest
+	}
+	n.revoked = append(n.revoked, f)
+	return nil
 }
 
 func (n *node) MarkStale(_ context.Context, _ digest.Digest, s store.Stale, names ...string) {
@@ -186,10 +210,14 @@ func (n *node) Pull(ctx context.Context, plan Plan) (string, bool, error) {
 
 func (n *node) Open(_ context.Context, req resolver.Request) (Session, error) {
 	n.known, n.originOnly = req.Known, req.OriginOnly
-	return fakeSession{n}, n.openErr
+	n.references = append(n.references, req.Reference)
+	return fakeSession{n, req.Reference}, n.openErr
 }
 
-type fakeSession struct{ *node }
+type fakeSession struct {
+	*node
+	reference string
+}
 
 func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolver.Resolution, error) {
 	s.mu.Lock()
@@ -202,7 +230,14 @@ func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolv
 	if s.checkFails != failure.None {
 		return resolver.Resolution{}, failed(s.checkFails)
 	}
-	return resolver.Resolution{Descriptor: s.remote, Host: "registry.test"}, nil
+	r := resolver.Resolution{Descriptor: s.remote, Host: "registry.test", Anonymous: s.anonymous}
+	if _, dgst, ok := strings.Cut(s.reference, "@"); ok {
+		if s.forgotten {
+			return resolver.Resolution{}, failed(failure.NotFound)
+		}
+		r.Descriptor.Digest = digest.Digest(dgst)
+	}
+	return r, nil
 }
 
 func (s fakeSession) Close() {}

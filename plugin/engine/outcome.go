@@ -36,9 +36,11 @@ const (
 	ReasonIncomplete Reason = "incomplete"  // Pulled: the image that was here could not run
 	ReasonChanged    Reason = "changed"     // Pulled: the digest differs
 	ReasonSame       Reason = "same_digest" // Unchanged
+	ReasonProved     Reason = "proved"      // Unchanged: the caller proved that it may have the cached image
 	ReasonMaxAge     Reason = "max_age"     // Fresh
 	ReasonPolicy     Reason = "policy"      // Present: the policy reuses what is there
 	ReasonDigest     Reason = "digest"      // Present: a digest cannot change
+	ReasonUnproved   Reason = "unproved"    // Failed: policy Never, and the caller has not proved that it may have the image
 	ReasonHint       Reason = "bad_hint"    // Failed: a hint is unknown, malformed or not allowed
 	ReasonHosts      Reason = "bad_hosts"   // Failed: hosts.toml does not parse
 	ReasonVerifier   Reason = "verifier"    // Failed: an image verifier refused the cached image
@@ -46,6 +48,17 @@ const (
 	ReasonCanceled   Reason = "canceled"    // Failed: the caller went away
 	ReasonPull       Reason = "pull"        // Failed: containerd could not pull, and no registry was at fault
 	ReasonInternal   Reason = "internal"    // Failed: containerd's own state could not be read
+)
+
+// Access says what let the caller reuse a cached image, or that nothing did.
+type Access string
+
+// The values of Access; empty when there was no cached image.
+const (
+	AccessOpen     Access = "open"     // no registry was ever asked about the image
+	AccessAny      Access = "any"      // the rule lets everybody
+	AccessProved   Access = "proved"   // the caller, or anybody, has proved it
+	AccessUnproved Access = "unproved" // the caller has to ask a registry
 )
 
 // Outcome is all there is to know of a finished request. The log line and the
@@ -65,6 +78,8 @@ type Outcome struct {
 	Parts []policy.Key
 	// Class is why the registry failed; failure.None when it did not.
 	Class failure.Class
+	// Access is what let the caller reuse the cached image.
+	Access Access
 	// Host confirmed the digest; empty when none was asked or none answered.
 	Host string
 	// Attempts are the hosts that failed.

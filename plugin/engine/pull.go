@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
@@ -19,7 +20,7 @@ import (
 // pull pulls what was compared. Pulls of one name take turns: containerd
 // writes the target of a record more than once in a pull, and two pulls of
 // different digests in between would leave labels on the wrong one.
-func (d *decision) pull(ctx context.Context, source Source, verified store.Verified) error {
+func (d *decision) pull(ctx context.Context, source Source, a answer) error {
 	unlock, err := d.engine.pulls.lock(ctx, d.req.Name)
 	if err != nil {
 		return d.fail(ReasonCanceled, err)
@@ -36,12 +37,12 @@ func (d *decision) pull(ctx context.Context, source Source, verified store.Verif
 	if err := d.look(ctx); err != nil {
 		return d.fail(ReasonInternal, err)
 	}
-	if d.confirms(verified) {
-		return d.unchanged(ctx, verified)
+	if d.confirms(a) {
+		return d.unchanged(ctx, a)
 	}
 
 	state := func(target digest.Digest, before store.State) store.State {
-		return d.state(source.Served(), verified, target, before)
+		return d.state(source.Served(), a, target, before)
 	}
 	id, applied, err := d.req.Runtime.Pull(ctx, Plan{Source: source, State: state})
 	if err != nil {
@@ -50,7 +51,7 @@ func (d *decision) pull(ctx context.Context, source Source, verified store.Verif
 		}
 		return d.fail(ReasonPull, err)
 	}
-	d.o.Result, d.o.Reason, d.o.ImageID, d.o.Digest = Pulled, reason, id, verified.Digest
+	d.o.Result, d.o.Reason, d.o.ImageID, d.o.Digest = Pulled, reason, id, a.Digest
 	d.record(ctx, applied, state)
 	return nil
 }
@@ -76,7 +77,7 @@ func (d *decision) record(ctx context.Context, applied bool, state func(digest.D
 
 // state is what a record says after the pull. Only what really was fetched
 // counts as a source; content that was there already keeps the source it had.
-func (d *decision) state(served resolver.Served, verified store.Verified, target digest.Digest, before store.State) store.State {
+func (d *decision) state(served resolver.Served, a answer, target digest.Digest, before store.State) store.State {
 	s := store.State{PulledAt: d.engine.Now(), PullSource: before.PullSource, ContentSources: before.ContentSources}
 	if served.ManifestReference != "" {
 		s.PullSource, s.ContentSources = served.ManifestReference, nil
@@ -84,8 +85,12 @@ func (d *decision) state(served resolver.Served, verified store.Verified, target
 			s.ContentSources = served.ContentHosts
 		}
 	}
-	if target == verified.Digest {
-		s.Verified = verified
+	if target == a.Digest {
+		s.Verified, s.Restricted = a.Verified, true
+		s.Access = map[store.Fingerprint]time.Time{}
+		for _, f := range a.proved {
+			s.Access[f] = a.At
+		}
 	}
 	return s
 }
@@ -99,8 +104,12 @@ func (d *decision) failed(ctx context.Context, what string, err error) error {
 	}
 	d.o.Class = cause.Class
 	d.o.Attempts = append(d.o.Attempts, cause.Attempts...)
-	err = fmt.Errorf("%s failed (%s): %w", what, cause.Class, cause)
-	if d.cached == nil {
+	err = fmt.Errorf("%s failed: %w", what, cause)
+	if err := d.revoke(ctx); err != nil {
+		return d.fail(ReasonInternal, err)
+	}
+	// Who may not have the cached image is not told that there is one.
+	if d.cached == nil || d.cached.proof == "" {
 		return d.fail(Reason(cause.Class), err)
 	}
 	if on, ok := policy.KeyOn(cause.Class); ok && d.o.Decision.Policy == policy.IfDigestChanged {

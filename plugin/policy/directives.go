@@ -20,6 +20,9 @@ const (
 	KeyMaxStale
 	KeyVerifyTimeout
 	KeyResolveFrom
+	KeyAccess
+	KeyAccessTTL
+	KeyAllowedSources
 	KeyHints
 	KeyOnUnreachable // this and the rest in the order of failure.All
 	KeyOnUnavailable
@@ -68,8 +71,19 @@ type Directives struct {
 	VerifyTimeout time.Duration
 
 	ResolveFrom ResolveFrom
-	On          Actions
-	Hints       HintMode
+
+	// Access says who may reuse an image without asking a registry.
+	Access Access
+
+	// AccessTTL is for how long a proof of access counts; 0 = until it is
+	// refused.
+	AccessTTL time.Duration
+
+	// AllowedSources are the hosts that content may come from.
+	AllowedSources Sources
+
+	On    Actions
+	Hints HintMode
 }
 
 // Actions say what to do about a failure, by its class. They count under
@@ -124,6 +138,7 @@ func Defaults() Directives {
 		Policy:        Always,
 		VerifyTimeout: 5 * time.Second,
 		ResolveFrom:   Mirrors,
+		Access:        Verified,
 		On: Actions{
 			Unreachable: UseCached,
 			Unavailable: UseCached,
@@ -138,7 +153,7 @@ func Defaults() Directives {
 // rule. The zero value sets none.
 type Overrides struct {
 	values Directives
-	set    uint16 // a bit for each key
+	set    uint32 // a bit for each key
 }
 
 // Set sets a directive to what text says, as configuration spells it. The

@@ -18,7 +18,7 @@ func TestDefaults(t *testing.T) {
 	d := Defaults()
 	want := map[string]string{
 		"policy": "Always", "max_age": "0s", "max_stale": "0s", "verify_timeout": "5s",
-		"resolve_from": "Mirrors", "hints": "Allow",
+		"resolve_from": "Mirrors", "access": "Verified", "access_ttl": "0s", "allowed_sources": "all", "hints": "Allow",
 		"on.unreachable": "UseCached", "on.unavailable": "UseCached", "on.rate_limited": "UseCached",
 		"on.not_found": "UseCached", "on.unauthorized": "Fail", "on.forbidden": "Fail", "on.invalid": "Fail",
 	}
@@ -82,7 +82,7 @@ func TestKeyOn(t *testing.T) {
 // distinct is, for each directive, a text that is not the default.
 var distinct = [keyCount]string{
 	KeyPolicy: "Never", KeyMaxAge: "1m", KeyMaxStale: "2m", KeyVerifyTimeout: "3m",
-	KeyResolveFrom: "Origin", KeyHints: "Ignore",
+	KeyResolveFrom: "Origin", KeyAccess: "Any", KeyAccessTTL: "4m", KeyAllowedSources: "a.test b.test:5000", KeyHints: "Ignore",
 	KeyOnUnreachable: "Fail", KeyOnUnavailable: "Fail", KeyOnRateLimited: "Fail", KeyOnNotFound: "Fail",
 	KeyOnUnauthorized: "UseCached", KeyOnForbidden: "UseCached", KeyOnInvalid: "UseCached",
 }
@@ -131,6 +131,9 @@ func TestFailedSetChangesNothing(t *testing.T) {
 func TestTOMLKeys(t *testing.T) {
 	var section SectionTOML
 	for k, place := range section.texts() {
+		if Key(k) == KeyAllowedSources { // the one list
+			continue
+		}
 		if place == nil {
 			t.Fatalf("%s has no place", Key(k))
 		}
@@ -144,6 +147,11 @@ func TestTOMLKeys(t *testing.T) {
 			switch {
 			case f.Anonymous:
 				walk(field, prefix)
+			case field.Kind() == reflect.Slice:
+				seen++
+				if key != KeyAllowedSources.String() {
+					t.Errorf("%s is a list", key)
+				}
 			case field.Kind() == reflect.Struct:
 				walk(field, prefix+key+".")
 			default:

@@ -76,6 +76,8 @@ max_age = '0s'
 max_stale = '0s'
 verify_timeout = '5s'
 resolve_from = 'Mirrors'
+access = 'Verified'
+access_ttl = '0s'
 hints = 'Allow'
 
 [on]

@@ -69,6 +69,19 @@ func newTable() [keyCount]directive {
 			stricter: func(_, wanted ResolveFrom) bool { return wanted == Origin },
 			within:   resolveFrom.within,
 		}.directive(),
+		// Who may have an image, and from where, no hint has a say in.
+		KeyAccess: spec[Access]{
+			name: "access", at: func(d *Directives) *Access { return &d.Access },
+			parse: access.parse, format: Access.String,
+		}.directive(),
+		KeyAccessTTL: spec[time.Duration]{
+			name: "access_ttl", at: func(d *Directives) *time.Duration { return &d.AccessTTL },
+			parse: parseDuration, format: formatDuration,
+		}.directive(),
+		KeyAllowedSources: spec[Sources]{
+			name: "allowed_sources", at: func(d *Directives) *Sources { return &d.AllowedSources },
+			parse: parseSources, format: Sources.String,
+		}.directive(),
 		KeyHints: spec[HintMode]{
 			name: "hints", at: func(d *Directives) *HintMode { return &d.Hints },
 			parse: hintModes.parse, format: HintMode.String,

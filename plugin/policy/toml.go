@@ -25,7 +25,7 @@ func (t *ruleTOML) FinishTOML(report func(key, problem string)) {
 	}
 	texts := t.texts()
 	texts[KeyPolicy] = &t.Policy
-	t.overrides = parseOverrides(texts, func(k Key, problem string) { report(k.String(), problem) })
+	t.overrides = parseOverrides(texts, t.AllowedSources, func(k Key, problem string) { report(k.String(), problem) })
 }
 
 // SectionTOML is what the plugin section of containerd's configuration says
@@ -39,12 +39,15 @@ type SectionTOML struct {
 // DirectivesTOML are the keys that have the same name in a rule and in the
 // plugin section. nil = not set.
 type DirectivesTOML struct {
-	MaxAge        *string     `toml:"max_age,omitempty"`
-	MaxStale      *string     `toml:"max_stale,omitempty"`
-	VerifyTimeout *string     `toml:"verify_timeout,omitempty"`
-	ResolveFrom   *string     `toml:"resolve_from,omitempty"`
-	Hints         *string     `toml:"hints,omitempty"`
-	On            ActionsTOML `toml:"on,omitempty"`
+	MaxAge         *string      `toml:"max_age,omitempty"`
+	MaxStale       *string      `toml:"max_stale,omitempty"`
+	VerifyTimeout  *string      `toml:"verify_timeout,omitempty"`
+	ResolveFrom    *string      `toml:"resolve_from,omitempty"`
+	Access         *string      `toml:"access,omitempty"`
+	AccessTTL      *string      `toml:"access_ttl,omitempty"`
+	AllowedSources []SourceGlob `toml:"allowed_sources,omitempty"`
+	Hints          *string      `toml:"hints,omitempty"`
+	On             ActionsTOML  `toml:"on,omitempty"`
 }
 
 // ActionsTOML says what to do about failures, by their class. nil = not set.
@@ -67,6 +70,8 @@ func (t *DirectivesTOML) texts() texts {
 		KeyMaxStale:       &t.MaxStale,
 		KeyVerifyTimeout:  &t.VerifyTimeout,
 		KeyResolveFrom:    &t.ResolveFrom,
+		KeyAccess:         &t.Access,
+		KeyAccessTTL:      &t.AccessTTL,
 		KeyHints:          &t.Hints,
 		KeyOnUnreachable:  &t.On.Unreachable,
 		KeyOnUnavailable:  &t.On.Unavailable,
@@ -84,11 +89,19 @@ func (t *SectionTOML) texts() texts {
 	return places
 }
 
-// parseOverrides reads the texts that are set, and reports the bad ones.
-func parseOverrides(places texts, report func(k Key, problem string)) Overrides {
+// parseOverrides reads what is set, and reports what is bad: the texts, and the
+// one directive that is a list.
+func parseOverrides(places texts, sources []SourceGlob, report func(k Key, problem string)) Overrides {
 	var o Overrides
+	if sources != nil {
+		if len(sources) == 0 {
+			report(KeyAllowedSources, "is empty: leave it out for all hosts")
+		}
+		o.values.AllowedSources = newSources(sources)
+		o.set |= 1 << KeyAllowedSources
+	}
 	for k, place := range places {
-		if *place == nil {
+		if place == nil || *place == nil {
 			continue
 		}
 		if err := o.Set(Key(k), **place); err != nil {
@@ -102,7 +115,7 @@ func parseOverrides(places texts, report func(k Key, problem string)) Overrides 
 // problems, each a [*tomlfile.Error] that knows the key but no file.
 func ParseSection(section SectionTOML) (Overrides, error) {
 	var errs []*tomlfile.Error
-	o := parseOverrides(section.texts(), func(k Key, problem string) {
+	o := parseOverrides(section.texts(), section.AllowedSources, func(k Key, problem string) {
 		name := k.String()
 		if k == KeyPolicy {
 			name = "default_policy"
@@ -115,11 +128,14 @@ func ParseSection(section SectionTOML) (Overrides, error) {
 	return o, nil
 }
 
-// Section returns a section that sets all directives to these values.
+// Section returns a section that sets all directives to these values. Sources
+// that allow all hosts are left out: an empty list would allow none.
 func (d Directives) Section() SectionTOML {
-	var section SectionTOML
+	section := SectionTOML{DirectivesTOML: DirectivesTOML{AllowedSources: d.AllowedSources.list()}}
 	for k, place := range section.texts() {
-		*place = new(d.Value(Key(k)))
+		if place != nil {
+			*place = new(d.Value(Key(k)))
+		}
 	}
 	return section
 }

@@ -41,6 +41,15 @@ const (
 	Origin                     // only the registry that the name says
 )
 
+// Access is who may reuse an image that is there without asking a registry.
+// The zero value is Verified.
+type Access uint8
+
+const (
+	Verified Access = iota // those who proved that they may have it
+	Any                    // everybody
+)
+
 // Action is what follows a failure. The zero value is Fail.
 type Action uint8
 
@@ -56,6 +65,7 @@ var (
 	modes       = enum[Mode]{"Always", "IfDigestChanged", "IfNotPresent", "Never"}
 	hintModes   = enum[HintMode]{"Allow", "Tighten", "Ignore"}
 	resolveFrom = enum[ResolveFrom]{"Mirrors", "Origin"}
+	access      = enum[Access]{"Verified", "Any"}
 	actions     = enum[Action]{"Fail", "UseCached"}
 )
 
@@ -94,6 +104,9 @@ func (m HintMode) String() string { return hintModes.format(m) }
 func (r ResolveFrom) String() string { return resolveFrom.format(r) }
 
 // String returns the name as configuration spells it.
+func (a Access) String() string { return access.format(a) }
+
+// String returns the name as configuration spells it.
 func (a Action) String() string { return actions.format(a) }
 
 // UnmarshalText accepts the names, and IfNewerNotPresent for IfDigestChanged.
@@ -107,6 +120,9 @@ func (m *HintMode) UnmarshalText(text []byte) error { return unmarshal(m, text, 
 func (r *ResolveFrom) UnmarshalText(text []byte) error {
 	return unmarshal(r, text, resolveFrom.parse)
 }
+
+// UnmarshalText accepts the names. Any other text is an error that lists them.
+func (a *Access) UnmarshalText(text []byte) error { return unmarshal(a, text, access.parse) }
 
 // UnmarshalText accepts the names. Any other text is an error that lists them.
 func (a *Action) UnmarshalText(text []byte) error { return unmarshal(a, text, actions.parse) }

@@ -1,0 +1,186 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// restricted is a cached image for which these have proved access.
+func restricted(at time.Time, who ...store.Fingerprint) *store.Record {
+	r := cachedImage(first, now.Add(-time.Hour))
+	r.Restricted = true
+	r.Access = map[store.Fingerprint]time.Time{}
+	for _, f := range who {
+		r.Access[f] = at
+	}
+	return r
+}
+
+// Who may reuse a cached image, and who has to ask. The registry is reachable
+// in the first column and not in the second.
+func TestAccess(t *testing.T) {
+	recently := now.Add(-time.Minute)
+	for _, tc := range []struct {
+		what   string
+		rule   string
+		record *store.Record
+		caller store.Fingerprint
+		up     Result
+		down   Result
+	}{
+		{"IfNotPresent, own proof", `policy = "IfNotPresent"`, restricted(recently, alice), alice, Present, Present},
+		{"IfNotPresent, another's proof", `policy = "IfNotPresent"`, restricted(recently, alice), bob, Unchanged, Failed},
+		{"IfNotPresent, nobody's", `policy = "IfNotPresent"`, restricted(recently), bob, Unchanged, Failed},
+		{"IfNotPresent, no credentials", `policy = "IfNotPresent"`, restricted(recently, alice), store.Anonymous, Unchanged, Failed},
+		{"IfNotPresent, public", `policy = "IfNotPresent"`, restricted(recently, store.Anonymous), bob, Present, Present},
+		{"IfNotPresent, credentials that cannot be told", `policy = "IfNotPresent"`, restricted(recently, alice), "", Unchanged, Failed},
+		{"IfNotPresent, no records", `policy = "IfNotPresent"`, cachedImage(first, time.Time{}), bob, Present, Present},
+		{"IfNotPresent, any", "policy = \"IfNotPresent\"\naccess = \"Any\"", restricted(recently, alice), bob, Present, Present},
+		{"IfNotPresent, proof too old", "policy = \"IfNotPresent\"\naccess_ttl = \"30s\"", restricted(recently, alice), alice, Unchanged, Failed},
+		{"IfNotPresent, proof young enough", "policy = \"IfNotPresent\"\naccess_ttl = \"1m\"", restricted(recently, alice), alice, Present, Present},
+		{"IfNotPresent, proof from the future", "policy = \"IfNotPresent\"\naccess_ttl = \"1m\"", restricted(now.Add(time.Hour), alice), alice, Unchanged, Failed},
+		{"Never, own proof", `policy = "Never"`, restricted(recently, alice), alice, Present, Present},
+		{"Never, another's proof", `policy = "Never"`, restricted(recently, alice), bob, Failed, Failed},
+		{"max_age, own proof", `max_age = "2h"`, restricted(recently, alice), alice, Fresh, Fresh},
+		{"max_age, another's proof", `max_age = "2h"`, restricted(recently, alice), bob, Unchanged, Failed},
+		{"fallback, own proof", `policy = "IfDigestChanged"`, restricted(recently, alice), alice, Unchanged, UsedCached},
+		{"fallback, another's proof", `policy = "IfDigestChanged"`, restricted(recently, alice), bob, Unchanged, Failed},
+		{"fallback, any", "policy = \"IfDigestChanged\"\naccess = \"Any\"", restricted(recently, alice), bob, Unchanged, UsedCached},
+	} {
+		for up, want := range map[bool]Result{true: tc.up, false: tc.down} {
+			t.Run(fmt.Sprintf("%s/up=%v", tc.what, up), func(t *testing.T) {
+				record := *tc.record
+				n := &node{record: &record, remote: first}
+				if !up {
+					n.checkFails = failure.Unreachable
+				}
+				req := n.request(nil)
+				req.Caller = tc.caller
+				o, err := n.engine(rule(tc.rule)).Ensure(t.Context(), req)
+				if o.Result != want || (err != nil) != (want == Failed) {
+					t.Fatalf("got %s (%s, %s), %v; want %s", o.Result, o.Reason, o.Access, err, want)
+				}
+				if n.pulls != 0 {
+					t.Error("what is there was downloaded")
+				}
+				asked := want == Unchanged
+				if got := slices.Contains(n.proved, tc.caller); got != (asked && tc.caller != "") {
+					t.Errorf("proved: %v", n.proved)
+				}
+				if want == Failed && len(n.proved)+len(n.stale)+len(n.used) != 0 {
+					t.Errorf("a failure left marks: %v %v %v", n.proved, n.stale, n.used)
+				}
+			})
+		}
+	}
+}
+
+// The digest that is cached is what a caller proves, not what the tag has
+// become, unless the registry has forgotten it.
+func TestProveAsksForTheCachedDigest(t *testing.T) {
+	canonical := repository + "@" + first.Digest.String()
+	n := &node{record: restricted(now, alice), remote: second}
+	req := n.request(nil)
+	req.Caller = bob
+	o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
+	if err != nil || o.Result != Unchanged || o.Reason != ReasonProved || o.ImageID != imageID(first).String() {
+		t.Errorf("got %s (%s), %v", o.Result, o.Reason, err)
+	}
+	if !slices.Equal(n.references, []string{canonical}) {
+		t.Errorf("asked for %v", n.references)
+	}
+	if _, ok := n.verified[name]; ok || n.verified[canonical].Digest != first.Digest {
+		t.Errorf("verified %v", n.verified)
+	}
+
+	n = &node{record: restricted(now, alice), remote: second, forgotten: true}
+	o, err = n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req.with(n))
+	if err != nil || o.Result != Pulled || o.ImageID != imageID(second).String() {
+		t.Errorf("forgotten: got %s (%s), %v", o.Result, o.Reason, err)
+	}
+	if !slices.Equal(n.references, []string{canonical, name}) {
+		t.Errorf("forgotten: asked for %v", n.references)
+	}
+}
+
+// A refusal takes the caller's proof away, and no directive turns it into a
+// way in for somebody whose proof it was.
+func TestRefusalRevokes(t *testing.T) {
+	for _, class := range failure.All() {
+		refused := class == failure.Unauthorized || class == failure.Forbidden
+		n := &node{record: restricted(now, alice, bob), checkFails: class}
+		rules := rule(`policy = "IfDigestChanged"`, "[rule.on]", fmt.Sprintf("%s = \"UseCached\"", class))
+		o, err := n.engine(rules).Ensure(t.Context(), n.request(nil))
+		if refused != slices.Equal(n.revoked, []store.Fingerprint{alice}) || !refused && len(n.revoked) != 0 {
+			t.Errorf("%s: revoked %v", class, n.revoked)
+		}
+		if want := map[bool]Result{true: Failed, false: UsedCached}[refused]; o.Result != want {
+			t.Errorf("%s: got %s, %v; want %s", class, o.Result, err, want)
+		}
+	}
+	n := &node{record: restricted(now, alice), pullFails: failure.Forbidden, remote: second}
+	if _, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); err == nil || len(n.revoked) != 1 {
+		t.Errorf("a refused pull: %v, revoked %v", err, n.revoked)
+	}
+}
+
+// The error is the same whether there is an image that the caller may not
+// have, or none at all.
+func TestErrorsDoNotTellWhatIsThere(t *testing.T) {
+	for _, mode := range []policy.Mode{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
+		for _, class := range failure.All() {
+			var texts []string
+			for _, record := range []*store.Record{nil, restricted(now, alice)} {
+				n := &node{record: record, checkFails: class}
+				req := n.request(nil)
+				req.Caller = bob
+				_, err := n.engine(rule(fmt.Sprintf("policy = %q\nmax_stale = \"1s\"", mode))).Ensure(t.Context(), req)
+				if err == nil {
+					t.Fatalf("%s, %s: no error", mode, class)
+				}
+				texts = append(texts, err.Error())
+			}
+			if texts[0] != texts[1] {
+				t.Errorf("%s, %s:\nabsent:  %s\nprivate: %s", mode, class, texts[0], texts[1])
+			}
+		}
+	}
+}
+
+// A host that was shown no credentials would have answered anybody.
+func TestAnonymousAnswer(t *testing.T) {
+	n := &node{record: restricted(now), remote: first, anonymous: true}
+	if _, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []store.Fingerprint{alice, store.Anonymous} {
+		if !slices.Contains(n.proved, f) {
+			t.Errorf("%s has not proved access: %v", f, n.proved)
+		}
+	}
+}
+
+func TestPullIsAProof(t *testing.T) {
+	n := &node{remote: first}
+	if _, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if !n.record.Access[alice].Equal(now) || len(n.record.Access) != 1 || !n.record.Restricted {
+		t.Errorf("the record says %+v", n.record.State)
+	}
+}
+
+// with returns the request for another node.
+func (r Request) with(n *node) Request {
+	r.Runtime = n
+	return r
+}
