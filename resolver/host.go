@@ -65,6 +65,33 @@ func (r *Resolver) newHosts(name string, configured []docker.RegistryHost, creds
 	return hosts
 }
 
+// allowed returns the hosts that may be asked. The last of them takes over what
+// it means to be the last.
+func allowed(hosts []*host, allow func(host string) bool) []*host {
+	if allow == nil {
+		return hosts
+	}
+	var kept []*host
+	for _, h := range hosts {
+		if allow(h.name()) {
+			h.last = false
+			kept = append(kept, h)
+		}
+	}
+	if len(kept) > 0 {
+		kept[len(kept)-1].last = true
+	}
+	return kept
+}
+
+func hostNames(hosts []docker.RegistryHost) []string {
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = (&host{RegistryHost: h}).name()
+	}
+	return names
+}
+
 // originOf tells which hosts are the registry that the name says: those that
 // are called so, or else the last one, which is the server of hosts.toml.
 func originOf(name string, hosts []docker.RegistryHost) func(i int) bool {

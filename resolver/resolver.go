@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
@@ -67,12 +68,27 @@ type Request struct {
 
 	// Known is the digest that the node holds; "" means none.
 	Known digest.Digest
+
+	// Allow says which hosts (as references spell them: docker.io, not
+	// registry-1.docker.io) may be asked for anything. nil means all.
+	Allow func(host string) bool
+}
+
+// SourcesError says that none of the hosts for a reference is allowed.
+type SourcesError struct {
+	Reference string
+	Hosts     []string // that would have been asked
+}
+
+// Error names the hosts.
+func (e *SourcesError) Error() string {
+	return fmt.Sprintf("%s: none of its hosts is allowed: %s", e.Reference, strings.Join(e.Hosts, ", "))
 }
 
 // Open reads the configuration of the hosts for a reference, so that a change
 // takes effect at the next Open, and prepares to ask them. Nothing is asked
 // yet; ctx is only used for logging. The error is a [*HostsFileError] when
-// hosts.toml is not right.
+// hosts.toml is not right, and a [*SourcesError] when no host is allowed.
 func (r *Resolver) Open(ctx context.Context, req Request) (*Session, error) {
 	spec, err := reference.Parse(req.Reference)
 	if err != nil {
@@ -92,7 +108,11 @@ func (r *Resolver) Open(ctx context.Context, req Request) (*Session, error) {
 		s.Close()
 		return nil, err
 	}
-	s.hosts = r.newHosts(spec.Hostname(), configured, creds, s.secrets)
+	s.hosts = allowed(r.newHosts(spec.Hostname(), configured, creds, s.secrets), req.Allow)
+	if len(s.hosts) == 0 && len(configured) > 0 {
+		s.Close()
+		return nil, &SourcesError{Reference: req.Reference, Hosts: hostNames(configured)}
+	}
 	return s, nil
 }
 
