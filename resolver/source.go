@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -100,6 +101,16 @@ func (src *Source) Served() Served {
 		}
 	}
 	return served
+}
+
+// ServedBy tells who has served bytes of one digest so far, in the order in
+// which they did so last, and what the last of them calls the image. Both are
+// empty when nobody did.
+func (src *Source) ServedBy(d digest.Digest) (reference string, hosts []string) {
+	for _, h := range src.record.sources(d) {
+		reference, hosts = h.reference(src.session.spec), append(hosts, h.name())
+	}
+	return reference, hosts
 }
 
 // Failure judges the error of a transfer from this source by what was seen of
