@@ -49,7 +49,7 @@ func code(e *engine.Error) codes.Code {
 		return codes.InvalidArgument
 	case engine.ReasonAbsent, engine.ReasonUnproved:
 		return codes.NotFound
-	case engine.ReasonHosts, engine.ReasonVerifier:
+	case engine.ReasonHosts, engine.ReasonSource, engine.ReasonVerifier:
 		return codes.FailedPrecondition
 	}
 	return codes.Unknown

@@ -103,9 +103,10 @@ func (d *decision) prove(ctx context.Context) error {
 		Credentials: d.req.Credentials,
 		OriginOnly:  d.o.Decision.ResolveFrom == policy.Origin,
 		Known:       target,
+		Allow:       d.allow(),
 	})
 	if err != nil {
-		return d.fail(ReasonHosts, err)
+		return d.notOpened(err)
 	}
 	defer session.Close()
 	a, err := d.resolve(ctx, session)

@@ -28,6 +28,9 @@ type Images interface {
 	// Runnable returns the image ID that a container made of target has, or
 	// an error that says what is missing.
 	Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (digest.Digest, error)
+	// Compare takes the whole image of target from the fetcher, and compares it
+	// with what is here; nothing is stored.
+	Compare(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error
 	// The marks return at once; they hold for records that point at target.
 	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string)
 	MarkStale(ctx context.Context, target digest.Digest, s store.Stale, names ...string)
@@ -138,6 +141,9 @@ type decision struct {
 	req    Request
 	o      Outcome
 	cached *cached // nil when there is no image that can run
+	// elsewhere is an image that can run, but came from hosts that are not
+	// allowed; cached is nil then.
+	elsewhere *cached
 }
 
 // cached is an image on the node that can run.
@@ -183,7 +189,7 @@ func (d *decision) run(ctx context.Context) error {
 
 // look finds out whether the node has an image that can run.
 func (d *decision) look(ctx context.Context) error {
-	d.cached = nil
+	d.cached, d.elsewhere = nil, nil
 	id, err := d.req.Runtime.ImageID(ctx)
 	if err != nil {
 		return fmt.Errorf("ask CRI for the image: %w", err)
@@ -212,6 +218,10 @@ func (d *decision) look(ctx context.Context) error {
 		return nil
 	}
 	d.cached = &cached{id: id, record: record}
+	if d.fromElsewhere(record.State) {
+		d.cached, d.elsewhere = nil, d.cached
+		return nil
+	}
 	return d.entitle(ctx)
 }
 
@@ -244,13 +254,14 @@ func (d *decision) ask(ctx context.Context) error {
 		Reference:   d.req.Name,
 		Credentials: d.req.Credentials,
 		OriginOnly:  d.o.Decision.ResolveFrom == policy.Origin,
+		Allow:       d.allow(),
 	}
 	if d.cached != nil {
 		req.Known = d.cached.record.Target.Digest
 	}
 	session, err := d.engine.Registry.Open(ctx, req)
 	if err != nil {
-		return d.fail(ReasonHosts, err)
+		return d.notOpened(err)
 	}
 	defer session.Close()
 	answer, err := d.resolve(ctx, session)

@@ -73,6 +73,7 @@ type node struct {
 	originOnly    bool
 	timeout       time.Duration
 	references    []string
+	compared      []digest.Digest
 	proved        []store.Fingerprint
 	revoked       []store.Fingerprint
 	used          []store.Fingerprint
@@ -136,6 +137,14 @@ func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified
 		n.verified[name] = v
 		n.proved = append(n.proved, proved...)
 	}
+}
+
+func (n *node) Compare(_ context.Context, target ocispec.Descriptor, _ transfer.Fetcher) error {
+	n.compared = append(n.compared, target.Digest)
+	if n.pullFails != failure.None {
+		return errTest
+	}
+	return nil
 }
 
 func (n *node) Used(_ context.Context, f store.Fingerprint, _ time.Time, _ ...string) {
@@ -211,6 +220,9 @@ func (n *node) Pull(ctx context.Context, plan Plan) (string, bool, error) {
 func (n *node) Open(_ context.Context, req resolver.Request) (Session, error) {
 	n.known, n.originOnly = req.Known, req.OriginOnly
 	n.references = append(n.references, req.Reference)
+	if req.Allow != nil && !req.Allow("registry.test") {
+		return nil, &resolver.SourcesError{Reference: req.Reference, Hosts: []string{"registry.test"}}
+	}
 	return fakeSession{n, req.Reference}, n.openErr
 }
 
@@ -253,7 +265,7 @@ func (s fakeSource) Resolve(context.Context) (string, ocispec.Descriptor, error)
 	return name, s.desc, nil
 }
 
-func (s fakeSource) Fetcher(context.Context, string) (transfer.Fetcher, error) { return nil, errTest }
+func (s fakeSource) Fetcher(context.Context, string) (transfer.Fetcher, error) { return nil, nil }
 
 func (s fakeSource) Served() resolver.Served {
 	return resolver.Served{ManifestHost: "registry.test", ManifestReference: name, ContentHosts: []string{"registry.test"}}

@@ -40,20 +40,31 @@ func (d *decision) pull(ctx context.Context, source Source, a answer) error {
 	if d.confirms(a) {
 		return d.unchanged(ctx, a)
 	}
+	if d.elsewhere != nil && d.elsewhere.record.Target.Digest == a.Digest {
+		return d.takeAgain(ctx, source, a, d.elsewhere)
+	}
 
 	state := func(target digest.Digest, before store.State) store.State {
 		return d.state(source.Served(), a, target, before)
 	}
 	id, applied, err := d.req.Runtime.Pull(ctx, Plan{Source: source, State: state})
 	if err != nil {
-		if cause := source.Failure(err); cause != nil && ctx.Err() == nil {
-			return d.failed(ctx, "pull", cause)
-		}
-		return d.fail(ReasonPull, err)
+		return d.notPulled(ctx, source, err)
+	}
+	if err := d.settleSource(ctx, source, a); err != nil {
+		return err
 	}
 	d.o.Result, d.o.Reason, d.o.ImageID, d.o.Digest = Pulled, reason, id, a.Digest
 	d.record(ctx, applied, state)
 	return nil
+}
+
+// notPulled ends the request after a pull failed.
+func (d *decision) notPulled(ctx context.Context, source Source, err error) error {
+	if cause := source.Failure(err); cause != nil && ctx.Err() == nil {
+		return d.failed(ctx, "pull", cause)
+	}
+	return d.fail(ReasonPull, err)
 }
 
 // record keeps what the pull found out on the records that the pull itself
@@ -65,14 +76,14 @@ func (d *decision) record(ctx context.Context, applied bool, state func(digest.D
 		return
 	}
 	d.o.Digest = record.Target.Digest
-	names := d.names(record.Target.Digest)
+	before := record.State
 	if !applied {
 		// CRI pulled by itself and resolved the tag again: what is known is
 		// only whether it got what was compared.
-		d.engine.Images.MarkPulled(ctx, record.Target.Digest, state(record.Target.Digest, store.State{}), names...)
-		return
+		before = store.State{}
 	}
-	d.engine.Images.MarkPulled(ctx, record.Target.Digest, record.State, names...)
+	target := record.Target.Digest
+	d.engine.Images.MarkPulled(ctx, target, state(target, before), d.names(target)...)
 }
 
 // state is what a record says after the pull. Only what really was fetched

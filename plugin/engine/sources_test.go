@@ -1,0 +1,94 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// An image is reused under allowed_sources only if it is known to have come
+// from there; otherwise its bytes are taken again, or the request fails.
+func TestAllowedSources(t *testing.T) {
+	for _, tc := range []struct {
+		what    string
+		source  string
+		content []string
+		allowed bool
+	}{
+		{"allowed", "registry.test/app:1", nil, true},
+		{"several, all allowed", "registry.test/app:1", []string{"registry.test", "more.test"}, true},
+		{"another host", "mirror.test/app:1", nil, false},
+		{"another port", "registry.test:5000/app:1", nil, false},
+		{"some content from another host", "registry.test/app:1", []string{"registry.test", "mirror.test"}, false},
+		{"not known", "", nil, false},
+	} {
+		for _, mode := range []policy.Mode{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
+			for _, up := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/%s/up=%v", tc.what, mode, up), func(t *testing.T) {
+					n := &node{remote: first, record: cachedImage(first, now)}
+					n.record.PullSource, n.record.ContentSources = tc.source, tc.content
+					if !up {
+						n.checkFails = failure.Unreachable
+					}
+					rules := rule(fmt.Sprintf("policy = %q", mode), `allowed_sources = ["registry.test", "more.test"]`)
+					o, err := n.engine(rules).Ensure(t.Context(), n.request(nil))
+
+					var want Result
+					switch {
+					case tc.allowed && (mode == policy.IfNotPresent || mode == policy.Never):
+						want = Present
+					case tc.allowed && up:
+						want = Unchanged
+					case tc.allowed && mode == policy.IfDigestChanged:
+						want = UsedCached
+					case !tc.allowed && up && mode != policy.Never:
+						want = Pulled
+					default:
+						want = Failed
+					}
+					if o.Result != want || (err != nil) != (want == Failed) {
+						t.Fatalf("got %s (%s), %v; want %s", o.Result, o.Reason, err, want)
+					}
+					again := slices.Equal(n.compared, []digest.Digest{first.Digest})
+					if again != (want == Pulled) || n.pulls != 0 {
+						t.Errorf("compared %v, pulled %d times", n.compared, n.pulls)
+					}
+					if want == Pulled && n.record.PullSource != name {
+						t.Errorf("the source is now %q", n.record.PullSource)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestNoAllowedHost(t *testing.T) {
+	n := &node{remote: first}
+	o, err := n.engine(rule(`allowed_sources = ["mirror.test"]`)).Ensure(t.Context(), n.request(nil))
+	if err == nil || o.Reason != ReasonSource || n.checks != 0 {
+		t.Fatalf("got %s (%s) after %d checks, %v", o.Result, o.Reason, n.checks, err)
+	}
+	for _, part := range []string{name, "rule rules.toml#1", "mirror.test", "registry.test"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is missing in: %v", part, err)
+		}
+	}
+}
+
+func TestBytesThatCannotBeTakenAgain(t *testing.T) {
+	n := &node{remote: first, record: cachedImage(first, now), pullFails: failure.Invalid}
+	n.record.PullSource = "mirror.test/app:1"
+	o, err := n.engine(rule(`policy = "IfDigestChanged"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
+	if err == nil || o.Class != failure.Invalid || n.record.PullSource != "mirror.test/app:1" {
+		t.Errorf("got %s (%s), %v; source %q", o.Result, o.Reason, err, n.record.PullSource)
+	}
+}
