@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/plugins"
 	"github.com/containerd/containerd/v2/version"
+	"github.com/containerd/log"
 	"github.com/containerd/plugin"
 	"github.com/containerd/plugin/registry"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -25,10 +26,11 @@ const (
 	ID               = "pullwarden"
 )
 
-// Install registers pullwarden and puts its decorators around two of
-// containerd's built-ins: the local transfer service and the CRI service. Call
-// it once in main, after the built-ins are imported and before containerd
-// starts. Nothing changes until the configuration enables the plugin.
+// Install registers pullwarden and puts its decorators around three of
+// containerd's built-ins: the local transfer service, its API, and the CRI
+// service. Call it once in main, after the built-ins are imported and before
+// containerd starts. Nothing changes until the configuration enables the
+// plugin.
 func Install() {
 	section := DefaultSection()
 	registrations := registry.Graph(nil)
@@ -38,6 +40,8 @@ func Install() {
 		switch r.URI() {
 		case string(plugins.TransferPlugin) + ".local":
 			decorateTransfer(r)
+		case string(plugins.GRPCPlugin) + ".transfer":
+			decorateTransferAPI(r)
 		case string(plugins.GRPCPlugin) + ".cri":
 			decorateCRI(r)
 		}
@@ -49,6 +53,7 @@ func Install() {
 		Requires: []plugin.Type{
 			plugins.MetadataPlugin,
 			plugins.ImageVerifierPlugin,
+			plugins.TransferPlugin,
 			plugins.CRIServicePlugin,
 		},
 		Config: &section,
@@ -71,6 +76,25 @@ func decorateTransfer(r *plugin.Registration) {
 			return instance, nil
 		}
 		return pwtransfer.Decorate(transferrer), nil
+	}
+}
+
+// decorateTransferAPI lets the transfer service see which hosts a client wants
+// to be asked. Where containerd has another API than we know, only the sources
+// of pulls that clients make are recorded less well.
+func decorateTransferAPI(r *plugin.Registration) {
+	inner := r.InitFn
+	r.InitFn = func(ic *plugin.InitContext) (any, error) {
+		instance, err := inner(ic)
+		if err != nil {
+			return instance, err
+		}
+		server, err := pwtransfer.DecorateServer(instance)
+		if err != nil {
+			log.G(ic.Context).WithError(err).Warn("pullwarden: hosts that clients of the transfer service configure are not known")
+			return instance, nil
+		}
+		return server, nil
 	}
 }
 

@@ -70,7 +70,9 @@ func start(ic *plugin.InitContext) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-
+	if err := recordSources(ic, db, criConfig); err != nil {
+		return nil, err
+	}
 	key, err := store.OpenKey(filepath.Join(ic.Properties[plugins.PropertyRootDir], "key"))
 	if err != nil {
 		return nil, err

@@ -39,12 +39,12 @@ var (
 
 // newDB opens a real metadata database with a content store and the native
 // snapshotter.
-func newDB(t *testing.T) *metadata.DB {
+func newDB(t testing.TB) *metadata.DB {
 	t.Helper()
 	return newDBIn(t, t.TempDir())
 }
 
-func newDBIn(t *testing.T, dir string) *metadata.DB {
+func newDBIn(t testing.TB, dir string) *metadata.DB {
 	t.Helper()
 	b, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, nil)
 	if err != nil {

@@ -3,22 +3,30 @@
 
 // Package transfer decorates containerd's transfer service. A pull that
 // pullwarden decided on carries a Plan in its context: its source is pinned to
-// the digest that was compared, and the labels that tell where the image came
-// from are stored in the same transaction as the new target. Every other
-// transfer passes through untouched.
+// the digest that was compared, and what is known of it is stored in the same
+// step as the new target. Of every other pull from a registry the sources are
+// recorded; everything else passes through untouched.
+//
+//	Service ── Transfer ──► Plan's source | traced source (trace.go)
+//	                             │ who served which digest
+//	                             ▼
+//	                        recordedSource (source.go) ──► ledger (ledger.go): labels on content
+//	                             │                              │
+//	                             ▼                              ▼
+//	                        containerd's own pull ──► labelledStore (records.go): labels on records
 package transfer
 
 import (
 	"context"
-	"maps"
 	"sync/atomic"
+	"time"
 
-	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/containerd/containerd/v2/core/transfer/registry"
+	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -28,11 +36,13 @@ type Plan struct {
 	// Reference is the normalised reference that is pulled.
 	Reference string
 	// Source stands in for the registry source of the pull. Its Resolve
-	// answers the digest that was compared.
+	// answers the digest that was compared. Where it is a Witness, the sources
+	// of the pull are recorded.
 	Source transfer.ImageFetcher
 	// State is what the record is to say beside its new target. It is asked
 	// once the content is there, with the digest that is stored and what the
 	// record said of the same digest before (zero if it pointed elsewhere).
+	// Its sources are replaced by what is known of the content.
 	State func(target digest.Digest, before store.State) store.State
 
 	applied atomic.Bool
@@ -49,78 +59,80 @@ func WithPlan(ctx context.Context, plan *Plan) context.Context {
 	return context.WithValue(ctx, planKey{}, plan)
 }
 
-// Service carries out plans. It is a transfer.Transferrer.
-type Service struct{ inner transfer.Transferrer }
+// Witness is a source that knows who has served what.
+type Witness interface {
+	// ServedBy returns the hosts that have served bytes of d so far, as
+	// references spell them, and what the last of them calls the image; both
+	// empty when nobody did, the reference empty when it is not known.
+	ServedBy(d digest.Digest) (reference string, hosts []string)
+}
+
+// Service carries out plans, and records sources once Record was called. It is
+// a transfer.Transferrer.
+type Service struct {
+	inner    transfer.Transferrer
+	recorder atomic.Pointer[recorder]
+}
 
 // Decorate puts the service around containerd's own.
 func Decorate(inner transfer.Transferrer) *Service { return &Service{inner: inner} }
 
-// Transfer replaces source and destination as the plan in the context says.
+// Recording is what it takes to record sources.
+type Recording struct {
+	// Contents is the metadata database's content store.
+	Contents content.Store
+	// Hosts lists the hosts that a pull without a plan may ask, in their order.
+	Hosts func(ctx context.Context, reference string, config HostConfig) ([]Host, error)
+	// CRIHostDir is the directory of hosts.toml files that CRI's own pulls are
+	// made with.
+	CRIHostDir string
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// recorder is a Recording with the ledger over its content store.
+type recorder struct {
+	Recording
+	ledger *ledger
+}
+
+// Record lets the service record from now on where content comes from.
+func (s *Service) Record(r Recording) {
+	s.recorder.Store(&recorder{Recording: r, ledger: newLedger(r.Contents)})
+}
+
+// Transfer replaces source and destination of a pull from a registry.
 func (s *Service) Transfer(ctx context.Context, source, destination any, opts ...transfer.Opt) error {
-	plan, _ := ctx.Value(planKey{}).(*Plan)
 	src, isRegistry := source.(*registry.OCIRegistry)
 	dst, isStore := destination.(*image.Store)
-	if plan == nil || !isRegistry || !isStore || src.Image() != plan.Reference {
+	if !isRegistry || !isStore {
 		return s.inner.Transfer(ctx, source, destination, opts...)
 	}
-	if err := s.inner.Transfer(ctx, plan.Source, &labelledStore{imageStore: dst, plan: plan}, opts...); err != nil {
+	rec := s.recorder.Load()
+	plan, _ := ctx.Value(planKey{}).(*Plan)
+	if plan == nil || src.Image() != plan.Reference {
+		if rec == nil {
+			return s.inner.Transfer(ctx, source, destination, opts...)
+		}
+		return s.inner.Transfer(ctx, rec.watch(rec.trace(ctx, src)), &labelledStore{imageStore: dst, recorder: rec}, opts...)
+	}
+	if err := s.inner.Transfer(ctx, rec.watch(plan.Source), &labelledStore{imageStore: dst, recorder: rec, plan: plan}, opts...); err != nil {
 		return err
 	}
 	plan.applied.Store(true)
 	return nil
 }
 
-// An embedded field is named after its type; Store is the method's name.
-type imageStore = image.Store
-
-// labelledStore is the destination of a planned pull.
-type labelledStore struct {
-	*imageStore
-	plan *Plan
-}
-
-// Store stores the record of the image with the labels of the plan.
-func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, records images.Store) ([]images.Image, error) {
-	return s.imageStore.Store(ctx, desc, &labellingImages{Store: records, plan: s.plan})
-}
-
-// labellingImages adds the labels of the plan to what is created or replaced.
-type labellingImages struct {
-	images.Store
-	plan *Plan
-}
-
-func (l *labellingImages) Create(ctx context.Context, img images.Image) (images.Image, error) {
-	return l.Store.Create(ctx, l.label(img, nil))
-}
-
-// Update replaces a record. Without field paths containerd would wipe every
-// label that the pull does not know, so what pullwarden knew of the same
-// digest is carried over.
-func (l *labellingImages) Update(ctx context.Context, img images.Image, fieldpaths ...string) (images.Image, error) {
-	if len(fieldpaths) > 0 {
-		return l.Store.Update(ctx, img, fieldpaths...)
+// trace lets the hosts be seen that a source of containerd's own asks. Where
+// they are not known, nobody is seen.
+func (r *recorder) trace(ctx context.Context, src *registry.OCIRegistry) *tracedSource {
+	config, ok := ctx.Value(hostConfigKey{}).(HostConfig)
+	if !ok {
+		config.Dir = r.CRIHostDir
 	}
-	old, err := l.Store.Get(ctx, img.Name)
+	hosts, err := r.Hosts(ctx, src.Image(), config)
 	if err != nil {
-		return images.Image{}, err
+		log.G(ctx).WithError(err).Warnf("pullwarden: the source of %q is not recorded", src.Image())
 	}
-	var known map[string]string
-	if old.Target.Digest == img.Target.Digest {
-		known = store.Own(old.Labels)
-	}
-	return l.Store.Update(ctx, l.label(img, known))
-}
-
-func (l *labellingImages) label(img images.Image, known map[string]string) images.Image {
-	labels := maps.Clone(known)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, img.Labels)
-	state := l.plan.State(img.Target.Digest, store.Decode(img.Target.Digest, known))
-	maps.Copy(labels, state.Labels())
-	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
-	img.Labels = labels
-	return img
+	return newTracedSource(src, hosts)
 }
