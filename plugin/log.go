@@ -43,6 +43,9 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Access != "" {
 		fields["access"] = string(o.Access)
 	}
+	if o.Coalesced {
+		fields["coalesced"] = true
+	}
 	if o.Class != "" {
 		fields["class"] = string(o.Class)
 	}

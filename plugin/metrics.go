@@ -36,6 +36,7 @@ type metrics struct {
 	decisions  *prometheus.CounterVec
 	verify     *prometheus.HistogramVec
 	requests   *prometheus.CounterVec
+	coalesced  prometheus.Counter
 	stale      prometheus.GaugeFunc
 	lastReload prometheus.Gauge
 
@@ -58,6 +59,10 @@ func newMetrics(records images.Store) *metrics {
 			Name: "pullwarden_registry_requests_total",
 			Help: "HTTP requests to registries and mirrors; code 0 means that there was no answer.",
 		}, []string{"host", "method", "code"}),
+		coalesced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pullwarden_coalesced_total",
+			Help: "Requests that shared the check, and the pull, of an equal one.",
+		}),
 		stale: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "pullwarden_stale_images",
 			Help: "Images that were last reused although their check failed.",
@@ -71,7 +76,7 @@ func newMetrics(records images.Store) *metrics {
 }
 
 func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.decisions, m.verify, m.requests, m.stale, m.lastReload} {
+	for _, c := range []prometheus.Collector{m.decisions, m.verify, m.requests, m.coalesced, m.stale, m.lastReload} {
 		if err := r.Register(c); err != nil {
 			return err
 		}
@@ -81,6 +86,10 @@ func (m *metrics) register(r prometheus.Registerer) error {
 
 func (m *metrics) observe(o engine.Outcome) {
 	m.decisions.WithLabelValues(o.Decision.Policy.String(), string(o.Result), string(o.Reason)).Inc()
+	if o.Coalesced {
+		m.coalesced.Inc()
+		return
+	}
 	if o.Host != "" {
 		m.verify.WithLabelValues(m.host(o.Host)).Observe(o.Checked.Seconds())
 	}

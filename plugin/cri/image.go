@@ -55,8 +55,10 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 		Name:        named.String(),
 		Credentials: s.credentials(r.GetAuth()),
 		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),
-		Snapshotter: s.config.snapshotter(r),
-		Runtime:     &pull{inner: s.ImageServiceServer, request: r, name: named.String()},
+
+		CredentialHost: r.GetAuth().GetServerAddress(),
+		Snapshotter:    s.config.snapshotter(r),
+		Runtime:        &pull{inner: s.ImageServiceServer, request: r, name: named.String()},
 	})
 	if err != nil {
 		return nil, toStatus(err)

@@ -94,6 +94,8 @@ type Request struct {
 	// Caller stands for the credentials. Empty means that they cannot be told
 	// apart from others: they prove nothing and get nothing by proof.
 	Caller store.Fingerprint
+	// CredentialHost is the host that the credentials are for; empty for any.
+	CredentialHost string
 	// Snapshotter that the container will use.
 	Snapshotter string
 	Runtime     Runtime
@@ -113,7 +115,8 @@ type Engine struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	pulls keyedLock
+	pulls   keyedLock
+	flights flights
 }
 
 // Ensure makes sure that the image is there as its policy wants it, or fails.
@@ -181,7 +184,40 @@ func (d *decision) run(ctx context.Context) error {
 		return d.never()
 	case reusable && d.fresh():
 		return d.reuse(ctx, Fresh, ReasonMaxAge)
-	case d.cached != nil && (byDigest || p == policy.IfNotPresent):
+	}
+	return d.together(ctx)
+}
+
+// together asks a registry, once for all equal requests that come meanwhile.
+func (d *decision) together(ctx context.Context) error {
+	if d.req.Caller == "" {
+		return d.consult(ctx)
+	}
+	key := flightKey{
+		name:        d.req.Name,
+		caller:      d.req.Caller,
+		credentials: d.req.CredentialHost,
+		snapshotter: d.req.Snapshotter,
+		directives:  d.o.Decision.Directives,
+	}
+	o, joined, err := d.engine.flights.do(ctx, key, func(ctx context.Context) (Outcome, error) {
+		shared := *d
+		err := shared.consult(ctx)
+		return shared.o, err
+	})
+	if o.Name != "" {
+		namespace, decision := d.o.Namespace, d.o.Decision
+		d.o = o
+		d.o.Namespace, d.o.Decision, d.o.Coalesced = namespace, decision, joined
+	}
+	return err
+}
+
+// consult asks a registry: about the image that is cached, where only the right
+// to have it is in doubt, or about the reference.
+func (d *decision) consult(ctx context.Context) error {
+	byDigest := d.req.Digest != ""
+	if d.cached != nil && (byDigest || d.o.Decision.Policy == policy.IfNotPresent) {
 		return d.prove(ctx)
 	}
 	return d.ask(ctx)

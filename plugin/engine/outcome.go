@@ -77,6 +77,9 @@ type Outcome struct {
 	Decision policy.Decision
 	// Parts are the directives that took part, in the order of their use.
 	Parts []policy.Key
+	// Coalesced says that the request shared the check, and the pull, of an
+	// equal one.
+	Coalesced bool
 	// Class is why the registry failed; failure.None when it did not.
 	Class failure.Class
 	// Access is what let the caller reuse the cached image.
