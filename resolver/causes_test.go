@@ -100,7 +100,7 @@ func TestCausesOfARegistry(t *testing.T) {
 		"418":                {answerStatus(418), failure.Invalid, "418"},
 		"300":                {answerStatus(300), failure.Invalid, "300"},
 		"304":                {answerStatus(304), failure.Invalid, "304"},
-		"204":                {answerStatus(204), failure.Invalid, "content type"},
+		"204":                {answerStatus(204), failure.Invalid, "an empty manifest"},
 		"302 without target": {answerStatus(302), failure.Invalid, "302"},
 		"302 without end": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, r.URL.Path, http.StatusFound)

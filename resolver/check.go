@@ -74,6 +74,9 @@ func (c *check) read(resp *http.Response, promised digest.Digest) error {
 	if err != nil {
 		return &fault{class: transportClass(err, false), err: err, passing: brokenOff(err)}
 	}
+	if len(data) == 0 {
+		return errors.New("an empty manifest")
+	}
 	if int64(len(data)) > docker.MaxManifestSize {
 		return fmt.Errorf("a manifest of more than %d bytes", docker.MaxManifestSize)
 	}

@@ -4,6 +4,8 @@
 package resolver
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -210,4 +212,33 @@ func manifestAnswer(req *http.Request) *http.Response {
 		resp.Body = http.NoBody
 	}
 	return resp
+}
+
+// buffer is an http.ResponseWriter that keeps the answer.
+type buffer struct {
+	bytes.Buffer
+	header http.Header
+	code   int
+}
+
+func (b *buffer) Header() http.Header {
+	if b.header == nil {
+		b.header = http.Header{}
+	}
+	return b.header
+}
+
+func (b *buffer) WriteHeader(code int) { b.code = code }
+func (b *buffer) status() int          { return cmp.Or(b.code, http.StatusOK) }
+
+// waitFor polls until the condition holds.
+func waitFor(t *testing.T, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(plenty)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+		time.Sleep(time.Millisecond)
+	}
 }

@@ -47,7 +47,7 @@ func (s *secrets) add(values ...string) {
 }
 
 func (s *secrets) addCredentials(username, secret string) {
-	s.add(secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte(username+":"+secret)))
+	s.add(secret, url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte(username+":"+secret)))
 }
 
 // addHeader adds the credentials of an Authorization header.
@@ -60,13 +60,18 @@ func (s *secrets) addHeader(value string) {
 // clean makes a text fit for an error: one line, no secrets, URLs without user
 // and query, not endless.
 func (s *secrets) clean(text string) string {
+	text = oneLine(s.hide(text))
+	text = urls.ReplaceAllStringFunc(text, redactURL)
+	return limit(s.hide(text), maxText) // again: what is left out may have parted a secret
+}
+
+func (s *secrets) hide(text string) string {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, v := range s.values {
 		text = strings.ReplaceAll(text, v, "***")
 	}
-	s.mu.Unlock()
-	text = urls.ReplaceAllStringFunc(text, redactURL)
-	return limit(oneLine(text), maxText)
+	return text
 }
 
 // wrap gives cause a text that is clean.

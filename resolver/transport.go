@@ -105,6 +105,10 @@ func (t *transport) send(req *http.Request, c call) (*http.Response, error) {
 		}
 		_ = resp.Body.Close()
 		return nil, f
+	case resp.StatusCode < 200, resp.StatusCode >= 300 && resp.StatusCode <= 399 && !redirects(resp):
+		// Docker's resolver takes some of these for successes.
+		_ = resp.Body.Close()
+		return nil, &fault{class: failure.Invalid, err: t.wrap(req, errors.New(status(resp)+" makes no sense"))}
 	case t.token:
 		resp.Body = &tokenBody{ReadCloser: http.MaxBytesReader(nil, resp.Body, maxToken), req: req, transport: t}
 	case success && c.check != nil:
@@ -147,7 +151,7 @@ func (t *transport) record(req *http.Request, resp *http.Response, err error, c 
 		}
 	case code == http.StatusUnauthorized:
 		// A challenge, or the authorizer knows why not.
-	case code >= 300 && code <= 399 && resp.Header.Get("Location") != "":
+	case code >= 300 && code <= 399:
 		// Followed by a request of its own.
 	default:
 		// The body is left to docker's fetcher.
@@ -173,6 +177,17 @@ func (t *transport) wrap(req *http.Request, err error) error {
 
 func status(resp *http.Response) string {
 	return fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+}
+
+// redirects reports whether net/http can follow an answer elsewhere. When the
+// target is no URL, its error would quote it whole.
+func redirects(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		_, err := url.Parse(resp.Header.Get("Location"))
+		return err == nil && resp.Header.Get("Location") != ""
+	}
+	return false
 }
 
 func isTimeout(err error) bool {
