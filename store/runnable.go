@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
@@ -24,31 +25,36 @@ import (
 // says what is missing.
 func (s *Store) Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (digest.Digest, error) {
 	cs := s.db.ContentStore()
-	manifest, err := images.Manifest(ctx, cs, target, platforms.Default())
+	l, err := s.layouts.get(ctx, cs, target)
 	if err != nil {
-		return "", fmt.Errorf("manifest of %s: %w", target.Digest, err)
+		return "", err
 	}
-	diffIDs, err := images.RootFS(ctx, cs, manifest.Config)
-	if err != nil {
-		return "", fmt.Errorf("config of %s: %w", target.Digest, err)
+	for _, doc := range l.documents {
+		if err := readable(ctx, cs, doc); err != nil {
+			return "", fmt.Errorf("%s of %s: %w", doc.Digest, target.Digest, err)
+		}
 	}
 	sn := s.db.Snapshotter(snapshotter)
 	if sn == nil {
 		return "", fmt.Errorf("snapshotter %q: %w", snapshotter, errdefs.ErrNotFound)
 	}
-	info, err := sn.Stat(ctx, identity.ChainID(diffIDs).String())
+	info, err := sn.Stat(ctx, l.chainID)
 	if err == nil && info.Kind == snapshots.KindCommitted {
-		return manifest.Config.Digest, nil
+		return l.imageID, nil
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
 		return "", fmt.Errorf("snapshot of %s: %w", target.Digest, err)
+	}
+	manifest, err := images.Manifest(ctx, cs, target, platforms.Default())
+	if err != nil {
+		return "", fmt.Errorf("manifest of %s: %w", target.Digest, err)
 	}
 	for _, layer := range manifest.Layers {
 		if err := readable(ctx, cs, layer); err != nil {
 			return "", fmt.Errorf("no snapshot in %q, and layer %s: %w", snapshotter, layer.Digest, err)
 		}
 	}
-	return manifest.Config.Digest, nil
+	return l.imageID, nil
 }
 
 // readable opens the blob, because the database alone does not know whether
@@ -63,4 +69,67 @@ func readable(ctx context.Context, provider content.Provider, desc ocispec.Descr
 		return fmt.Errorf("has %d of %d bytes: %w", r.Size(), desc.Size, errdefs.ErrFailedPrecondition)
 	}
 	return nil
+}
+
+// layout is what the documents of an image say about it. They are found by
+// their digests, so it never changes.
+type layout struct {
+	imageID   digest.Digest
+	chainID   string
+	documents []ocispec.Descriptor // index, manifest, config
+}
+
+// maxLayouts bounds the memory of what has been read: some hundred bytes each.
+const maxLayouts = 4096
+
+// layouts remembers what has been read. The zero value is ready.
+type layouts struct {
+	mu  sync.Mutex
+	all map[digest.Digest]layout
+}
+
+func (c *layouts) get(ctx context.Context, provider content.Provider, target ocispec.Descriptor) (layout, error) {
+	c.mu.Lock()
+	l, ok := c.all[target.Digest]
+	c.mu.Unlock()
+	if ok {
+		return l, nil
+	}
+	l, err := readLayout(ctx, provider, target)
+	if err != nil {
+		return layout{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil || len(c.all) >= maxLayouts {
+		c.all = map[digest.Digest]layout{}
+	}
+	c.all[target.Digest] = l
+	return l, nil
+}
+
+func readLayout(ctx context.Context, provider content.Provider, target ocispec.Descriptor) (layout, error) {
+	p := platforms.Default()
+	manifest, err := images.Manifest(ctx, provider, target, p)
+	if err != nil {
+		return layout{}, fmt.Errorf("manifest of %s: %w", target.Digest, err)
+	}
+	diffIDs, err := images.RootFS(ctx, provider, manifest.Config)
+	if err != nil {
+		return layout{}, fmt.Errorf("config of %s: %w", target.Digest, err)
+	}
+	l := layout{
+		imageID:   manifest.Config.Digest,
+		chainID:   identity.ChainID(diffIDs).String(),
+		documents: []ocispec.Descriptor{target, manifest.Config},
+	}
+	if !images.IsIndexType(target.MediaType) {
+		return l, nil
+	}
+	children, err := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)(ctx, target)
+	if err != nil {
+		return layout{}, fmt.Errorf("index of %s: %w", target.Digest, err)
+	}
+	l.documents = append(l.documents, children...)
+	return l, nil
 }

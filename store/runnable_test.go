@@ -30,7 +30,7 @@ type testImage struct {
 	chainID                 string
 }
 
-func newTestImage(t *testing.T) testImage {
+func newTestImage(t testing.TB) testImage {
 	t.Helper()
 	var i testImage
 	i.layer = []byte("not really a layer, but nobody unpacks it here")
@@ -48,7 +48,7 @@ func newTestImage(t *testing.T) testImage {
 	return i
 }
 
-func mustJSON(t *testing.T, v any) []byte {
+func mustJSON(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -61,7 +61,7 @@ func describe(mediaType string, b []byte) ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b))}
 }
 
-func put(ctx context.Context, t *testing.T, db *metadata.DB, desc ocispec.Descriptor, b []byte) {
+func put(ctx context.Context, t testing.TB, db *metadata.DB, desc ocispec.Descriptor, b []byte) {
 	t.Helper()
 	if err := content.WriteBlob(ctx, db.ContentStore(), desc.Digest.String(), bytes.NewReader(b), desc); err != nil {
 		t.Fatal(err)
@@ -141,5 +141,50 @@ func TestRunnableLooksAtTheFile(t *testing.T) {
 	}
 	if _, err := s.Runnable(ctx, img.target, "native"); err == nil {
 		t.Error("runnable without the file of its layer")
+	}
+}
+
+// What was read once is remembered, and what is there is looked at each time.
+func TestRunnableLooksEachTime(t *testing.T) {
+	img := newTestImage(t)
+	dir := t.TempDir()
+	db := newDBIn(t, dir)
+	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
+	put(ctx, t, db, img.target, img.manifest)
+	put(ctx, t, db, img.configDesc, img.config)
+	put(ctx, t, db, img.layerDesc, img.layer)
+	s := New(db, metadata.NewImageStore(db))
+	defer s.Close()
+	for _, desc := range []ocispec.Descriptor{img.target, img.configDesc} {
+		if _, err := s.Runnable(ctx, img.target, "native"); err != nil {
+			t.Fatal(err)
+		}
+		blob := filepath.Join(dir, "content", "blobs", "sha256", desc.Digest.Encoded())
+		if err := os.Rename(blob, blob+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Runnable(ctx, img.target, "native"); err == nil {
+			t.Errorf("runnable without %s", desc.MediaType)
+		}
+		if err := os.Rename(blob+".away", blob); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkRunnable(b *testing.B) {
+	img := newTestImage(b)
+	db := newDBIn(b, b.TempDir())
+	ctx := namespaces.WithNamespace(b.Context(), "k8s.io")
+	put(ctx, b, db, img.target, img.manifest)
+	put(ctx, b, db, img.configDesc, img.config)
+	put(ctx, b, db, img.layerDesc, img.layer)
+	s := New(db, metadata.NewImageStore(db))
+	defer s.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Runnable(ctx, img.target, "native"); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

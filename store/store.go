@@ -53,6 +53,7 @@ type Store struct {
 	flushing marks  // in the transaction that is being written
 	flushed  uint64 // counts the transactions
 	used     map[use]time.Time
+	layouts  layouts
 
 	wake    chan struct{}
 	flushes chan chan<- error
