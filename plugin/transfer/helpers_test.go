@@ -1,0 +1,316 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/metadata"
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/containerd/v2/core/transfer/image"
+	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
+	"github.com/containerd/containerd/v2/core/transfer/registry"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/containerd/v2/plugins/content/local"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	bolt "go.etcd.io/bbolt"
+	"go.uber.org/goleak"
+
+	"github.com/pullwarden/pullwarden/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const appName = "registry.test/app:1"
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// node is containerd's transfer service on a real metadata database.
+type node struct {
+	*Service
+	t        *testing.T
+	ctx      context.Context
+	contents content.Store
+	images   *orderedImages
+}
+
+func newNode(t *testing.T, record bool) *node {
+	t.Helper()
+	dir := t.TempDir()
+	b, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	cs, err := local.NewStore(filepath.Join(dir, "content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := metadata.NewDB(b, cs, nil)
+	if err := db.Init(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := &node{
+		t: t, ctx: namespaces.WithNamespace(t.Context(), "k8s.io"),
+		contents: db.ContentStore(),
+		images:   &orderedImages{Store: metadata.NewImageStore(db)},
+	}
+	n.Service = Decorate(transferlocal.NewTransferService(n.contents, n.images, transferlocal.TransferConfig{
+		Leases: metadata.NewLeaseManager(db),
+	}))
+	if record {
+		n.Record(Recording{
+			Contents: n.contents,
+			Hosts:    func(context.Context, string, HostConfig) ([]Host, error) { return nil, nil },
+			Now:      func() time.Time { return noon },
+		})
+	}
+	return n
+}
+
+// orderedImages notes the order in which records are written, and refuses the
+// one that is named.
+type orderedImages struct {
+	images.Store
+	written []string
+	refuse  string
+}
+
+func (o *orderedImages) Create(ctx context.Context, img images.Image) (images.Image, error) {
+	if img.Name == o.refuse {
+		return images.Image{}, errRefused
+	}
+	created, err := o.Store.Create(ctx, img)
+	if err == nil {
+		o.written = append(o.written, img.Name)
+	}
+	return created, err
+}
+
+func (o *orderedImages) Update(ctx context.Context, img images.Image, paths ...string) (images.Image, error) {
+	if img.Name == o.refuse {
+		return images.Image{}, errRefused
+	}
+	o.written = append(o.written, img.Name)
+	return o.Store.Update(ctx, img, paths...)
+}
+
+var errRefused = fmt.Errorf("refused: %w", errdefs.ErrAborted)
+
+// labels returns the labels of a record, nil where there is none.
+func (n *node) labels(name string) map[string]string {
+	n.t.Helper()
+	img, err := n.images.Get(n.ctx, name)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return img.Labels
+}
+
+// create makes a record.
+func (n *node) create(name string, target ocispec.Descriptor, labels map[string]string) {
+	n.t.Helper()
+	if _, err := n.images.Store.Create(n.ctx, images.Image{Name: name, Target: target, Labels: labels}); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// plan carries out a plan for appName, as CRI does.
+func (n *node) plan(source transfer.ImageFetcher, state store.State) (*Plan, error) {
+	n.t.Helper()
+	p := &Plan{Reference: appName, Source: source, State: func(_ digest.Digest, before store.State) store.State {
+		s := state
+		s.PullSource, s.ContentSources = before.PullSource, before.ContentSources
+		return s
+	}}
+	return p, n.pull(WithPlan(n.ctx, p), appName, image.WithImageLabels(map[string]string{managedLabel: "managed"}))
+}
+
+// pull hands containerd's own source and destination to the service.
+func (n *node) pull(ctx context.Context, name string, opts ...image.StoreOpt) error {
+	n.t.Helper()
+	src, err := registry.NewOCIRegistry(ctx, name)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return n.Transfer(ctx, src, image.NewStore(name, opts...))
+}
+
+// fakeImage is a manifest, or an index of one, with its content.
+type fakeImage struct {
+	blobs  map[digest.Digest][]byte
+	desc   ocispec.Descriptor // of what a name stands for
+	config ocispec.Descriptor
+	layers []ocispec.Descriptor
+}
+
+// newImage makes an image with one layer for each of the contents.
+func newImage(layers ...string) *fakeImage {
+	f := &fakeImage{blobs: map[digest.Digest][]byte{}}
+	for _, l := range layers {
+		f.layers = append(f.layers, f.add(ocispec.MediaTypeImageLayer, []byte(l)))
+	}
+	f.config = f.addJSON(ocispec.MediaTypeImageConfig, ocispec.Image{Author: fmt.Sprint(layers)})
+	f.desc = f.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: f.config, Layers: f.layers,
+	})
+	return f
+}
+
+func (f *fakeImage) addJSON(mediaType string, v any) ocispec.Descriptor {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return f.add(mediaType, data)
+}
+
+func (f *fakeImage) add(mediaType string, data []byte) ocispec.Descriptor {
+	d := digest.FromBytes(data)
+	f.blobs[d] = data
+	return ocispec.Descriptor{MediaType: mediaType, Digest: d, Size: int64(len(data))}
+}
+
+// fakeSource serves an image, each digest from the host that is named for it.
+type fakeSource struct {
+	*fakeImage
+	host string // that serves what by does not name
+	by   map[digest.Digest]string
+	cut  map[digest.Digest]int // after how many bytes of it the host goes away
+
+	mu     sync.Mutex
+	served map[digest.Digest][]string
+}
+
+func (s *fakeSource) Resolve(context.Context) (string, ocispec.Descriptor, error) {
+	return appName, s.desc, nil
+}
+
+func (s *fakeSource) Fetcher(context.Context, string) (transfer.Fetcher, error) { return s, nil }
+
+func (s *fakeSource) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	data, ok := s.blobs[desc.Digest]
+	if !ok {
+		return nil, errdefs.ErrNotFound
+	}
+	host, ok := s.by[desc.Digest]
+	if !ok {
+		host = s.host
+	}
+	return &fakeReader{Reader: bytes.NewReader(data), cut: s.cut[desc.Digest], read: func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.served == nil {
+			s.served = map[digest.Digest][]string{}
+		}
+		if !slices.Contains(s.served[desc.Digest], host) {
+			s.served[desc.Digest] = append(s.served[desc.Digest], host)
+		}
+	}}, nil
+}
+
+func (s *fakeSource) ServedBy(d digest.Digest) (reference string, hosts []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.served[d] {
+		reference, hosts = h+"/app:1", append(hosts, h)
+	}
+	return reference, hosts
+}
+
+// fakeReader says when it was read, and breaks off where it is told to.
+type fakeReader struct {
+	*bytes.Reader
+	cut  int
+	read func()
+}
+
+func (r *fakeReader) Read(p []byte) (int, error) {
+	if r.cut > 0 {
+		left := r.cut - int(r.Size()) + r.Len()
+		if left <= 0 {
+			return 0, errGone
+		}
+		p = p[:min(len(p), left)]
+	}
+	n, err := r.Reader.Read(p)
+	if n > 0 {
+		r.read()
+	}
+	return n, err
+}
+
+var errGone = errors.New("the host is gone")
+
+func (*fakeReader) Close() error { return nil }
+
+// own returns pullwarden's labels without their prefix.
+func own(labels map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range store.Own(labels) {
+		out[k[len(store.Prefix):]] = v
+	}
+	return out
+}
+
+// transferFunc is a transfer service that does nothing but say what it got.
+type transferFunc func(source, destination any)
+
+func (f transferFunc) Transfer(_ context.Context, source, destination any, _ ...transfer.Opt) error {
+	f(source, destination)
+	return nil
+}
+
+// removing removes a record when it is read, some times.
+type removing struct {
+	*orderedImages
+	times int
+}
+
+func (r *removing) Get(ctx context.Context, name string) (images.Image, error) {
+	if r.times--; r.times >= 0 {
+		if err := r.Delete(ctx, name); err != nil && !errdefs.IsNotFound(err) {
+			return images.Image{}, err
+		}
+	}
+	return r.orderedImages.Get(ctx, name)
+}
+
+// put stores content, as an import does.
+func (n *node) put(desc ocispec.Descriptor, data []byte) {
+	n.t.Helper()
+	if err := content.WriteBlob(n.ctx, n.contents, desc.Digest.String(), bytes.NewReader(data), desc); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// silentSource does not tell who served what.
+type silentSource struct{ inner *fakeSource }
+
+func (s *silentSource) Resolve(ctx context.Context) (string, ocispec.Descriptor, error) {
+	return s.inner.Resolve(ctx)
+}
+
+func (s *silentSource) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, error) {
+	return s.inner.Fetcher(ctx, ref)
+}

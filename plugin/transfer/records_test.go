@@ -1,0 +1,254 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/transfer/image"
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+const one = store.Fingerprint("one")
+
+// verified is what a check found out.
+func verified(d digest.Digest) store.State {
+	return store.State{
+		PulledAt: noon, Verified: store.Verified{Digest: d, At: noon, By: "registry.test"},
+		Access: map[store.Fingerprint]time.Time{one: noon}, Restricted: true,
+	}
+}
+
+func canonicalOf(f *fakeImage) string { return "registry.test/app@" + f.desc.Digest.String() }
+
+// What is known goes to repository@digest first: after a crash in between, no
+// record of the digest is without it.
+func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
+	n := newNode(t, true)
+	img := newImage("a layer")
+	source := &fakeSource{fakeImage: img, host: "mirror.test"}
+	want := map[string]string{
+		managedLabel:              "managed",
+		store.LabelPullSource:     "mirror.test/app:1",
+		store.LabelPulledAt:       "2026-01-02T12:00:00Z",
+		store.LabelVerifiedDigest: img.desc.Digest.String(),
+		store.LabelVerifiedAt:     "2026-01-02T12:00:00Z",
+		store.LabelVerifiedBy:     "registry.test",
+		store.LabelAccess + "one": "2026-01-02T12:00:00Z",
+	}
+
+	n.images.refuse = appName // as if the node went down
+	if plan, err := n.plan(source, verified(img.desc.Digest)); !errors.Is(err, errRefused) || plan.Applied() {
+		t.Fatalf("the pull ended with %v, applied %v", err, plan.Applied())
+	}
+	if diff := cmp.Diff(want, n.labels(canonicalOf(img))); diff != "" {
+		t.Errorf("labels of repository@digest after a crash (-want +got):\n%s", diff)
+	}
+	if got := n.labels(appName); got != nil {
+		t.Errorf("the tag has a record: %v", got)
+	}
+
+	n.images.refuse = ""
+	if plan, err := n.plan(source, verified(img.desc.Digest)); err != nil || !plan.Applied() {
+		t.Fatalf("the pull ended with %v, applied %v", err, plan.Applied())
+	}
+	for _, name := range []string{canonicalOf(img), appName} {
+		if diff := cmp.Diff(want, n.labels(name)); diff != "" {
+			t.Errorf("labels of %s (-want +got):\n%s", name, diff)
+		}
+	}
+	if want := []string{canonicalOf(img), canonicalOf(img), appName}; !slices.Equal(n.images.written, want) {
+		t.Errorf("records were written in the order %v, want %v", n.images.written, want)
+	}
+}
+
+// A pull by digest has one record.
+func TestPlannedPullByDigest(t *testing.T) {
+	n := newNode(t, true)
+	img := newImage("a layer")
+	name := canonicalOf(img)
+	p := &Plan{Reference: name, Source: &fakeSource{fakeImage: img, host: "mirror.test"}, State: func(d digest.Digest, _ store.State) store.State {
+		return verified(d)
+	}}
+	if err := n.pull(WithPlan(n.ctx, p), name); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(n.images.written, []string{name}) {
+		t.Errorf("the records %v were written", n.images.written)
+	}
+	if got := n.labels(name)[store.LabelPullSource]; got != "mirror.test/app:1" {
+		t.Errorf("pull-source is %q", got)
+	}
+}
+
+func TestPlannedPullKeepsWhatHoldsForTheDigest(t *testing.T) {
+	img, other := newImage("a layer"), newImage("another layer")
+	old := map[string]string{
+		"containerd.io/gc.ref":    "wiped by containerd from a tag",
+		store.LabelAccess + "two": "2026-01-01T12:00:00Z",
+		store.LabelStaleSince:     "2026-01-01T12:00:00Z",
+		store.LabelStaleReason:    string(failure.Unreachable),
+	}
+	for _, tc := range []struct {
+		what         string
+		name         string
+		before       *fakeImage
+		label, proof string // what becomes of the old ones
+	}{
+		{"the tag had the digest", appName, img, "", "2026-01-01T12:00:00Z"},
+		{"the tag had another digest", appName, other, "", ""},
+		{"repository@digest was there", canonicalOf(img), img, "wiped by containerd from a tag", "2026-01-01T12:00:00Z"},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			n := newNode(t, true)
+			n.create(tc.name, tc.before.desc, old)
+			if _, err := n.plan(&fakeSource{fakeImage: img, host: "mirror.test"}, verified(img.desc.Digest)); err != nil {
+				t.Fatal(err)
+			}
+			got := n.labels(tc.name)
+			for label, want := range map[string]string{
+				"containerd.io/gc.ref":    tc.label,
+				store.LabelAccess + "two": tc.proof,
+				store.LabelAccess + "one": "2026-01-02T12:00:00Z",
+				store.LabelStaleSince:     "",
+				store.LabelStaleReason:    "",
+				managedLabel:              "managed",
+			} {
+				if got[label] != want {
+					t.Errorf("%s is %q, want %q", label, got[label], want)
+				}
+			}
+			for label, value := range got {
+				if value == "" {
+					t.Errorf("%s is written without a value", label)
+				}
+			}
+			if img, err := n.images.Get(n.ctx, tc.name); err != nil || img.Target.Digest.String() != got[store.LabelVerifiedDigest] {
+				t.Errorf("the target is %s (%v)", img.Target.Digest, err)
+			}
+		})
+	}
+}
+
+// A pull that CRI did not ask for is told of, and otherwise left as it is.
+func TestOtherPulls(t *testing.T) {
+	img := newImage("a layer")
+	source := origin{reference: "mirror.test/app:1", hosts: []string{"mirror.test"}}
+	pulled := map[string]string{
+		"client":              "label",
+		store.LabelPullSource: "mirror.test/app:1",
+		store.LabelPulledAt:   "2026-01-02T12:00:00Z",
+	}
+	known := map[string]string{
+		store.LabelVerifiedDigest: img.desc.Digest.String(),
+		store.LabelVerifiedAt:     "2026-01-01T12:00:00Z",
+		store.LabelAccess + "two": "2026-01-01T12:00:00Z",
+	}
+	for _, tc := range []struct {
+		what   string
+		before *fakeImage // nil: no record
+		want   map[string]string
+	}{
+		{"new", nil, pulled},
+		{"the same digest", img, overlay(pulled, known)},
+		{"another digest", newImage("another layer"), pulled},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			n := newNode(t, true)
+			if tc.before != nil {
+				n.create(appName, tc.before.desc, overlay(known, map[string]string{"other": "label"}))
+			}
+			l := &labellingImages{Store: n.images, recorder: n.recorder.Load(), from: source}
+			if _, err := image.NewStore(appName, image.WithImageLabels(map[string]string{"client": "label"})).Store(n.ctx, img.desc, l); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, n.labels(appName)); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
+			}
+			if got := n.labels(canonicalOf(img)); got != nil {
+				t.Errorf("a record of repository@digest was made: %v", got)
+			}
+		})
+	}
+}
+
+// CRI pulls the image of pods itself, and then shows repository@digest.
+func TestPullsOfCRIItself(t *testing.T) {
+	n := newNode(t, true)
+	img := newImage("a layer")
+	l := &labellingImages{Store: n.images, recorder: n.recorder.Load(), from: origin{reference: "mirror.test/app:1", hosts: []string{"mirror.test"}}}
+	labels := map[string]string{managedLabel: "managed", "io.cri-containerd.pinned": "pinned"}
+	if _, err := image.NewStore(appName, image.WithImageLabels(labels)).Store(n.ctx, img.desc, l); err != nil {
+		t.Fatal(err)
+	}
+	want := overlay(labels, map[string]string{store.LabelPullSource: "mirror.test/app:1", store.LabelPulledAt: "2026-01-02T12:00:00Z"})
+	for _, name := range []string{appName, canonicalOf(img)} {
+		if diff := cmp.Diff(want, n.labels(name)); diff != "" {
+			t.Errorf("labels of %s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestNothingIsRecordedUnlessEnabled(t *testing.T) {
+	n := newNode(t, false)
+	var got any
+	n.inner = transferFunc(func(source, destination any) { got = [2]any{source, destination} })
+	for _, name := range []string{appName, "not a reference"} {
+		if err := n.pull(n.ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair, _ := got.([2]any)
+	if _, ok := pair[1].(*image.Store); !ok {
+		t.Errorf("the destination became a %T", pair[1])
+	}
+	if _, ok := pair[0].(*tracedSource); ok {
+		t.Error("the source was replaced")
+	}
+}
+
+func TestEnter(t *testing.T) {
+	for _, tc := range []struct {
+		what   string
+		origin origin
+		before store.State
+		want   store.State
+	}{
+		{"nothing known", origin{}, store.State{PullSource: "a/x:1", ContentSources: []string{"a", "b"}}, store.State{PullSource: "a/x:1", ContentSources: []string{"a", "b"}}},
+		{"one host", origin{"a/x:1", []string{"a"}}, store.State{PullSource: "b/x:1", ContentSources: []string{"b", "c"}}, store.State{PullSource: "a/x:1"}},
+		{"several hosts", origin{"a/x:1", []string{"a", "b"}}, store.State{}, store.State{PullSource: "a/x:1", ContentSources: []string{"a", "b"}}},
+		{"manifest of unknown origin", origin{"", []string{"b"}}, store.State{}, store.State{ContentSources: []string{"b"}}},
+		{"manifest from before", origin{"", []string{"b"}}, store.State{PullSource: "a:5000/x:1"}, store.State{PullSource: "a:5000/x:1", ContentSources: []string{"a:5000", "b"}}},
+		{"the path is not known", origin{"", []string{"a"}}, store.State{}, store.State{ContentSources: []string{"a"}}},
+	} {
+		got := tc.before
+		tc.origin.enter(&got)
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.what, diff)
+		}
+	}
+}
+
+// A record that is removed while it is written is written again.
+func TestPutGoesOnAfterARemoval(t *testing.T) {
+	n := newNode(t, true)
+	img := newImage("a layer")
+	name := canonicalOf(img)
+	n.create(name, img.desc, nil)
+	l := &labellingImages{Store: &removing{orderedImages: n.images, times: 3}, recorder: n.recorder.Load(), from: origin{reference: "a/x:1"}}
+	if err := l.put(n.ctx, images.Image{Name: name, Target: img.desc}); err != nil {
+		t.Fatal(err)
+	}
+	if got := own(n.labels(name))["pull-source"]; got != "a/x:1" {
+		t.Errorf("pull-source is %q", got)
+	}
+}
