@@ -116,6 +116,7 @@ func (s *Store) Revoke(ctx context.Context, repository string, f Fingerprint) er
 	if !found {
 		return nil
 	}
+	s.listings.changed()
 	return s.sync(ctx)
 }
 

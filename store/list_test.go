@@ -92,3 +92,46 @@ func BenchmarkList(b *testing.B) {
 		}
 	}
 }
+
+// A listing is read again whenever anything has changed, and only then.
+func TestListFollowsChanges(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	source := func() string {
+		t.Helper()
+		all, err := s.List(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all[name].PullSource
+	}
+	if got := source(); got != "" {
+		t.Errorf("nothing is there, and its source is %q", got)
+	}
+	create(ctx, t, records, one, map[string]string{LabelPullSource: "a.test/app:1"})
+	if got := source(); got != "a.test/app:1" {
+		t.Errorf("created: %q", got)
+	}
+	if _, err := records.Update(ctx, images.Image{Name: name, Labels: map[string]string{LabelPullSource: "b.test/app:1"}}, "labels"); err != nil {
+		t.Fatal(err)
+	}
+	if got := source(); got != "b.test/app:1" {
+		t.Errorf("updated: %q", got)
+	}
+	s.MarkPulled(ctx, one.Digest, State{PullSource: "c.test/app:1"}, name)
+	if got := source(); got != "c.test/app:1" {
+		t.Errorf("marked: %q", got)
+	}
+	if err := s.sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := source(); got != "c.test/app:1" {
+		t.Errorf("written: %q", got)
+	}
+	if err := records.Delete(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	if got := source(); got != "" {
+		t.Errorf("deleted: %q", got)
+	}
+}

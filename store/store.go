@@ -34,6 +34,8 @@ type DB interface {
 	metadata.Transactor
 	ContentStore() content.Store
 	Snapshotter(name string) snapshots.Snapshotter
+	// RegisterMutationCallback has fn called after each change.
+	RegisterMutationCallback(fn func(deleted bool))
 }
 
 // Record is an image record with its decoded state.
@@ -54,6 +56,7 @@ type Store struct {
 	flushed  uint64 // counts the transactions
 	used     map[use]time.Time
 	layouts  layouts
+	listings listings
 
 	wake    chan struct{}
 	flushes chan chan<- error
@@ -86,6 +89,7 @@ func New(db DB, imageStore images.Store) *Store {
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
+	db.RegisterMutationCallback(func(bool) { s.listings.changed() })
 	go s.writer()
 	return s
 }
@@ -168,6 +172,7 @@ func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[strin
 		s.pending.add(key{namespace, name, target}, labels)
 	}
 	s.mu.Unlock()
+	s.listings.changed()
 	select {
 	case s.wake <- struct{}{}:
 	default:
