@@ -98,7 +98,8 @@ func decorateTransferAPI(r *plugin.Registration) {
 	}
 }
 
-// decorateCRI puts the policy before CRI's PullImage. Where pullwarden is
+// decorateCRI puts the policy before CRI's PullImage, and what is known of
+// images into its answers. Where pullwarden is
 // enabled but cannot do its work, CRI does not start: a node must never pull
 // without its rules.
 func decorateCRI(r *plugin.Registration) {
@@ -120,8 +121,8 @@ func decorateCRI(r *plugin.Registration) {
 		if err != nil {
 			return service, err
 		}
-		err = cri.Wrap(service, func(images runtime.ImageServiceServer) runtime.ImageServiceServer {
-			return cri.NewImageService(images, w.engine, w.cri, w.key)
+		err = cri.Wrap(service, func(runtimes runtime.RuntimeServiceServer, images runtime.ImageServiceServer) (runtime.RuntimeServiceServer, runtime.ImageServiceServer) {
+			return cri.NewRuntimeService(runtimes, images, w.store), cri.NewImageService(images, w.engine, w.store, w.cri, w.key)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("CRI does not start: pullwarden does not know the CRI service of containerd %s: %w", version.Version, err)

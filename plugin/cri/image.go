@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cri decorates containerd's CRI services: PullImage asks the engine
-// first, everything else passes through.
+// first, what is known of images is shown and kept with containers, and
+// everything else passes through.
 package cri
 
 import (
@@ -25,18 +26,20 @@ type Engine interface {
 	Ensure(ctx context.Context, req engine.Request) (engine.Outcome, error)
 }
 
-// ImageService is a CRI ImageService whose PullImage obeys the engine.
+// ImageService is a CRI ImageService whose PullImage obeys the engine, and
+// which shows what is known of images.
 type ImageService struct {
 	runtime.ImageServiceServer
-	engine Engine
-	config Config
-	key    *store.Key
+	engine  Engine
+	records Records
+	config  Config
+	key     *store.Key
 }
 
 // NewImageService decorates containerd's own image service. The key makes the
 // fingerprints of callers.
-func NewImageService(inner runtime.ImageServiceServer, e Engine, config Config, key *store.Key) *ImageService {
-	return &ImageService{ImageServiceServer: inner, engine: e, config: config, key: key}
+func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records, config Config, key *store.Key) *ImageService {
+	return &ImageService{ImageServiceServer: inner, engine: e, records: records, config: config, key: key}
 }
 
 // PullImage returns the image that the policy for it wants: the one that is

@@ -10,36 +10,52 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Wrap replaces the image service inside the instance of containerd's plugin
-// io.containerd.grpc.v1.cri by what decorate makes of it. The instance is of an
-// unexported type that embeds the exported interface, so the field is found by
-// reflection; containerd's own instrumentation (namespace, errors, logs) stays
-// around it. The error says what is missing when a containerd has no such
-// field.
-func Wrap(instance any, decorate func(runtime.ImageServiceServer) runtime.ImageServiceServer) error {
-	const name = "ImageServiceServer"
+// Decorator makes of containerd's own CRI services those that take their place.
+type Decorator func(runtime.RuntimeServiceServer, runtime.ImageServiceServer) (runtime.RuntimeServiceServer, runtime.ImageServiceServer)
+
+// Wrap replaces the services inside the instance of containerd's plugin
+// io.containerd.grpc.v1.cri by what decorate makes of them. The instance is of
+// an unexported type that embeds the exported interfaces, so the fields are
+// found by reflection; containerd's own instrumentation (namespace, errors,
+// logs) stays around them. The error says what is missing when a containerd has
+// no such fields; nothing is replaced then.
+func Wrap(instance any, decorate Decorator) error {
+	runtimeField, runtimes, err := service[runtime.RuntimeServiceServer](instance, "RuntimeServiceServer")
+	if err != nil {
+		return err
+	}
+	imageField, images, err := service[runtime.ImageServiceServer](instance, "ImageServiceServer")
+	if err != nil {
+		return err
+	}
+	runtimes, images = decorate(runtimes, images)
+	runtimeField.Set(reflect.ValueOf(runtimes))
+	imageField.Set(reflect.ValueOf(images))
+	return nil
+}
+
+// service finds the field of that name and type.
+func service[T any](instance any, name string) (field reflect.Value, inner T, err error) {
 	v := reflect.ValueOf(instance)
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()
 	}
 	if v.Kind() != reflect.Struct {
-		return fmt.Errorf("the CRI plugin is a %T, not a struct", instance)
+		return field, inner, fmt.Errorf("the CRI plugin is a %T, not a struct", instance)
 	}
 	described, ok := v.Type().FieldByName(name)
 	if !ok {
-		return fmt.Errorf("the CRI plugin %T has no field %s", instance, name)
+		return field, inner, fmt.Errorf("the CRI plugin %T has no field %s", instance, name)
 	}
-	field, err := v.FieldByIndexErr(described.Index)
+	field, err = v.FieldByIndexErr(described.Index)
 	if err != nil {
-		return fmt.Errorf("field %s of the CRI plugin %T: %w", name, instance, err)
+		return field, inner, fmt.Errorf("field %s of the CRI plugin %T: %w", name, instance, err)
 	}
-	if !field.CanSet() {
-		return fmt.Errorf("field %s of the CRI plugin %T cannot be set", name, instance)
+	if !field.CanSet() || field.Type() != reflect.TypeFor[T]() {
+		return field, inner, fmt.Errorf("field %s of the CRI plugin %T, a %s, cannot be set to a %s", name, instance, field.Type(), reflect.TypeFor[T]())
 	}
-	inner, ok := field.Interface().(runtime.ImageServiceServer)
-	if !ok {
-		return fmt.Errorf("field %s of the CRI plugin %T is a %s", name, instance, field.Type())
+	if inner, ok = field.Interface().(T); !ok {
+		return field, inner, fmt.Errorf("field %s of the CRI plugin %T is nil", name, instance)
 	}
-	field.Set(reflect.ValueOf(decorate(inner)))
-	return nil
+	return field, inner, nil
 }

@@ -19,43 +19,69 @@ type (
 	criServiceWithTCP struct{ *criService }
 )
 
-type stock struct {
+type stockImages struct {
 	runtime.UnimplementedImageServiceServer
 }
 
-type decorated struct{ runtime.ImageServiceServer }
+type stockRuntimes struct {
+	runtime.UnimplementedRuntimeServiceServer
+}
+
+type (
+	decoratedImages   struct{ runtime.ImageServiceServer }
+	decoratedRuntimes struct{ runtime.RuntimeServiceServer }
+)
+
+func decorate(r runtime.RuntimeServiceServer, i runtime.ImageServiceServer) (runtime.RuntimeServiceServer, runtime.ImageServiceServer) {
+	return decoratedRuntimes{r}, decoratedImages{i}
+}
 
 func TestWrap(t *testing.T) {
-	decorate := func(inner runtime.ImageServiceServer) runtime.ImageServiceServer { return decorated{inner} }
-	inner := &stock{}
-	plain := &criService{ImageServiceServer: inner}
-	withTCP := criServiceWithTCP{&criService{ImageServiceServer: inner}}
+	runtimes, images := &stockRuntimes{}, &stockImages{}
+	plain := &criService{runtimes, images}
+	withTCP := criServiceWithTCP{&criService{runtimes, images}}
 	for instance, service := range map[any]*criService{plain: plain, withTCP: withTCP.criService} {
 		if err := Wrap(instance, decorate); err != nil {
 			t.Errorf("%T: %v", instance, err)
 			continue
 		}
-		if d, ok := service.ImageServiceServer.(decorated); !ok || d.ImageServiceServer != inner {
-			t.Errorf("%T: the service is a %T", instance, service.ImageServiceServer)
+		if d, ok := service.ImageServiceServer.(decoratedImages); !ok || d.ImageServiceServer != images {
+			t.Errorf("%T: the image service is a %T", instance, service.ImageServiceServer)
+		}
+		if d, ok := service.RuntimeServiceServer.(decoratedRuntimes); !ok || d.RuntimeServiceServer != runtimes {
+			t.Errorf("%T: the runtime service is a %T", instance, service.RuntimeServiceServer)
 		}
 	}
 }
 
-// A containerd that no longer has the place must not run undecorated.
+// A containerd that no longer has a place must not run undecorated, nor half
+// decorated.
 func TestWrapRefuses(t *testing.T) {
-	type renamed struct{ Images runtime.ImageServiceServer }
-	type retyped struct{ ImageServiceServer string }
+	type renamed struct {
+		runtime.RuntimeServiceServer
+		Images runtime.ImageServiceServer
+	}
+	type retyped struct {
+		runtime.RuntimeServiceServer
+		ImageServiceServer string
+	}
+	halves := &renamed{RuntimeServiceServer: &stockRuntimes{}}
 	for instance, want := range map[any]string{
-		&renamed{}:                               "no field ImageServiceServer",
-		&retyped{}:                               "is a string",
-		criService{ImageServiceServer: &stock{}}: "cannot be set",
-		criServiceWithTCP{}:                      "nil",
-		7:                                        "not a struct",
+		halves: "no field ImageServiceServer",
+		&struct{ runtime.ImageServiceServer }{&stockImages{}}: "no field RuntimeServiceServer",
+		&retyped{RuntimeServiceServer: &stockRuntimes{}}:      "a string, cannot be set",
+		&criService{ImageServiceServer: &stockImages{}}:       "RuntimeServiceServer of the CRI plugin *cri.criService is nil",
+		criService{&stockRuntimes{}, &stockImages{}}:          "cannot be set",
+		criServiceWithTCP{}: "nil",
+		7:                   "not a struct",
 	} {
-		err := Wrap(instance, func(inner runtime.ImageServiceServer) runtime.ImageServiceServer { return inner })
+		err := Wrap(instance, decorate)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: %v, want %q", instance, err, want)
 		}
+	}
+	if _, ok := halves.RuntimeServiceServer.(*stockRuntimes); !ok {
+		t.Errorf("the runtime service became a %T", halves.RuntimeServiceServer)
 	}
 	if err := Wrap(nil, nil); err == nil {
 		t.Error("nil was accepted")

@@ -1,0 +1,82 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"github.com/containerd/log"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// RuntimeService is a CRI RuntimeService that keeps with a container what is
+// known of its image when the container is created. containerd stores the
+// annotations of a container, so ContainerStatus tells them for as long as it
+// lives: after the tag has moved on, after restarts, after the image is gone.
+type RuntimeService struct {
+	runtime.RuntimeServiceServer
+	images  runtime.ImageServiceServer
+	records Records
+}
+
+// NewRuntimeService decorates containerd's own runtime service; images is
+// containerd's own image service.
+func NewRuntimeService(inner runtime.RuntimeServiceServer, images runtime.ImageServiceServer, records Records) *RuntimeService {
+	return &RuntimeService{RuntimeServiceServer: inner, images: images, records: records}
+}
+
+// CreateContainer adds what is known of the image to the annotations of the
+// container. Whoever wrote the request cannot: keys of pullwarden in it are
+// dropped.
+func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
+	if config := r.GetConfig(); config != nil {
+		config.Annotations = sealed(config.GetAnnotations(), s.known(ctx, config.GetImage()))
+	}
+	return s.RuntimeServiceServer.CreateContainer(ctx, r)
+}
+
+// sealed returns annotations whose keys under pullwarden's prefix are ours. The
+// map that it was given stays as it is.
+func sealed(annotations, ours map[string]string) map[string]string {
+	out := maps.Clone(annotations)
+	maps.DeleteFunc(out, func(key, _ string) bool { return strings.HasPrefix(key, store.Prefix) })
+	if out == nil {
+		return ours
+	}
+	maps.Copy(out, ours)
+	return out
+}
+
+// known returns the annotations for an image that a container is made of: of
+// the name that its user has asked for, while that is this very image. The
+// container starts in any case.
+func (s *RuntimeService) known(ctx context.Context, spec *runtime.ImageSpec) map[string]string {
+	image, err := s.image(ctx, spec.GetImage())
+	if err != nil || image == nil {
+		return nil // containerd will say so
+	}
+	name := spec.GetImage()
+	if user := spec.GetUserSpecifiedImage(); user != "" {
+		if other, err := s.image(ctx, user); err == nil && other.GetId() == image.GetId() {
+			name = user
+		}
+	}
+	record, ok, err := asked(ctx, s.records, name, image)
+	if err != nil {
+		log.G(ctx).WithError(err).Warn("pullwarden: the source of its image is not kept with a container")
+	}
+	if !ok {
+		return nil
+	}
+	return annotationsOf(record)
+}
+
+func (s *RuntimeService) image(ctx context.Context, name string) (*runtime.Image, error) {
+	status, err := s.images.ImageStatus(ctx, &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: name}})
+	return status.GetImage(), err
+}

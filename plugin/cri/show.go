@@ -1,0 +1,222 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/distribution/reference"
+	"google.golang.org/grpc"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Records is what the node knows of images, in the namespace of the context;
+// *store.Store is one.
+type Records interface {
+	// Get returns a record; errdefs.ErrNotFound when there is none.
+	Get(ctx context.Context, name string) (store.Record, error)
+	// List returns the records that pullwarden knows something of, by name.
+	List(ctx context.Context) (map[string]store.Record, error)
+}
+
+// shown are the labels of a record that CRI's clients see as annotations.
+var shown = []string{
+	store.LabelPullSource, store.LabelContentSources,
+	store.LabelVerifiedDigest, store.LabelVerifiedAt, store.LabelVerifiedBy,
+	store.LabelStaleSince, store.LabelStaleReason,
+}
+
+// annotationsOf returns what is known of a record, by the keys of its labels;
+// nil for nothing.
+func annotationsOf(r store.Record) map[string]string {
+	labels := r.State.Labels()
+	var known map[string]string
+	for _, key := range shown {
+		if labels[key] == "" {
+			continue
+		}
+		if known == nil {
+			known = make(map[string]string, len(shown))
+		}
+		known[key] = labels[key]
+	}
+	return known
+}
+
+// shownInfo is info["pullwarden"] of a verbose ImageStatus.
+type shownInfo struct {
+	PullSource     string   `json:"pullSource,omitempty"`
+	ContentSources []string `json:"contentSources,omitempty"`
+	PulledAt       string   `json:"pulledAt,omitempty"`
+	VerifiedDigest string   `json:"verifiedDigest,omitempty"`
+	VerifiedAt     string   `json:"verifiedAt,omitempty"`
+	VerifiedBy     string   `json:"verifiedBy,omitempty"`
+	StaleSince     string   `json:"staleSince,omitempty"`
+	StaleReason    string   `json:"staleReason,omitempty"`
+}
+
+// infoKey is the key of shownInfo.
+const infoKey = "pullwarden"
+
+func infoOf(r store.Record) shownInfo {
+	return shownInfo{
+		PullSource:     r.PullSource,
+		ContentSources: r.ContentSources,
+		PulledAt:       shownTime(r.PulledAt),
+		VerifiedDigest: r.Verified.Digest.String(),
+		VerifiedAt:     shownTime(r.Verified.At),
+		VerifiedBy:     r.Verified.By,
+		StaleSince:     shownTime(r.Stale.Since),
+		StaleReason:    string(r.Stale.Reason),
+	}
+}
+
+// known reports whether there is anything to show of a record.
+func known(r store.Record) bool {
+	return r.PullSource != "" || len(r.ContentSources) > 0 || !r.PulledAt.IsZero() || r.Verified.Digest != "" || !r.Stale.Since.IsZero()
+}
+
+func shownTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// recordOf picks the record that speaks for an image which CRI knows under
+// several names: the first that anything is known of, of its tags in their
+// alphabetical order, then of its digests. ok is false when there is none.
+func recordOf(image *runtime.Image, get func(name string) (store.Record, bool)) (r store.Record, ok bool) {
+	for _, names := range [][]string{image.GetRepoTags(), image.GetRepoDigests()} {
+		for _, name := range slices.Sorted(slices.Values(names)) {
+			if r, ok := get(name); ok && known(r) {
+				return r, true
+			}
+		}
+	}
+	return store.Record{}, false
+}
+
+// show puts what is known of a record into an image. Its spec's image says of
+// which name that is true.
+func show(image *runtime.Image, r store.Record) {
+	known := annotationsOf(r)
+	if known == nil {
+		return
+	}
+	if image.Spec == nil {
+		image.Spec = &runtime.ImageSpec{Image: r.Name}
+	}
+	if image.Spec.Annotations == nil {
+		image.Spec.Annotations = known
+		return
+	}
+	for key, value := range known {
+		image.Spec.Annotations[key] = value
+	}
+}
+
+// asked returns the record for an image that was asked for by this name or
+// image ID: its own if it was a name, the one that speaks for the image if it
+// was not.
+func asked(ctx context.Context, records Records, name string, image *runtime.Image) (store.Record, bool, error) {
+	var failure error
+	get := func(name string) (store.Record, bool) {
+		r, err := records.Get(ctx, name)
+		if err != nil && !errdefs.IsNotFound(err) {
+			failure = fmt.Errorf("read the image record %q: %w", name, err)
+		}
+		return r, err == nil
+	}
+	names := slices.Concat(image.GetRepoTags(), image.GetRepoDigests())
+	if named, err := reference.ParseDockerRef(name); err == nil && slices.Contains(names, named.String()) {
+		if r, ok := get(named.String()); ok || failure != nil {
+			return r, ok, failure
+		}
+	}
+	r, ok := recordOf(image, get)
+	return r, ok, failure
+}
+
+// ImageStatus adds what is known of the image.
+func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRequest) (*runtime.ImageStatusResponse, error) {
+	response, err := s.ImageServiceServer.ImageStatus(ctx, r)
+	if err != nil || response.GetImage() == nil {
+		return response, err
+	}
+	record, ok, err := asked(ctx, s.records, r.GetImage().GetImage(), response.GetImage())
+	if err != nil {
+		log.G(ctx).WithError(err).Warn("pullwarden: the source of an image is not shown")
+	}
+	if !ok {
+		return response, nil
+	}
+	show(response.Image, record)
+	if r.GetVerbose() && known(record) {
+		data, err := json.Marshal(infoOf(record))
+		if err != nil {
+			return nil, fmt.Errorf("show the source of the image: %w", err)
+		}
+		if response.Info == nil {
+			response.Info = map[string]string{}
+		}
+		response.Info[infoKey] = string(data)
+	}
+	return response, nil
+}
+
+// ListImages adds what is known of the images.
+func (s *ImageService) ListImages(ctx context.Context, r *runtime.ListImagesRequest) (*runtime.ListImagesResponse, error) {
+	response, err := s.ImageServiceServer.ListImages(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	showAll(response.GetImages(), s.list(ctx))
+	return response, nil
+}
+
+// StreamImages adds what is known of the images.
+func (s *ImageService) StreamImages(r *runtime.StreamImagesRequest, stream grpc.ServerStreamingServer[runtime.StreamImagesResponse]) error {
+	return s.ImageServiceServer.StreamImages(r, &imageStream{ServerStreamingServer: stream, records: s.list(stream.Context())})
+}
+
+type imageStream struct {
+	grpc.ServerStreamingServer[runtime.StreamImagesResponse]
+	records map[string]store.Record
+}
+
+// Send adds what is known of the images.
+func (s *imageStream) Send(r *runtime.StreamImagesResponse) error {
+	showAll(r.GetImages(), s.records)
+	return s.ServerStreamingServer.Send(r)
+}
+
+// list reads all records at once: one read for a listing, not one an image.
+func (s *ImageService) list(ctx context.Context) map[string]store.Record {
+	records, err := s.records.List(ctx)
+	if err != nil {
+		log.G(ctx).WithError(err).Warn("pullwarden: the sources of images are not shown")
+	}
+	return records
+}
+
+func showAll(images []*runtime.Image, records map[string]store.Record) {
+	get := func(name string) (store.Record, bool) {
+		r, ok := records[name]
+		return r, ok
+	}
+	for _, image := range images {
+		if r, ok := recordOf(image, get); ok {
+			show(image, r)
+		}
+	}
+}
