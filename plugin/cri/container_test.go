@@ -1,0 +1,81 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// creating is containerd's own runtime service. It keeps what it was asked.
+type creating struct {
+	runtime.UnimplementedRuntimeServiceServer
+	config *runtime.ContainerConfig
+}
+
+func (c *creating) CreateContainer(_ context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
+	c.config = r.GetConfig()
+	return &runtime.CreateContainerResponse{ContainerId: "id"}, nil
+}
+
+func TestContainerAnnotations(t *testing.T) {
+	const key = "pullwarden.io/pull-source"
+	i := &images{names: [][]string{
+		{first.String(), "registry.test/b:1", "registry.test/a:1", "docker.io/library/short:1"},
+		{second.String(), "registry.test/moved:1"},
+	}}
+	known := knows("registry.test/a:1", "mirror.test/a:1", "registry.test/b:1", "mirror.test/b:1",
+		"registry.test/moved:1", "mirror.test/moved:1", "docker.io/library/short:1", "mirror.test/library/short:1")
+	for _, tc := range []struct {
+		what        string
+		image, user string
+		annotations map[string]string
+		records     Records
+		want        map[string]string
+	}{
+		{"by ID alone", first.String(), "", nil, known, map[string]string{key: "mirror.test/library/short:1"}},
+		{"by ID and name", first.String(), "registry.test/b:1", nil, known, map[string]string{key: "mirror.test/b:1"}},
+		{"by ID and short name", first.String(), "short:1", nil, known, map[string]string{key: "mirror.test/library/short:1"}},
+		{"by name alone", "registry.test/b:1", "", nil, known, map[string]string{key: "mirror.test/b:1"}},
+		{"the tag has moved on since", first.String(), "registry.test/moved:1", nil, known, map[string]string{key: "mirror.test/library/short:1"}},
+		{"a name that is gone", first.String(), "registry.test/gone:1", nil, known, map[string]string{key: "mirror.test/library/short:1"}},
+		{"an image that is not there", "registry.test/gone:1", "", nil, known, nil},
+		{"annotations of the pod", first.String(), "registry.test/b:1", map[string]string{"a": "b"}, known, map[string]string{"a": "b", key: "mirror.test/b:1"}},
+		{
+			"fakes", first.String(), "registry.test/b:1",
+			map[string]string{key: "trusted.test/b:1", "pullwarden.io/stale-since": "never", "pullwarden.io/else": "x", "a": "b"}, known,
+			map[string]string{"a": "b", key: "mirror.test/b:1"},
+		},
+		{
+			"fakes for an imported image", first.String(), "registry.test/b:1",
+			map[string]string{key: "trusted.test/b:1", "a": "b"}, knows(), map[string]string{"a": "b"},
+		},
+		{
+			"fakes while the records cannot be read", first.String(), "",
+			map[string]string{key: "trusted.test/b:1"}, &records{err: errors.New("no database")}, map[string]string{},
+		},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			inner := &creating{}
+			r := &runtime.CreateContainerRequest{Config: &runtime.ContainerConfig{
+				Image:       &runtime.ImageSpec{Image: tc.image, UserSpecifiedImage: tc.user},
+				Annotations: tc.annotations,
+			}}
+			response, err := NewRuntimeService(inner, i, tc.records).CreateContainer(t.Context(), r)
+			if err != nil || response.GetContainerId() != "id" {
+				t.Fatalf("%v, %v", response, err)
+			}
+			if diff := cmp.Diff(tc.want, inner.config.GetAnnotations()); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := NewRuntimeService(&creating{}, i, known).CreateContainer(t.Context(), &runtime.CreateContainerRequest{}); err != nil {
+		t.Errorf("a request without a config: %v", err)
+	}
+}

@@ -1,0 +1,304 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/testing/protocmp"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+var (
+	noon   = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	first  = digest.FromString("first")
+	second = digest.FromString("second")
+)
+
+// images is containerd's own image service: one image ID for each list of
+// names, the first of which is the ID.
+type images struct {
+	runtime.UnimplementedImageServiceServer
+	names [][]string
+	spec  *runtime.ImageSpec
+}
+
+func (i *images) image(names []string) *runtime.Image {
+	image := &runtime.Image{Id: names[0], Spec: i.spec}
+	for _, name := range names[1:] {
+		if strings.Contains(name, "@") {
+			image.RepoDigests = append(image.RepoDigests, name)
+		} else {
+			image.RepoTags = append(image.RepoTags, name)
+		}
+	}
+	return image
+}
+
+func (i *images) ImageStatus(_ context.Context, r *runtime.ImageStatusRequest) (*runtime.ImageStatusResponse, error) {
+	for _, names := range i.names {
+		for _, name := range names {
+			if name == normalised(r.GetImage().GetImage()) {
+				response := &runtime.ImageStatusResponse{Image: i.image(names)}
+				if r.GetVerbose() {
+					response.Info = map[string]string{"info": "{}"}
+				}
+				return response, nil
+			}
+		}
+	}
+	return &runtime.ImageStatusResponse{}, nil
+}
+
+func normalised(name string) string {
+	if name == "short:1" {
+		return "docker.io/library/short:1"
+	}
+	return name
+}
+
+func (i *images) ListImages(context.Context, *runtime.ListImagesRequest) (*runtime.ListImagesResponse, error) {
+	response := &runtime.ListImagesResponse{}
+	for _, names := range i.names {
+		response.Images = append(response.Images, i.image(names))
+	}
+	return response, nil
+}
+
+func (i *images) StreamImages(_ *runtime.StreamImagesRequest, s grpc.ServerStreamingServer[runtime.StreamImagesResponse]) error {
+	for _, names := range i.names {
+		if err := s.Send(&runtime.StreamImagesResponse{Images: []*runtime.Image{i.image(names)}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// records is what the node knows.
+type records struct {
+	all   map[string]store.Record
+	err   error
+	reads int
+}
+
+func (r *records) Get(_ context.Context, name string) (store.Record, error) {
+	r.reads++
+	if r.err != nil {
+		return store.Record{}, r.err
+	}
+	record, ok := r.all[name]
+	if !ok {
+		return store.Record{}, fmt.Errorf("image %q: %w", name, errdefs.ErrNotFound)
+	}
+	return record, nil
+}
+
+func (r *records) List(context.Context) (map[string]store.Record, error) {
+	r.reads++
+	return r.all, r.err
+}
+
+// knows makes records of which only the pull source is known; "" for nothing.
+func knows(pairs ...string) *records {
+	r := &records{all: map[string]store.Record{}}
+	for i := 0; i < len(pairs); i += 2 {
+		r.all[pairs[i]] = store.Record{Name: pairs[i], State: store.State{PullSource: pairs[i+1]}}
+	}
+	return r
+}
+
+func showing(i *images, r Records) *ImageService {
+	return NewImageService(i, nil, r, Config{}, nil)
+}
+
+func TestWhatIsShown(t *testing.T) {
+	i := &images{names: [][]string{{first.String(), "registry.test/app:1"}}}
+	for _, tc := range []struct {
+		what        string
+		state       store.State
+		annotations map[string]string
+		info        string
+	}{
+		{"nothing", store.State{}, nil, ""},
+		{
+			"everything", store.State{
+				PullSource: "mirror.test/app:1", ContentSources: []string{"mirror.test", "registry.test"}, PulledAt: noon,
+				Verified: store.Verified{Digest: first, At: noon, By: "registry.test"},
+				Stale:    store.Stale{Since: noon, Reason: failure.RateLimited},
+				Access:   map[store.Fingerprint]time.Time{store.Anonymous: noon}, Restricted: true,
+			},
+			map[string]string{
+				"pullwarden.io/pull-source":     "mirror.test/app:1",
+				"pullwarden.io/content-sources": "mirror.test,registry.test",
+				"pullwarden.io/verified-digest": first.String(),
+				"pullwarden.io/verified-at":     "2026-01-02T12:00:00Z",
+				"pullwarden.io/verified-by":     "registry.test",
+				"pullwarden.io/stale-since":     "2026-01-02T12:00:00Z",
+				"pullwarden.io/stale-reason":    "rate_limited",
+			},
+			`{"pullSource":"mirror.test/app:1","contentSources":["mirror.test","registry.test"],"pulledAt":"2026-01-02T12:00:00Z",` +
+				`"verifiedDigest":"` + first.String() + `","verifiedAt":"2026-01-02T12:00:00Z","verifiedBy":"registry.test",` +
+				`"staleSince":"2026-01-02T12:00:00Z","staleReason":"rate_limited"}`,
+		},
+		{"pulled, nobody knows from where", store.State{PulledAt: noon}, nil, `{"pulledAt":"2026-01-02T12:00:00Z"}`},
+		{"only some content", store.State{ContentSources: []string{"a"}}, map[string]string{"pullwarden.io/content-sources": "a"}, `{"contentSources":["a"]}`},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			r := &records{all: map[string]store.Record{"registry.test/app:1": {Name: "registry.test/app:1", State: tc.state}}}
+			for _, verbose := range []bool{true, false} {
+				got, err := showing(i, r).ImageStatus(t.Context(), &runtime.ImageStatusRequest{
+					Image: &runtime.ImageSpec{Image: "registry.test/app:1"}, Verbose: verbose,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := &runtime.ImageStatusResponse{Image: &runtime.Image{Id: first.String(), RepoTags: []string{"registry.test/app:1"}}}
+				if tc.annotations != nil {
+					want.Image.Spec = &runtime.ImageSpec{Image: "registry.test/app:1", Annotations: tc.annotations}
+				}
+				if verbose {
+					want.Info = map[string]string{"info": "{}"}
+				}
+				if verbose && tc.info != "" {
+					want.Info["pullwarden"] = tc.info
+				}
+				if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+					t.Errorf("verbose=%v (-want +got):\n%s", verbose, diff)
+				}
+			}
+		})
+	}
+}
+
+// One image, several names: which of them speaks for it does not depend on the
+// order in which CRI has them.
+func TestWhichRecordIsShown(t *testing.T) {
+	const a, b, short = "registry.test/a:1", "registry.test/b:1", "docker.io/library/short:1"
+	canonical := "registry.test/a@" + first.String()
+	names := []string{second.String(), canonical, b, a, short}
+	for _, tc := range []struct {
+		what, asked string
+		known       *records
+		want        string // the name
+	}{
+		{"by name", b, knows(a, "x", b, "y"), b},
+		{"by a short name", "short:1", knows(a, "x", short, "y"), short},
+		{"by digest", canonical, knows(a, "x", canonical, "y"), canonical},
+		{"by ID", second.String(), knows(b, "y", a, "x"), a},
+		{"by ID, one imported", second.String(), knows(a, "", b, "y"), b},
+		{"by ID, the tags imported", second.String(), knows(a, "", canonical, "z"), canonical},
+		{"by the name of an imported one", a, knows(a, "", b, "y"), ""},
+		{"by a name without a record", a, knows(b, "y"), b},
+		{"nothing known", second.String(), knows(), ""},
+	} {
+		i := &images{names: [][]string{names}}
+		got, err := showing(i, tc.known).ImageStatus(t.Context(), &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: tc.asked}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := got.GetImage().GetSpec().GetImage(); name != tc.want {
+			t.Errorf("%s: %q, want %q", tc.what, name, tc.want)
+		}
+		if source := got.GetImage().GetSpec().GetAnnotations()["pullwarden.io/pull-source"]; source != tc.known.all[tc.want].PullSource {
+			t.Errorf("%s: source %q", tc.what, source)
+		}
+	}
+}
+
+func TestListings(t *testing.T) {
+	i := &images{names: [][]string{
+		{first.String(), "registry.test/a:1"},
+		{second.String(), "registry.test/imported:1"},
+	}}
+	r := knows("registry.test/a:1", "mirror.test/a:1")
+	want := []string{"mirror.test/a:1", ""}
+	sources := func(listed []*runtime.Image) (all []string) {
+		for _, image := range listed {
+			all = append(all, image.GetSpec().GetAnnotations()["pullwarden.io/pull-source"])
+		}
+		return all
+	}
+
+	listed, err := showing(i, r).ListImages(t.Context(), &runtime.ListImagesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, sources(listed.GetImages())); diff != "" {
+		t.Errorf("ListImages (-want +got):\n%s", diff)
+	}
+	s := &stream{ctx: t.Context()}
+	if err := showing(i, r).StreamImages(&runtime.StreamImagesRequest{}, s); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, sources(s.sent)); diff != "" {
+		t.Errorf("StreamImages (-want +got):\n%s", diff)
+	}
+	if r.reads != 2 {
+		t.Errorf("the records were read %d times for two listings", r.reads)
+	}
+}
+
+type stream struct {
+	grpc.ServerStreamingServer[runtime.StreamImagesResponse]
+	ctx  context.Context
+	sent []*runtime.Image
+}
+
+func (s *stream) Context() context.Context { return s.ctx }
+
+func (s *stream) Send(r *runtime.StreamImagesResponse) error {
+	s.sent = append(s.sent, r.GetImages()...)
+	return nil
+}
+
+// What cannot be read is not shown, and nothing fails for it.
+func TestRecordsThatCannotBeRead(t *testing.T) {
+	i := &images{names: [][]string{{first.String(), "registry.test/a:1"}}}
+	s := showing(i, &records{err: errors.New("no database")})
+	status, err := s.ImageStatus(t.Context(), &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: "registry.test/a:1"}})
+	if err != nil || status.GetImage().GetId() != first.String() || status.GetImage().GetSpec() != nil {
+		t.Errorf("ImageStatus: %v, %v", status, err)
+	}
+	listed, err := s.ListImages(t.Context(), &runtime.ListImagesRequest{})
+	if err != nil || len(listed.GetImages()) != 1 || listed.GetImages()[0].GetSpec() != nil {
+		t.Errorf("ListImages: %v, %v", listed, err)
+	}
+}
+
+// What another containerd says of an image stays.
+func TestSpecOfContainerd(t *testing.T) {
+	i := &images{
+		names: [][]string{{first.String(), "registry.test/a:1"}},
+		spec:  &runtime.ImageSpec{Image: "its own", RuntimeHandler: "runc", Annotations: map[string]string{"other": "kept"}},
+	}
+	got, err := showing(i, knows("registry.test/a:1", "mirror.test/a:1")).ListImages(t.Context(), &runtime.ListImagesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &runtime.ImageSpec{Image: "its own", RuntimeHandler: "runc", Annotations: map[string]string{
+		"other": "kept", "pullwarden.io/pull-source": "mirror.test/a:1",
+	}}
+	if diff := cmp.Diff(want, got.GetImages()[0].GetSpec(), protocmp.Transform()); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestImageThatIsNotThere(t *testing.T) {
+	got, err := showing(&images{}, knows()).ImageStatus(t.Context(), &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: "registry.test/a:1"}, Verbose: true})
+	if err != nil || got.GetImage() != nil || got.GetInfo() != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
