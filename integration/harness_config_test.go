@@ -108,8 +108,6 @@ disabled_plugins = ['%[4]s']
   address = '%[6]s/t'
 [plugins.'io.containerd.metadata.v1.bolt']
   no_sync = true # nothing here survives the machine anyway
-[plugins.'io.containerd.gc.v1.scheduler']
-  startup_delay = '10s'
 [plugins.'io.containerd.image-verifier.v1.bindir']
   bin_dir = %[7]q
 [plugins.'io.containerd.internal.v1.opt']

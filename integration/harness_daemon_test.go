@@ -216,7 +216,6 @@ func (d *daemon) end(signal syscall.Signal) {
 	if d.conn != nil {
 		_ = d.conn.Close()
 	}
-	d.client, d.conn, d.images = nil, nil, nil
 }
 
 // restart starts the daemon again on the same root, with the options on top of

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	transferimage "github.com/containerd/containerd/v2/core/transfer/image"
+	"github.com/containerd/containerd/v2/core/transfer/registry"
+	"github.com/containerd/platforms"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -78,6 +81,15 @@ func (d *daemon) pullContext(ctx context.Context, ref string, opts ...pullOption
 	return resp.GetImageRef(), err
 }
 
+// transfer pulls as ctr does, past CRI.
+func (d *daemon) transfer(ctx context.Context, ref string) error {
+	source, err := registry.NewOCIRegistry(ctx, ref, registry.WithHostDir(d.hostsDirs()[0]))
+	if err != nil {
+		return err
+	}
+	return d.client.Transfer(ctx, source, transferimage.NewStore(ref, transferimage.WithUnpack(platforms.DefaultSpec(), "overlayfs")))
+}
+
 // mustPull pulls, and ends the test on an error.
 func (d *daemon) mustPull(ref string, opts ...pullOption) string {
 	d.t.Helper()
@@ -126,6 +138,15 @@ func wantWords(t testing.TB, err error, words ...string) {
 	for _, word := range words {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not in the error: %v", word, err)
+		}
+	}
+}
+
+func wantNot(t testing.TB, err error, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if strings.Contains(err.Error(), word) {
+			t.Errorf("%q is in the error: %v", word, err)
 		}
 	}
 }

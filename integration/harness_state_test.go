@@ -87,22 +87,46 @@ func (d *daemon) setLabels(ref string, labels map[string]string) {
 	}
 }
 
-// runnable returns why a container could not start from the image, nil if it
-// can: all of its content is there and true, and a snapshot can be made from it
-// that has the files of each layer.
+// snapshotable returns why no container could be made from the image, nil if
+// one can: all of its content is there and true, and a snapshot can be made
+// from it.
+func (d *daemon) snapshotable(ctx context.Context, img containerd.Image, snapshotter string) error {
+	return d.withSnapshot(ctx, img, snapshotter, func([]mount.Mount, int) error { return nil })
+}
+
+// runnable is snapshotable, and looks for the files of each layer in the
+// snapshot.
 func (d *daemon) runnable(ctx context.Context, ref, snapshotter string) error {
 	img, err := d.client.GetImage(ctx, ref)
 	if err != nil {
 		return err
 	}
+	return d.withSnapshot(ctx, img, snapshotter, func(mounts []mount.Mount, layers int) error {
+		return mount.WithTempMount(ctx, mounts, func(root string) error { return hasLayers(root, layers) })
+	})
+}
+
+func (d *daemon) withSnapshot(ctx context.Context, img containerd.Image, snapshotter string, f func([]mount.Mount, int) error) (err error) {
 	if err := d.contentIsTrue(ctx, img.Target()); err != nil {
-		return fmt.Errorf("content of %s: %w", ref, err)
+		return fmt.Errorf("content of %s: %w", img.Name(), err)
 	}
 	chain, err := img.RootFS(ctx)
 	if err != nil {
 		return err
 	}
-	return d.unpacked(ctx, identity.ChainID(chain).String(), snapshotter, len(chain))
+	ctx, done, err := d.client.WithLease(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done(context.WithoutCancel(ctx))) }()
+	sn := d.client.SnapshotService(snapshotter)
+	key := "test-" + rand.Text()
+	mounts, err := sn.Prepare(ctx, key, identity.ChainID(chain).String())
+	if err != nil {
+		return fmt.Errorf("prepare a snapshot of %s: %w", img.Name(), err)
+	}
+	defer func() { err = errors.Join(err, sn.Remove(context.WithoutCancel(ctx), key)) }()
+	return f(mounts, len(chain))
 }
 
 // contentIsTrue reads all content below desc for this platform.
@@ -123,23 +147,6 @@ func (d *daemon) contentIsTrue(ctx context.Context, desc ocispec.Descriptor) err
 		}
 		return images.FilterPlatforms(images.ChildrenHandler(store), platforms.Default())(ctx, desc)
 	}), desc)
-}
-
-// unpacked makes a snapshot on top of a chain and looks for one file a layer.
-func (d *daemon) unpacked(ctx context.Context, chain, snapshotter string, layers int) (err error) {
-	ctx, done, err := d.client.WithLease(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done(context.WithoutCancel(ctx))) }()
-	sn := d.client.SnapshotService(snapshotter)
-	key := "test-" + rand.Text()
-	mounts, err := sn.Prepare(ctx, key, chain)
-	if err != nil {
-		return fmt.Errorf("prepare a snapshot: %w", err)
-	}
-	defer func() { err = errors.Join(err, sn.Remove(context.WithoutCancel(ctx), key)) }()
-	return mount.WithTempMount(ctx, mounts, func(root string) error { return hasLayers(root, layers) })
 }
 
 // hasLayers looks for the file that each layer of a resolvertest image has.
