@@ -5,6 +5,7 @@ package resolver
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"path"
 	"time"
@@ -71,16 +72,16 @@ func (c call) interrupted(h *host, err error, elapsed time.Duration) {
 	}
 }
 
-// withoutBlobs answers the request for a blob that docker's resolver sends
-// when a manifest is not found by digest. It is for registries older than
-// manifests; a mirror that answered it would hand out an image nobody can run.
-func (c call) withoutBlobs(req *http.Request) *http.Response {
+// errNoBlob is why a check asks for no blob.
+var errNoBlob = &fault{class: failure.NotFound, err: errors.New("a check asks for manifests only")}
+
+// withoutBlobs refuses the request for a blob that docker's resolver sends when
+// it got no manifest by digest. It is for registries older than manifests; a
+// mirror that answered it would hand out an image nobody can run. An error, and
+// not an answer with status 404, which would hide why there was no manifest.
+func (c call) withoutBlobs(req *http.Request) error {
 	if c.check == nil || req.Response != nil || path.Base(path.Dir(req.URL.Path)) != "blobs" {
 		return nil
 	}
-	return &http.Response{
-		Status: "404 Not Found", StatusCode: http.StatusNotFound,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{}, Body: http.NoBody, Request: req,
-	}
+	return errNoBlob
 }

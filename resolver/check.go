@@ -24,7 +24,7 @@ type check struct {
 	last  bool          // no host is asked after this one
 
 	status   string        // the last answer that was no success, for error texts
-	shown    bool          // whether the request that was answered had credentials
+	shown    bool          // whether any request had credentials: one that was redirected may have lost them
 	promised digest.Digest // what the answer to HEAD promised
 	content  digest.Digest // of the manifest, if it was read
 }
@@ -35,7 +35,6 @@ const digestHeader = "Docker-Content-Digest"
 // whatever is not an error. It may change the answer's length, to make docker's
 // resolver ask for the manifest or to keep it from doing so.
 func (c *check) accept(req *http.Request, resp *http.Response) error {
-	c.shown = c.shown || req.Header.Get("Authorization") != ""
 	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	if isPage(mediaType) {
 		return fmt.Errorf("a web page (%s) instead of a manifest", mediaType)

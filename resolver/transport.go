@@ -43,8 +43,8 @@ type transport struct {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	c := callOf(ctx)
-	if resp := c.withoutBlobs(req); resp != nil {
-		return resp, nil
+	if err := c.withoutBlobs(req); err != nil {
+		return nil, err
 	}
 	start := time.Now()
 	for try := 1; ; try++ {
@@ -77,6 +77,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // send makes one request and judges the answer.
 func (t *transport) send(req *http.Request, c call) (*http.Response, error) {
 	ctx := req.Context()
+	if c.check != nil && req.Header.Get("Authorization") != "" {
+		c.check.shown = true
+	}
 	start := time.Now()
 	var wire wire
 	resp, err := t.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())))
