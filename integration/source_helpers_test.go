@@ -1,0 +1,201 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// pauseImage is what the daemons of the tests that run containers use for pods.
+const pauseImage = "pause.test/pause:1"
+
+// containers lets the daemon run containers: with the shim that was built, and
+// with an image for pods from a registry of the test.
+func containers(t testing.TB) option {
+	t.Helper()
+	return tables(fmt.Sprintf(`
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = %q
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+  runtime_type = 'io.containerd.runc.v2'
+  runtime_path = %q
+`, pauseImage, shim(t)))
+}
+
+// shim returns the path of containerd's shim for runc.
+func shim(t testing.TB) string {
+	t.Helper()
+	path := cmp.Or(os.Getenv("PULLWARDEN_SHIM"), "../build/containerd-shim-runc-v2")
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Stat(abs)
+	}
+	if err != nil {
+		t.Fatalf("no shim to run containers with: %v\nbuild it with: go build -o build/ github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2\nor name another one in PULLWARDEN_SHIM", err)
+	}
+	if _, err := exec.LookPath("runc"); err != nil {
+		t.Fatalf("%v\ninstall it with: apt-get install runc", err)
+	}
+	return abs
+}
+
+// busybox makes an image of the static busybox of this machine, which runs the
+// command. Another seed gives another image.
+func busybox(t testing.TB, seed int64, command ...string) v1.Image {
+	t.Helper()
+	binary, err := os.ReadFile("/bin/busybox")
+	if err != nil {
+		t.Fatalf("%v\ninstall it with: apt-get install busybox-static", err)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "busybox", Mode: 0o755, Size: int64(len(binary))})
+	if err == nil {
+		_, err = w.Write(binary)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	img, err = mutate.ConfigFile(img, &v1.ConfigFile{
+		OS: "linux", Architecture: runtime.GOARCH, RootFS: v1.RootFS{Type: "layers"},
+		Config: v1.Config{Entrypoint: append([]string{"/busybox"}, command...), Labels: map[string]string{"seed": fmt.Sprint(seed)}},
+	})
+	if err == nil {
+		img, err = mutate.AppendLayers(img, layer)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// pod is a pod on the host's network.
+type pod struct {
+	d      *daemon
+	id     string
+	config *runtimeapi.PodSandboxConfig
+}
+
+// runPod runs a pod that ends with the test. Its image comes from pause.
+func (d *daemon) runPod(pause *resolvertest.Registry) *pod {
+	d.t.Helper()
+	d.origin("pause.test", pause)
+	d.push(pause, "pause:1", busybox(d.t, 0, "sleep", "86400"))
+	p := &pod{d: d, config: &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Uid: "uid", Namespace: "default"},
+		LogDirectory: d.path("logs"),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: hostNetwork(),
+		}},
+	}}
+	d.mkdir(d.path("logs"))
+	resp, err := d.runtime().RunPodSandbox(d.t.Context(), &runtimeapi.RunPodSandboxRequest{Config: p.config})
+	if err != nil {
+		d.fatal("run a pod: %v", err)
+	}
+	p.id = resp.GetPodSandboxId()
+	d.t.Cleanup(p.remove)
+	return p
+}
+
+func hostNetwork() *runtimeapi.NamespaceOption {
+	return &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}
+}
+
+func (d *daemon) runtime() runtimeapi.RuntimeServiceClient {
+	return runtimeapi.NewRuntimeServiceClient(d.conn)
+}
+
+// remove ends the pod and its containers, whose shims would outlive the daemon.
+func (p *pod) remove() {
+	if !p.d.alive() {
+		p.d.run()
+		p.d.waitForCRI()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.d.t.Context()), startLimit)
+	defer cancel()
+	_, err := p.d.runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id})
+	if err == nil {
+		_, err = p.d.runtime().RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: p.id})
+	}
+	if err != nil {
+		p.d.t.Errorf("remove the pod: %v", err)
+	}
+}
+
+// run creates and starts a container of an image ID, as a kubelet does for the
+// image that its user has named. It returns the container's ID.
+func (p *pod) run(name, imageID, userSpecified string, annotations map[string]string) string {
+	p.d.t.Helper()
+	ctx := p.d.t.Context()
+	created, err := p.d.runtime().CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId: p.id, SandboxConfig: p.config,
+		Config: &runtimeapi.ContainerConfig{
+			Metadata:    &runtimeapi.ContainerMetadata{Name: name},
+			Image:       &runtimeapi.ImageSpec{Image: imageID, UserSpecifiedImage: userSpecified},
+			Annotations: annotations,
+			LogPath:     name + ".log",
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: hostNetwork(),
+			}},
+		},
+	})
+	if err == nil {
+		_, err = p.d.runtime().StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
+	}
+	if err != nil {
+		p.d.fatal("run a container of %s: %v", userSpecified, err)
+	}
+	return created.GetContainerId()
+}
+
+// containerStatus returns what CRI says of a container.
+func (d *daemon) containerStatus(id string) *runtimeapi.ContainerStatus {
+	d.t.Helper()
+	resp, err := d.runtime().ContainerStatus(d.t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
+	if err != nil {
+		d.fatal("status of container %s: %v", id, err)
+	}
+	return resp.GetStatus()
+}
+
+// annotationsOf returns those annotations that are pullwarden's, without the
+// prefix.
+func ownAnnotations(annotations map[string]string) map[string]string {
+	own := map[string]string{}
+	for k, v := range annotations {
+		if name, ok := strings.CutPrefix(k, labelPrefix); ok {
+			own[name] = v
+		}
+	}
+	return own
+}
