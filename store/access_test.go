@@ -73,6 +73,27 @@ func TestProofs(t *testing.T) {
 	if r, err := s.Get(ctx, name); err != nil || !r.Restricted {
 		t.Errorf("restricted %v, %v", r.Restricted, err)
 	}
+
+	// Nor does a check of the new target make them hold again.
+	s.MarkVerified(ctx, two.Digest, verified(two), []Fingerprint{bob}, name)
+	wantWho(ctx, t, s, name, bob)
+	all, err := s.List(ctx)
+	if err != nil || len(all[name].Access) != 1 {
+		t.Errorf("listed with the proofs %v, %v", all[name].Access, err)
+	}
+	if err := s.sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantWho(ctx, t, s, name, bob)
+	img, err := records.Get(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := img.Labels[LabelAccess+string(alice)]; ok {
+		t.Error("the proof of another digest is still on disk")
+	}
+	s.MarkVerified(ctx, two.Digest, verified(two), []Fingerprint{alice}, name)
+	wantWho(ctx, t, s, name, alice, bob)
 }
 
 func TestDecodeAccess(t *testing.T) {

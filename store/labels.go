@@ -120,6 +120,23 @@ func (s State) Labels() map[string]string {
 	return labels
 }
 
+// Supersede returns the mark that is to be laid over the labels of a record
+// that points at target, with what it must take away: a check makes proofs
+// hold, so one of target must not do that for proofs that were given for
+// another digest and were left behind when the target moved without us.
+func Supersede(target digest.Digest, below, mark map[string]string) map[string]string {
+	if mark[LabelVerifiedDigest] == "" || below[LabelVerifiedDigest] == target.String() {
+		return mark
+	}
+	outdated := map[string]string{}
+	for label, value := range below {
+		if strings.HasPrefix(label, LabelAccess) && value != "" {
+			outdated[label] = ""
+		}
+	}
+	return overlay(outdated, mark)
+}
+
 func encodeTime(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -75,10 +75,7 @@ func (s *Store) List(ctx context.Context) (map[string]Record, error) {
 		records := map[string]Record{}
 		for _, img := range all {
 			k := key{namespace, img.Name, img.Target.Digest}
-			labels := img.Labels
-			if flushing[k] != nil || pending[k] != nil {
-				labels = overlay(overlay(labels, flushing[k]), pending[k])
-			}
+			labels := marked(img.Target.Digest, img.Labels, flushing[k], pending[k])
 			if hasOwn(labels) {
 				records[img.Name] = Record{Name: img.Name, Target: img.Target, State: Decode(img.Target.Digest, labels)}
 			}

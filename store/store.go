@@ -115,10 +115,7 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 		if before != after {
 			continue // a mark may have been written after the record was read
 		}
-		labels := img.Labels
-		if flushing != nil || pending != nil {
-			labels = overlay(overlay(labels, flushing), pending)
-		}
+		labels := marked(img.Target.Digest, img.Labels, flushing, pending)
 		return Record{Name: name, Target: img.Target, State: Decode(img.Target.Digest, labels)}, nil
 	}
 }
@@ -177,6 +174,17 @@ func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[strin
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// marked returns the labels of a record that points at target, with marks laid
+// over them one after the other.
+func marked(target digest.Digest, labels map[string]string, marks ...map[string]string) map[string]string {
+	for _, mark := range marks {
+		if mark != nil {
+			labels = overlay(labels, Supersede(target, labels, mark))
+		}
+	}
+	return labels
 }
 
 // overlay returns a new map with the labels of above laid over those of below.

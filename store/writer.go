@@ -122,11 +122,11 @@ func (s *Store) write(ctx context.Context, k key, mark map[string]string) error 
 	if img.Target.Digest != k.target {
 		return nil
 	}
-	marked := overlay(img.Labels, mark)
-	labels := TrimProofs(marked, s.lastUsed(k))
+	all := marked(k.target, img.Labels, mark)
+	labels := TrimProofs(all, s.lastUsed(k))
 	changed := map[string]string{}
 	paths := make([]string, 0, len(mark))
-	for label := range marked {
+	for label := range all {
 		if value := labels[label]; img.Labels[label] != value {
 			changed[label] = value
 			paths = append(paths, "labels."+label)

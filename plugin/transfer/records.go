@@ -120,6 +120,7 @@ func (l *labellingImages) create(ctx context.Context, img images.Image) (images.
 // written to other labels at the same time is not lost.
 func (l *labellingImages) change(ctx context.Context, old, img images.Image, labels map[string]string) (images.Image, error) {
 	paths := []string{"target"}
+	labels = store.Supersede(img.Target.Digest, old.Labels, labels)
 	for label, value := range labels {
 		if old.Labels[label] != value {
 			paths = append(paths, "labels."+label)

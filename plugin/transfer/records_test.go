@@ -102,14 +102,19 @@ func TestPlannedPullKeepsWhatHoldsForTheDigest(t *testing.T) {
 		what         string
 		name         string
 		before       *fakeImage
-		label, proof string // what becomes of the old ones
+		checked      *fakeImage // what the old labels are about
+		label, proof string     // what becomes of the old ones
 	}{
-		{"the tag had the digest", appName, img, "", "2026-01-01T12:00:00Z"},
-		{"the tag had another digest", appName, other, "", ""},
-		{"repository@digest was there", canonicalOf(img), img, "wiped by containerd from a tag", "2026-01-01T12:00:00Z"},
+		{"the tag had the digest", appName, img, img, "", "2026-01-01T12:00:00Z"},
+		{"the tag had another digest", appName, other, other, "", ""},
+		{"the tag was moved to the digest", appName, img, other, "", ""},
+		{"repository@digest was there", canonicalOf(img), img, img, "wiped by containerd from a tag", "2026-01-01T12:00:00Z"},
+		{"repository@digest was moved there", canonicalOf(img), img, other, "wiped by containerd from a tag", ""},
+		{"repository@digest was elsewhere", canonicalOf(img), other, other, "wiped by containerd from a tag", ""},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			n := newNode(t, true)
+			old[store.LabelVerifiedDigest] = tc.checked.desc.Digest.String()
 			n.create(tc.name, tc.before.desc, old)
 			if _, err := n.plan(&fakeSource{fakeImage: img, host: "mirror.test"}, verified(img.desc.Digest)); err != nil {
 				t.Fatal(err)
