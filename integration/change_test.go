@@ -22,12 +22,12 @@ func TestChange(t *testing.T) {
 		"indexes": func(seed int64) resolvertest.Pushable { return resolvertest.Index(seed, 1, 500) },
 	}
 	n := newNode(t)
-	for kind, make := range makers {
+	for kind, maker := range makers {
 		for _, policy := range []string{"Always", "IfDigestChanged"} {
 			t.Run(kind+" "+policy, func(t *testing.T) {
 				repo := kind + "/" + policyRepo(policy, true)
 				ref := named(repo + ":1")
-				first := n.push(repo+":1", make(1))
+				first := n.push(repo+":1", maker(1))
 				step := func(what string, dgst digest.Digest, outcome string) {
 					t.Helper()
 					mark := n.mark()
@@ -40,7 +40,7 @@ func TestChange(t *testing.T) {
 				}
 				step("first pull", first, "Pulled")
 				step("nothing new", first, "Unchanged")
-				second := n.push(repo+":1", make(2))
+				second := n.push(repo+":1", maker(2))
 				step("a change", second, "Pulled")
 				if err := n.r.Tag(t.Context(), repo, "1", first); err != nil {
 					t.Fatal(err)

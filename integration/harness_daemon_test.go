@@ -54,14 +54,6 @@ func start(t testing.TB, opts ...option) *daemon {
 	return d
 }
 
-// startBroken starts a daemon whose CRI must not come up.
-func startBroken(t testing.TB, opts ...option) *daemon {
-	t.Helper()
-	d := prepareDaemon(t, opts...)
-	d.run()
-	return d
-}
-
 // prepareDaemon makes the directories of a daemon that run then starts.
 func prepareDaemon(t testing.TB, opts ...option) *daemon {
 	t.Helper()

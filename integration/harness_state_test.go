@@ -158,8 +158,3 @@ func hasLayers(root string, layers int) error {
 	}
 	return nil
 }
-
-// allImages returns every image record of the namespace.
-func (d *daemon) allImages(ctx context.Context) ([]containerd.Image, error) {
-	return d.client.ListImages(ctx)
-}

@@ -55,7 +55,7 @@ func TestKill(t *testing.T) {
 	for kill := range kills {
 		change(kill)
 		wait := pullAll()
-		time.Sleep(rand.N(round * 5 / 4)) //nolint:gosec // the random moment is the test
+		time.Sleep(rand.N(round * 5 / 4))
 		n.kill()
 		finished := wait()
 		switch finished {

@@ -34,8 +34,8 @@ func TestRetries(t *testing.T) {
 	ref := named("app:1")
 	n.mustPull(ref)
 	for name, fail := range map[string]http.HandlerFunc{
-		"503":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
-		"502":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) },
+		"503":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"502":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
 		"no answer":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"retry after": retryAfter("1"),
 	} {

@@ -188,7 +188,14 @@ func (d *daemon) containerStatus(id string) *runtimeapi.ContainerStatus {
 	return resp.GetStatus()
 }
 
-// annotationsOf returns those annotations that are pullwarden's, without the
+// in returns the daemon for a part of the test.
+func (d *daemon) in(t testing.TB) *daemon {
+	part := *d
+	part.t = t
+	return &part
+}
+
+// ownAnnotations returns those annotations that are pullwarden's, without the
 // prefix.
 func ownAnnotations(annotations map[string]string) map[string]string {
 	own := map[string]string{}
