@@ -20,7 +20,7 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// This file is the one table of failure classes. docs/failure-classes.md says
+// This file is the one table of failure classes. docs/policies-and-failures.md says
 // the same in words.
 
 // statusClass judges the status of a registry's answer that is no success.
