@@ -103,6 +103,14 @@ func (src *Source) Served() Served {
 	return served
 }
 
+// Hosts returns the hosts that may serve content, in the order of hosts.toml.
+func (src *Source) Hosts() (hosts []string) {
+	for _, h := range src.session.hosts {
+		hosts = append(hosts, h.name())
+	}
+	return hosts
+}
+
 // ServedBy tells who has served bytes of one digest so far, in the order in
 // which they did so last, and what the last of them calls the image. Both are
 // empty when nobody did.

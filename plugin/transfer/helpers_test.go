@@ -229,6 +229,8 @@ func (s *fakeSource) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadC
 	}}, nil
 }
 
+func (s *fakeSource) Hosts() []string { return []string{"b", "a"} }
+
 func (s *fakeSource) ServedBy(d digest.Digest) (reference string, hosts []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

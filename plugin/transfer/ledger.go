@@ -42,6 +42,19 @@ func (o origin) with(later origin) origin {
 	return o
 }
 
+// inOrder sorts the hosts by a list of hosts; the others follow as they are.
+func (o origin) inOrder(list []string) origin {
+	place := func(host string) int {
+		if i := slices.Index(list, host); i >= 0 {
+			return i
+		}
+		return len(list)
+	}
+	o.hosts = slices.Clone(o.hosts)
+	slices.SortStableFunc(o.hosts, func(a, b string) int { return place(a) - place(b) })
+	return o
+}
+
 // union returns a new list of both, each host once.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
@@ -172,8 +185,8 @@ func (o origin) labels() map[string]string {
 
 // image returns where an image came from: what the host that served its
 // manifest or index calls it, and all hosts that served anything of it that is
-// here, the manifest's first, then in the order in which the content is listed.
-// What is of unknown origin has no part in it.
+// here, in the order in which the content is listed. What is of unknown origin
+// has no part in it.
 func (l *ledger) image(ctx context.Context, target ocispec.Descriptor) (origin, error) {
 	var all origin
 	walk := images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {

@@ -29,6 +29,8 @@ func (n *node) mustPlan(img *fakeImage, host string, by map[digest.Digest]string
 	return labels["pull-source"], labels["content-sources"]
 }
 
+// The hosts are told in the order in which this pull may ask them (b, a), then
+// in that of the content.
 func TestSourcesOfAnImage(t *testing.T) {
 	img := newImage("first", "second")
 	for _, tc := range []struct {
@@ -37,10 +39,10 @@ func TestSourcesOfAnImage(t *testing.T) {
 		source, content string
 	}{
 		{"one host", nil, "a/app:1", ""},
-		{"a layer of another", map[digest.Digest]string{img.layers[1].Digest: "b"}, "a/app:1", "a,b"},
-		{"the config of another", map[digest.Digest]string{img.config.Digest: "b"}, "a/app:1", "a,b"},
+		{"a layer of another", map[digest.Digest]string{img.layers[1].Digest: "b"}, "a/app:1", "b,a"},
+		{"the config of another", map[digest.Digest]string{img.config.Digest: "b"}, "a/app:1", "b,a"},
 		{"only the manifest of another", map[digest.Digest]string{img.desc.Digest: "b"}, "b/app:1", "b,a"},
-		{"each of another", map[digest.Digest]string{img.config.Digest: "d", img.layers[0].Digest: "c", img.layers[1].Digest: "b"}, "a/app:1", "a,d,c,b"},
+		{"each of another", map[digest.Digest]string{img.config.Digest: "d", img.layers[0].Digest: "c", img.layers[1].Digest: "b"}, "a/app:1", "b,a,d,c"},
 	} {
 		n := newNode(t, true)
 		source, content := n.mustPlan(img, "a", tc.by)
@@ -128,7 +130,7 @@ func TestSourcesOfAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	labels := own(n.labels(appName))
-	if labels["pull-source"] != "a/app:1" || labels["content-sources"] != "a,b" {
+	if labels["pull-source"] != "a/app:1" || labels["content-sources"] != "b,a" {
 		t.Errorf("labels are %v", labels)
 	}
 }
@@ -149,7 +151,7 @@ func TestSourcesOfAResumedDownload(t *testing.T) {
 			if _, err := n.plan(failing, store.State{}); !errors.Is(err, errGone) {
 				t.Fatalf("the first pull ended with %v", err)
 			}
-			want := "a,b"
+			want := "b,a"
 			if !kept {
 				want = ""
 				if err := n.contents.Abort(n.ctx, "layer-"+layer.String()); err != nil {
@@ -185,7 +187,7 @@ func TestSourcesOfWrongContent(t *testing.T) {
 	if err := n.contents.Abort(n.ctx, "layer-"+layer.Digest.String()); err != nil {
 		t.Fatal(err)
 	}
-	if source, content := n.mustPlan(img, "b", nil); source != "a/app:1" || content != "a,b" {
+	if source, content := n.mustPlan(img, "b", nil); source != "a/app:1" || content != "b,a" {
 		t.Errorf("%q and %q", source, content)
 	}
 }

@@ -31,6 +31,7 @@ type labelledStore struct {
 	*imageStore
 	recorder *recorder // nil: only what the plan knows is stored
 	plan     *Plan     // nil: only sources are stored
+	hosts    []string  // that this pull may ask, in their order
 }
 
 // Store stores the records of the image with their labels.
@@ -41,7 +42,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		if err != nil {
 			log.G(ctx).WithError(err).Warnf("pullwarden: the sources of %s are not recorded", desc.Digest)
 		}
-		l.from = from
+		l.from = from.inOrder(s.hosts)
 	}
 	return s.imageStore.Store(ctx, desc, l)
 }
@@ -167,7 +168,7 @@ func (o origin) enter(s *store.State) {
 		return
 	}
 	hosts := o.hosts
-	if host, _, ok := strings.Cut(s.PullSource, "/"); ok {
+	if host, _, ok := strings.Cut(s.PullSource, "/"); ok && !slices.Contains(hosts, host) {
 		hosts = union([]string{host}, hosts)
 	}
 	s.ContentSources = nil

@@ -13,16 +13,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// watch returns the source with every fetch from it entered in the ledger. A
-// nil recorder, or a source that is no Witness, changes nothing.
-func (r *recorder) watch(source transfer.ImageFetcher) transfer.ImageFetcher {
-	witness, ok := source.(Witness)
-	if r == nil || !ok {
-		return source
-	}
-	return &recordedSource{ImageFetcher: source, witness: witness, ledger: r.ledger}
-}
-
 // recordedSource enters in the ledger who served what is fetched from it.
 type recordedSource struct {
 	transfer.ImageFetcher

@@ -40,6 +40,14 @@ func newTracedSource(src *registry.OCIRegistry, hosts []Host) *tracedSource {
 	return &tracedSource{OCIRegistry: src, hosts: hosts, served: map[digest.Digest][]Host{}}
 }
 
+// Hosts implements Witness.
+func (s *tracedSource) Hosts() (names []string) {
+	for _, h := range s.hosts {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
 // ServedBy implements Witness.
 func (s *tracedSource) ServedBy(d digest.Digest) (reference string, hosts []string) {
 	s.mu.Lock()

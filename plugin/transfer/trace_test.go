@@ -114,7 +114,7 @@ func TestTracedSources(t *testing.T) {
 					next.ServeHTTP(w, r)
 				})
 			},
-			source: "{o}/app:1", content: "{o},{m}",
+			source: "{o}/app:1", content: "{m},{o}",
 		},
 		{
 			what: "a mirror that goes away in the middle of each layer",

@@ -61,9 +61,12 @@ func WithPlan(ctx context.Context, plan *Plan) context.Context {
 
 // Witness is a source that knows who has served what.
 type Witness interface {
-	// ServedBy returns the hosts that have served bytes of d so far, as
-	// references spell them, and what the last of them calls the image; both
-	// empty when nobody did, the reference empty when it is not known.
+	// Hosts returns the hosts that may be asked, in their order, as references
+	// spell them.
+	Hosts() []string
+	// ServedBy returns which of them have served bytes of d so far, and what
+	// the last of them calls the image; both empty when nobody did, the
+	// reference empty when it is not known.
 	ServedBy(d digest.Digest) (reference string, hosts []string)
 }
 
@@ -114,13 +117,22 @@ func (s *Service) Transfer(ctx context.Context, source, destination any, opts ..
 		if rec == nil {
 			return s.inner.Transfer(ctx, source, destination, opts...)
 		}
-		return s.inner.Transfer(ctx, rec.watch(rec.trace(ctx, src)), &labelledStore{imageStore: dst, recorder: rec}, opts...)
+		return s.pull(ctx, rec.trace(ctx, src), &labelledStore{imageStore: dst, recorder: rec}, opts...)
 	}
-	if err := s.inner.Transfer(ctx, rec.watch(plan.Source), &labelledStore{imageStore: dst, recorder: rec, plan: plan}, opts...); err != nil {
+	if err := s.pull(ctx, plan.Source, &labelledStore{imageStore: dst, recorder: rec, plan: plan}, opts...); err != nil {
 		return err
 	}
 	plan.applied.Store(true)
 	return nil
+}
+
+// pull lets containerd pull, and watches who serves what if it can be seen.
+func (s *Service) pull(ctx context.Context, from transfer.ImageFetcher, to *labelledStore, opts ...transfer.Opt) error {
+	if witness, ok := from.(Witness); ok && to.recorder != nil {
+		to.hosts = witness.Hosts()
+		from = &recordedSource{ImageFetcher: from, witness: witness, ledger: to.recorder.ledger}
+	}
+	return s.inner.Transfer(ctx, from, to, opts...)
 }
 
 // trace lets the hosts be seen that a source of containerd's own asks. Where
