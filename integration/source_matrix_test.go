@@ -103,7 +103,7 @@ var matrixRows = []matrixRow{
 			return m.server(m.r) + capable(m.mirror, "", `"pull", "resolve"`, "") + capable(m.second, "", `"pull", "resolve"`, "")
 		},
 		trouble: func(m matrix) { m.mirror.Status(resolvertest.Manifests, http.StatusNotFound) },
-		source:  "{n}/app{ref}", byTag: "{n}", byHash: "{n}", content: "{n},{m}",
+		source:  "{n}/app{ref}", byTag: "{n}", byHash: "{n}", content: "{m},{n}",
 	},
 	{
 		what: "a mirror that may pull, and one that may resolve too",
