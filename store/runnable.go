@@ -18,43 +18,50 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Runnable returns the image ID (the digest of the config) of target when a
-// container can be made of it with that snapshotter: its manifest and config
-// can be read, and its top snapshot is there or all of its layers are, from
-// which containerd unpacks when the container is created. Otherwise the error
-// says what is missing.
-func (s *Store) Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (digest.Digest, error) {
+// Image is an image that a container can be made of.
+type Image struct {
+	// ID is CRI's: the digest of the config.
+	ID digest.Digest
+	// Unpacked says that the snapshot is there. If not, the layers are, from
+	// which it can be made.
+	Unpacked bool
+}
+
+// Runnable returns the image of target if a container can be made of it with
+// that snapshotter: its manifest and config can be read, and its top snapshot
+// is there or all of its layers are. Otherwise the error says what is missing.
+func (s *Store) Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (Image, error) {
 	cs := s.db.ContentStore()
 	l, err := s.layouts.get(ctx, cs, target)
 	if err != nil {
-		return "", err
+		return Image{}, err
 	}
 	for _, doc := range l.documents {
 		if err := readable(ctx, cs, doc); err != nil {
-			return "", fmt.Errorf("%s of %s: %w", doc.Digest, target.Digest, err)
+			return Image{}, fmt.Errorf("%s of %s: %w", doc.Digest, target.Digest, err)
 		}
 	}
 	sn := s.db.Snapshotter(snapshotter)
 	if sn == nil {
-		return "", fmt.Errorf("snapshotter %q: %w", snapshotter, errdefs.ErrNotFound)
+		return Image{}, fmt.Errorf("snapshotter %q: %w", snapshotter, errdefs.ErrNotFound)
 	}
 	info, err := sn.Stat(ctx, l.chainID)
 	if err == nil && info.Kind == snapshots.KindCommitted {
-		return l.imageID, nil
+		return Image{ID: l.imageID, Unpacked: true}, nil
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
-		return "", fmt.Errorf("snapshot of %s: %w", target.Digest, err)
+		return Image{}, fmt.Errorf("snapshot of %s: %w", target.Digest, err)
 	}
 	manifest, err := images.Manifest(ctx, cs, target, platforms.Default())
 	if err != nil {
-		return "", fmt.Errorf("manifest of %s: %w", target.Digest, err)
+		return Image{}, fmt.Errorf("manifest of %s: %w", target.Digest, err)
 	}
 	for _, layer := range manifest.Layers {
 		if err := readable(ctx, cs, layer); err != nil {
-			return "", fmt.Errorf("no snapshot in %q, and layer %s: %w", snapshotter, layer.Digest, err)
+			return Image{}, fmt.Errorf("no snapshot in %q, and layer %s: %w", snapshotter, layer.Digest, err)
 		}
 	}
-	return l.imageID, nil
+	return Image{ID: l.imageID}, nil
 }
 
 // readable opens the blob, because the database alone does not know whether

@@ -88,13 +88,14 @@ func TestRunnable(t *testing.T) {
 		steps       []step
 		snapshotter string
 		runs        bool
+		unpacked    bool
 	}{
-		{"layers and no snapshot", []step{putManifest, putConfig, putLayer}, "native", true},
-		{"snapshot and no layers", []step{putManifest, putConfig, putSnapshot}, "native", true},
-		{"neither", []step{putManifest, putConfig}, "native", false},
-		{"no config", []step{putManifest, putLayer, putSnapshot}, "native", false},
-		{"no manifest", []step{putConfig, putLayer, putSnapshot}, "native", false},
-		{"another snapshotter", []step{putManifest, putConfig, putLayer, putSnapshot}, "unknown", false},
+		{"layers and no snapshot", []step{putManifest, putConfig, putLayer}, "native", true, false},
+		{"snapshot and no layers", []step{putManifest, putConfig, putSnapshot}, "native", true, true},
+		{"neither", []step{putManifest, putConfig}, "native", false, false},
+		{"no config", []step{putManifest, putLayer, putSnapshot}, "native", false, false},
+		{"no manifest", []step{putConfig, putLayer, putSnapshot}, "native", false, false},
+		{"another snapshotter", []step{putManifest, putConfig, putLayer, putSnapshot}, "unknown", false, false},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			db := newDB(t)
@@ -104,12 +105,12 @@ func TestRunnable(t *testing.T) {
 			}
 			s := New(db, metadata.NewImageStore(db))
 			defer s.Close()
-			id, err := s.Runnable(ctx, img.target, tc.snapshotter)
+			got, err := s.Runnable(ctx, img.target, tc.snapshotter)
 			if tc.runs != (err == nil) {
 				t.Fatalf("runnable: %v, want %v", err, tc.runs)
 			}
-			if tc.runs && id != img.configDesc.Digest {
-				t.Errorf("image ID %s, want %s", id, img.configDesc.Digest)
+			if tc.runs && got != (Image{ID: img.configDesc.Digest, Unpacked: tc.unpacked}) {
+				t.Errorf("got %+v", got)
 			}
 		})
 	}

@@ -61,7 +61,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 
 		CredentialHost: r.GetAuth().GetServerAddress(),
 		Snapshotter:    s.config.snapshotter(r),
-		Runtime:        &pull{inner: s.ImageServiceServer, request: r, name: named.String()},
+		Runtime:        &pull{inner: s.ImageServiceServer, request: r, name: named.String(), localPull: s.config.LocalPull},
 	})
 	if err != nil {
 		return nil, toStatus(err)
@@ -126,6 +126,8 @@ type pull struct {
 	inner   runtime.ImageServiceServer
 	request *runtime.PullImageRequest
 	name    string
+	// localPull says that CRI pulls without the transfer service.
+	localPull bool
 }
 
 // ImageID returns the ID of the image that the name has now, or "".

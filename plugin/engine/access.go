@@ -24,12 +24,16 @@ import (
 func (d *decision) entitle(ctx context.Context) error {
 	c := d.cached
 	records := []store.State{c.record.State}
+	if _, err := d.engine.Images.Get(ctx, c.id); errdefs.IsNotFound(err) {
+		c.incomplete = true // CRI names an image by its ID last
+	}
 	for _, name := range d.names(c.record.Target.Digest) {
 		if name == d.req.Name {
 			continue
 		}
 		r, err := d.engine.Images.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
+			c.incomplete = true
 			continue
 		}
 		if err != nil {

@@ -25,9 +25,9 @@ import (
 type Images interface {
 	// Get returns a record; errdefs.ErrNotFound when there is none.
 	Get(ctx context.Context, name string) (store.Record, error)
-	// Runnable returns the image ID that a container made of target has, or
+	// Runnable returns the image of target if a container can be made of it, or
 	// an error that says what is missing.
-	Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (digest.Digest, error)
+	Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (store.Image, error)
 	// Compare takes the whole image of target from the fetcher, and compares it
 	// with what is here; nothing is stored.
 	Compare(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error
@@ -75,6 +75,9 @@ type Runtime interface {
 	// Pull pulls, following the plan of a transfer if it can, and returns the
 	// image ID.
 	Pull(ctx context.Context, plan Plan) (imageID string, applied bool, err error)
+	// Complete makes what a pull makes besides the content: the snapshot and
+	// the names of an image whose content is there. It asks no registry.
+	Complete(ctx context.Context, target ocispec.Descriptor) error
 }
 
 // Plan is how a pull is to be carried out.
@@ -147,6 +150,8 @@ type decision struct {
 	// elsewhere is an image that can run, but came from hosts that are not
 	// allowed; cached is nil then.
 	elsewhere *cached
+	// turn says that this request holds the turn of its name.
+	turn bool
 }
 
 // cached is an image on the node that can run.
@@ -156,6 +161,10 @@ type cached struct {
 	// proof is what lets the caller reuse it without asking: a fingerprint, or
 	// open. Empty means that the caller has to ask.
 	proof store.Fingerprint
+	// incomplete says that its snapshot, or one of the names that CRI gives an
+	// image, is missing: a pull for another snapshotter made it, or one that
+	// did not come to its end.
+	incomplete bool
 }
 
 // open is the proof for images that need none.
@@ -241,9 +250,9 @@ func (d *decision) look(ctx context.Context) error {
 		return fmt.Errorf("read the image record: %w", err)
 	}
 	d.o.Before = record.Target.Digest
-	runs, err := d.engine.Images.Runnable(ctx, record.Target, d.req.Snapshotter)
-	if err == nil && runs.String() != id {
-		err = fmt.Errorf("CRI has image %s for it, the record %s", id, runs)
+	image, err := d.engine.Images.Runnable(ctx, record.Target, d.req.Snapshotter)
+	if err == nil && image.ID.String() != id {
+		err = fmt.Errorf("CRI has image %s for it, the record %s", id, image.ID)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -253,7 +262,7 @@ func (d *decision) look(ctx context.Context) error {
 		d.o.Reason = ReasonIncomplete
 		return nil
 	}
-	d.cached = &cached{id: id, record: record}
+	d.cached = &cached{id: id, record: record, incomplete: !image.Unpacked}
 	if d.fromElsewhere(record.State) {
 		d.cached, d.elsewhere = nil, d.cached
 		return nil
@@ -354,6 +363,9 @@ func (d *decision) reuse(ctx context.Context, result Result, reason Reason) erro
 		if err := d.engine.Verify(ctx, d.req.Name, c.record.Target); err != nil {
 			return d.fail(ReasonVerifier, err)
 		}
+	}
+	if err := d.complete(ctx); err != nil {
+		return d.fail(ReasonCanceled, err)
 	}
 	if result != Unchanged && c.proof != open {
 		d.engine.Images.Used(ctx, c.proof, d.engine.Now(), d.names(c.record.Target.Digest)...)

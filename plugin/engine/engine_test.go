@@ -225,6 +225,23 @@ func TestCachedOnlyIfItCanRun(t *testing.T) {
 	}
 }
 
+// A pull makes the snapshot and the names of an image; where they are missing,
+// reuse makes them too, whatever the registry says.
+func TestReuseCompletesAnImage(t *testing.T) {
+	for what, fails := range map[string]failure.Class{"unchanged": failure.None, "fallback": failure.Unreachable} {
+		for _, packed := range []bool{true, false} {
+			n := &node{remote: first, record: cachedImage(first, now), packed: packed, checkFails: fails}
+			o, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil))
+			if err != nil || o.ImageID != imageID(first).String() || n.pulls != 0 {
+				t.Errorf("%s: got %s after %d pulls, %v", what, o.Result, n.pulls, err)
+			}
+			if (len(n.completed) == 1) != packed {
+				t.Errorf("%s, packed %v: completed %v", what, packed, n.completed)
+			}
+		}
+	}
+}
+
 func TestBadHintFails(t *testing.T) {
 	n := &node{record: cachedImage(first, now)}
 	o, err := n.engine("# none").Ensure(t.Context(), n.request(map[string]string{"pullwarden.io/policy": "Sometimes"}))

@@ -54,6 +54,7 @@ type node struct {
 	// What the node has; nil for no image.
 	record     *store.Record
 	unrunnable bool
+	packed     bool // has the layers and not the snapshot
 	imageIDErr error
 
 	// What the registry says.
@@ -74,6 +75,7 @@ type node struct {
 	timeout       time.Duration
 	references    []string
 	compared      []digest.Digest
+	completed     []digest.Digest
 	proved        []store.Fingerprint
 	revoked       []store.Fingerprint
 	used          []store.Fingerprint
@@ -125,11 +127,11 @@ func (n *node) Get(_ context.Context, _ string) (store.Record, error) {
 	return *n.record, nil
 }
 
-func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) (digest.Digest, error) {
+func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) (store.Image, error) {
 	if n.unrunnable {
-		return "", errTest
+		return store.Image{}, errTest
 	}
-	return imageID(target), nil
+	return store.Image{ID: imageID(target), Unpacked: !n.packed}, nil
 }
 
 func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string) {
@@ -213,6 +215,11 @@ func (n *node) Pull(ctx context.Context, plan Plan) (string, bool, error) {
 	}
 	n.unrunnable = false
 	return imageID(target).String(), !n.localPull, nil
+}
+
+func (n *node) Complete(_ context.Context, target ocispec.Descriptor) error {
+	n.completed = append(n.completed, target.Digest)
+	return nil
 }
 
 // Registry, Session and Source.

@@ -26,6 +26,7 @@ func (d *decision) pull(ctx context.Context, source Source, a answer) error {
 		return d.fail(ReasonCanceled, err)
 	}
 	defer unlock()
+	d.turn = true
 	reason := ReasonChanged
 	if d.cached == nil {
 		reason = ReasonAbsent
@@ -65,6 +66,31 @@ func (d *decision) notPulled(ctx context.Context, source Source, err error) erro
 		return d.failed(ctx, "pull", cause)
 	}
 	return d.fail(ReasonPull, err)
+}
+
+// complete makes what is missing of the cached image besides its content. If
+// that fails, the container can still be made, only later: the error is the
+// context's alone.
+func (d *decision) complete(ctx context.Context) error {
+	c := d.cached
+	if !c.incomplete {
+		return nil
+	}
+	if !d.turn {
+		unlock, err := d.engine.pulls.lock(ctx, d.req.Name)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		record, err := d.engine.Images.Get(ctx, d.req.Name)
+		if err != nil || record.Target.Digest != c.record.Target.Digest {
+			return ctx.Err() // another pull took the name meanwhile
+		}
+	}
+	if err := d.req.Runtime.Complete(ctx, c.record.Target); err != nil && ctx.Err() == nil {
+		log.G(ctx).WithError(err).Warnf("pullwarden: the cached image %q is not complete, and cannot be completed", d.req.Name)
+	}
+	return ctx.Err()
 }
 
 // record keeps what the pull found out on the records that the pull itself
