@@ -74,6 +74,18 @@ func onGET(handler http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// headThen answers HEAD with a type and one header more, without a length.
+func headThen(header, value string, get http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodHead {
+			get(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+		w.Header().Set(header, value)
+	}
+}
+
 // Each cause has its class.
 func TestCausesOfARegistry(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -150,7 +162,7 @@ func TestCausesOfARegistry(t *testing.T) {
 					t.Errorf("%q does not say %q", e, part)
 				}
 			}
-			if strings.Contains(e.Error(), "verysecret") {
+			if strings.Contains(strings.ReplaceAll(e.Error(), " ", ""), "verysecret") {
 				t.Errorf("%q repeats a URL's query", e)
 			}
 			if len(e.Attempts) != 1 || !e.Attempts[0].Origin || e.Attempts[0].Host != serverHost(server) {

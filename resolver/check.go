@@ -5,6 +5,7 @@ package resolver
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,13 +21,13 @@ import (
 // check is one host's part of a check. Docker's resolver makes its requests
 // one after the other, so it needs no lock.
 type check struct {
-	known digest.Digest // what the node holds, "" = nothing
-	last  bool          // no host is asked after this one
+	known  digest.Digest // what the node holds, "" = nothing
+	wanted digest.Digest // what the reference says, "" = it names a tag
+	last   bool          // no host is asked after this one
 
 	status   string        // the last answer that was no success, for error texts
 	shown    bool          // whether any request had credentials: one that was redirected may have lost them
 	promised digest.Digest // what the answer to HEAD promised
-	content  digest.Digest // of the manifest, if it was read
 }
 
 const digestHeader = "Docker-Content-Digest"
@@ -65,8 +66,9 @@ func (c *check) accept(req *http.Request, resp *http.Response) error {
 	return nil
 }
 
-// read replaces the body by the manifest, once it is there and is what the
-// registry said it was.
+// read replaces the body by the manifest, once it is there and has the digest
+// of the reference, or else that of its own answer: a tag may have moved since
+// HEAD.
 func (c *check) read(resp *http.Response, promised digest.Digest) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, docker.MaxManifestSize+1))
 	_ = resp.Body.Close()
@@ -79,18 +81,16 @@ func (c *check) read(resp *http.Response, promised digest.Digest) error {
 	if int64(len(data)) > docker.MaxManifestSize {
 		return fmt.Errorf("a manifest of more than %d bytes", docker.MaxManifestSize)
 	}
-	if promised == "" {
-		promised = c.promised
-	}
-	c.content = digest.FromBytes(data)
+	promised = cmp.Or(c.wanted, promised, c.promised)
+	got := digest.FromBytes(data)
 	if promised != "" {
-		c.content = promised.Algorithm().FromBytes(data)
+		got = promised.Algorithm().FromBytes(data)
 	}
-	if promised != "" && c.content != promised {
-		return fmt.Errorf("a manifest with digest %s instead of the promised %s", c.content, promised)
+	if promised != "" && got != promised {
+		return fmt.Errorf("a manifest with digest %s instead of the promised %s", got, promised)
 	}
 	// With digest and length, docker's resolver does not ask for it again.
-	resp.Header.Set(digestHeader, c.content.String())
+	resp.Header.Set(digestHeader, got.String())
 	resp.ContentLength = int64(len(data))
 	resp.Body = io.NopCloser(bytes.NewReader(data))
 	return nil
@@ -98,11 +98,6 @@ func (c *check) read(resp *http.Response, promised digest.Digest) error {
 
 // descriptor examines what docker's resolver made of the answers.
 func (c *check) descriptor(desc ocispec.Descriptor) (ocispec.Descriptor, error) {
-	if c.promised != "" && c.content != "" {
-		// The tag may have moved between HEAD and GET: the manifest that was
-		// read is the one whose size and type are known.
-		desc.Digest = c.content
-	}
 	if err := desc.Digest.Validate(); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("digest %q: %w", desc.Digest, err)
 	}

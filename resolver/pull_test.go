@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 
 	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
 	"github.com/containerd/errdefs"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -163,6 +165,73 @@ func TestResumedPull(t *testing.T) {
 	if cause := source.Failure(syscall.ENOSPC); cause != nil {
 		t.Errorf("the resumed fetch is blamed: %v", cause)
 	}
+}
+
+// What a broken pull left in the content store, the next one continues.
+func TestContinuedPull(t *testing.T) {
+	list, hosts := registries(t, 1)
+	r := list[0]
+	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	source, err := p.pull(t, func() { r.DropMidBlob(20_000) })
+	wantClass(t, source.Failure(err), failure.Unreachable)
+	if err := r.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	r.Forget()
+	if _, err := p.pull(t, nil); err != nil {
+		t.Error(err)
+	}
+	continued := r.Count(func(req resolvertest.Request) bool { return req.Header.Get("Range") != "" })
+	if continued == 0 {
+		t.Error("nothing was continued")
+	}
+}
+
+// Only the host is blamed whose content is not what it should be.
+func TestBlameForContent(t *testing.T) {
+	list, hosts := registries(t, 2)
+	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	source, err := p.pull(t, func() {
+		list[0].Status(resolvertest.Manifests, http.StatusNotFound)
+		onlyLayers(list[0], func(p []byte) []byte { p[len(p)-1] ^= 1; return p })
+	})
+	e := wantClass(t, source.Failure(err), failure.Invalid)
+	for _, a := range e.Attempts {
+		if a.Host != list[0].Host() {
+			t.Errorf("%s is blamed: %v", a.Host, e)
+		}
+	}
+}
+
+// The end of a context is seen as what it is.
+func TestInterruptedFetch(t *testing.T) {
+	list, hosts := registries(t, 1)
+	list[0].Hang(resolvertest.All)
+	s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	desc := ocispec.Descriptor{Digest: manifestDigest, Size: int64(len(manifest)), MediaType: ocispec.MediaTypeImageManifest}
+	source := s.Source(desc)
+	fetcher, err := source.Fetcher(t.Context(), imageRef)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	rc, err := fetcher.Fetch(ctx, desc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rc.Close()
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.ReadAll(rc)
+		done <- err
+	}()
+	waitFor(t, func() bool { return list[0].Count(nil) > 0 })
+	cancel()
+	if err = <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	wantClass(t, source.Failure(err), failure.Unreachable)
 }
 
 // A transfer that is interrupted while the caller waits got stuck.

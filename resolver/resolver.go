@@ -129,10 +129,8 @@ func (r *Resolver) configuredHosts(ctx context.Context, name string, creds Crede
 		return nil, fmt.Errorf("hosts of %s: %w", name, err)
 	}
 	options := config.HostOptions{
-		HostDir:        func(string) (string, error) { return dir, nil },
-		Credentials:    creds,
-		UpdateClient:   adopt,
-		AuthorizerOpts: []docker.AuthorizerOpt{docker.WithAuthHeader(r.options.Headers)},
+		HostDir:      func(string) (string, error) { return dir, nil },
+		UpdateClient: adopt,
 	}
 	// containerd takes a hosts.toml that does not parse for a directory of
 	// certificates, so it must read what has been found right.

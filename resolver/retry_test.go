@@ -9,12 +9,16 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/http/httptrace"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
@@ -58,6 +62,8 @@ func TestRetries(t *testing.T) {
 		"no time for a backoff":    {func() roundTrip { return status(503, "") }, 9, 1, failure.Unavailable, 1, 0, 0},
 		"EOF":                      {func() roundTrip { return fail(io.EOF) }, 2, plenty, failure.None, 3, 0, 3 * firstBackoff},
 		"reset":                    {func() roundTrip { return fail(syscall.ECONNRESET) }, 9, plenty, failure.Unreachable, 3, 0, 3 * firstBackoff},
+		"silence":                  {func() roundTrip { return silent(errors.New("server closed idle connection")) }, 9, plenty, failure.Unreachable, 3, 0, 3 * firstBackoff},
+		"silent time-out is not":   {func() roundTrip { return silent(os.ErrDeadlineExceeded) }, 9, plenty, failure.Unreachable, 1, 0, 0},
 		"refused is not":           {func() roundTrip { return fail(syscall.ECONNREFUSED) }, 9, plenty, failure.Unreachable, 1, 0, 0},
 		"404 is not":               {func() roundTrip { return status(404, "1") }, 9, plenty, failure.NotFound, 1, 0, 0},
 		"403 is not":               {func() roundTrip { return status(403, "") }, 9, plenty, failure.Forbidden, 2, 0, 0}, // HEAD, and GET for the reason
@@ -91,6 +97,49 @@ func TestRetries(t *testing.T) {
 					t.Errorf("tried %d times, want %d", tries, test.tries)
 				}
 			})
+		})
+	}
+}
+
+// silent fails after the request was sent, without a byte of an answer.
+func silent(err error) roundTrip {
+	return func(req *http.Request) (*http.Response, error) {
+		httptrace.ContextClientTrace(req.Context()).WroteHeaders()
+		return nil, err
+	}
+}
+
+// A pull has no budget: it does not wait for ever.
+func TestRetriesOfAPull(t *testing.T) {
+	for after, want := range map[string]struct {
+		tries int
+		wait  time.Duration
+	}{"2": {maxTries, 4 * time.Second}, "31": {1, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			tries := map[string]int{}
+			s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
+				tries[req.URL.Host]++
+				return answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {after}}, ""), nil
+			}, "mirror.test", registryName), Request{})
+			desc := ocispec.Descriptor{Digest: manifestDigest, Size: int64(len(manifest)), MediaType: ocispec.MediaTypeImageManifest}
+			source := s.Source(desc)
+			fetcher, err := source.Fetcher(t.Context(), imageRef)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			rc, err := fetcher.Fetch(t.Context(), desc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = io.ReadAll(rc)
+			wantClass(t, source.Failure(err), failure.RateLimited)
+			if elapsed := time.Since(start); elapsed != want.wait || tries[registryName] != want.tries || tries["mirror.test"] != 1 {
+				t.Errorf("Retry-After %s: took %s, tries %v", after, elapsed, tries)
+			}
+			if err := rc.Close(); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

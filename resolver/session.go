@@ -153,7 +153,7 @@ func (s *Session) ask(ctx context.Context, h *host, left int) (desc ocispec.Desc
 		defer cancel()
 	}
 	start := time.Now()
-	c := &check{known: s.known, last: left == 1}
+	c := &check{known: s.known, wanted: s.spec.Digest(), last: left == 1}
 	_, desc, err = s.resolver(h).Resolve(withCall(quietly(ctx), call{check: c}), s.reference)
 	if err == nil {
 		desc, err = c.descriptor(desc)

@@ -180,6 +180,11 @@ func TestResolveByDigest(t *testing.T) {
 		wantClass(t, err, failure.NotFound)
 		wantRequests(t, log, "HEAD /v2/team/app/manifests/"+manifestDigest.String())
 	})
+	t.Run("another manifest", func(t *testing.T) {
+		server, _ := serve(t, headThen("X", "y", serveManifest))
+		_, err := resolve(t, Request{Reference: registryName + "/team/app@" + otherDigest.String()}, server.URL)
+		wantClass(t, err, failure.Invalid)
+	})
 	t.Run("mirror without capability to resolve", func(t *testing.T) {
 		mirror, log := serve(t, serveManifest)
 		dir := hostsDir(t, "server = \"http://127.0.0.1:1\"\n[host.\""+mirror.URL+"\"]\ncapabilities = [\"pull\"]\n")

@@ -150,8 +150,10 @@ func TestServedBySeveralHosts(t *testing.T) {
 	if got.ManifestHost != list[0].Host() || !slices.Equal(got.ContentHosts, []string{list[0].Host(), list[2].Host()}) {
 		t.Errorf("got %+v", got)
 	}
-	if cause := source.Failure(errors.New("no space")); cause != nil {
-		t.Errorf("hosts that were not needed are blamed: %v", cause)
+	for _, err := range []error{errors.New("no space"), context.Canceled} {
+		if cause := source.Failure(err); cause != nil {
+			t.Errorf("%v: hosts that were not needed are blamed: %v", err, cause)
+		}
 	}
 	if n := list[1].Count(resolvertest.Of("", resolvertest.Blobs)); n != 4 {
 		t.Errorf("the mirror was asked %d times for blobs, want once for each of 4", n)
