@@ -11,7 +11,6 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
-	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -20,48 +19,44 @@ import (
 // to a name, its repository at a digest, and to credentials; it is looked for
 // on the record of the reference and on that of repository@digest.
 
-// entitle finds out what lets the caller reuse the cached image.
+// entitle finds out what lets the caller reuse the cached image, now.
 func (d *decision) entitle(ctx context.Context) error {
 	c := d.cached
-	records := []store.State{c.record.State}
 	if _, err := d.engine.Images.Get(ctx, c.id); errdefs.IsNotFound(err) {
 		c.incomplete = true // CRI names an image by its ID last
 	}
+	restricted, anyone, caller := c.record.Restricted, false, false
 	for _, name := range d.names(c.record.Target.Digest) {
-		if name == d.req.Name {
-			continue
-		}
 		r, err := d.engine.Images.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
 			c.incomplete = true
+			// Without the record itself, which has just been removed, nothing is
+			// known.
+			restricted = restricted || name == d.req.Name
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("read the image record: %w", err)
 		}
-		records = append(records, r.State)
-	}
-	restricted := false
-	for _, r := range records {
 		restricted = restricted || r.Restricted
-		for _, f := range []store.Fingerprint{store.Anonymous, d.req.Caller} {
-			if d.holds(r, f) {
-				c.proof = f
-			}
+		if r.Target.Digest != c.record.Target.Digest {
+			continue // its proofs are for something else
 		}
-	}
-	if c.proof != "" {
-		d.o.Access = AccessProved
-		return nil
+		anyone = anyone || d.holds(r.State, store.Anonymous)
+		caller = caller || d.holds(r.State, d.req.Caller)
 	}
 	switch {
+	case anyone:
+		c.proof, d.o.Access = store.Anonymous, AccessProved
+	case caller:
+		c.proof, d.o.Access = d.req.Caller, AccessProved
 	case !restricted:
 		c.proof, d.o.Access = open, AccessOpen
 	case d.o.Decision.Access == policy.Any:
 		c.proof, d.o.Access = open, AccessAny
 		d.o.use(policy.KeyAccess)
 	default:
-		d.o.Access = AccessUnproved
+		c.proof, d.o.Access = "", AccessUnproved
 		d.o.use(policy.KeyAccess)
 	}
 	return nil
@@ -95,40 +90,34 @@ func (d *decision) proved(anonymous bool) []store.Fingerprint {
 	return []store.Fingerprint{d.req.Caller}
 }
 
+// settled reports whether the policy is done with the image that is cached and
+// only the caller's right to it is in doubt: what its tag has become does not
+// matter then.
+func (d *decision) settled() bool {
+	return d.cached != nil && (d.req.Digest != "" || d.o.Decision.Policy == policy.IfNotPresent)
+}
+
 // prove asks a registry whether the caller may have the image that is cached,
-// by its digest: nothing is downloaded, and what the tag has become does not
-// matter to a policy that does not ask for changes.
-func (d *decision) prove(ctx context.Context) error {
-	d.o.use(policy.KeyVerifyTimeout)
+// by its digest, after the tag turned out to be another one; nothing is
+// downloaded. It is only asked of a caller who may have the tag: the error of
+// one who may not must be the same as if there were no image. false means that
+// for this caller there is none.
+func (d *decision) prove(ctx context.Context) (bool, error) {
 	target := d.cached.record.Target.Digest
 	canonical := d.req.Repository + "@" + target.String()
-	session, err := d.engine.Registry.Open(ctx, resolver.Request{
-		Reference:   canonical,
-		Credentials: d.req.Credentials,
-		OriginOnly:  d.o.Decision.ResolveFrom == policy.Origin,
-		Known:       target,
-		Allow:       d.allow(),
-	})
+	session, err := d.open(ctx, canonical)
 	if err != nil {
-		return d.notOpened(err)
+		return true, d.notOpened(err)
 	}
 	defer session.Close()
 	a, err := d.resolve(ctx, session)
-	var cause *resolver.Error
 	switch {
-	case errors.As(err, &cause) && cause.Class == failure.NotFound && d.req.Digest == "":
-		// The registry has forgotten that digest: for this caller there is no
-		// image yet.
-		d.o.Attempts = nil
-		return d.ask(ctx)
-	case err != nil:
-		return d.failed(ctx, "check", err)
+	case ctx.Err() != nil:
+		return true, d.failed(ctx, "check", ctx.Err())
+	case err != nil || !d.confirms(a):
+		return false, nil
 	}
-	if err := d.reuse(ctx, Unchanged, ReasonProved); err != nil {
-		return err
-	}
-	d.engine.Images.MarkVerified(ctx, target, a.Verified, a.proved, canonical)
-	return nil
+	return true, d.unchanged(ctx, ReasonProved, a, canonical)
 }
 
 // revoke takes the caller's proof away after a refusal. Until that is written
@@ -136,10 +125,6 @@ func (d *decision) prove(ctx context.Context) error {
 func (d *decision) revoke(ctx context.Context) error {
 	if d.o.Class != failure.Unauthorized && d.o.Class != failure.Forbidden || d.req.Caller == "" {
 		return nil
-	}
-	if d.cached != nil && d.cached.proof == d.req.Caller {
-		d.cached.proof = ""
-		d.o.Access = AccessUnproved
 	}
 	if err := d.engine.Images.Revoke(context.WithoutCancel(ctx), d.req.Repository, d.req.Caller); err != nil {
 		return fmt.Errorf("take back a proof of access: %w", err)

@@ -5,9 +5,12 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -84,31 +87,38 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// The digest that is cached is what a caller proves, not what the tag has
-// become, unless the registry has forgotten it.
-func TestProveAsksForTheCachedDigest(t *testing.T) {
+// A caller proves that it may have the image that is cached, whatever the tag
+// has become, unless the registry has forgotten it.
+func TestProve(t *testing.T) {
 	canonical := repository + "@" + first.Digest.String()
-	n := &node{record: restricted(now, alice), remote: second}
-	req := n.request(nil)
-	req.Caller = bob
-	o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
-	if err != nil || o.Result != Unchanged || o.Reason != ReasonProved || o.ImageID != imageID(first).String() {
-		t.Errorf("got %s (%s), %v", o.Result, o.Reason, err)
-	}
-	if !slices.Equal(n.references, []string{canonical}) {
-		t.Errorf("asked for %v", n.references)
-	}
-	if _, ok := n.verified[name]; ok || n.verified[canonical].Digest != first.Digest {
-		t.Errorf("verified %v", n.verified)
-	}
-
-	n = &node{record: restricted(now, alice), remote: second, forgotten: true}
-	o, err = n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req.with(n))
-	if err != nil || o.Result != Pulled || o.ImageID != imageID(second).String() {
-		t.Errorf("forgotten: got %s (%s), %v", o.Result, o.Reason, err)
-	}
-	if !slices.Equal(n.references, []string{canonical, name}) {
-		t.Errorf("forgotten: asked for %v", n.references)
+	for _, tc := range []struct {
+		what      string
+		remote    ocispec.Descriptor
+		forgotten bool
+		result    Result
+		got       ocispec.Descriptor
+		asked     []string
+		verified  []string
+	}{
+		{"the tag is the same", first, false, Unchanged, first, []string{name}, []string{name, canonical}},
+		{"the tag has moved", second, false, Unchanged, first, []string{name, canonical}, []string{canonical}},
+		{"the digest is forgotten", second, true, Pulled, second, []string{name, canonical}, nil},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			n := &node{record: restricted(now, alice), remote: tc.remote, forgotten: tc.forgotten}
+			req := n.request(nil)
+			req.Caller = bob
+			o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
+			if err != nil || o.Result != tc.result || o.ImageID != imageID(tc.got).String() || tc.result == Unchanged && o.Reason != ReasonProved {
+				t.Errorf("got %s (%s), %v", o.Result, o.Reason, err)
+			}
+			if !slices.Equal(n.references, tc.asked) {
+				t.Errorf("asked for %v", n.references)
+			}
+			if got := slices.Sorted(maps.Keys(n.verified)); !slices.Equal(got, tc.verified) {
+				t.Errorf("verified %v", got)
+			}
+		})
 	}
 }
 
@@ -127,9 +137,33 @@ func TestRefusalRevokes(t *testing.T) {
 			t.Errorf("%s: got %s, %v; want %s", class, o.Result, err, want)
 		}
 	}
+	// Where the caller needs no proof of its own, there is none to lose.
+	for what, test := range map[string]struct {
+		rule   string
+		record *store.Record
+	}{
+		"access Any": {`access = "Any"`, restricted(now, alice)},
+		"public":     {"", restricted(now, alice, store.Anonymous)},
+		"imported":   {"", cachedImage(first, time.Time{})},
+	} {
+		n := &node{record: test.record, checkFails: failure.Unauthorized}
+		rules := rule(`policy = "IfDigestChanged"`, test.rule, "[rule.on]", `unauthorized = "UseCached"`)
+		if o, err := n.engine(rules).Ensure(t.Context(), n.request(nil)); o.Result != UsedCached {
+			t.Errorf("%s: got %s, %v", what, o.Result, err)
+		}
+	}
 	n := &node{record: restricted(now, alice), pullFails: failure.Forbidden, remote: second}
 	if _, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); err == nil || len(n.revoked) != 1 {
 		t.Errorf("a refused pull: %v, revoked %v", err, n.revoked)
+	}
+}
+
+// A proof that is taken away while the registry keeps its silence is gone.
+func TestRefusalMeanwhile(t *testing.T) {
+	n := &node{record: restricted(now, alice, bob), checkFails: failure.Unreachable}
+	n.onCheck = func() { _ = n.Revoke(t.Context(), repository, alice) }
+	if o, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil)); o.Result != Failed || o.Access != AccessUnproved {
+		t.Errorf("got %s (access %s), %v", o.Result, o.Access, err)
 	}
 }
 
@@ -166,6 +200,19 @@ func TestAnonymousAnswer(t *testing.T) {
 		if !slices.Contains(n.proved, f) {
 			t.Errorf("%s has not proved access: %v", f, n.proved)
 		}
+	}
+}
+
+// CRI may get something else than what was compared when it pulls by itself.
+// That is not open to all.
+func TestLocalPullOfSomethingElse(t *testing.T) {
+	n := &node{remote: first, localPull: true, localGets: second}
+	o, err := n.engine("# none").Ensure(t.Context(), n.request(nil))
+	if err != nil || o.Digest != second.Digest {
+		t.Fatalf("got %s, %v", o.Digest, err)
+	}
+	if s := n.record.State; !s.Restricted || len(s.Access) != 1 || !s.Access[alice].Equal(now) || s.Verified.Digest != second.Digest || s.Verified.By != "" {
+		t.Errorf("the record says %+v", s)
 	}
 }
 

@@ -200,7 +200,7 @@ func (d *decision) run(ctx context.Context) error {
 // together asks a registry, once for all equal requests that come meanwhile.
 func (d *decision) together(ctx context.Context) error {
 	if d.req.Caller == "" {
-		return d.consult(ctx)
+		return d.ask(ctx)
 	}
 	key := flightKey{
 		name:        d.req.Name,
@@ -211,7 +211,7 @@ func (d *decision) together(ctx context.Context) error {
 	}
 	o, joined, err := d.engine.flights.do(ctx, key, func(ctx context.Context) (Outcome, error) {
 		shared := *d
-		err := shared.consult(ctx)
+		err := shared.ask(ctx)
 		return shared.o, err
 	})
 	if o.Name != "" {
@@ -220,16 +220,6 @@ func (d *decision) together(ctx context.Context) error {
 		d.o.Namespace, d.o.Decision, d.o.Coalesced = namespace, decision, joined
 	}
 	return err
-}
-
-// consult asks a registry: about the image that is cached, where only the right
-// to have it is in doubt, or about the reference.
-func (d *decision) consult(ctx context.Context) error {
-	byDigest := d.req.Digest != ""
-	if d.cached != nil && (byDigest || d.o.Decision.Policy == policy.IfNotPresent) {
-		return d.prove(ctx)
-	}
-	return d.ask(ctx)
 }
 
 // look finds out whether the node has an image that can run.
@@ -295,8 +285,32 @@ func (d *decision) age() time.Duration {
 // ask asks the registry, and reuses or pulls.
 func (d *decision) ask(ctx context.Context) error {
 	d.o.use(policy.KeyResolveFrom, policy.KeyVerifyTimeout)
+	session, err := d.open(ctx, d.req.Name)
+	if err != nil {
+		return d.notOpened(err)
+	}
+	defer session.Close()
+	answer, err := d.resolve(ctx, session)
+	settled := d.settled()
+	switch {
+	case err != nil:
+		return d.failed(ctx, "check", err)
+	case d.confirms(answer) && settled:
+		return d.unchanged(ctx, ReasonProved, answer, d.names(answer.Digest)...)
+	case d.confirms(answer):
+		return d.unchanged(ctx, ReasonSame, answer, d.names(answer.Digest)...)
+	case settled:
+		if proved, err := d.prove(ctx); proved {
+			return err
+		}
+	}
+	return d.pull(ctx, session.Pin(answer.descriptor), answer)
+}
+
+// open prepares to ask about a reference of the repository.
+func (d *decision) open(ctx context.Context, reference string) (Session, error) {
 	req := resolver.Request{
-		Reference:   d.req.Name,
+		Reference:   reference,
 		Credentials: d.req.Credentials,
 		OriginOnly:  d.o.Decision.ResolveFrom == policy.Origin,
 		Allow:       d.allow(),
@@ -304,19 +318,7 @@ func (d *decision) ask(ctx context.Context) error {
 	if d.cached != nil {
 		req.Known = d.cached.record.Target.Digest
 	}
-	session, err := d.engine.Registry.Open(ctx, req)
-	if err != nil {
-		return d.notOpened(err)
-	}
-	defer session.Close()
-	answer, err := d.resolve(ctx, session)
-	if err != nil {
-		return d.failed(ctx, "check", err)
-	}
-	if d.confirms(answer) {
-		return d.unchanged(ctx, answer)
-	}
-	return d.pull(ctx, session.Pin(answer.descriptor), answer)
+	return d.engine.Registry.Open(ctx, req)
 }
 
 // answer is what a registry confirmed, and to whom.
@@ -328,7 +330,8 @@ type answer struct {
 
 func (d *decision) resolve(ctx context.Context, session Session) (answer, error) {
 	asked := d.engine.Now()
-	r, err := session.Resolve(ctx, d.o.Decision.VerifyTimeout)
+	// A second check has what the first one left; 0 would be no bound.
+	r, err := session.Resolve(ctx, max(d.o.Decision.VerifyTimeout-d.o.Checked, time.Millisecond))
 	d.o.Checked += d.engine.Now().Sub(asked)
 	if err != nil {
 		return answer{}, err
@@ -346,11 +349,12 @@ func (d *decision) confirms(a answer) bool {
 	return d.cached != nil && d.cached.record.Target.Digest == a.Digest
 }
 
-func (d *decision) unchanged(ctx context.Context, a answer) error {
-	if err := d.reuse(ctx, Unchanged, ReasonSame); err != nil {
+// unchanged reuses what the registry confirmed for these names.
+func (d *decision) unchanged(ctx context.Context, reason Reason, a answer, names ...string) error {
+	if err := d.reuse(ctx, Unchanged, reason); err != nil {
 		return err
 	}
-	d.engine.Images.MarkVerified(ctx, a.Digest, a.Verified, a.proved, d.names(a.Digest)...)
+	d.engine.Images.MarkVerified(ctx, a.Digest, a.Verified, a.proved, names...)
 	return nil
 }
 

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +67,8 @@ type node struct {
 	anonymous  bool // asks for no credentials
 	forgotten  bool // does not have old digests any more
 	localPull  bool
+	localGets  ocispec.Descriptor // what a local pull gets, if not remote
+	onCheck    func()
 	onPull     func()
 
 	// What happened.
@@ -158,6 +161,10 @@ func (n *node) Revoke(_ context.Context, repo string, f store.Fingerprint) error
 		return errTest
 	}
 	n.revoked = append(n.revoked, f)
+	if n.record != nil {
+		n.record.Access = maps.Clone(n.record.Access)
+		delete(n.record.Access, f)
+	}
 	return nil
 }
 
@@ -201,6 +208,9 @@ func (n *node) Pull(ctx context.Context, plan Plan) (string, bool, error) {
 		return "", false, errTest
 	}
 	target := n.remote
+	if n.localGets.Digest != "" {
+		target = n.localGets
+	}
 	if !n.localPull {
 		var err error
 		if _, target, err = plan.Source.Resolve(ctx); err != nil {
@@ -246,13 +256,16 @@ func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolv
 	if ctx.Err() != nil {
 		return resolver.Resolution{}, ctx.Err()
 	}
+	if s.onCheck != nil {
+		s.onCheck()
+	}
 	if s.checkFails != failure.None {
-		return resolver.Resolution{}, failed(s.checkFails)
+		return resolver.Resolution{}, failedOf(s.reference, s.checkFails)
 	}
 	r := resolver.Resolution{Descriptor: s.remote, Host: "registry.test", Anonymous: s.anonymous}
 	if _, dgst, ok := strings.Cut(s.reference, "@"); ok {
 		if s.forgotten {
-			return resolver.Resolution{}, failed(failure.NotFound)
+			return resolver.Resolution{}, failedOf(s.reference, failure.NotFound)
 		}
 		r.Descriptor.Digest = digest.Digest(dgst)
 	}
@@ -285,8 +298,10 @@ func (s fakeSource) Failure(error) *resolver.Error {
 	return failed(s.pullFails)
 }
 
-func failed(c failure.Class) *resolver.Error {
-	return &resolver.Error{Reference: name, Class: c, Attempts: []resolver.Attempt{{Host: "registry.test", Origin: true, Class: c, Err: errTest}}}
+func failed(c failure.Class) *resolver.Error { return failedOf(name, c) }
+
+func failedOf(reference string, c failure.Class) *resolver.Error {
+	return &resolver.Error{Reference: reference, Class: c, Attempts: []resolver.Attempt{{Host: "registry.test", Origin: true, Class: c, Err: errTest}}}
 }
 
 // last returns the one outcome that was observed.

@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -106,4 +107,10 @@ type Outcome struct {
 }
 
 // use notes that directives took part in the decision.
-func (o *Outcome) use(parts ...policy.Key) { o.Parts = append(o.Parts, parts...) }
+func (o *Outcome) use(parts ...policy.Key) {
+	for _, p := range parts {
+		if !slices.Contains(o.Parts, p) {
+			o.Parts = append(o.Parts, p)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func (d *decision) pull(ctx context.Context, source Source, a answer) error {
 		return d.fail(ReasonInternal, err)
 	}
 	if d.confirms(a) {
-		return d.unchanged(ctx, a)
+		return d.unchanged(ctx, ReasonSame, a, d.names(a.Digest)...)
 	}
 	if d.elsewhere != nil && d.elsewhere.record.Target.Digest == a.Digest {
 		return d.takeAgain(ctx, source, a, d.elsewhere)
@@ -56,7 +56,7 @@ func (d *decision) pull(ctx context.Context, source Source, a answer) error {
 		return err
 	}
 	d.o.Result, d.o.Reason, d.o.ImageID, d.o.Digest = Pulled, reason, id, a.Digest
-	d.record(ctx, applied, state)
+	d.record(ctx, source, a, applied)
 	return nil
 }
 
@@ -95,21 +95,26 @@ func (d *decision) complete(ctx context.Context) error {
 
 // record keeps what the pull found out on the records that the pull itself
 // did not write it on.
-func (d *decision) record(ctx context.Context, applied bool, state func(digest.Digest, store.State) store.State) {
+func (d *decision) record(ctx context.Context, source Source, a answer, applied bool) {
 	record, err := d.engine.Images.Get(ctx, d.req.Name)
 	if err != nil {
 		log.G(ctx).WithError(err).Warnf("pullwarden: nothing is recorded of the pull of %q", d.req.Name)
 		return
 	}
-	d.o.Digest = record.Target.Digest
-	before := record.State
-	if !applied {
-		// CRI pulled by itself and resolved the tag again: what is known is
-		// only whether it got what was compared.
+	target, before := record.Target.Digest, record.State
+	switch {
+	case applied && target != a.Digest:
+		return // somebody else has moved the record since
+	case !applied:
+		// CRI pulled by itself and resolved the tag again. Whatever it got, a
+		// registry gave it to this caller, and perhaps to nobody else.
 		before = store.State{}
+		if target != a.Digest {
+			a = answer{Verified: store.Verified{Digest: target, At: d.engine.Now()}, proved: d.proved(false)}
+		}
 	}
-	target := record.Target.Digest
-	d.engine.Images.MarkPulled(ctx, target, state(target, before), d.names(target)...)
+	d.o.Digest = target
+	d.engine.Images.MarkPulled(ctx, target, d.state(source.Served(), a, target, before), d.names(target)...)
 }
 
 // state is what a record says after the pull. Only what really was fetched
@@ -144,6 +149,12 @@ func (d *decision) failed(ctx context.Context, what string, err error) error {
 	err = fmt.Errorf("%s failed: %w", what, cause)
 	if err := d.revoke(ctx); err != nil {
 		return d.fail(ReasonInternal, err)
+	}
+	if d.cached != nil {
+		// The proof may have been taken away meanwhile, also by another request.
+		if err := d.entitle(ctx); err != nil {
+			return d.fail(ReasonInternal, err)
+		}
 	}
 	// Who may not have the cached image is not told that there is one.
 	if d.cached == nil || d.cached.proof == "" {
