@@ -4,9 +4,7 @@
 package integration
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
 
@@ -16,7 +14,7 @@ import (
 // hostsTOML writes the hosts.toml of a registry's name, in the first directory.
 func (d *daemon) hostsTOML(name, content string) {
 	d.t.Helper()
-	d.write(filepath.Join(d.hostsDirs()[0], name, "hosts.toml"), content)
+	d.must(d.process.WriteHosts(name, content))
 }
 
 // origin writes a hosts.toml by which the name is served by that registry.
@@ -27,21 +25,19 @@ func (d *daemon) origin(name string, r *resolvertest.Registry) {
 
 // server returns the lines of hosts.toml that make r the registry itself.
 func (d *daemon) server(r *resolvertest.Registry) string {
-	return fmt.Sprintf("server = %q\n%s", r.URL(), d.trust(r))
+	d.t.Helper()
+	lines, err := d.process.Server(r)
+	d.must(err)
+	return lines
 }
 
 // mirror returns the table of hosts.toml for r as a mirror that does
 // everything but push, with more lines of that table.
 func (d *daemon) mirror(r *resolvertest.Registry, lines string) string {
-	return fmt.Sprintf("[host.%q]\ncapabilities = [\"pull\", \"resolve\"]\n%s%s\n", r.URL(), d.trust(r), lines)
-}
-
-// trust returns the lines of hosts.toml that a registry with TLS needs.
-func (d *daemon) trust(r *resolvertest.Registry) string {
-	if r.CAPEM() == nil {
-		return ""
-	}
-	return fmt.Sprintf("ca = %q\n", d.file(r.Host()+".ca.pem", r.CAPEM()))
+	d.t.Helper()
+	table, err := d.process.Mirror(r, lines)
+	d.must(err)
+	return table
 }
 
 // file writes a file in the daemon's directory and returns its path.
@@ -55,23 +51,19 @@ func (d *daemon) file(name string, content []byte) string {
 // rules writes a rule file.
 func (d *daemon) rules(name, content string) {
 	d.t.Helper()
-	d.write(d.path("rules", name), content)
+	d.must(d.process.WriteRules(name, content))
 }
 
 // removeRules removes a rule file.
 func (d *daemon) removeRules(name string) {
 	d.t.Helper()
-	if err := os.Remove(d.path("rules", name)); err != nil {
-		d.t.Fatal(err)
-	}
+	d.must(os.Remove(d.path("rules", name)))
 }
 
 // push pushes to a registry and ends the test on an error.
 func (d *daemon) push(r *resolvertest.Registry, ref string, what resolvertest.Pushable) digest.Digest {
 	d.t.Helper()
 	dgst, err := r.Push(d.t.Context(), ref, what)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	d.must(err)
 	return dgst
 }

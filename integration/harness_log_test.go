@@ -5,17 +5,16 @@ package integration
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 )
 
 // log returns everything that the daemon has written, over all its starts.
 func (d *daemon) log() string {
-	b, err := os.ReadFile(d.logFile())
-	if err != nil && !os.IsNotExist(err) {
+	log, err := d.process.Log()
+	if err != nil {
 		d.t.Errorf("read the daemon's log: %v", err)
 	}
-	return string(b)
+	return log
 }
 
 // mark returns the place in the log up to which logged then does not look.
@@ -46,12 +45,6 @@ func (d *daemon) entries(mark int, words ...string) []map[string]any {
 		}
 	}
 	return all
-}
-
-// tail returns the last n lines.
-func tail(s string, n int) string {
-	lines := strings.SplitAfter(s, "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "")
 }
 
 // around returns the part of s after word, some lines of it.

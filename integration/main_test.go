@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 )
 
@@ -40,19 +39,5 @@ func prepare() error {
 		return fmt.Errorf("the daemon mounts what it unpacks: run these tests as root")
 	}
 	binary = abs
-	go launch()
 	return nil
-}
-
-// launches takes what must be started from the one thread of launch.
-var launches = make(chan func())
-
-// launch keeps its thread for as long as the process lives: the kernel kills
-// the daemons when the thread that started them ends, so none outlives a test
-// binary that is killed or times out.
-func launch() {
-	runtime.LockOSThread()
-	for f := range launches {
-		f()
-	}
 }
