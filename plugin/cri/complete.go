@@ -20,15 +20,21 @@ import (
 // Complete has containerd pull what is there already: it unpacks the image for
 // the snapshotter of the request and gives it the names that CRI knows images
 // by. No registry is asked. CRI that pulls by itself would ask one, and has to
-// do it when a container is created.
-func (p *pull) Complete(ctx context.Context, target ocispec.Descriptor) error {
+// do it when a container is created. A record that says nothing of who may have
+// the image is made to say what the state does, before it is there.
+func (p *pull) Complete(ctx context.Context, target ocispec.Descriptor, state store.State) error {
 	if p.localPull {
 		return nil
 	}
 	plan := &pwtransfer.Plan{
 		Reference: p.name,
 		Source:    present{p.name, target},
-		State:     func(_ digest.Digest, before store.State) store.State { return before },
+		State: func(_ digest.Digest, before store.State) store.State {
+			if before.Restricted {
+				return before
+			}
+			return state
+		},
 	}
 	_, err := p.inner.PullImage(pwtransfer.WithPlan(ctx, plan), p.request)
 	return err

@@ -76,8 +76,9 @@ type Runtime interface {
 	// image ID.
 	Pull(ctx context.Context, plan Plan) (imageID string, applied bool, err error)
 	// Complete makes what a pull makes besides the content: the snapshot and
-	// the names of an image whose content is there. It asks no registry.
-	Complete(ctx context.Context, target ocispec.Descriptor) error
+	// the names of an image whose content is there, and of which the state is
+	// known. It asks no registry.
+	Complete(ctx context.Context, target ocispec.Descriptor, state store.State) error
 }
 
 // Plan is how a pull is to be carried out.

@@ -227,7 +227,7 @@ func (n *node) Pull(ctx context.Context, plan Plan) (string, bool, error) {
 	return imageID(target).String(), !n.localPull, nil
 }
 
-func (n *node) Complete(_ context.Context, target ocispec.Descriptor) error {
+func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ store.State) error {
 	n.completed = append(n.completed, target.Digest)
 	return nil
 }

@@ -73,8 +73,8 @@ func (d *decision) notPulled(ctx context.Context, source Source, err error) erro
 // context's alone.
 func (d *decision) complete(ctx context.Context) error {
 	c := d.cached
-	if !c.incomplete {
-		return nil
+	if !c.incomplete || c.record.Restricted && c.record.Verified.Digest == "" {
+		return nil // what cannot be said of the names must not be left out
 	}
 	if !d.turn {
 		unlock, err := d.engine.pulls.lock(ctx, d.req.Name)
@@ -87,7 +87,7 @@ func (d *decision) complete(ctx context.Context) error {
 			return ctx.Err() // another pull took the name meanwhile
 		}
 	}
-	if err := d.req.Runtime.Complete(ctx, c.record.Target); err != nil && ctx.Err() == nil {
+	if err := d.req.Runtime.Complete(ctx, c.record.Target, c.record.State); err != nil && ctx.Err() == nil {
 		log.G(ctx).WithError(err).Warnf("pullwarden: the cached image %q is not complete, and cannot be completed", d.req.Name)
 	}
 	return ctx.Err()
