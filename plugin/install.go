@@ -23,7 +23,7 @@ import (
 // [plugins."io.containerd.image-policy.v1.pullwarden"].
 const (
 	Type plugin.Type = "io.containerd.image-policy.v1"
-	ID               = "pullwarden"
+	ID   string      = "pullwarden"
 )
 
 // Install registers pullwarden and puts its decorators around three of

@@ -22,7 +22,7 @@ const (
 // up to an exponentially growing bound, so that nodes do not come back
 // together.
 func backoff(try int) time.Duration {
-	return rand.N(firstBackoff << (try - 1))
+	return rand.N(firstBackoff << (try - 1)) //nolint:gosec // jitter, no secret
 }
 
 // retryAfter is how long an answer asks its client to wait: seconds or a date.

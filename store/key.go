@@ -118,7 +118,7 @@ func (k *Key) Fingerprint(username, secret string) Fingerprint {
 	var length [8]byte
 	binary.LittleEndian.PutUint64(length[:], uint64(len(username)))
 	mac.Write(length[:])
-	io.WriteString(mac, username)
-	io.WriteString(mac, secret)
+	mac.Write([]byte(username))
+	mac.Write([]byte(secret))
 	return Fingerprint(hex.EncodeToString(mac.Sum(nil)[:fingerprintSize]))
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
@@ -88,7 +87,7 @@ func BenchmarkDecode(b *testing.B) {
 	}.Labels()
 	b.ReportAllocs()
 	for b.Loop() {
-		if Decode(digest.Digest(one.Digest), labels).Verified.By == "" {
+		if Decode(one.Digest, labels).Verified.By == "" {
 			b.Fatal("not read")
 		}
 	}

@@ -4,7 +4,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -49,7 +48,7 @@ func TestList(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
-	if _, err := s.List(context.Background()); err == nil {
+	if _, err := s.List(t.Context()); err == nil {
 		t.Error("a context without a namespace was accepted")
 	}
 }

@@ -220,7 +220,7 @@ func TestGetKnowsNothingOfOtherNamespaces(t *testing.T) {
 	if _, err := s.Get(namespaces.WithNamespace(ctx, "default"), name); !errdefs.IsNotFound(err) {
 		t.Errorf("got %v, want not found", err)
 	}
-	if _, err := s.Get(context.Background(), name); err == nil {
+	if _, err := s.Get(t.Context(), name); err == nil {
 		t.Error("a context without a namespace was accepted")
 	}
 }

@@ -138,10 +138,11 @@ func (ix *index) value(p place, node *unstable.Node) {
 	}
 	number := 0
 	for it := node.Children(); it.Next(); {
-		switch n := it.Node(); {
-		case node.Kind == unstable.InlineTable:
+		n := it.Node()
+		switch node.Kind {
+		case unstable.InlineTable:
 			ix.keyValue(p, n)
-		case node.Kind == unstable.Array:
+		case unstable.Array:
 			number++
 			element := place{path: Element(p.path, number), depth: p.depth + 1}
 			// Nested arrays have no range of their own.

@@ -39,7 +39,7 @@ type fruit struct {
 	} `toml:"grower"`
 	common
 	Untagged string
-	hidden   string
+	hidden   string //nolint:unused // that it is not used is what is tested
 }
 
 func (f *fruit) FinishTOML(report func(key, problem string)) {
@@ -123,8 +123,8 @@ func TestDecodeErrors(t *testing.T) {
 			"f.toml:3:1: fruit[1].Untagged: unknown key: allowed are " + fruitKeys,
 			"f.toml:4:1: fruit[1].hidden: unknown key: allowed are " + fruitKeys,
 		}},
-		{"unknown in tables", "[[fruit]]\nnames = []\ngrower = { nmae = 'n' }\n[host.'a.b']\nnames = []\nx.y = 1\n", []string{
-			"f.toml:3:12: fruit[1].grower.nmae: unknown key: allowed is name",
+		{"unknown in tables", "[[fruit]]\nnames = []\ngrower = { nom = 'n' }\n[host.'a.b']\nnames = []\nx.y = 1\n", []string{
+			"f.toml:3:12: fruit[1].grower.nom: unknown key: allowed is name",
 			`f.toml:6:1: host."a.b".x: unknown key: allowed are ` + fruitKeys,
 		}},
 		{"text", "[[fruit]]\nnames = []\n[[fruit]]\nnames = []\nothers = [\n  'sour',\n  'salt']\nflavour = 'bitter'\n", []string{

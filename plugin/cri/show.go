@@ -38,7 +38,7 @@ var shown = []string{
 // annotationsOf returns what is known of a record, by the keys of its labels;
 // nil for nothing.
 func annotationsOf(r store.Record) map[string]string {
-	labels := r.State.Labels()
+	labels := r.Labels()
 	var known map[string]string
 	for _, key := range shown {
 		if labels[key] == "" {

@@ -28,7 +28,7 @@ func TestFlightIsShared(t *testing.T) {
 		}
 		for range 100 {
 			go func() {
-				o, j, err := f.do(context.Background(), flightKey{name: "a"}, work)
+				o, j, err := f.do(t.Context(), flightKey{name: "a"}, work)
 				if err != nil || o.ImageID != "id" {
 					t.Errorf("%+v, %v", o, err)
 				}
@@ -38,7 +38,7 @@ func TestFlightIsShared(t *testing.T) {
 			}()
 		}
 		// Others do not share.
-		go func() { _, _, _ = f.do(context.Background(), flightKey{name: "a", caller: "x"}, work) }()
+		go func() { _, _, _ = f.do(t.Context(), flightKey{name: "a", caller: "x"}, work) }()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		f.mu.Lock()
@@ -136,7 +136,7 @@ func TestStormIsOneCheckAndOnePull(t *testing.T) {
 	ensure := func(caller store.Fingerprint) {
 		req := n.request(nil)
 		req.Caller = caller
-		_, err := e.Ensure(context.Background(), req)
+		_, err := e.Ensure(t.Context(), req)
 		results <- err
 	}
 	for range pods {

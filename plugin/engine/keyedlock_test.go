@@ -27,7 +27,7 @@ func TestKeyedLock(t *testing.T) {
 
 		got := make(chan struct{})
 		go func() {
-			second, err := k.lock(context.Background(), "a")
+			second, err := k.lock(t.Context(), "a")
 			if err != nil {
 				t.Error(err)
 			}
@@ -67,7 +67,7 @@ func TestKeyedLockExcludes(t *testing.T) {
 	)
 	for range 50 {
 		wg.Go(func() {
-			unlock, err := k.lock(context.Background(), "a")
+			unlock, err := k.lock(t.Context(), "a")
 			if err != nil {
 				t.Error(err)
 				return

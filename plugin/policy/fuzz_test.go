@@ -76,7 +76,7 @@ func FuzzDecideHints(f *testing.F) {
 		for mode := range uint8(3) {
 			f.Add(mode, uint8(1), int64(time.Minute), int64(time.Hour), uint8(0), uint8(0b0001111),
 				HintPrefix+name, distinct[k], HintPrefix+"policy", "IfNotPresent")
-			f.Add(mode, uint8(mode+1), int64(0), int64(0), uint8(1), uint8(0b1110000),
+			f.Add(mode, mode+1, int64(0), int64(0), uint8(1), uint8(0b1110000),
 				HintPrefix+name, "0s", HintPrefix+"nonsense", "Always")
 		}
 	}
