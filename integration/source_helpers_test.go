@@ -19,6 +19,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -205,4 +206,28 @@ func ownAnnotations(annotations map[string]string) map[string]string {
 		}
 	}
 	return own
+}
+
+// importImage imports an image from an archive under that name.
+func (d *daemon) importImage(ref string, img v1.Image) {
+	d.t.Helper()
+	dir := d.t.TempDir()
+	archive, err := layout.Write(dir, empty.Index)
+	if err == nil {
+		err = archive.AppendImage(img, layout.WithAnnotations(map[string]string{"io.containerd.image.name": ref}))
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.AddFS(os.DirFS(dir)); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := d.client.Import(d.t.Context(), &b); err != nil {
+		d.fatal("import %s: %v", ref, err)
+	}
 }
