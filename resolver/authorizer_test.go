@@ -218,6 +218,17 @@ func TestFixedAuthorization(t *testing.T) {
 		t.Error(err)
 	}
 	wantRequests(t, g.log, head, post, head)
+
+	// Such a header is no credential of the authorizer that it could renew.
+	refusing, log := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	dir = hostsDir(t, fmt.Sprintf("server = %q\n[header]\nAuthorization = \"Basic fixed\"\n", refusing.URL))
+	s = open(t, Options{HostDirs: []string{dir}}, Request{Credentials: alice})
+	_, err := s.Resolve(t.Context(), plenty)
+	wantClass(t, err, failure.Unauthorized)
+	wantRequests(t, log, head, head)
 }
 
 // Layers are fetched side by side: they share tokens, and the replacement of a

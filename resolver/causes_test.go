@@ -147,7 +147,21 @@ func TestCausesOfARegistry(t *testing.T) {
 		"digest of unknown kind": {with(digestHeader, "md5:d41d8cd98f00b204e9800998ecf8427e"), failure.Invalid, "md5"},
 		"digest is cut":          {with(digestHeader, "sha256:abc"), failure.Invalid, "sha256:abc"},
 		"digest on GET is wrong": {onGET(with(digestHeader, otherDigest.String())), failure.Invalid, "instead of the promised " + otherDigest.String()},
-		"manifest too large":     {with("Content-Length", fmt.Sprint(docker.MaxManifestSize+1)), failure.Invalid, "a manifest of"},
+		"digest only on HEAD is wrong": {headThen(digestHeader, otherDigest.String(), func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+			_, _ = w.Write(manifest)
+		}), failure.Invalid, "instead of the promised " + otherDigest.String()},
+		"300 on GET": {headThen("X", "y", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+			w.WriteHeader(http.StatusMultipleChoices)
+			_, _ = w.Write(manifest)
+		}), failure.Invalid, "300"},
+		"101": {raw("HTTP/1.1 101 Switching Protocols\r\nContent-Type: " + ocispec.MediaTypeImageManifest + "\r\n\r\n"), failure.Invalid, "101"},
+		"302 to no URL": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "http://u:very secret@host/")
+			w.WriteHeader(http.StatusFound)
+		}, failure.Invalid, "302"},
+		"manifest too large": {with("Content-Length", fmt.Sprint(docker.MaxManifestSize+1)), failure.Invalid, "a manifest of"},
 		"manifest too large on GET": {onGET(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
 			_, _ = w.Write(make([]byte, docker.MaxManifestSize+1))

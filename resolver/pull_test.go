@@ -205,7 +205,7 @@ func TestBlameForContent(t *testing.T) {
 
 // The end of a context is seen as what it is.
 func TestInterruptedFetch(t *testing.T) {
-	list, hosts := registries(t, 1)
+	list, hosts := registries(t, 2)
 	list[0].Hang(resolvertest.All)
 	s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
 	desc := ocispec.Descriptor{Digest: manifestDigest, Size: int64(len(manifest)), MediaType: ocispec.MediaTypeImageManifest}

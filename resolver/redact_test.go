@@ -46,6 +46,20 @@ func TestReason(t *testing.T) {
 	}
 }
 
+func TestCleanHidesBeforeAndAfter(t *testing.T) {
+	var s secrets
+	s.add("two  spaces", "a\tb c")
+	for text, want := range map[string]string{
+		"x two  spaces y": "x *** y",
+		"a\tb c":          "***",
+		"(a\tb  c)":       "(a b c)",
+	} {
+		if got := s.clean(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 // A registry, or a proxy before it, may repeat in an error what it was sent.
 func TestErrorsRepeatNoSecrets(t *testing.T) {
 	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
