@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -25,6 +26,8 @@ type Options struct {
 	Tables []string
 	// Hosts is how many directories of hosts.toml files CRI is given. Default: 1.
 	Hosts int
+	// LogLevel of the daemon: debug, info, … Default: debug.
+	LogLevel string
 	// Env is added to this process's environment. Default: nothing.
 	Env []string
 }
@@ -53,7 +56,7 @@ state = %[2]q
 temp = %[3]q
 disabled_plugins = ['%[4]s']
 [debug]
-  level = 'debug'
+  level = '%[15]s'
   format = 'json'
 [plugins.'io.containerd.server.v1.grpc']
   address = %[5]q
@@ -79,5 +82,5 @@ disabled_plugins = ['%[4]s']
 `,
 		d.Path("root"), d.Path("state"), d.Path("temp"), strings.Join(unneeded, "', '"), d.Address(), d.sockets,
 		d.Path("verifiers"), d.Path("opt"), d.Path("cni", "bin"), d.Path("cni", "net.d"),
-		strings.Join(o.Images, "\n  "), strings.Join(d.HostsDirs(), ":"), own, strings.Join(o.Tables, "\n"))
+		strings.Join(o.Images, "\n  "), strings.Join(d.HostsDirs(), ":"), own, strings.Join(o.Tables, "\n"), cmp.Or(o.LogLevel, "debug"))
 }
