@@ -81,6 +81,12 @@ func (r *record) verified(d digest.Digest) {
 	r.update(d, func(c *content) { c.checked = true })
 }
 
+// given reports whether content was served that has its digest.
+func (r *record) given(d digest.Digest) (ok bool) {
+	r.update(d, func(c *content) { ok = c.checked })
+	return ok
+}
+
 // corrupt blames the hosts that served content for what is wrong with it.
 func (r *record) corrupt(d digest.Digest, err error) {
 	r.update(d, func(c *content) {

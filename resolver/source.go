@@ -121,6 +121,10 @@ func (src *Source) ServedBy(d digest.Digest) (reference string, hosts []string) 
 	return reference, hosts
 }
 
+// Gave reports whether a whole document with that digest has come from the
+// source. It is false for content that was there already, and for layers.
+func (src *Source) Gave(d digest.Digest) bool { return src.record.given(d) }
+
 // Failure judges the error of a transfer from this source by what was seen of
 // the registries. It returns nil when none of them was at fault: no space, an
 // image verifier, a layer that does not unpack.

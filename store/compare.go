@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
@@ -26,6 +27,24 @@ func (s *Store) Compare(ctx context.Context, target ocispec.Descriptor, from tra
 	}
 	if err := images.Walk(ctx, images.Handlers(images.HandlerFunc(compare), children), target); err != nil {
 		return fmt.Errorf("take %s again: %w", target.Digest, err)
+	}
+	return nil
+}
+
+// Possesses returns nil if whoever is behind the fetcher has the image of target
+// for this platform, and does not only know digests: they give its config. The
+// config names the layers by their content, and whoever may read it may read
+// them. given reports what they have given already. Nothing is stored.
+func (s *Store) Possesses(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, given func(digest.Digest) bool) error {
+	config, err := images.Config(ctx, s.db.ContentStore(), target, platforms.Default())
+	if err != nil {
+		return fmt.Errorf("config of %s: %w", target.Digest, err)
+	}
+	if given(config.Digest) {
+		return nil
+	}
+	if err := compareOne(ctx, config, from); err != nil {
+		return fmt.Errorf("take the config of %s again: %w", target.Digest, err)
 	}
 	return nil
 }

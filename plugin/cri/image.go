@@ -141,7 +141,7 @@ func (p *pull) ImageID(ctx context.Context) (string, error) {
 
 // Pull hands the request on with the plan in its context.
 func (p *pull) Pull(ctx context.Context, plan engine.Plan) (imageID string, applied bool, err error) {
-	t := &transfer.Plan{Reference: p.name, Source: plan.Source, State: plan.State}
+	t := &transfer.Plan{Reference: p.name, Source: plan.Source, Admit: plan.Admit, State: plan.State}
 	response, err := p.inner.PullImage(transfer.WithPlan(ctx, t), p.request)
 	return response.GetImageRef(), t.Applied(), err
 }

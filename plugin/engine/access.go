@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/containerd/errdefs"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -118,6 +119,24 @@ func (d *decision) prove(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	return true, d.unchanged(ctx, ReasonProved, a, canonical)
+}
+
+// admit refuses an image that the registry of the name does not have itself. A
+// registry can answer with any digest, and is not asked for content that is on
+// the node: who knows the digest of somebody's private image could have it by
+// the name of a registry of their own.
+func (d *decision) admit(source Source) func(context.Context, ocispec.Descriptor) error {
+	return func(ctx context.Context, target ocispec.Descriptor) error {
+		known, err := d.engine.Images.Get(ctx, d.req.Repository+"@"+target.Digest.String())
+		if err == nil && known.Target.Digest == target.Digest {
+			return nil // it came by this repository before
+		}
+		fetcher, err := source.Fetcher(ctx, d.req.Name)
+		if err != nil {
+			return err
+		}
+		return d.engine.Images.Possesses(ctx, target, fetcher, source.Gave)
+	}
 }
 
 // revoke takes the caller's proof away after a refusal. Until that is written

@@ -203,6 +203,19 @@ func TestAnonymousAnswer(t *testing.T) {
 	}
 }
 
+// A registry that answers with the digest of what only others have gives
+// nothing, unless the image came by the same repository before.
+func TestImpostorIsNotAdmitted(t *testing.T) {
+	n := &node{remote: second, imposes: true}
+	if o, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); o.Result != Failed || n.record != nil {
+		t.Errorf("got %s, %v, and the record %v", o.Result, err, n.record)
+	}
+	n = &node{remote: second, imposes: true, record: cachedImage(second, time.Time{}), unrunnable: true}
+	if o, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); o.Result != Pulled {
+		t.Errorf("known before: got %s, %v", o.Result, err)
+	}
+}
+
 // CRI may get something else than what was compared when it pulls by itself.
 // That is not open to all.
 func TestLocalPullOfSomethingElse(t *testing.T) {

@@ -31,6 +31,9 @@ type Images interface {
 	// Compare takes the whole image of target from the fetcher, and compares it
 	// with what is here; nothing is stored.
 	Compare(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error
+	// Possesses returns nil if whoever is behind the fetcher has the image of
+	// target, and does not only know its digest.
+	Possesses(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, given func(digest.Digest) bool) error
 	// The marks return at once; they hold for records that point at target.
 	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string)
 	MarkStale(ctx context.Context, target digest.Digest, s store.Stale, names ...string)
@@ -63,6 +66,8 @@ type Source interface {
 	transfer.ImageFetcher
 	// Served tells which hosts the content came from.
 	Served() resolver.Served
+	// Gave reports whether a document has come from the source.
+	Gave(d digest.Digest) bool
 	// Failure judges the error of a pull; nil when no registry was at fault.
 	Failure(err error) *resolver.Error
 }
@@ -84,6 +89,8 @@ type Runtime interface {
 // Plan is how a pull is to be carried out.
 type Plan struct {
 	Source Source
+	// Admit may refuse what was pulled; see transfer.Plan.
+	Admit func(ctx context.Context, target ocispec.Descriptor) error
 	// State is what the record is to say; see transfer.Plan.
 	State func(target digest.Digest, before store.State) store.State
 }

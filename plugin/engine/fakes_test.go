@@ -68,6 +68,7 @@ type node struct {
 	forgotten  bool // does not have old digests any more
 	localPull  bool
 	localGets  ocispec.Descriptor // what a local pull gets, if not remote
+	imposes    bool               // a registry that has the digest of what it does not have
 	onCheck    func()
 	onPull     func()
 
@@ -152,6 +153,13 @@ func (n *node) Compare(_ context.Context, target ocispec.Descriptor, _ transfer.
 	return nil
 }
 
+func (n *node) Possesses(_ context.Context, _ ocispec.Descriptor, _ transfer.Fetcher, given func(digest.Digest) bool) error {
+	if n.imposes && !given("") {
+		return errTest
+	}
+	return nil
+}
+
 func (n *node) Used(_ context.Context, f store.Fingerprint, _ time.Time, _ ...string) {
 	n.used = append(n.used, f)
 }
@@ -214,6 +222,9 @@ func (n *node) Pull(ctx context.Context, plan Plan) (string, bool, error) {
 	if !n.localPull {
 		var err error
 		if _, target, err = plan.Source.Resolve(ctx); err != nil {
+			return "", false, err
+		}
+		if err := plan.Admit(ctx, target); err != nil {
 			return "", false, err
 		}
 	}
@@ -290,6 +301,8 @@ func (s fakeSource) Fetcher(context.Context, string) (transfer.Fetcher, error) {
 func (s fakeSource) Served() resolver.Served {
 	return resolver.Served{ManifestHost: "registry.test", ManifestReference: name, ContentHosts: []string{"registry.test"}}
 }
+
+func (s fakeSource) Gave(digest.Digest) bool { return false }
 
 func (s fakeSource) Failure(error) *resolver.Error {
 	if s.pullFails == failure.None {

@@ -48,7 +48,7 @@ func (d *decision) pull(ctx context.Context, source Source, a answer) error {
 	state := func(target digest.Digest, before store.State) store.State {
 		return d.state(source.Served(), a, target, before)
 	}
-	id, applied, err := d.req.Runtime.Pull(ctx, Plan{Source: source, State: state})
+	id, applied, err := d.req.Runtime.Pull(ctx, Plan{Source: source, Admit: d.admit(source), State: state})
 	if err != nil {
 		return d.notPulled(ctx, source, err)
 	}

@@ -36,6 +36,11 @@ type labelledStore struct {
 
 // Store stores the records of the image with their labels.
 func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, records images.Store) ([]images.Image, error) {
+	if s.plan != nil && s.plan.Admit != nil {
+		if err := s.plan.Admit(ctx, desc); err != nil {
+			return nil, err
+		}
+	}
 	l := &labellingImages{Store: records, recorder: s.recorder, plan: s.plan}
 	if s.recorder != nil {
 		from, err := s.recorder.ledger.image(ctx, desc)

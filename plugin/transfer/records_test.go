@@ -4,6 +4,7 @@
 package transfer
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -68,6 +70,30 @@ func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
 	}
 	if want := []string{canonicalOf(img), canonicalOf(img), appName}; !slices.Equal(n.images.written, want) {
 		t.Errorf("records were written in the order %v, want %v", n.images.written, want)
+	}
+}
+
+// What is not admitted leaves no record.
+func TestPlannedPullIsAdmitted(t *testing.T) {
+	n := newNode(t, true)
+	img := newImage("a layer")
+	admit := errRefused
+	p := &Plan{
+		Reference: appName, Source: &fakeSource{fakeImage: img, host: "mirror.test"},
+		State: func(d digest.Digest, _ store.State) store.State { return verified(d) },
+		Admit: func(_ context.Context, target ocispec.Descriptor) error {
+			if _, err := n.contents.Info(n.ctx, target.Digest); err != nil || target.Digest != img.desc.Digest {
+				t.Errorf("asked about %s, of which the content is not there: %v", target.Digest, err)
+			}
+			return admit
+		},
+	}
+	if err := n.pull(WithPlan(n.ctx, p), appName); !errors.Is(err, errRefused) || p.Applied() || len(n.images.written) > 0 {
+		t.Errorf("the pull ended with %v, and the records %v were written", err, n.images.written)
+	}
+	admit = nil
+	if err := n.pull(WithPlan(n.ctx, p), appName); err != nil || !p.Applied() {
+		t.Errorf("the pull ended with %v", err)
 	}
 }
 

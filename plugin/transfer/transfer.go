@@ -27,6 +27,7 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer/registry"
 	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -39,6 +40,9 @@ type Plan struct {
 	// answers the digest that was compared. Where it is a Witness, the sources
 	// of the pull are recorded.
 	Source transfer.ImageFetcher
+	// Admit is asked once the content is there, before there is any record of
+	// it, and may end the pull with an error; nil admits everything.
+	Admit func(ctx context.Context, target ocispec.Descriptor) error
 	// State is what the record is to say beside its new target. It is asked
 	// once the content is there, with the digest that is stored and what the
 	// record said of the same digest before (zero if it pointed elsewhere).

@@ -1,0 +1,95 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/metadata"
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+var errNothing = errors.New("nothing to give")
+
+// fetcher has some content, and remembers what was taken.
+type fetcher struct {
+	has   map[digest.Digest][]byte
+	taken []digest.Digest
+}
+
+func (f *fetcher) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	f.taken = append(f.taken, desc.Digest)
+	b, ok := f.has[desc.Digest]
+	if !ok {
+		return nil, errNothing
+	}
+	return io.NopCloser(bytes.NewReader(b)), nil
+}
+
+var _ transfer.Fetcher = (*fetcher)(nil)
+
+// Who has an image can give it; who knows digests cannot.
+func TestCompareAndPossesses(t *testing.T) {
+	img := newTestImage(t)
+	db := newDB(t)
+	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
+	put(ctx, t, db, img.target, img.manifest)
+	put(ctx, t, db, img.configDesc, img.config)
+	put(ctx, t, db, img.layerDesc, img.layer)
+	s := New(db, metadata.NewImageStore(db))
+	defer s.Close()
+	all := map[digest.Digest][]byte{
+		img.target.Digest: img.manifest, img.configDesc.Digest: img.config, img.layerDesc.Digest: img.layer,
+	}
+	without := func(d digest.Digest, instead []byte) map[digest.Digest][]byte {
+		some := maps.Clone(all)
+		delete(some, d)
+		if instead != nil {
+			some[d] = instead
+		}
+		return some
+	}
+	wrong := func(right []byte) []byte { return append(bytes.Clone(right[:len(right)-1]), right[len(right)-1]^1) }
+	for _, test := range []struct {
+		what                string
+		has                 map[digest.Digest][]byte
+		compares, possesses error
+	}{
+		{"everything", all, nil, nil},
+		{"nothing", nil, errNothing, errNothing},
+		{"no layer", without(img.layerDesc.Digest, nil), errNothing, nil},
+		{"another layer", without(img.layerDesc.Digest, wrong(img.layer)), errdefs.ErrFailedPrecondition, nil},
+		{"no config", without(img.configDesc.Digest, nil), errNothing, errNothing},
+		{"another config", without(img.configDesc.Digest, wrong(img.config)), errdefs.ErrFailedPrecondition, errdefs.ErrFailedPrecondition},
+		{"an empty config", without(img.configDesc.Digest, []byte{}), errdefs.ErrFailedPrecondition, errdefs.ErrFailedPrecondition},
+	} {
+		if err := s.Compare(ctx, img.target, &fetcher{has: test.has}); !errors.Is(err, test.compares) {
+			t.Errorf("%s: Compare: %v", test.what, err)
+		}
+		f := &fetcher{has: test.has}
+		if err := s.Possesses(ctx, img.target, f, func(digest.Digest) bool { return false }); !errors.Is(err, test.possesses) {
+			t.Errorf("%s: Possesses: %v", test.what, err)
+		}
+		if want := []digest.Digest{img.configDesc.Digest}; !slices.Equal(f.taken, want) {
+			t.Errorf("%s: took %v", test.what, f.taken)
+		}
+	}
+	f := &fetcher{}
+	if err := s.Possesses(ctx, img.target, f, func(d digest.Digest) bool { return d == img.configDesc.Digest }); err != nil || len(f.taken) > 0 {
+		t.Errorf("given already: %v, took %v", err, f.taken)
+	}
+	if err := s.Possesses(ctx, img.layerDesc, f, func(digest.Digest) bool { return true }); err == nil {
+		t.Error("something without a config is possessed")
+	}
+}
