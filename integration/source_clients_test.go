@@ -42,6 +42,7 @@ func TestSourceOfClientPulls(t *testing.T) {
 
 	own := func(ref, source, content string) {
 		t.Helper()
+		eventually(t, "CRI knows "+ref, func() bool { return m.imageStatus(ref).GetImage() != nil })
 		m.wantSources(ref, ref, source, content)
 		got := m.labels(ref)
 		want(t, ref+" is pulled at some time", got["pulled-at"] != "", true)

@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -28,28 +30,26 @@ type Records interface {
 	List(ctx context.Context) (map[string]store.Record, error)
 }
 
-// shown are the labels of a record that CRI's clients see as annotations.
-var shown = []string{
-	store.LabelPullSource, store.LabelContentSources,
-	store.LabelVerifiedDigest, store.LabelVerifiedAt, store.LabelVerifiedBy,
-	store.LabelStaleSince, store.LabelStaleReason,
-}
-
 // annotationsOf returns what is known of a record, by the keys of its labels;
 // nil for nothing.
 func annotationsOf(r store.Record) map[string]string {
-	labels := r.Labels()
-	var known map[string]string
-	for _, key := range shown {
-		if labels[key] == "" {
-			continue
-		}
-		if known == nil {
-			known = make(map[string]string, len(shown))
-		}
-		known[key] = labels[key]
+	if !known(r) {
+		return nil
 	}
-	return known
+	annotations := make(map[string]string, 8)
+	add := func(key, value string) {
+		if value != "" {
+			annotations[key] = value
+		}
+	}
+	add(store.LabelPullSource, r.PullSource)
+	add(store.LabelContentSources, strings.Join(r.ContentSources, ","))
+	add(store.LabelVerifiedDigest, r.Verified.Digest.String())
+	add(store.LabelVerifiedAt, shownTime(r.Verified.At))
+	add(store.LabelVerifiedBy, r.Verified.By)
+	add(store.LabelStaleSince, shownTime(r.Stale.Since))
+	add(store.LabelStaleReason, string(r.Stale.Reason))
+	return annotations
 }
 
 // shownInfo is info["pullwarden"] of a verbose ImageStatus.
@@ -109,20 +109,18 @@ func recordOf(image *runtime.Image, get func(name string) (store.Record, bool)) 
 // show puts what is known of a record into an image. Its spec's image says of
 // which name that is true.
 func show(image *runtime.Image, r store.Record) {
-	known := annotationsOf(r)
-	if known == nil {
+	annotations := annotationsOf(r)
+	if len(annotations) == 0 {
 		return
 	}
 	if image.Spec == nil {
 		image.Spec = &runtime.ImageSpec{Image: r.Name}
 	}
 	if image.Spec.Annotations == nil {
-		image.Spec.Annotations = known
+		image.Spec.Annotations = annotations
 		return
 	}
-	for key, value := range known {
-		image.Spec.Annotations[key] = value
-	}
+	maps.Copy(image.Spec.Annotations, annotations)
 }
 
 // asked returns the record for an image that was asked for by this name or
