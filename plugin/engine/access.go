@@ -139,10 +139,24 @@ func (d *decision) admit(source Source) func(context.Context, ocispec.Descriptor
 	}
 }
 
-// revoke takes the caller's proof away after a refusal. Until that is written
-// the request does not end: no crash may bring the proof back.
+func (d *decision) refusalKey() refusalKey {
+	return refusalKey{repository: d.req.Repository, caller: d.req.Caller}
+}
+
+// refused takes the caller's proof away after a refusal, also from requests
+// that are under way.
+func (d *decision) refused(ctx context.Context) error {
+	if d.o.Class != failure.Unauthorized && d.o.Class != failure.Forbidden {
+		return nil
+	}
+	d.engine.refusals.refuse(d.refusalKey())
+	return d.revoke(ctx)
+}
+
+// revoke takes the caller's proof away. Until that is written the request does
+// not end: no crash may bring the proof back.
 func (d *decision) revoke(ctx context.Context) error {
-	if d.o.Class != failure.Unauthorized && d.o.Class != failure.Forbidden || d.req.Caller == "" {
+	if d.req.Caller == "" {
 		return nil
 	}
 	if err := d.engine.Images.Revoke(context.WithoutCancel(ctx), d.req.Repository, d.req.Caller); err != nil {

@@ -126,8 +126,9 @@ type Engine struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	pulls   keyedLock
-	flights flights
+	pulls    keyedLock
+	flights  flights
+	refusals refusals
 }
 
 // Ensure makes sure that the image is there as its policy wants it, or fails.
@@ -158,6 +159,8 @@ type decision struct {
 	// elsewhere is an image that can run, but came from hosts that are not
 	// allowed; cached is nil then.
 	elsewhere *cached
+	// watch looks out for refusals of the caller while the registry is asked.
+	watch *refusalWatch
 	// turn says that this request holds the turn of its name.
 	turn bool
 }
@@ -290,8 +293,21 @@ func (d *decision) age() time.Duration {
 	return d.engine.Now().Sub(at)
 }
 
-// ask asks the registry, and reuses or pulls.
+// ask asks the registry, and reuses or pulls. Where the registry refuses the
+// caller in another request meanwhile, what it allowed in this one is no proof.
 func (d *decision) ask(ctx context.Context) error {
+	d.watch = d.engine.refusals.watch(d.refusalKey())
+	defer d.watch.end()
+	if err := d.settle(ctx); err != nil || !d.watch.refused() {
+		return err
+	}
+	if err := d.revoke(ctx); err != nil {
+		return d.fail(ReasonInternal, err)
+	}
+	return nil
+}
+
+func (d *decision) settle(ctx context.Context) error {
 	d.o.use(policy.KeyResolveFrom, policy.KeyVerifyTimeout)
 	session, err := d.open(ctx, d.req.Name)
 	if err != nil {
@@ -337,6 +353,7 @@ type answer struct {
 }
 
 func (d *decision) resolve(ctx context.Context, session Session) (answer, error) {
+	d.watch.again()
 	asked := d.engine.Now()
 	// A second check has what the first one left; 0 would be no bound.
 	r, err := session.Resolve(ctx, max(d.o.Decision.VerifyTimeout-d.o.Checked, time.Millisecond))

@@ -147,7 +147,7 @@ func (d *decision) failed(ctx context.Context, what string, err error) error {
 	d.o.Class = cause.Class
 	d.o.Attempts = append(d.o.Attempts, cause.Attempts...)
 	err = fmt.Errorf("%s failed: %w", what, cause)
-	if err := d.revoke(ctx); err != nil {
+	if err := d.refused(ctx); err != nil {
 		return d.fail(ReasonInternal, err)
 	}
 	if d.cached != nil {
