@@ -39,6 +39,10 @@ type metrics struct {
 	coalesced  prometheus.Counter
 	stale      prometheus.GaugeFunc
 	lastReload prometheus.Gauge
+	breakers   *prometheus.Desc
+
+	// states lists the hosts in trouble; nil for none.
+	states func() []resolver.BreakerState
 
 	mu    sync.Mutex
 	hosts map[string]struct{}
@@ -71,12 +75,15 @@ func newMetrics(records images.Store) *metrics {
 			Name: "pullwarden_rules_last_reload_successful",
 			Help: "1 when the rule files were last read without an error, else 0.",
 		}),
+		breakers: prometheus.NewDesc("pullwarden_registry_open_breakers",
+			"1 while a host is not asked because it is in trouble, unless there is nothing else to use.",
+			[]string{"host"}, nil),
 		hosts: map[string]struct{}{},
 	}
 }
 
 func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.decisions, m.verify, m.requests, m.coalesced, m.stale, m.lastReload} {
+	for _, c := range []prometheus.Collector{m.decisions, m.verify, m.requests, m.coalesced, m.stale, m.lastReload, breakerCollector{m}} {
 		if err := r.Register(c); err != nil {
 			return err
 		}
@@ -118,6 +125,36 @@ func (m *metrics) host(host string) string {
 		m.hosts[host] = struct{}{}
 	}
 	return host
+}
+
+// breakerCollector tells of every host that was asked whether its breaker is
+// open, at the time of the scrape.
+type breakerCollector struct{ metrics *metrics }
+
+// Describe implements prometheus.Collector.
+func (c breakerCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.metrics.breakers }
+
+// Collect implements prometheus.Collector. The hosts beyond the bound are
+// counted together.
+func (c breakerCollector) Collect(ch chan<- prometheus.Metric) {
+	m := c.metrics
+	open := map[string]int{}
+	if m.states != nil {
+		for _, s := range m.states() {
+			_, host, _ := strings.Cut(s.Host, "://")
+			if host = m.host(host); s.Open {
+				open[host]++
+			}
+		}
+	}
+	m.mu.Lock()
+	for host := range m.hosts {
+		open[host] += 0
+	}
+	m.mu.Unlock()
+	for host, n := range open {
+		ch <- prometheus.MustNewConstMetric(m.breakers, prometheus.GaugeValue, float64(n), host)
+	}
 }
 
 // countStale counts the marks that are written. A record by digest repeats the

@@ -28,17 +28,18 @@ import (
 
 // warden is the running plugin.
 type warden struct {
-	engine *engine.Engine
-	cri    cri.Config
-	key    *store.Key
-	store  *store.Store
-	rules  *ruleDir
+	engine     *engine.Engine
+	cri        cri.Config
+	key        *store.Key
+	store      *store.Store
+	rules      *ruleDir
+	registries *resolver.Resolver
 }
 
 // Close writes what is pending and ends the background work. containerd calls
 // it when it stops.
 func (w *warden) Close() error {
-	return errors.Join(w.rules.Close(), w.store.Close())
+	return errors.Join(w.rules.Close(), w.store.Close(), w.registries.Close())
 }
 
 // start is the plugin's InitFn.
@@ -80,6 +81,8 @@ func start(ic *plugin.InitContext) (any, error) {
 
 	images := metadata.NewImageStore(db)
 	metrics := newMetrics(images)
+	asker := resolver.New(resolverOptions(criConfig, metrics))
+	metrics.states = asker.Breakers
 	rules, err := openRules(config.configPath, config.section, metrics.reloaded)
 	if err != nil {
 		return nil, err
@@ -91,13 +94,13 @@ func start(ic *plugin.InitContext) (any, error) {
 		log.G(ic.Context).Warn("pullwarden: CRI is configured to pull without the transfer service (use_local_image_pull, or settings that need it): " +
 			"policies and checks hold, but a pull resolves its tag again, and the source of a pulled image is not recorded")
 	}
-	w := &warden{cri: criConfig, key: key, store: store.New(db, images), rules: rules}
+	w := &warden{cri: criConfig, key: key, store: store.New(db, images), rules: rules, registries: asker}
 	w.engine = &engine.Engine{
 		Decide: func(req policy.Request) (policy.Decision, error) {
 			return rules.Current().Decide(req)
 		},
 		Images:   w.store,
-		Registry: registries{resolver.New(resolverOptions(criConfig, metrics))},
+		Registry: registries{asker},
 		Verify:   verify,
 		Observe: func(ctx context.Context, o engine.Outcome) {
 			logOutcome(ctx, o)

@@ -20,69 +20,57 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// authorizer is docker's authorizer for one host with three things added: a
-// refused token is replaced once by a fresh one, a failed token request does
-// not stay in the cache, and what fails is judged as the token server's. Safe
-// for concurrent use; its lock is not held while anybody is asked.
+// authorizer gives the requests of one session to one host their
+// Authorization. Its tokens are shared with other sessions; what fails is this
+// session's. It adds to docker's authorizer that a refused token is replaced
+// once by a fresh one, and that failures are judged. Safe for concurrent use.
 type authorizer struct {
-	host  *host
-	renew func() docker.Authorizer // a new one, without tokens
+	host *host
+	find func(address string) *tokens // of one address, host[:port]
 
-	// turn is taken to ask docker's authorizer. Its cache of tokens is not safe
-	// while one is on its way, and whoever waited for a request that somebody
-	// else gave up would fail with it.
-	turn chan struct{}
-
-	mu      sync.Mutex
-	inner   docker.Authorizer
-	refused string // the Authorization for which inner is the replacement
+	mu     sync.Mutex
+	tokens map[string]*tokens // by address: a redirect's target may want tokens too
 }
 
-func newAuthorizer(h *host, renew func() docker.Authorizer) *authorizer {
-	return &authorizer{host: h, renew: renew, turn: make(chan struct{}, 1), inner: renew()}
+func newAuthorizer(h *host, find func(address string) *tokens) *authorizer {
+	return &authorizer{host: h, find: find, tokens: map[string]*tokens{}}
 }
 
-func (a *authorizer) current() docker.Authorizer {
+// of returns the tokens of an address. They are looked for without the lock,
+// since credentials may have to be asked for.
+func (a *authorizer) of(address string) *tokens {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.inner
-}
-
-// replace puts fresh in the place of old, unless another request did so.
-func (a *authorizer) replace(old, fresh docker.Authorizer) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.inner == old {
-		a.inner = fresh
+	t, ok := a.tokens[address]
+	a.mu.Unlock()
+	if ok {
+		return t
 	}
+	found := a.find(address)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t, ok := a.tokens[address]; ok {
+		return t
+	}
+	a.tokens[address] = found
+	return found
 }
 
 // Authorize implements docker.Authorizer. It asks the token server if need be.
 func (a *authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	start := time.Now()
-	select {
-	case a.turn <- struct{}{}:
-	case <-ctx.Done():
-		return a.interrupted(ctx, start)
-	}
-	defer func() { <-a.turn }()
-	inner := a.current()
-	err := inner.Authorize(ctx, req)
-	if err == nil {
-		a.host.secrets.addHeader(req.Header.Get("Authorization"))
+	header, err := a.of(req.URL.Host).authorization(ctx, a.host, req.URL)
+	switch {
+	case err == nil:
+		if header != "" {
+			a.host.secrets.addHeader(header)
+			req.Header.Set("Authorization", header)
+		}
 		return nil
-	}
-	// It keeps the failed token request, and would fail with it for ever.
-	a.replace(inner, a.renew())
-	if ctx.Err() != nil {
-		return a.interrupted(ctx, start)
+	case ctx.Err() != nil:
+		callOf(ctx).interrupted(a.host, fmt.Errorf("token: %w", ctx.Err()), time.Since(start))
+		return ctx.Err()
 	}
 	return a.fail(callOf(ctx), tokenClass(err), "token: "+tokenText(err), err, time.Since(start))
-}
-
-func (a *authorizer) interrupted(ctx context.Context, start time.Time) error {
-	callOf(ctx).interrupted(a.host, fmt.Errorf("token: %w", ctx.Err()), time.Since(start))
-	return ctx.Err()
 }
 
 // AddResponses implements docker.Authorizer. It is called after each answer
@@ -91,8 +79,9 @@ func (a *authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 	c := callOf(ctx)
 	last := responses[len(responses)-1]
 	sent := last.Request.Header.Get("Authorization")
+	t := a.of(last.Request.URL.Host)
 	if !a.issued(sent) {
-		return a.challenged(c, last, a.current().AddResponses(ctx, responses))
+		return a.challenged(c, last, t.challenge(ctx, last))
 	}
 
 	refusals := 0
@@ -106,17 +95,7 @@ func (a *authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 	} else if refusals > 1 {
 		return a.refuse(c, last, "a fresh token is refused")
 	}
-	fresh := a.renew()
-	if err := fresh.AddResponses(ctx, []*http.Response{last}); err != nil {
-		return a.challenged(c, last, err)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	// Requests that ran side by side share the replacement.
-	if a.refused != sent {
-		a.inner, a.refused = fresh, sent
-	}
-	return nil
+	return a.challenged(c, last, t.replace(ctx, sent, last))
 }
 
 // issued reports whether an Authorization header comes from an authorizer. A

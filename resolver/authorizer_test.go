@@ -283,43 +283,71 @@ func TestFailedTokenRequestIsForgotten(t *testing.T) {
 	}
 }
 
-// A check that gives up while it waits for a token takes nobody with it.
+// A check that gives up while it waits for a token takes nobody with it: the
+// request goes on for those who wait too, and ends with the last of them.
 func TestCancelledTokenRequestHurtsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log requests
-		s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
+		release := make(chan struct{})
+		ended := 0
+		r := newResolver(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
 			log.add(req)
 			switch {
-			case req.URL.Path == "/token" && len(log.list()) == 2:
-				<-req.Context().Done()
-				return nil, req.Context().Err()
 			case req.URL.Path == "/token":
-				return answer(req, http.StatusOK, nil, `{"access_token":"fresh"}`), nil
+				select {
+				case <-release:
+					return answer(req, http.StatusOK, nil, `{"access_token":"fresh"}`), nil
+				case <-req.Context().Done():
+					ended++
+					return nil, req.Context().Err()
+				}
 			case req.Header.Get("Authorization") == "Bearer fresh":
 				return manifestAnswer(req), nil
 			}
 			return answer(req, http.StatusUnauthorized, http.Header{"Www-Authenticate": {`Bearer realm="http://auth.test/token"`}}, ""), nil
-		}, registryName), Request{Credentials: alice})
+		}, registryName))
+		check := func(ctx context.Context) <-chan error {
+			s := openAt(t, r, Request{Credentials: alice})
+			done := make(chan error, 1)
+			go func() {
+				_, err := s.Resolve(ctx, plenty)
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
 
 		ctx, cancel := context.WithCancel(t.Context())
-		gaveUp, other := make(chan error, 1), make(chan error, 1)
-		go func() {
-			_, err := s.Resolve(ctx, plenty)
-			gaveUp <- err
-		}()
-		synctest.Wait()
-		go func() {
-			_, err := s.Resolve(t.Context(), plenty)
-			other <- err
-		}()
-		synctest.Wait()
+		first := check(ctx)
+		other := check(t.Context())
 		cancel()
-		if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		if err := <-first; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want context.Canceled", err)
 		}
+		synctest.Wait()
+		if ended != 0 {
+			t.Error("the token request ended with the first who waited for it")
+		}
+		close(release)
 		if err := <-other; err != nil {
 			t.Errorf("the other check failed: %v", err)
 		}
-		wantRequests(t, &log, head, post, head, post, head)
+		wantRequests(t, &log, head, post, head) // what the host wants was known to the other
+
+		// The last to leave ends the request, and spoils nothing.
+		release = make(chan struct{})
+		r.tokens = newTokenCache()
+		ctx, cancel = context.WithCancel(t.Context())
+		last := check(ctx)
+		cancel()
+		<-last
+		synctest.Wait()
+		if ended != 1 {
+			t.Errorf("%d token requests were ended, want 1", ended)
+		}
+		close(release)
+		if err := <-check(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"path"
+	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -21,6 +22,7 @@ import (
 type call struct {
 	check *check
 	fetch *fetch
+	token *tokenCall
 }
 
 type callKey struct{}
@@ -34,28 +36,76 @@ func callOf(ctx context.Context) call {
 	return c
 }
 
+// of returns the check or the fetch that is served, and the host that it is
+// about: a token is asked for on behalf of another call.
+func (c call) of(h *host) (call, *host) {
+	if c.token != nil {
+		return c.token.run.call, c.token.run.host
+	}
+	return c, h
+}
+
 // tries is how often a request to h may be sent: more than once only where no
 // other host can answer instead.
 func (c call) tries(h *host) int {
-	if c.check != nil && c.check.last || c.fetch != nil && h.last {
+	if c, h = c.of(h); c.check != nil && c.check.last || c.fetch != nil && h.last() {
 		return maxTries
 	}
 	return 1
 }
 
+// hurries reports whether another host can answer when h does not.
+func (c call) hurries(h *host) bool {
+	c, h = c.of(h)
+	return c.check != nil && !c.check.last || c.fetch != nil && !h.last()
+}
+
+// spare reports whether there is something else to use than h, which is in
+// trouble of that class.
+func (c call) spare(h *host, class failure.Class) bool {
+	switch c, h = c.of(h); {
+	case c.check != nil:
+		return !c.check.last || c.check.fallback(class)
+	case c.fetch != nil:
+		return !c.fetch.insists.Load() && c.fetch.serving.Load() != h && h.replaceable()
+	}
+	return false
+}
+
+// skipped records, in a pull, that a host was passed over.
+func (c call) skipped() {
+	if c.fetch != nil {
+		c.fetch.passedOver.Store(true)
+	}
+}
+
 // affords reports whether there is time to wait that long for another try.
 func (c call) affords(ctx context.Context, wait time.Duration) bool {
-	if c.check == nil && wait > maxPullDelay {
+	deadline, bounded := ctx.Deadline()
+	if c.token != nil {
+		deadline, bounded = c.token.deadline()
+	}
+	if c, _ := c.of(nil); c.check == nil && wait > maxPullDelay {
 		return false
 	}
-	deadline, bounded := ctx.Deadline()
 	return !bounded || wait < time.Until(deadline)
 }
 
 // fetch is the fetch of one digest in a pull.
 type fetch struct {
-	record *record
-	digest digest.Digest
+	record   *record
+	digest   digest.Digest
+	document bool // small, and made to be answered at once
+
+	serving    atomic.Pointer[host] // that answered last: what is under way is not moved
+	passedOver atomic.Bool          // a host was not asked because it is in trouble
+	insists    atomic.Bool          // nothing else is left: it is asked all the same
+}
+
+// again reports whether what failed is worth another try with the hosts that
+// were passed over, once.
+func (f *fetch) again() bool {
+	return f.passedOver.Load() && f.insists.CompareAndSwap(false, true)
 }
 
 // failed records, in a pull, that h could not give the digest.

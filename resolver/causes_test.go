@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -257,10 +259,17 @@ func TestProxyRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword("user", "proxysecret")
-	s := open(t, Options{HostDirs: []string{hostsDir(t, chain("https://registry.invalid"))}}, Request{})
-	for _, transport := range s.transports {
-		transport.Proxy = http.ProxyURL(u)
-	}
+	s := open(t, Options{Hosts: func(_ context.Context, _ Credentials, update config.UpdateClientFunc) docker.RegistryHosts {
+		return func(string) ([]docker.RegistryHost, error) {
+			transport := docker.DefaultHTTPTransport(nil)
+			transport.Proxy = http.ProxyURL(u)
+			client := &http.Client{Transport: transport}
+			return []docker.RegistryHost{{
+				Client: client, Scheme: "https", Host: "registry.invalid", Path: "/v2",
+				Capabilities: docker.HostCapabilityPull | docker.HostCapabilityResolve,
+			}}, update(client)
+		}
+	}}, Request{})
 	_, err = s.Resolve(t.Context(), plenty)
 	e := wantClass(t, err, failure.Unreachable)
 	if !strings.Contains(e.Error(), "refuses: 403 Forbidden") || strings.Contains(e.Error(), "proxysecret") {

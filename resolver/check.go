@@ -16,6 +16,8 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // check is one host's part of a check. Docker's resolver makes its requests
@@ -24,6 +26,9 @@ type check struct {
 	known  digest.Digest // what the node holds, "" = nothing
 	wanted digest.Digest // what the reference says, "" = it names a tag
 	last   bool          // no host is asked after this one
+	pass   *pass         // to ask the host
+
+	fallback func(failure.Class) bool // whether there is something else to use after such a failure
 
 	status   string        // the last answer that was no success, for error texts
 	shown    bool          // whether any request had credentials: one that was redirected may have lost them

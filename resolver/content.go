@@ -6,6 +6,7 @@ package resolver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -26,16 +27,44 @@ type fetcher struct {
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
 // read, which can also be sought.
 func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
-	ctx = withCall(ctx, call{fetch: &fetch{record: f.record, digest: desc.Digest}})
+	of := &fetch{record: f.record, digest: desc.Digest, document: isDocument(desc)}
+	ctx = withCall(ctx, call{fetch: of})
 	rc, err := f.inner.Fetch(ctx, desc)
 	if err != nil {
 		return nil, &fetchError{desc.Digest, err}
 	}
-	if isDocument(desc) {
-		return &documentReader{rc: rc, desc: desc, record: f.record}, nil
+	reader := &persistent{ReadCloser: rc, fetch: of}
+	if of.document {
+		return &documentReader{rc: reader, desc: desc, record: f.record}, nil
 	}
-	return &streamReader{rc: rc, desc: desc, record: f.record}, nil
+	return &streamReader{rc: reader, desc: desc, record: f.record}, nil
 }
+
+// persistent asks all hosts once more when a fetch fails and some were passed
+// over, since nothing else is left. Docker's fetcher begins anew with each read
+// after an error.
+type persistent struct {
+	io.ReadCloser
+	fetch *fetch
+}
+
+func (p *persistent) Read(b []byte) (int, error) {
+	n, err := p.ReadCloser.Read(b)
+	if n == 0 && err != nil && err != io.EOF && p.fetch.again() {
+		return p.ReadCloser.Read(b)
+	}
+	return n, err
+}
+
+func (p *persistent) Seek(offset int64, whence int) (int64, error) {
+	seeker, ok := p.ReadCloser.(io.Seeker)
+	if !ok {
+		return 0, errUnseekable
+	}
+	return seeker.Seek(offset, whence)
+}
+
+var errUnseekable = errors.New("it cannot be sought")
 
 // fetchError tells which content an error is about.
 type fetchError struct {
@@ -102,7 +131,7 @@ func (r *documentReader) Close() error { return r.rc.Close() }
 // streamReader passes content on, which the content store compares with its
 // digest, and notices when there is too little of it.
 type streamReader struct {
-	rc     io.ReadCloser
+	rc     *persistent
 	desc   ocispec.Descriptor
 	record *record
 	offset int64
@@ -125,11 +154,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 
 // Seek implements io.Seeker, for resuming what is half in the content store.
 func (r *streamReader) Seek(offset int64, whence int) (int64, error) {
-	seeker, ok := r.rc.(io.Seeker)
-	if !ok {
-		return 0, fmt.Errorf("%s cannot be sought", r.desc.Digest)
-	}
-	at, err := seeker.Seek(offset, whence)
+	at, err := r.rc.Seek(offset, whence)
 	if err != nil {
 		return at, &fetchError{r.desc.Digest, err}
 	}

@@ -51,9 +51,12 @@ func decidingClass(attempts []Attempt) failure.Class {
 
 // Error names every host that was tried, with the class and the cause of each
 // failure. It holds no credentials and no URL queries.
-func (e *Error) Error() string {
+func (e *Error) Error() string { return e.Reference + ": " + e.Detail() }
+
+// Detail is Error without the reference.
+func (e *Error) Detail() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s: ", e.Reference, e.Class)
+	fmt.Fprintf(&b, "%s: ", e.Class)
 	if len(e.Attempts) == 0 {
 		b.WriteString("there is no host to ask")
 	}
@@ -84,6 +87,7 @@ type fault struct {
 	class   failure.Class
 	err     error         // clean
 	passing bool          // may pass by itself: worth another try
+	skipped bool          // nobody was asked: the host is in trouble
 	after   time.Duration // what Retry-After asked for, 0 = nothing
 }
 

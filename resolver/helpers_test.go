@@ -126,10 +126,24 @@ func chain(urls ...string) string {
 // open opens a session for imageRef, or for request if it has a reference.
 func open(t *testing.T, options Options, request Request) *Session {
 	t.Helper()
+	return openAt(t, newResolver(t, options), request)
+}
+
+// newResolver makes a Resolver that is closed at the end of the test.
+func newResolver(t testing.TB, options Options) *Resolver {
+	t.Helper()
+	r := New(options)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// openAt is open with a Resolver that may have more sessions.
+func openAt(t testing.TB, r *Resolver, request Request) *Session {
+	t.Helper()
 	if request.Reference == "" {
 		request.Reference = imageRef
 	}
-	s, err := New(options).Open(t.Context(), request)
+	s, err := r.Open(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
 	}

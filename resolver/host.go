@@ -4,9 +4,9 @@
 package resolver
 
 import (
-	"cmp"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,44 +20,37 @@ import (
 // transport and authorizer around containerd's.
 type host struct {
 	docker.RegistryHost
-	origin  bool        // it is the registry that the name says
-	last    bool        // no host is asked for content after it
-	headers http.Header // of all hosts
-	secrets *secrets
-	observe func(Observation) // nil = nobody listens
+	origin   bool        // it is the registry that the name says
+	after    []*host     // that are asked for content after it
+	headers  http.Header // of all hosts
+	secrets  *secrets
+	observe  func(Observation) // nil = nobody listens
+	breakers *breakers
 }
 
-// newHosts wraps the hosts for names of the registry name. The hosts share
-// containerd's transports where it shares them, but nothing of this package.
-func (r *Resolver) newHosts(name string, configured []docker.RegistryHost, creds Credentials, s *secrets) []*host {
-	origin := originOf(name, configured)
-	hosts := make([]*host, len(configured))
-	for i, c := range configured {
-		h := &host{
-			RegistryHost: c,
-			origin:       origin(i),
-			last:         i == len(configured)-1,
-			headers:      r.options.Headers,
-			secrets:      s,
-			observe:      r.options.Observe,
-		}
-		client := http.Client{}
-		if c.Client != nil {
-			client = *c.Client
-		}
-		base := cmp.Or[http.RoundTripper](client.Transport, http.DefaultTransport)
-		client.Transport = &transport{host: h, base: base}
-		h.Client = &client
+// newHosts wraps the hosts of a set for one session. Connections and tokens are
+// shared with others; what failed, and what must not be repeated, is not.
+func (r *Resolver) newHosts(set *hostSet, repository string, creds Credentials, s *secrets) []*host {
+	hosts := make([]*host, len(set.hosts))
+	for i, c := range set.hosts {
+		h := r.newHost(c, s)
+		h.Client = h.client(c, false)
 		if c.Authorizer != nil {
-			tokens := client
-			tokens.Transport = &transport{host: h, base: base, token: true}
-			h.Authorizer = newAuthorizer(h, func() docker.Authorizer {
-				return docker.NewDockerAuthorizer(
-					docker.WithAuthClient(&tokens),
-					docker.WithAuthCreds(creds),
-					docker.WithAuthHeader(r.options.Headers),
-					docker.WithAuthHeader(c.Header),
-				)
+			h.Authorizer = newAuthorizer(h, func(address string) *tokens {
+				if creds == nil {
+					creds = anonymous
+				}
+				username, secret, err := creds(address)
+				if err != nil || address != c.Host {
+					// Nobody knows whose they are, or they are for elsewhere.
+					return newTokens(h.authorizers(c, creds))
+				}
+				key := tokenKey{set: set, host: i, repository: repository, credentials: r.tokens.fingerprint(username, secret)}
+				return r.tokens.share(key, func() *tokens {
+					own := r.newHost(c, &secrets{})
+					own.secrets.addCredentials(username, secret)
+					return newTokens(own.authorizers(c, func(string) (string, string, error) { return username, secret, nil }))
+				})
 			})
 		}
 		hosts[i] = h
@@ -65,29 +58,66 @@ func (r *Resolver) newHosts(name string, configured []docker.RegistryHost, creds
 	return hosts
 }
 
-// allowed returns the hosts that may be asked. The last of them takes over what
-// it means to be the last.
+func anonymous(string) (username, secret string, err error) { return "", "", nil }
+
+func (r *Resolver) newHost(c sharedHost, s *secrets) *host {
+	return &host{
+		RegistryHost: c.RegistryHost,
+		origin:       c.origin,
+		headers:      r.options.Headers,
+		secrets:      s,
+		observe:      r.options.Observe,
+		breakers:     &r.breakers,
+	}
+}
+
+// client returns containerd's client with this package's transport.
+func (h *host) client(c sharedHost, token bool) *http.Client {
+	client := *c.Client
+	client.Transport = &transport{host: h, base: c.base, token: token}
+	return &client
+}
+
+// authorizers returns what makes docker's authorizers for a host.
+func (h *host) authorizers(c sharedHost, creds Credentials) func() docker.Authorizer {
+	client := h.client(c, true)
+	return func() docker.Authorizer {
+		return docker.NewDockerAuthorizer(
+			docker.WithAuthClient(client),
+			docker.WithAuthCreds(creds),
+			docker.WithAuthHeader(h.headers),
+			docker.WithAuthHeader(h.Header),
+		)
+	}
+}
+
+// allowed returns the hosts that may be asked, each with those after it.
 func allowed(hosts []*host, allow func(host string) bool) []*host {
-	if allow == nil {
-		return hosts
-	}
-	var kept []*host
-	for _, h := range hosts {
-		if allow(h.name()) {
-			h.last = false
-			kept = append(kept, h)
-		}
-	}
-	if len(kept) > 0 {
-		kept[len(kept)-1].last = true
+	kept := slices.DeleteFunc(hosts, func(h *host) bool { return allow != nil && !allow(h.name()) })
+	for i, h := range kept {
+		h.after = kept[i+1:]
 	}
 	return kept
 }
 
-func hostNames(hosts []docker.RegistryHost) []string {
+// last reports whether no host is asked for content after h.
+func (h *host) last() bool { return len(h.after) == 0 }
+
+// replaceable reports whether a host that is not in trouble is asked for
+// content after h.
+func (h *host) replaceable() bool {
+	return slices.ContainsFunc(h.after, func(other *host) bool { return !h.breakers.blocked(other.key()) })
+}
+
+// key is the host's breaker's.
+func (h *host) key() string { return h.Scheme + "://" + h.Host }
+
+func (h *sharedHost) key() string { return h.Scheme + "://" + h.Host }
+
+func hostNames(hosts []sharedHost) []string {
 	names := make([]string, len(hosts))
 	for i, h := range hosts {
-		names[i] = (&host{RegistryHost: h}).name()
+		names[i] = (&host{RegistryHost: h.RegistryHost}).name()
 	}
 	return names
 }

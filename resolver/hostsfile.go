@@ -45,36 +45,27 @@ func hostsError(dir, name string, err error) error {
 
 const hostsFileName = "hosts.toml"
 
-// readHostsFile returns what hosts.toml in dir says, nil when there is none.
-func readHostsFile(dir string) ([]byte, error) {
-	if dir == "" {
-		return nil, nil
-	}
+// checkHostsFile reads hosts.toml in dir and refuses what containerd refuses. It
+// allows what containerd allows: unknown keys, keys in any case. Without a
+// hosts.toml, or with an empty one, nothing is in the results.
+func checkHostsFile(dir string) (*hostsFile, []byte, error) {
 	file := filepath.Join(dir, hostsFileName)
 	data, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {
-		return nil, &HostsFileError{File: file, Err: err}
+		return nil, nil, &HostsFileError{File: file, Err: err}
 	}
-	return data, nil
-}
-
-// checkHostsFile reads hosts.toml and refuses what containerd refuses. It
-// allows what containerd allows: unknown keys, keys in any case.
-func checkHostsFile(dir string) ([]byte, error) {
-	data, err := readHostsFile(dir)
-	if err != nil || len(data) == 0 {
-		return data, err
+	if len(data) == 0 {
+		return &hostsFile{}, nil, nil
 	}
-	file := filepath.Join(dir, hostsFileName)
 	c := hostsChecker{file: file}
 	if err := c.check(data); err != nil {
 		e := &HostsFileError{File: file, Err: err}
 		if first, ok := errors.AsType[*tomlfile.Error](err); ok {
 			e.Line = first.Line
 		}
-		return nil, e
+		return nil, nil, e
 	}
-	return data, nil
+	return &c.hosts, data, nil
 }
 
 // hostsFile mirrors containerd's own type. What its parser checks after
@@ -134,21 +125,21 @@ func validServer(server string) bool {
 
 type hostsChecker struct {
 	file      string
+	hosts     hostsFile
 	positions map[string]tomlfile.Position
 	errs      []*tomlfile.Error
 }
 
 func (c *hostsChecker) check(data []byte) error {
-	var f hostsFile
-	if err := tomlfile.Decode(c.file, data, &f, false); err != nil {
+	if err := tomlfile.Decode(c.file, data, &c.hosts, false); err != nil {
 		return err
 	}
 	var err error
 	if c.positions, err = tomlfile.Positions(data); err != nil {
 		return err
 	}
-	c.entry(nil, f.hostEntry)
-	for name, entry := range f.Hosts {
+	c.entry(nil, c.hosts.hostEntry)
+	for name, entry := range c.hosts.Hosts {
 		if !validServer(name) {
 			c.fail([]string{"host", name}, "the host must be a URL such as \"https://mirror.example.com\"")
 		}

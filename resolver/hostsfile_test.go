@@ -67,7 +67,7 @@ func TestBrokenHostsFiles(t *testing.T) {
 	for name, test := range brokenHosts {
 		t.Run(name, func(t *testing.T) {
 			root := hostsDir(t, test.text)
-			_, err := New(Options{HostDirs: []string{root}}).Open(t.Context(), Request{Reference: imageRef})
+			_, err := newResolver(t, Options{HostDirs: []string{root}}).Open(t.Context(), Request{Reference: imageRef})
 			var e *HostsFileError
 			if !errors.As(err, &e) {
 				t.Fatalf("got %v", err)
@@ -94,7 +94,7 @@ func TestBrokenHostsFiles(t *testing.T) {
 func TestFineHostsFiles(t *testing.T) {
 	for name, text := range fineHosts {
 		t.Run(name, func(t *testing.T) {
-			if _, err := New(Options{HostDirs: []string{hostsDir(t, text)}}).Open(t.Context(), Request{Reference: imageRef}); err != nil {
+			if _, err := newResolver(t, Options{HostDirs: []string{hostsDir(t, text)}}).Open(t.Context(), Request{Reference: imageRef}); err != nil {
 				t.Error(err)
 			}
 			if !stockTakes(t, text) {
@@ -135,7 +135,7 @@ func FuzzHostsFile(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, hostsFileName), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := checkHostsFile(dir); err == nil && !stockTakes(t, text) {
+		if _, _, err := checkHostsFile(dir); err == nil && !stockTakes(t, text) {
 			t.Errorf("containerd does not take %q", text)
 		}
 	})
@@ -154,7 +154,7 @@ func TestHostDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := New(Options{HostDirs: []string{first, filepath.Join(first, "missing"), second}})
+	r := newResolver(t, Options{HostDirs: []string{first, filepath.Join(first, "missing"), second}})
 	hosts := func(ref string) string {
 		t.Helper()
 		s, err := r.Open(t.Context(), Request{Reference: ref})

@@ -76,6 +76,13 @@ func (r *record) served(d digest.Digest, h *host) {
 	})
 }
 
+// untouched reports whether nothing was ever asked for.
+func (r *record) untouched() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.contents) == 0
+}
+
 // verified takes note that content has its digest.
 func (r *record) verified(d digest.Digest) {
 	r.update(d, func(c *content) { c.checked = true })

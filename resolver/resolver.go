@@ -4,18 +4,18 @@
 package resolver
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 	"github.com/containerd/containerd/v2/pkg/reference"
-	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // Credentials gives user name and secret for a host[:port], as
@@ -30,9 +30,10 @@ type Options struct {
 	// directory for the host, or _default, decides. Default: none.
 	HostDirs []string
 
-	// Hosts replaces HostDirs, for containerd's deprecated CRI mirrors. It must
-	// make new clients at each call, and call the given function on each, as
-	// config.ConfigureHosts does. Default: nil, HostDirs decide.
+	// Hosts replaces HostDirs, for containerd's deprecated CRI mirrors. It is
+	// asked once for a registry, without credentials since its authorizers are
+	// replaced, must make new clients at each call, and must call the given
+	// function on each. Default: nil, HostDirs decide.
 	Hosts func(context.Context, Credentials, config.UpdateClientFunc) docker.RegistryHosts
 
 	// Headers are sent with every request, to token servers too. Default: none.
@@ -43,15 +44,31 @@ type Options struct {
 	Observe func(Observation)
 }
 
-// Resolver asks registries. Safe for concurrent use.
+// Resolver asks registries. It keeps connections, tokens and what it knows of
+// hosts in trouble from one session to the next. Safe for concurrent use.
 type Resolver struct {
-	options Options
+	options  Options
+	sets     *hostSets
+	tokens   *tokenCache
+	breakers breakers
+	dialer   dialer
 }
 
-// New returns a Resolver.
+// New returns a Resolver. Whoever has no use for it any more closes it.
 func New(options Options) *Resolver {
-	return &Resolver{options: options}
+	return &Resolver{options: options, sets: newHostSets(), tokens: newTokenCache()}
 }
+
+// Close ends all connections, also those of sessions that are open. Nothing can
+// be asked any more. It never fails.
+func (r *Resolver) Close() error {
+	r.retire(r.sets.close())
+	r.dialer.close()
+	return nil
+}
+
+// Breakers lists the hosts that are in trouble, by name.
+func (r *Resolver) Breakers() []BreakerState { return r.breakers.states() }
 
 // Request is what a Session is about.
 type Request struct {
@@ -69,6 +86,11 @@ type Request struct {
 	// Known is the digest that the node holds; "" means none.
 	Known digest.Digest
 
+	// Fallback tells whether the caller has something else to use after a check
+	// that failed with that class, such as a cached image. Then hosts that are
+	// known to be in trouble are not asked. nil means that there is nothing.
+	Fallback func(failure.Class) bool
+
 	// Allow says which hosts (as references spell them: docker.io, not
 	// registry-1.docker.io) may be asked for anything. nil means all.
 	Allow func(host string) bool
@@ -85,82 +107,34 @@ func (e *SourcesError) Error() string {
 	return fmt.Sprintf("%s: none of its hosts is allowed: %s", e.Reference, strings.Join(e.Hosts, ", "))
 }
 
-// Open reads the configuration of the hosts for a reference, so that a change
-// takes effect at the next Open, and prepares to ask them. Nothing is asked
-// yet; ctx is only used for logging. The error is a [*HostsFileError] when
-// hosts.toml is not right, and a [*SourcesError] when no host is allowed.
+// Open looks at the configuration of the hosts for a reference, so that a
+// change takes effect at the next Open, and prepares to ask them. Nothing is
+// asked yet; ctx is only used for logging. The error is a [*HostsFileError] when
+// hosts.toml is not right, and a [*SourcesError] when no host is allowed. The
+// caller closes the session.
 func (r *Resolver) Open(ctx context.Context, req Request) (*Session, error) {
 	spec, err := reference.Parse(req.Reference)
 	if err != nil {
 		return nil, fmt.Errorf("reference %q: %w", req.Reference, err)
+	}
+	set, err := r.hostSet(ctx, spec.Hostname())
+	if err != nil {
+		return nil, err
 	}
 	s := &Session{
 		reference:  req.Reference,
 		spec:       spec,
 		originOnly: req.OriginOnly,
 		known:      req.Known,
+		fallback:   req.Fallback,
 		headers:    r.options.Headers,
 		secrets:    &secrets{},
+		release:    sync.OnceFunc(func() { r.release(set) }),
 	}
-	creds := s.credentials(req.Credentials)
-	configured, err := r.configuredHosts(ctx, spec.Hostname(), creds, s.adopt)
-	if err != nil {
+	s.hosts = allowed(r.newHosts(set, spec.Locator, s.credentials(req.Credentials), s.secrets), req.Allow)
+	if len(s.hosts) == 0 && len(set.hosts) > 0 {
 		s.Close()
-		return nil, err
-	}
-	s.hosts = allowed(r.newHosts(spec.Hostname(), configured, creds, s.secrets), req.Allow)
-	if len(s.hosts) == 0 && len(configured) > 0 {
-		s.Close()
-		return nil, &SourcesError{Reference: req.Reference, Hosts: hostNames(configured)}
+		return nil, &SourcesError{Reference: req.Reference, Hosts: hostNames(set.hosts)}
 	}
 	return s, nil
-}
-
-// maxReads is how often a host directory is read again when it changes while
-// it is read.
-const maxReads = 3
-
-func (r *Resolver) configuredHosts(ctx context.Context, name string, creds Credentials, adopt config.UpdateClientFunc) ([]docker.RegistryHost, error) {
-	if r.options.Hosts != nil {
-		return r.options.Hosts(ctx, creds, adopt)(name)
-	}
-	dir, err := r.hostDir(name)
-	if err != nil {
-		return nil, fmt.Errorf("hosts of %s: %w", name, err)
-	}
-	options := config.HostOptions{
-		HostDir:      func(string) (string, error) { return dir, nil },
-		UpdateClient: adopt,
-	}
-	// containerd takes a hosts.toml that does not parse for a directory of
-	// certificates, so it must read what has been found right.
-	for range maxReads {
-		data, err := checkHostsFile(dir)
-		if err != nil {
-			return nil, err
-		}
-		hosts, err := config.ConfigureHosts(ctx, options)(name)
-		if err != nil {
-			return nil, hostsError(dir, name, err)
-		}
-		again, err := readHostsFile(dir)
-		if err != nil {
-			return nil, err
-		}
-		if bytes.Equal(data, again) {
-			return hosts, nil
-		}
-	}
-	return nil, hostsError(dir, name, errors.New("the file changes while it is read"))
-}
-
-// hostDir returns the directory that configures a host, "" if none does.
-func (r *Resolver) hostDir(name string) (string, error) {
-	for _, root := range r.options.HostDirs {
-		dir, err := config.HostDirFromRoot(root)(name)
-		if err == nil || !errdefs.IsNotFound(err) {
-			return dir, err
-		}
-	}
-	return "", nil
 }

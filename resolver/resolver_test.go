@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
@@ -104,12 +103,9 @@ func TestHostsOption(t *testing.T) {
 	if _, err := s.Resolve(t.Context(), plenty); err != nil {
 		t.Error(err)
 	}
-	if len(s.transports) != 1 {
-		t.Errorf("%d transports are known", len(s.transports))
-	}
 	wantRequests(t, log, head, head)
 
-	if _, err := New(Options{Hosts: hosts}).Open(t.Context(), Request{Reference: "other.test/x:1"}); err == nil {
+	if _, err := newResolver(t, Options{Hosts: hosts}).Open(t.Context(), Request{Reference: "other.test/x:1"}); err == nil {
 		t.Error("an error of Hosts is lost")
 	}
 	none := func(context.Context, Credentials, config.UpdateClientFunc) docker.RegistryHosts {
@@ -119,35 +115,6 @@ func TestHostsOption(t *testing.T) {
 	_, err := s.Resolve(t.Context(), plenty)
 	if e := wantClass(t, err, failure.Invalid); !strings.Contains(e.Error(), "there is no host to ask") {
 		t.Error(e)
-	}
-}
-
-// A check and the pull after it share connections, and Close ends them.
-func TestConnectionsAreShared(t *testing.T) {
-	server, _ := serve(t, serveManifest)
-	var mu sync.Mutex
-	peers := map[string]bool{}
-	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		peers[r.RemoteAddr] = true
-		mu.Unlock()
-		serveManifest(w, r)
-	})
-	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Request{})
-	for range 5 {
-		if _, err := s.Resolve(t.Context(), plenty); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(peers) != 1 {
-		t.Errorf("%d connections, want 1", len(peers))
-	}
-	s.Close()
-	if _, err := s.Resolve(t.Context(), time.Minute); err != nil {
-		t.Errorf("a closed session cannot be used: %v", err)
-	}
-	if len(peers) != 2 {
-		t.Errorf("%d connections, want 2", len(peers))
 	}
 }
 

@@ -21,35 +21,24 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// Session holds the hosts, connections and tokens for one reference, from its
-// check to the end of its pull. Safe for concurrent use.
+// Session is one reference, from its check to the end of its pull, asked with
+// one caller's credentials. Connections and tokens are shared with other
+// sessions. Safe for concurrent use.
 type Session struct {
 	reference  string
 	spec       reference.Spec
 	originOnly bool
 	known      digest.Digest
+	fallback   func(failure.Class) bool // nil = there is none
 	headers    http.Header
 	hosts      []*host
 	secrets    *secrets
-	transports []*http.Transport
+	release    func() // of the host set, once
 }
 
-// Close ends connections that nobody uses. A Session that is not closed loses
-// them after half a minute.
-func (s *Session) Close() {
-	for _, t := range s.transports {
-		t.CloseIdleConnections()
-	}
-}
-
-// adopt is called for each client that containerd makes.
-func (s *Session) adopt(client *http.Client) error {
-	if t, ok := client.Transport.(*http.Transport); ok {
-		t.OnProxyConnectResponse = refused
-		s.transports = append(s.transports, t)
-	}
-	return nil
-}
+// Close ends the session. Its connections stay for other sessions, unless the
+// configuration of the hosts has changed.
+func (s *Session) Close() { s.release() }
 
 func (s *Session) credentials(ask Credentials) Credentials {
 	if ask == nil {
@@ -93,9 +82,16 @@ type Resolution struct {
 	Elapsed  time.Duration // of the whole check
 }
 
+// errBudget is why a context of this package ends: the time of a check, or a
+// host's share of it, is used up.
+var errBudget = fmt.Errorf("the time for the check is used up: %w", context.DeadlineExceeded)
+
 // Resolve asks the hosts, one after the other, until one answers. The timeout
 // bounds all hosts, tokens and retries together; each host may use its equal
 // share of what is left. 0 or less means that only ctx bounds it.
+//
+// Hosts that are known to be in trouble are asked after all others, and only
+// if there is nothing to fall back on.
 //
 // The error is an [*Error], or that of ctx when ctx has ended.
 func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolution, error) {
@@ -103,22 +99,68 @@ func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 	within := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc
-		within, cancel = context.WithTimeout(ctx, timeout)
+		within, cancel = context.WithTimeoutCause(ctx, timeout, errBudget)
 		defer cancel()
 	}
 	hosts, attempts := s.candidates()
-	for i, h := range hosts {
-		begun := time.Now()
-		desc, shown, err := s.ask(within, h, len(hosts)-i)
-		if err == nil {
-			return Resolution{Descriptor: desc, Anonymous: !shown, Host: h.Host, Attempts: attempts, Elapsed: time.Since(start)}, nil
+	var postponed []*host
+	for round := range 2 {
+		for i, h := range hosts {
+			pass, refusal := h.breakers.admit(h.key())
+			if refusal != nil && round == 0 {
+				postponed = append(postponed, h)
+				attempts = append(attempts, h.attempt(refusal.class, refusal, 0))
+				continue
+			}
+			if refusal != nil {
+				pass = h.breakers.insist(h.key())
+			}
+			if round == 1 {
+				attempts = without(attempts, h) // that it was not asked
+			}
+			begun := time.Now()
+			desc, shown, err := s.ask(within, h, pass, s.share(hosts[i+1:], len(postponed), round))
+			if err == nil {
+				return Resolution{Descriptor: desc, Anonymous: !shown, Host: h.Host, Attempts: attempts, Elapsed: time.Since(start)}, nil
+			}
+			if ctx.Err() != nil {
+				return Resolution{}, ctx.Err()
+			}
+			attempts = append(attempts, h.attempt(answerClass(err), err, time.Since(begun)))
 		}
-		if ctx.Err() != nil {
-			return Resolution{}, ctx.Err()
+		if len(postponed) == 0 || s.fallsBack(decidingClass(attempts)) {
+			break
 		}
-		attempts = append(attempts, h.attempt(answerClass(err), err, time.Since(begun)))
+		hosts = postponed
 	}
 	return Resolution{}, newError(s.reference, attempts)
+}
+
+func (s *Session) fallsBack(class failure.Class) bool {
+	return s.fallback != nil && s.fallback(class)
+}
+
+// share is what a host gets of a check: how many others must share the time
+// that is left with it, and whether one of them is sure to be asked.
+type share struct{ others, sure int }
+
+func (s *Session) share(next []*host, postponed, round int) share {
+	if round > 0 {
+		return share{others: len(next)}
+	}
+	var sh share
+	for _, h := range next {
+		if h.breakers.blocked(h.key()) {
+			postponed++
+		} else {
+			sh.sure++
+		}
+	}
+	sh.others = sh.sure
+	if s.fallback == nil {
+		sh.others += postponed
+	}
+	return sh
 }
 
 // candidates returns the hosts that may resolve the reference. If none may, it
@@ -144,16 +186,17 @@ func (s *Session) candidates() (hosts []*host, refusals []Attempt) {
 	return nil, refusals
 }
 
-// ask asks one host, the first of those that are left, and tells whether it was
-// shown credentials. The error's text is clean, and answerClass judges it.
-func (s *Session) ask(ctx context.Context, h *host, left int) (desc ocispec.Descriptor, shown bool, err error) {
-	if deadline, ok := ctx.Deadline(); ok {
+// ask asks one host and tells whether it was shown credentials. The error's text
+// is clean, and answerClass judges it.
+func (s *Session) ask(ctx context.Context, h *host, p *pass, sh share) (desc ocispec.Descriptor, shown bool, err error) {
+	defer p.release()
+	if deadline, ok := ctx.Deadline(); ok && sh.others > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
+		ctx, cancel = context.WithTimeoutCause(ctx, time.Until(deadline)/time.Duration(1+sh.others), errBudget)
 		defer cancel()
 	}
 	start := time.Now()
-	c := &check{known: s.known, wanted: s.spec.Digest(), last: left == 1}
+	c := &check{known: s.known, wanted: s.spec.Digest(), last: sh.sure == 0, pass: p, fallback: s.fallsBack}
 	_, desc, err = s.resolver(h).Resolve(withCall(quietly(ctx), call{check: c}), s.reference)
 	if err == nil {
 		desc, err = c.descriptor(desc)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -286,36 +287,38 @@ func TestResolveCapabilities(t *testing.T) {
 
 // A host that does not answer leaves time for those after it.
 func TestResolveSharesTheBudget(t *testing.T) {
-	release := make(chan struct{})
-	hang := func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
-	}
-	first, _ := serve(t, hang)
-	second, _ := serve(t, hang)
-	origin, _ := serve(t, serveManifest)
-	t.Cleanup(func() { close(release) })
+	const budget = 9 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		answering := map[string]bool{registryName: true}
+		s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
+			if answering[req.URL.Host] {
+				return manifestAnswer(req), nil
+			}
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		}, "first.test", "second.test", registryName), Request{})
 
-	const budget = 900 * time.Millisecond
-	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(first.URL, second.URL, origin.URL))}}, Request{})
-	got, err := s.Resolve(t.Context(), budget)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Elapsed >= budget || len(got.Attempts) != 2 {
-		t.Errorf("got %+v", got)
-	}
-	for _, a := range got.Attempts {
-		if a.Class != failure.Unreachable || a.Elapsed < budget/4 || a.Elapsed > budget*2/3 {
-			t.Errorf("got %+v", a)
+		got, err := s.Resolve(t.Context(), budget)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		if got.Host != registryName || got.Elapsed != budget*2/3 || len(got.Attempts) != 2 {
+			t.Errorf("got %+v", got)
+		}
+		for _, a := range got.Attempts {
+			if a.Class != failure.Unreachable || a.Elapsed != budget/3 {
+				t.Errorf("got %+v", a)
+			}
+		}
 
-	s = open(t, Options{HostDirs: []string{hostsDir(t, chain(first.URL))}}, Request{})
-	_, err = s.Resolve(t.Context(), 50*time.Millisecond)
-	wantClass(t, err, failure.Unreachable)
+		answering[registryName] = false
+		start := time.Now()
+		_, err = s.Resolve(t.Context(), budget)
+		wantClass(t, err, failure.Unreachable)
+		if elapsed := time.Since(start); elapsed != budget {
+			t.Errorf("took %s, want %s", elapsed, budget)
+		}
+	})
 }
 
 func TestResolveReturnsTheCallersError(t *testing.T) {

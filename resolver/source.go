@@ -126,8 +126,9 @@ func (src *Source) ServedBy(d digest.Digest) (reference string, hosts []string) 
 func (src *Source) Gave(d digest.Digest) bool { return src.record.given(d) }
 
 // Failure judges the error of a transfer from this source by what was seen of
-// the registries. It returns nil when none of them was at fault: no space, an
-// image verifier, a layer that does not unpack.
+// the registries; when containerd pulled without this source, by what the error
+// itself shows. It returns nil when none of them was at fault: no space, an image
+// verifier, a layer that does not unpack.
 //
 // Call it only while the caller's own context is alive: an interrupted transfer
 // then is one that containerd gave up because nothing came any more.
@@ -147,6 +148,9 @@ func (src *Source) Failure(err error) *Error {
 	case errdefs.IsFailedPrecondition(err):
 		// Content has not the digest or size that it must have.
 		attempts = src.record.unchecked(src.session.secrets.wrap(err.Error(), err))
+	}
+	if len(attempts) == 0 && !fetching && src.record.untouched() {
+		attempts = src.suspects(err)
 	}
 	if len(attempts) == 0 {
 		return nil

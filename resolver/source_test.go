@@ -155,8 +155,8 @@ func TestServedBySeveralHosts(t *testing.T) {
 			t.Errorf("%v: hosts that were not needed are blamed: %v", err, cause)
 		}
 	}
-	if n := list[1].Count(resolvertest.Of("", resolvertest.Blobs)); n != 4 {
-		t.Errorf("the mirror was asked %d times for blobs, want once for each of 4", n)
+	if n := list[1].Count(resolvertest.Of("", resolvertest.Blobs)); n < breakAfter || n > 4 {
+		t.Errorf("the mirror was asked %d times for blobs, want at most once for each of 4", n)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -47,8 +48,18 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	start := time.Now()
+	pass, release, f := t.admit(req, c)
+	if f != nil {
+		t.record(req, nil, f, c, 0)
+		return nil, f
+	}
+	defer release()
+	if c.hurries(t.host) {
+		ctx = context.WithValue(ctx, hurryKey{}, true)
+		req = req.WithContext(ctx)
+	}
 	for try := 1; ; try++ {
-		resp, err := t.send(req, c)
+		resp, err := t.send(req, c, pass)
 		f, failed := asFault(err)
 		if failed && f.passing && try < c.tries(t.host) && rewindable(req) {
 			wait := max(f.after, backoff(try))
@@ -74,22 +85,54 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
+// admit gets the pass for a request, or a fault when the host is in trouble and
+// there is something else to use. The pass is to be released.
+func (t *transport) admit(req *http.Request, c call) (p *pass, release func(), f *fault) {
+	key := breakerKey(req.URL)
+	if c.check != nil && c.check.pass != nil && c.check.pass.key == key {
+		return c.check.pass, func() {}, nil // the check releases it
+	}
+	p, refusal := t.host.breakers.admit(key)
+	if refusal != nil {
+		if c.spare(t.host, refusal.class) {
+			c.skipped()
+			return nil, nil, &fault{class: refusal.class, err: t.wrap(req, refusal), skipped: true}
+		}
+		p = t.host.breakers.insist(key)
+	}
+	return p, p.release, nil
+}
+
 // send makes one request and judges the answer.
-func (t *transport) send(req *http.Request, c call) (*http.Response, error) {
+func (t *transport) send(req *http.Request, c call, p *pass) (*http.Response, error) {
 	ctx := req.Context()
 	if c.check != nil && req.Header.Get("Authorization") != "" {
 		c.check.shown = true
 	}
+	p.begin()
 	start := time.Now()
 	var wire wire
-	resp, err := t.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())))
+	resp, err := t.roundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())), c)
 	t.observe(req, resp, time.Since(start))
 	if err != nil {
 		if ctx.Err() != nil {
+			// The caller has left, which says nothing, or the host used its time up.
+			if errors.Is(context.Cause(ctx), errBudget) {
+				p.failed(failure.Unreachable, "it did not answer in time", time.Since(start) >= patience)
+			}
 			return nil, ctx.Err()
 		}
+		class := transportClass(err, wire.silent())
+		switch {
+		case class != failure.Unreachable:
+			p.answered()
+		case isTimeout(err):
+			p.failed(class, "it did not answer in time", true)
+		default:
+			p.failed(class, "it could not be reached", false)
+		}
 		return nil, &fault{
-			class:   transportClass(err, wire.silent()),
+			class:   class,
 			err:     t.wrap(req, err),
 			passing: brokenOff(err) || wire.silent() && !isTimeout(err),
 		}
@@ -97,14 +140,26 @@ func (t *transport) send(req *http.Request, c call) (*http.Response, error) {
 	resp.Request = req
 
 	class := statusClass(resp.StatusCode)
+	if class != failure.Unavailable && class != failure.RateLimited {
+		p.answered()
+	}
 	success := resp.StatusCode >= 200 && resp.StatusCode <= 299
 	switch {
 	case class == failure.Unavailable, class == failure.RateLimited:
+		after := retryAfter(resp.Header, time.Now())
+		switch why := "it answered " + status(resp); {
+		case class == failure.RateLimited:
+			p.limited(after, why)
+		case resp.StatusCode >= 500:
+			p.failed(class, why, false)
+		default:
+			p.answered()
+		}
 		f := &fault{
 			class:   class,
 			err:     t.wrap(req, errors.New(withReason(status(resp), readReason(resp)))),
 			passing: true,
-			after:   retryAfter(resp.Header, time.Now()),
+			after:   after,
 		}
 		_ = resp.Body.Close()
 		return nil, f
@@ -133,6 +188,48 @@ func (t *transport) send(req *http.Request, c call) (*http.Response, error) {
 	return resp, nil
 }
 
+// documentTimeout is how long a host may take to begin a manifest or a config
+// when another host can give it: less than the 30 s that containerd gives all
+// answers, so that a host that is not asked in checks does not hold up a pull.
+const documentTimeout = 10 * time.Second
+
+// roundTrip hands a request to containerd's transport.
+func (t *transport) roundTrip(req *http.Request, c call) (*http.Response, error) {
+	if c.fetch == nil || !c.fetch.document || !c.hurries(t.host) {
+		return t.base.RoundTrip(req)
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	timer := time.AfterFunc(documentTimeout, func() { cancel(errSlow) })
+	resp, err := t.base.RoundTrip(req.WithContext(ctx))
+	if timer.Stop() && err == nil {
+		resp.Body = &cancelBody{ReadCloser: resp.Body, cancel: cancel}
+		return resp, nil
+	}
+	cancel(nil)
+	if err == nil {
+		_ = resp.Body.Close() // too late: its body is cut off
+	}
+	if req.Context().Err() == nil && (err == nil || errors.Is(context.Cause(ctx), errSlow)) {
+		err = errSlow
+	}
+	return nil, err
+}
+
+// errSlow is a time-out as net/http's are.
+var errSlow = fmt.Errorf("no answer within %v: %w", documentTimeout, os.ErrDeadlineExceeded)
+
+// cancelBody frees the context of an answer with its body.
+type cancelBody struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+// Close closes the body.
+func (b *cancelBody) Close() error {
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
+}
+
 // record tells a pull what became of its request.
 func (t *transport) record(req *http.Request, resp *http.Response, err error, c call, elapsed time.Duration) {
 	if c.fetch == nil || t.token {
@@ -150,6 +247,7 @@ func (t *transport) record(req *http.Request, resp *http.Response, err error, c 
 	case code >= 200 && code <= 299:
 		if req.Method == http.MethodGet {
 			c.fetch.record.answered(c.fetch.digest, t.host)
+			c.fetch.serving.Store(t.host)
 			resp.Body = &contentBody{ReadCloser: resp.Body, req: req, transport: t, call: c, start: time.Now()}
 		}
 	case code == http.StatusUnauthorized:

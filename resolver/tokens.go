@@ -1,0 +1,190 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+)
+
+// tokens is docker's authorizer for one host, one repository and one caller's
+// credentials. Sessions share it: they join the token request that is under
+// way, and each leaves it on its own. Safe for concurrent use; no lock is held
+// while anybody is asked.
+type tokens struct {
+	renew func() docker.Authorizer // a new one, which knows no challenge and no token
+
+	mu         sync.Mutex
+	inner      docker.Authorizer
+	challenged bool      // inner knows what the host wants
+	header     string    // the Authorization that inner gave last, "" = none yet
+	run        *tokenRun // under way, nil = none
+}
+
+// tokenRun is one use of docker's authorizer, on a context of its own and on
+// behalf of all who wait for it.
+type tokenRun struct {
+	call   call // of the one who began it
+	host   *host
+	cancel context.CancelCauseFunc
+
+	waiters int       // guarded by the lock of tokens, like until
+	until   time.Time // when the last of them gives up, zero = never
+
+	done   chan struct{} // closed when header and err are set
+	header string
+	err    error
+}
+
+func newTokens(renew func() docker.Authorizer) *tokens {
+	return &tokens{renew: renew, inner: renew()}
+}
+
+// drop forgets challenge and tokens: docker's authorizer keeps a token request
+// that failed or was given up, and would fail with it for ever.
+func (t *tokens) drop() { t.inner, t.challenged, t.header = t.renew(), false, "" }
+
+// authorization returns the Authorization for requests to u on behalf of a
+// session's host, "" for none. It asks the token server if need be. An error
+// of ctx means that the caller has left; others are of the token server.
+func (t *tokens) authorization(ctx context.Context, h *host, u *url.URL) (string, error) {
+	for try := 1; ; try++ {
+		r := t.join(ctx, h, u, try > 1)
+		if r == nil {
+			return "", nil
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			t.leave(r, context.Cause(ctx))
+			return "", ctx.Err()
+		}
+		// Who began it had something else to use; this caller may have nothing.
+		if f, ok := asFault(r.err); ok && f.skipped && try == 1 && !callOf(ctx).spare(h, f.class) {
+			continue
+		}
+		return r.header, r.err
+	}
+}
+
+// join returns the run under way, or a new one; nil when there is no challenge
+// to meet.
+func (t *tokens) join(ctx context.Context, h *host, u *url.URL, anew bool) *tokenRun {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.challenged {
+		return nil
+	}
+	until, bounded := ctx.Deadline()
+	r := t.run
+	if r == nil || anew {
+		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		r = &tokenRun{call: callOf(ctx), host: h, cancel: cancel, until: until, done: make(chan struct{})}
+		t.run = r
+		own = withCall(own, call{token: &tokenCall{tokens: t, run: r}})
+		go t.do(own, r, t.inner, u) //nolint:gosec // the context of this caller must not end it
+	}
+	r.waiters++
+	if !bounded || !r.until.IsZero() && until.After(r.until) {
+		r.until = until
+	}
+	return r
+}
+
+// do is the run itself.
+func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u *url.URL) {
+	defer r.cancel(nil)
+	// Docker's authorizer looks at the host and sets the header.
+	req := &http.Request{URL: &url.URL{Scheme: u.Scheme, Host: u.Host}, Header: http.Header{}}
+	r.err = inner.Authorize(ctx, req)
+	r.header = req.Header.Get("Authorization")
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.run == r {
+		t.run = nil
+	}
+	switch {
+	case t.inner != inner: // replaced in the meantime
+	case r.err != nil:
+		t.drop()
+	default:
+		t.header = r.header
+	}
+	close(r.done)
+}
+
+// leave takes a waiter off a run. The last one ends it, and says why.
+func (t *tokens) leave(r *tokenRun, cause error) {
+	t.mu.Lock()
+	r.waiters--
+	last := r.waiters == 0
+	if last && t.run == r {
+		// Whoever comes next must not wait for what is given up here.
+		t.run = nil
+		t.drop()
+	}
+	t.mu.Unlock()
+	if last {
+		r.cancel(cause)
+	}
+}
+
+// challenge takes note of what the host wants in an answer to a request that
+// had no token.
+func (t *tokens) challenge(ctx context.Context, last *http.Response) error {
+	t.mu.Lock()
+	inner, known := t.inner, t.challenged
+	t.mu.Unlock()
+	if known {
+		return nil // the request was sent before that was known
+	}
+	err := inner.AddResponses(ctx, []*http.Response{last})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil && t.inner == inner {
+		t.challenged = true
+	}
+	return err
+}
+
+// replace forgets a token that was refused with the challenge of an answer,
+// unless that has been done.
+func (t *tokens) replace(ctx context.Context, refused string, last *http.Response) error {
+	t.mu.Lock()
+	known := t.header != refused
+	t.mu.Unlock()
+	if known {
+		return nil
+	}
+	fresh := t.renew()
+	if err := fresh.AddResponses(ctx, []*http.Response{last}); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	// Requests that ran side by side share the replacement.
+	if t.header == refused {
+		t.inner, t.challenged, t.header, t.run = fresh, true, "", nil
+	}
+	return nil
+}
+
+// tokenCall is what a request to a token server is made for.
+type tokenCall struct {
+	tokens *tokens
+	run    *tokenRun
+}
+
+// deadline is when nobody will wait any more.
+func (c *tokenCall) deadline() (until time.Time, bounded bool) {
+	c.tokens.mu.Lock()
+	defer c.tokens.mu.Unlock()
+	return c.run.until, !c.run.until.IsZero()
+}
