@@ -338,6 +338,7 @@ func (d *decision) open(ctx context.Context, reference string) (Session, error) 
 		Credentials: d.req.Credentials,
 		OriginOnly:  d.o.Decision.ResolveFrom == policy.Origin,
 		Allow:       d.allow(),
+		Fallback:    d.fallback(),
 	}
 	if d.cached != nil {
 		req.Known = d.cached.record.Target.Digest

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -137,6 +138,32 @@ func (d *decision) state(served resolver.Served, a answer, target digest.Digest,
 	return s
 }
 
+// tooStale says why the last check of the cached image is too long ago for a
+// fallback; "" when it is not.
+func (d *decision) tooStale() string {
+	bound := d.o.Decision.MaxStale
+	if bound == 0 {
+		return ""
+	}
+	switch age := d.age(); {
+	case age < 0:
+		return fmt.Sprintf("the cached image was never checked, and max_stale is %s", bound)
+	case age > bound:
+		return fmt.Sprintf("the cached image was last checked %s ago, and max_stale is %s", age.Round(timeGrain), bound)
+	}
+	return ""
+}
+
+// fallback tells the resolver what there is besides a registry in trouble: a
+// cached image, if the caller may have it and the policy lets it do. nil when
+// there is nothing.
+func (d *decision) fallback() func(failure.Class) bool {
+	if d.cached == nil || d.cached.proof == "" || d.tooStale() != "" {
+		return nil
+	}
+	return func(class failure.Class) bool { return d.o.Decision.OnFailure(class) == policy.UseCached }
+}
+
 // failed ends the request after a registry failed: with the cached image where
 // the policy says so for the class, with an error otherwise.
 func (d *decision) failed(ctx context.Context, what string, err error) error {
@@ -146,7 +173,7 @@ func (d *decision) failed(ctx context.Context, what string, err error) error {
 	}
 	d.o.Class = cause.Class
 	d.o.Attempts = append(d.o.Attempts, cause.Attempts...)
-	err = fmt.Errorf("%s failed: %w", what, cause)
+	err = fmt.Errorf("%s failed: %s", what, cause.Detail())
 	if err := d.refused(ctx); err != nil {
 		return d.fail(ReasonInternal, err)
 	}
@@ -166,15 +193,11 @@ func (d *decision) failed(ctx context.Context, what string, err error) error {
 	if d.o.Decision.OnFailure(cause.Class) != policy.UseCached {
 		return d.fail(Reason(cause.Class), err)
 	}
-	age := d.age()
-	if bound := d.o.Decision.MaxStale; bound > 0 {
+	if d.o.Decision.MaxStale > 0 {
 		d.o.use(policy.KeyMaxStale)
-		switch {
-		case age < 0:
-			return d.fail(ReasonMaxStale, fmt.Errorf("%w; the cached image was never checked, and max_stale is %s", err, bound))
-		case age > bound:
-			return d.fail(ReasonMaxStale, fmt.Errorf("%w; the cached image was last checked %s ago, and max_stale is %s", err, age.Round(timeGrain), bound))
-		}
+	}
+	if tooStale := d.tooStale(); tooStale != "" {
+		return d.fail(ReasonMaxStale, fmt.Errorf("%w; %s", err, tooStale))
 	}
 	if err := d.reuse(ctx, UsedCached, Reason(cause.Class)); err != nil {
 		return err
