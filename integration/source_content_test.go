@@ -202,8 +202,9 @@ func TestSourceOfAResumedPull(t *testing.T) {
 	m.mustPull(ref)
 	isRunnable(m.daemon, ref)
 	// Unless the garbage collector was faster, there was something to resume.
-	resumed := m.r.Count(func(r resolvertest.Request) bool { return r.Header.Get("Range") != "" }) > 0
-	want(t, "the mirror is a source", slices.Contains(m.allSources(ref), m.mirror.Host()), resumed)
+	if m.r.Count(func(r resolvertest.Request) bool { return r.Header.Get("Range") != "" }) > 0 {
+		want(t, "the mirror is a source", slices.Contains(m.allSources(ref), m.mirror.Host()), true)
+	}
 	want(t, "the registry is a source", slices.Contains(m.allSources(ref), m.r.Host()), true)
 }
 

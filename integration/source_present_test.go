@@ -61,7 +61,7 @@ func TestSourceOfWhatIsThere(t *testing.T) {
 	eventually(t, "CRI has forgotten the tag", func() bool { return m.imageStatus(ref).GetImage() == nil })
 	again("a record that was removed", ref)
 	again("the same content under another name", named("other/app:2"))
-	want(t, "content that the registry was asked for", m.r.Count(resolvertest.Of("GET", resolvertest.All)), 0)
+	want(t, "manifests that the registry was asked for", m.r.Count(resolvertest.Of("GET", resolvertest.Manifests)), 0)
 
 	m.push("app:1", image(2))
 	m.mustPull(ref)
@@ -99,5 +99,5 @@ func TestSourceOfAnImport(t *testing.T) {
 	m.mustPull(named("copy:1"))
 	m.wantSources("a copy", named("copy:1"), "", "")
 	want(t, "copy verified by", m.labels(named("copy:1"))["verified-by"], m.mirror.Host())
-	want(t, "content that the mirror was asked for", m.mirror.Count(resolvertest.Of("GET", resolvertest.All)), 0)
+	want(t, "manifests that the mirror was asked for", m.mirror.Count(resolvertest.Of("GET", resolvertest.Manifests)), 0)
 }
