@@ -256,3 +256,11 @@ func waitFor(t *testing.T, condition func() bool) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// write writes hosts.toml for registryName anew.
+func write(t *testing.T, root, hostsTOML string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(root, registryName, hostsFileName), []byte(hostsTOML), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -120,7 +120,8 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	close(r.done)
 }
 
-// leave takes a waiter off a run. The last one ends it, and says why.
+// leave takes a waiter off a run. The last one ends it, says why, and waits for
+// its end, as it would without sharing.
 func (t *tokens) leave(r *tokenRun, cause error) {
 	t.mu.Lock()
 	r.waiters--
@@ -133,6 +134,7 @@ func (t *tokens) leave(r *tokenRun, cause error) {
 	t.mu.Unlock()
 	if last {
 		r.cancel(cause)
+		<-r.done
 	}
 }
 

@@ -1,0 +1,380 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
+	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// secured starts a registry with TLS and tokens that has the image, and a
+// Resolver that trusts it.
+func secured(t testing.TB) (*resolvertest.Registry, *Resolver, string) {
+	t.Helper()
+	reg := resolvertest.New(t, resolvertest.WithTLS(), resolvertest.WithTokenAuth(map[string]string{username: password, "bob": "bob's"}))
+	if _, err := reg.Push(t.Context(), "team/app:v1", resolvertest.Image(1, 3, 64<<10)); err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	dir := filepath.Join(root, registryName)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reg.CAFile(dir); err != nil {
+		t.Fatal(err)
+	}
+	hosts := fmt.Sprintf("server = %q\nca = \"ca.pem\"\n", reg.URL())
+	if err := os.WriteFile(filepath.Join(dir, hostsFileName), []byte(hosts), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := newResolver(t, Options{HostDirs: []string{root}})
+	reg.Forget()
+	return reg, r, dir
+}
+
+func checkOnce(t testing.TB, r *Resolver, request Request) {
+	t.Helper()
+	if _, err := once(t.Context(), r, request, plenty); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A check with a warm connection and a warm token is one request, and the pull
+// after a change asks nothing twice.
+func TestWarmCheckIsOneRequest(t *testing.T) {
+	reg, r, _ := secured(t)
+	checkOnce(t, r, Request{Credentials: alice})
+	if n := reg.Count(nil); n != 3 {
+		t.Errorf("the first check took %d requests, want 3", n)
+	}
+	before := reg.Connections()
+	for range 5 {
+		reg.Forget()
+		checkOnce(t, r, Request{Credentials: alice})
+		if n, heads := reg.Count(nil), reg.Count(resolvertest.Of(http.MethodHead, resolvertest.Manifests)); n != 1 || heads != 1 {
+			t.Errorf("%d requests, want one HEAD: %+v", n, reg.Requests())
+		}
+	}
+	if n := reg.Connections() - before; n != 0 {
+		t.Errorf("%d new connections", n)
+	}
+
+	reg.Forget()
+	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{}, Request{})
+	p.session = openAt(t, r, Request{Credentials: alice})
+	if _, err := p.pull(t, nil); err != nil {
+		t.Fatal(err)
+	}
+	// HEAD; manifest, config, three layers.
+	if n := reg.Count(nil); n != 1+5 {
+		t.Errorf("%d requests, want 6: %+v", n, reg.Requests())
+	}
+	if n := reg.Connections() - before; n > 2 {
+		t.Errorf("%d new connections", n)
+	}
+	if n := reg.Count(resolvertest.Of("", resolvertest.Tokens)); n != 0 {
+		t.Errorf("%d token requests", n)
+	}
+}
+
+// A change on disk counts at the next Open, open sessions go on as they were,
+// and what they used is closed after them.
+func TestHostsChangeWhileSessionsAreOpen(t *testing.T) {
+	first, firstLog := serve(t, serveManifest)
+	second, secondLog := serve(t, serveManifest)
+	root := hostsDir(t, chain(first.URL))
+	r := newResolver(t, Options{HostDirs: []string{root}})
+	old := openAt(t, r, Request{})
+	set, err := r.hostSet(t.Context(), registryName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.release(set)
+
+	write(t, root, chain(second.URL))
+	checkOnce(t, r, Request{})
+	if _, err := old.Resolve(t.Context(), plenty); err != nil {
+		t.Error(err)
+	}
+	wantRequests(t, firstLog, head)
+	wantRequests(t, secondLog, head)
+	if !set.retired.Load() || set.users != 1 {
+		t.Errorf("retired %v, %d users", set.retired.Load(), set.users)
+	}
+	old.Close()
+	old.Close()
+	if set.users != 0 {
+		t.Errorf("%d users", set.users)
+	}
+	waitFor(t, func() bool { return connections(r) == 1 }) // of the second
+
+	// A file that is not right is an error each time; a good one counts again.
+	write(t, root, "server = 7\n")
+	for range 2 {
+		if _, err := r.Open(t.Context(), Request{Reference: imageRef}); !errors.As(err, new(*HostsFileError)) {
+			t.Errorf("got %v", err)
+		}
+	}
+	write(t, root, chain(second.URL))
+	checkOnce(t, r, Request{})
+	if n := connections(r); n != 1 {
+		t.Errorf("%d connections, want the same 1", n)
+	}
+}
+
+func connections(r *Resolver) int {
+	r.dialer.mu.Lock()
+	defer r.dialer.mu.Unlock()
+	return len(r.dialer.ends)
+}
+
+// The same text is the same configuration, whenever it was written.
+func TestUnchangedFilesKeepConnections(t *testing.T) {
+	reg, r, dir := secured(t)
+	checkOnce(t, r, Request{Credentials: alice})
+	before := reg.Connections()
+	for _, touch := range []func(path string, data []byte) error{
+		func(path string, data []byte) error { return os.WriteFile(path, data, 0o644) },
+		func(path string, data []byte) error {
+			return errors.Join(os.WriteFile(path+".new", data, 0o644), os.Rename(path+".new", path))
+		},
+	} {
+		for _, name := range []string{hostsFileName, "ca.pem"} {
+			path := filepath.Join(dir, name)
+			data, err := os.ReadFile(path)
+			if err == nil {
+				err = touch(path, data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			reg.Forget()
+			checkOnce(t, r, Request{Credentials: alice})
+			if n := reg.Count(nil); n != 1 {
+				t.Errorf("%d requests, want 1", n)
+			}
+		}
+	}
+	if n := reg.Connections() - before; n != 0 {
+		t.Errorf("%d new connections", n)
+	}
+}
+
+// Certificates are rotated on disk.
+func TestCertificateRotation(t *testing.T) {
+	reg, r, dir := secured(t)
+	other := resolvertest.New(t, resolvertest.WithTLS())
+	checkOnce(t, r, Request{Credentials: alice})
+	ca := filepath.Join(dir, "ca.pem")
+	write := func(data []byte) {
+		t.Helper()
+		if err := os.WriteFile(ca, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(other.CAPEM())
+	_, err := once(t.Context(), r, Request{Credentials: alice}, plenty)
+	wantClass(t, err, failure.Invalid)
+	write(reg.CAPEM())
+	checkOnce(t, r, Request{Credentials: alice})
+	if err := os.Remove(ca); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Open(t.Context(), Request{Reference: imageRef}); !errors.As(err, new(*HostsFileError)) {
+		t.Errorf("got %v", err)
+	}
+	write(reg.CAPEM())
+	checkOnce(t, r, Request{Credentials: alice})
+}
+
+// What counts of a directory of certificates, and of hosts.toml.
+func TestSnapshots(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() *snapshot {
+		t.Helper()
+		s, err := readSnapshot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	last := read()
+	for i, step := range []struct {
+		change  func()
+		differs bool
+	}{
+		{func() { put("a.crt", "1") }, true},
+		{func() { put("a.crt", "2") }, true},
+		{func() { put("a.cert", "1") }, true},
+		{func() { put("a.key", "1") }, true},
+		{func() { put("README", "1") }, false},
+		{func() { _ = os.Remove(filepath.Join(dir, "a.key")) }, true},
+		{func() {
+			put(hostsFileName, "ca = [\"x.pem\"]\n[host.\"http://m.test\"]\nclient = [[\"c.pem\", \"/nowhere/k.pem\"], \"d.pem\"]\n")
+		}, true},
+		{func() { put("a.crt", "3") }, false},
+		{func() { put("x.pem", "1") }, true},
+		{func() { put("c.pem", "1") }, true},
+		{func() { put("d.pem", "1") }, true},
+		{func() { put("d.pem", "1") }, false},
+		{func() { put("d.pem", "2") }, true},
+	} {
+		step.change()
+		now := read()
+		if last.same(now) == step.differs {
+			t.Errorf("step %d: differs is %v", i, !step.differs)
+		}
+		if !now.fresh || now.current(dir) {
+			t.Errorf("step %d: what has just changed is trusted", i)
+		}
+		last = now
+	}
+	// Once it has settled, the stamps tell.
+	last.fresh = false
+	if !last.current(dir) || last.current("elsewhere") {
+		t.Error("nothing changed, but the stamps differ")
+	}
+	info, err := os.Stat(filepath.Join(dir, "d.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("d.pem", "3")
+	if err := os.Chtimes(filepath.Join(dir, "d.pem"), info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if last.current(dir) {
+		t.Error("a change with the same size and time is not seen")
+	}
+}
+
+// Whoever opens sessions of one registry at a time shares its connections.
+func TestConcurrentOpens(t *testing.T) {
+	server, _ := serve(t, serveManifest)
+	root := hostsDir(t, chain(server.URL))
+	r := newResolver(t, Options{HostDirs: []string{root}})
+	var wg sync.WaitGroup
+	var sets sync.Map
+	start := make(chan struct{})
+	for range 16 {
+		wg.Go(func() {
+			<-start
+			for range 5 {
+				set, err := r.hostSet(context.Background(), registryName)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				sets.Store(set, true)
+				r.release(set)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	n := 0
+	sets.Range(func(set, _ any) bool {
+		n++
+		if set.(*hostSet).users != 0 {
+			t.Errorf("%d users are left", set.(*hostSet).users)
+		}
+		return true
+	})
+	if n != 1 {
+		t.Errorf("%d sets, want 1", n)
+	}
+}
+
+func TestHostSetsAreBounded(t *testing.T) {
+	r := newResolver(t, Options{})
+	first, err := r.hostSet(t.Context(), "first.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxHostSets {
+		session := openAt(t, r, Request{Reference: fmt.Sprintf("host-%d.test/x:1", i)})
+		session.Close()
+	}
+	if n := len(r.sets.sets.items); n != maxHostSets || !first.retired.Load() {
+		t.Errorf("%d sets are kept", n)
+	}
+	r.release(first)
+}
+
+// Deprecated CRI mirrors cannot change: they are made once.
+func TestHostsOptionIsAskedOnce(t *testing.T) {
+	server, _ := serve(t, serveManifest)
+	var asked atomic.Int64
+	r := newResolver(t, Options{Hosts: func(_ context.Context, _ Credentials, update config.UpdateClientFunc) docker.RegistryHosts {
+		return func(string) ([]docker.RegistryHost, error) {
+			asked.Add(1)
+			client := &http.Client{Transport: docker.DefaultHTTPTransport(nil)}
+			return []docker.RegistryHost{{
+				Client: client, Scheme: "http", Host: serverHost(server), Path: "/v2",
+				Capabilities: docker.HostCapabilityPull | docker.HostCapabilityResolve,
+			}}, update(client)
+		}
+	}})
+	for range 3 {
+		checkOnce(t, r, Request{})
+	}
+	if n := asked.Load(); n != 1 || connections(r) != 1 {
+		t.Errorf("asked %d times, %d connections", n, connections(r))
+	}
+}
+
+// Close ends what is idle, what is used and what is being made.
+func TestClose(t *testing.T) {
+	server, log := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	list, _ := registries(t, 1)
+	swallowing := list[0]
+	if err := swallowing.Swallow(); err != nil {
+		t.Fatal(err)
+	}
+	r := New(Options{HostDirs: []string{hostsDir(t, chain(server.URL))}})
+	done := make(chan error, 2)
+	for _, ref := range []string{imageRef, swallowing.Host() + "/x:1"} {
+		go func() {
+			_, err := once(context.Background(), r, Request{Reference: ref}, plenty)
+			done <- err
+		}()
+	}
+	waitFor(t, func() bool { return len(log.list()) > 0 && connections(r) > 1 })
+	start := time.Now()
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		wantClass(t, <-done, failure.Unreachable)
+	}
+	if elapsed := time.Since(start); elapsed > plenty/2 {
+		t.Errorf("it took %v", elapsed)
+	}
+	if _, err := r.Open(t.Context(), Request{Reference: imageRef}); !errors.Is(err, errClosed) {
+		t.Errorf("got %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
