@@ -18,7 +18,8 @@ import (
 const (
 	breakAfter  = 3                      // failures in a row that are no time-outs
 	firstPause  = 5 * time.Second        // of a breaker that opens, doubles with each probe that fails
-	maxPause    = 5 * time.Minute        // also for Retry-After
+	maxPause    = time.Minute            // so that a registry that is back is soon asked again
+	maxLimit    = 5 * time.Minute        // of Retry-After
 	maxBreakers = 1024                   // hosts in trouble at a time: tenants can name any number of them
 	patience    = 500 * time.Millisecond // what a host may need before silence within a check's budget is a time-out
 )
@@ -188,16 +189,37 @@ func (p *pass) failed(class failure.Class, why string, timeout bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	br := b.of(p.key)
-	switch {
-	case br.opened == 0:
-		if br.failures++; !timeout && br.failures < breakAfter {
-			return
-		}
-	case p.seq < br.seq, br.probe != p && time.Now().Before(br.until):
-		return // known
+	if br.opened > 0 {
+		p.stillOpen(br, class, why)
+		return
+	}
+	if br.failures++; !timeout && br.failures < breakAfter {
+		return
+	}
+	br.opened = 1
+	b.open(br, class, why, time.Now().Add(pause(br.opened)))
+}
+
+// lost says that the connection failed at once: refused, reset. That costs
+// nothing, so it opens no breaker, and the host is asked as soon as it is back.
+// One that is open stays open.
+func (p *pass) lost(class failure.Class, why string) {
+	b := p.breakers
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if br := b.all[p.key]; br != nil && br.opened > 0 {
+		p.stillOpen(br, class, why)
+	}
+}
+
+// stillOpen opens a breaker that is open for longer, unless the failure was to
+// be expected.
+func (p *pass) stillOpen(br *breaker, class failure.Class, why string) {
+	if p.seq < br.seq || br.probe != p && time.Now().Before(br.until) {
+		return
 	}
 	br.opened++
-	b.open(br, class, why, time.Now().Add(pause(br.opened)))
+	p.breakers.open(br, class, why, time.Now().Add(pause(br.opened)))
 }
 
 // limited says that the host wants to be left alone for a while. 0 = it does
@@ -207,8 +229,8 @@ func (p *pass) limited(after time.Duration, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	br := b.of(p.key)
-	after = min(cmp.Or(after, firstPause), maxPause)
-	until := time.Now().Add(min(after+jitter(after/4), maxPause))
+	after = min(cmp.Or(after, firstPause), maxLimit)
+	until := time.Now().Add(min(after+jitter(after/4), maxLimit))
 	if br.opened > 0 && br.probe != p && !until.After(br.until) {
 		return
 	}
@@ -230,7 +252,7 @@ func (p *pass) release() {
 // together.
 func pause(n int) time.Duration {
 	d := maxPause
-	if n <= 6 { // 5 s × 2⁶ is beyond the bound
+	if n <= 4 { // 5 s × 2⁴ is beyond the bound
 		d = firstPause << (n - 1)
 	}
 	return min(d-d/4+jitter(d/2), maxPause)

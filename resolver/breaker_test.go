@@ -18,6 +18,7 @@ func TestBreaker(t *testing.T) {
 	timeout := func(p *pass) { p.failed(failure.Unreachable, "silent", true) }
 	fail := func(p *pass) { p.failed(failure.Unavailable, "503", false) }
 	limited := func(after time.Duration) func(*pass) { return func(p *pass) { p.limited(after, "429") } }
+	lost := func(p *pass) { p.lost(failure.Unreachable, "refused") }
 	answered := (*pass).answered
 	const about = 5 * time.Second
 	for name, test := range map[string]struct {
@@ -34,7 +35,9 @@ func TestBreaker(t *testing.T) {
 		"failures, then a silence":  {[]func(*pass){fail, timeout}, failure.Unreachable, about},
 		"429":                       {[]func(*pass){limited(0)}, failure.RateLimited, about},
 		"429 with Retry-After":      {[]func(*pass){limited(time.Minute)}, failure.RateLimited, time.Minute},
-		"429 for ever":              {[]func(*pass){limited(1 << 60)}, failure.RateLimited, maxPause},
+		"429 for ever":              {[]func(*pass){limited(1 << 60)}, failure.RateLimited, maxLimit},
+		"refused":                   {[]func(*pass){lost, lost, lost, lost}, failure.None, 0},
+		"refused while it is open":  {[]func(*pass){timeout, lost}, failure.Unreachable, about},
 		"429, shorter afterwards":   {[]func(*pass){limited(time.Minute), limited(time.Second)}, failure.RateLimited, time.Minute},
 		"an answer after all":       {[]func(*pass){timeout, answered}, failure.None, 0},
 		"failures while it is open": {[]func(*pass){timeout, timeout, timeout, fail}, failure.Unreachable, about},
@@ -61,7 +64,7 @@ func TestBreaker(t *testing.T) {
 					t.Errorf("got class %s, want %s", refusal.class, test.class)
 				}
 				left := time.Until(refusal.until)
-				if left < test.pause*3/4 || left > test.pause*5/4 || left > maxPause {
+				if left < test.pause*3/4 || left > test.pause*5/4 || left > maxLimit {
 					t.Errorf("it is open for %v, want about %v", left, test.pause)
 				}
 				if s := b.states(); len(s) != 1 || !s[0].Open || s[0].Host != "https://a.test" || !s[0].Until.Equal(refusal.until) {

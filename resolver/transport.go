@@ -129,7 +129,7 @@ func (t *transport) send(req *http.Request, c call, p *pass) (*http.Response, er
 		case isTimeout(err):
 			p.failed(class, "it did not answer in time", true)
 		default:
-			p.failed(class, "it could not be reached", false)
+			p.lost(class, "it could not be reached")
 		}
 		return nil, &fault{
 			class:   class,

@@ -135,7 +135,6 @@ func TestFallback(t *testing.T) {
 	}{
 		"silent": {mute, failure.Unreachable, 1},
 		"503":    {answering(503), failure.Unavailable, 1}, // which is three tries
-		"reset":  {func(*http.Request) (*http.Response, error) { return nil, errReset }, failure.Unreachable, 1},
 		"429":    {answering(429, "Retry-After", "60"), failure.RateLimited, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
