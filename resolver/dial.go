@@ -6,6 +6,7 @@ package resolver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -47,7 +48,7 @@ type dialer struct {
 	ends   map[*func()]struct{} // each ends one connection, or one attempt to make one
 }
 
-var errClosed = errors.New("the resolver is closed")
+var errClosed = fmt.Errorf("the resolver is closed: %w", context.Canceled)
 
 // add keeps a function until its release is called. It calls it at once, and
 // has no release, when the dialer is closed.

@@ -1,0 +1,97 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// settled makes a Resolver whose hosts.toml is no news.
+func settled(b *testing.B, hosts string) *Resolver {
+	b.Helper()
+	root := b.TempDir()
+	dir := filepath.Join(root, registryName)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, hostsFileName), []byte(hosts), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	r := newResolver(b, Options{HostDirs: []string{root}})
+	s := openAt(b, r, Request{})
+	s.Close()
+	set, err := r.hostSet(b.Context(), registryName)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.release(set)
+	seen := *set.seen.Load()
+	seen.fresh = false
+	set.seen.Store(&seen)
+	return r
+}
+
+// BenchmarkOpen is what each request for an image pays for a change of
+// hosts.toml taking effect at once.
+func BenchmarkOpen(b *testing.B) {
+	r := settled(b, chain("https://mirror.test", "https://registry.test"))
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := r.Open(b.Context(), Request{Reference: imageRef, Credentials: alice})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Close()
+	}
+}
+
+// BenchmarkCheckWarm is a whole check with connection and token at hand, the
+// server's part included.
+func BenchmarkCheckWarm(b *testing.B) {
+	for name, guard := range map[string]bool{"open": false, "token": true} {
+		b.Run(name, func(b *testing.B) {
+			var server *httptest.Server
+			server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Path == "/token":
+					_, _ = fmt.Fprint(w, `{"access_token":"fine","expires_in":3600}`)
+				case guard && r.Header.Get("Authorization") != "Bearer fine":
+					w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="x"`, server.URL))
+					w.WriteHeader(http.StatusUnauthorized)
+				default:
+					serveManifest(w, r)
+				}
+			}))
+			defer server.Close()
+			r := settled(b, chain(server.URL))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := once(context.Background(), r, Request{Credentials: alice, Known: manifestDigest}, 10*time.Second); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.StopTimer()
+			_ = r.Close()
+		})
+	}
+}
+
+// BenchmarkBreaker is what each request pays for the breakers.
+func BenchmarkBreaker(b *testing.B) {
+	var br breakers
+	b.ReportAllocs()
+	for b.Loop() {
+		p, _ := br.admit("https://registry.test")
+		p.begin()
+		p.answered()
+		p.release()
+	}
+}

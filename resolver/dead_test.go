@@ -1,0 +1,207 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/remotes"
+	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// A cold pull past a dead mirror pays once, however many layers there are and
+// whether or not the check has asked the mirror.
+func TestColdPullPastADeadMirror(t *testing.T) {
+	swallow := func(r *resolvertest.Registry) error { return r.Swallow() }
+	for name, test := range map[string]struct {
+		trouble  func(*resolvertest.Registry) error
+		pullOnly bool // the mirror does not resolve tags
+		bound    time.Duration
+	}{
+		"it swallows packets":                     {swallow, false, 3 * time.Second},
+		"it swallows packets, and only has blobs": {swallow, true, 3 * time.Second},
+		"it never answers":                        {func(r *resolvertest.Registry) error { r.Hang(resolvertest.All); return nil }, false, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const layers = 7
+			list := []*resolvertest.Registry{resolvertest.New(t), resolvertest.New(t)}
+			for _, r := range list {
+				if _, err := r.Push(t.Context(), "team/app:v1", resolvertest.Image(1, layers, 1<<10)); err != nil {
+					t.Fatal(err)
+				}
+				r.Forget()
+			}
+			hosts := chain(list[0].URL(), list[1].URL())
+			if test.pullOnly {
+				hosts += "capabilities = [\"pull\"]\n"
+			}
+			if err := test.trouble(list[0]); err != nil {
+				t.Fatal(err)
+			}
+			p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+			start := time.Now()
+			got, err := p.session.Resolve(t.Context(), 4*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.pullOnly != (len(got.Attempts) == 0) {
+				t.Errorf("got attempts %v", got.Attempts)
+			}
+			source := p.session.Source(got.Descriptor)
+			if err := p.transfer(t.Context(), source); err != nil {
+				t.Fatal(err)
+			}
+			if elapsed := time.Since(start); elapsed > test.bound {
+				t.Errorf("it took %v, more than %v", elapsed, test.bound)
+			}
+			if served := source.Served(); !slices.Equal(served.ContentHosts, []string{list[1].Host()}) {
+				t.Errorf("got %+v", served)
+			}
+			if n := list[0].Count(nil); n > 1 {
+				t.Errorf("the mirror was asked %d times", n)
+			}
+		})
+	}
+}
+
+// The last host is asked although it is in trouble, and so is a mirror that was
+// passed over when the others have nothing.
+func TestFetchWhenNothingElseIsLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		inTrouble []int // of the hosts
+		without   []int // the image
+		served    int
+		asked     []int // how often each host
+	}{
+		"all are well":                  {nil, nil, 0, []int{1, 0}},
+		"the mirror is in trouble":      {[]int{0}, nil, 1, []int{0, 1}},
+		"both are in trouble":           {[]int{0, 1}, nil, 0, []int{1, 0}},
+		"only the mirror has the image": {[]int{0}, []int{1}, 0, []int{1, 1}},
+		"the origin alone has it":       {[]int{1}, []int{0}, 1, []int{1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, hosts := registries(t, 2)
+			r := newResolver(t, Options{HostDirs: []string{hostsDir(t, hosts)}})
+			s := openAt(t, r, Request{})
+			got, err := s.Resolve(t.Context(), plenty)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range test.without {
+				list[i].Status(resolvertest.All, http.StatusNotFound)
+			}
+			for _, i := range test.inTrouble {
+				r.breakers.insist(list[i].URL()).limited(time.Minute, "429")
+			}
+			for _, l := range list {
+				l.Forget()
+			}
+			source := s.Source(got.Descriptor)
+			fetcher, err := source.Fetcher(t.Context(), imageRef)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rc, err := fetcher.Fetch(t.Context(), got.Descriptor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rc.Close()
+			if _, err := rc.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if served := source.Served(); served.ManifestHost != list[test.served].Host() {
+				t.Errorf("got %+v", served)
+			}
+			for i, want := range test.asked {
+				if n := list[i].Count(nil); n != want {
+					t.Errorf("host %d was asked %d times, want %d", i, n, want)
+				}
+			}
+		})
+	}
+}
+
+var _ remotes.Fetcher = (*fetcher)(nil)
+
+// A host with another behind it is dialled for a second, unless hosts.toml says
+// otherwise.
+func TestDialTimeouts(t *testing.T) {
+	for name, test := range map[string]struct {
+		mirror   string // of its table in hosts.toml
+		behind   bool
+		min, max time.Duration
+	}{
+		"another is behind it":  {"", true, hurriedDial, 2 * hurriedDial},
+		"hosts.toml is shorter": {"dial_timeout = \"200ms\"\n", true, 200 * time.Millisecond, hurriedDial},
+		"hosts.toml is longer":  {"dial_timeout = \"1500ms\"\n", true, 1500 * time.Millisecond, 2500 * time.Millisecond},
+		"with a header":         {"[host.%[1]q.header]\nx-a = \"1\"\n", true, hurriedDial, 2 * hurriedDial},
+		"with TLS settings":     {"skip_verify = true\n", true, hurriedDial, 2 * hurriedDial},
+		"it is alone":           {"", false, 2 * hurriedDial, 5 * time.Second}, // the check's budget
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			list, _ := registries(t, 1)
+			if err := list[0].Swallow(); err != nil {
+				t.Fatal(err)
+			}
+			origin, _ := serve(t, serveManifest)
+			url := strings.Replace(list[0].URL(), "http:", "https:", 1)
+			settings := test.mirror
+			if strings.Contains(settings, "%") {
+				settings = fmt.Sprintf(settings, url)
+			}
+			hosts := fmt.Sprintf("server = %q\n[host.%q]\n%s", origin.URL, url, settings)
+			timeout := 20 * time.Second
+			if !test.behind {
+				hosts, timeout = chain(url), 2*hurriedDial
+			}
+			s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+			start := time.Now()
+			got, err := s.Resolve(t.Context(), timeout)
+			if (err == nil) != test.behind || test.behind && got.Host != serverHost(origin) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if elapsed := time.Since(start); elapsed < test.min || elapsed > test.max {
+				t.Errorf("it took %v, want %v to %v", elapsed, test.min, test.max)
+			}
+			if !slices.ContainsFunc(s.hosts, func(h *host) bool { return h.breakers.blocked(h.key()) }) {
+				t.Error("no breaker is open")
+			}
+		})
+	}
+}
+
+// What falls back from HTTPS to HTTP finds out again when that stops working.
+func TestFallbackFromHTTPS(t *testing.T) {
+	plain := resolvertest.New(t)
+	if _, err := plain.Push(t.Context(), "team/app:v1", resolvertest.Image(1, 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	r := newResolver(t, Options{})
+	request := Request{Reference: plain.Host() + "/team/app:v1"}
+	checkOnce(t, r, request)
+	before := plain.Connections()
+	checkOnce(t, r, request)
+	if n := plain.Connections() - before; n != 0 {
+		t.Errorf("%d new connections", n)
+	}
+	s := openAt(t, r, request)
+	f, ok := s.hosts[0].Client.Transport.(*transport).base.(*fallback)
+	if !ok || f.current == nil {
+		t.Fatalf("got %T", s.hosts[0].Client.Transport.(*transport).base)
+	}
+	plain.Status(resolvertest.All, http.StatusBadRequest)
+	if _, err := s.Resolve(context.Background(), plenty); err == nil || f.current != nil {
+		t.Errorf("it stays with HTTP after %v", err)
+	}
+}
