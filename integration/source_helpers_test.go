@@ -8,12 +8,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +69,9 @@ func shim(t testing.TB) string {
 func busybox(t testing.TB, seed int64, command ...string) v1.Image {
 	t.Helper()
 	binary, err := os.ReadFile("/bin/busybox")
+	if err == nil {
+		err = isStatic(binary)
+	}
 	if err != nil {
 		t.Fatalf("%v\ninstall it with: apt-get install busybox-static", err)
 	}
@@ -97,6 +103,18 @@ func busybox(t testing.TB, seed int64, command ...string) v1.Image {
 		t.Fatal(err)
 	}
 	return img
+}
+
+// isStatic returns an error for a program that takes libraries to run.
+func isStatic(binary []byte) error {
+	f, err := elf.NewFile(bytes.NewReader(binary))
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return errors.New("the busybox of this machine is not a static one")
+	}
+	return nil
 }
 
 // pod is a pod on the host's network.

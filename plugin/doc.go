@@ -8,7 +8,7 @@
 //	kubelet ── PullImage(ref, auth, pod annotations)
 //	   │
 //	   ▼
-//	plugin/cri         the CRI ImageService decorator
+//	plugin/cri         decorators of the CRI ImageService, and of CreateContainer
 //	   │  request → engine.Request
 //	   ▼
 //	plugin/engine      one decision: Ensure(ctx, Request) → Outcome

@@ -81,8 +81,8 @@ func TestPlannedPullIsAdmitted(t *testing.T) {
 	p := &Plan{
 		Reference: appName, Source: &fakeSource{fakeImage: img, host: "mirror.test"},
 		State: func(d digest.Digest, _ store.State) store.State { return verified(d) },
-		Admit: func(_ context.Context, target ocispec.Descriptor) error {
-			if _, err := n.contents.Info(n.ctx, target.Digest); err != nil || target.Digest != img.desc.Digest {
+		Admit: func(ctx context.Context, target ocispec.Descriptor) error {
+			if _, err := n.contents.Info(ctx, target.Digest); err != nil || target.Digest != img.desc.Digest {
 				t.Errorf("asked about %s, of which the content is not there: %v", target.Digest, err)
 			}
 			return admit
