@@ -17,7 +17,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -137,12 +139,12 @@ func (d *daemon) runPod(pause *resolvertest.Registry) *pod {
 		}},
 	}}
 	d.mkdir(d.path("logs"))
+	d.t.Cleanup(p.remove)
 	resp, err := d.runtime().RunPodSandbox(d.t.Context(), &runtimeapi.RunPodSandboxRequest{Config: p.config})
 	if err != nil {
 		d.fatal("run a pod: %v", err)
 	}
 	p.id = resp.GetPodSandboxId()
-	d.t.Cleanup(p.remove)
 	return p
 }
 
@@ -154,11 +156,12 @@ func (d *daemon) runtime() runtimeapi.RuntimeServiceClient {
 	return runtimeapi.NewRuntimeServiceClient(d.conn)
 }
 
-// remove ends the pod and its containers, whose shims would outlive the daemon.
+// remove ends the pod and its containers. What is left of them after a test
+// that has failed does not outlive it either.
 func (p *pod) remove() {
-	if !p.d.alive() {
-		p.d.run()
-		p.d.waitForCRI()
+	defer p.d.killShims()
+	if !p.d.alive() || p.id == "" {
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.d.t.Context()), startLimit)
 	defer cancel()
@@ -168,6 +171,28 @@ func (p *pod) remove() {
 	}
 	if err != nil {
 		p.d.t.Errorf("remove the pod: %v", err)
+	}
+}
+
+// killShims ends the shims that were started for this daemon, by the socket
+// that they were told of, and what they run.
+func (d *daemon) killShims() {
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		d.t.Error(err)
+	}
+	for _, path := range commands {
+		command, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(command), "\x00-address\x00"+d.process.Address()+"\x00") {
+			continue
+		}
+		shim := filepath.Base(filepath.Dir(path))
+		children, _ := os.ReadFile(filepath.Join("/proc", shim, "task", shim, "children"))
+		for _, pid := range append(strings.Fields(string(children)), shim) {
+			if id, err := strconv.Atoi(pid); err == nil {
+				_ = syscall.Kill(id, syscall.SIGKILL)
+			}
+		}
 	}
 }
 
