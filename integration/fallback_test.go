@@ -54,8 +54,13 @@ func TestFallback(t *testing.T) {
 	eventually(t, "the reason is the newest", func() bool { return n.labels(ref)["stale-reason"] == "unavailable" })
 	want(t, "stale-since", n.labels(ref)["stale-since"], labels["stale-since"])
 
+	// A registry that has failed for some time is left alone for a while.
 	n.restore()
-	n.mustPull(ref)
+	eventually(t, "the registry is asked again", func() bool {
+		mark := n.mark()
+		n.mustPull(ref)
+		return n.decision(mark, ref).outcome == "Unchanged"
+	})
 	for _, name := range []string{ref, canonical} {
 		eventually(t, "the marks are gone from "+name, func() bool {
 			l := n.labels(name)
@@ -202,6 +207,7 @@ func TestHangingRegistry(t *testing.T) {
 			}
 			defer n.restore()
 			for _, policy := range []string{"IfDigestChanged", "Always"} {
+				n.hostsTOML("registry.test", n.server(n.r)+"# "+name+policy) // no trouble before counts
 				began := time.Now()
 				mark := n.mark()
 				_, err := n.pull(ref, hint("policy", policy))

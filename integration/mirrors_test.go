@@ -46,7 +46,8 @@ func TestMirrorOrder(t *testing.T) {
 	}
 	first, second := resolvertest.New(t), resolvertest.New(t)
 	n := newNode(t, section(changed, `verify_timeout = "2s"`))
-	n.hostsTOML("registry.test", n.server(n.r)+n.mirror(first, "")+n.mirror(second, ""))
+	hosts := n.server(n.r) + n.mirror(first, "") + n.mirror(second, "")
+	n.hostsTOML("registry.test", hosts)
 	names := map[string]string{first.Host(): "first", second.Host(): "second", n.r.Host(): "origin"}
 	for _, r := range []*resolvertest.Registry{first, second, n.r} {
 		n.daemon.push(r, "app:1", image(1))
@@ -55,6 +56,7 @@ func TestMirrorOrder(t *testing.T) {
 	n.mustPull(ref)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			n.hostsTOML("registry.test", hosts+"# "+tt.name) // no trouble before counts
 			tt.first(first)
 			tt.second(second)
 			tt.origin(n.r)
