@@ -307,7 +307,7 @@ func TestCancelledTokenRequestHurtsNobodyElse(t *testing.T) {
 			return answer(req, http.StatusUnauthorized, http.Header{"Www-Authenticate": {`Bearer realm="http://auth.test/token"`}}, ""), nil
 		}, registryName))
 		check := func(ctx context.Context) <-chan error {
-			s := openAt(t, r, Request{Credentials: alice})
+			s := openAt(t, r, Request{Credentials: alice}) //nolint:contextcheck // Open asks nobody
 			done := make(chan error, 1)
 			go func() {
 				_, err := s.Resolve(ctx, plenty)

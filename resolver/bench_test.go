@@ -4,7 +4,6 @@
 package resolver
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -74,7 +73,7 @@ func BenchmarkCheckWarm(b *testing.B) {
 			r := settled(b, chain(server.URL))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := once(context.Background(), r, Request{Credentials: alice, Known: manifestDigest}, 10*time.Second); err != nil {
+				if _, err := once(b.Context(), r, Request{Credentials: alice, Known: manifestDigest}, 10*time.Second); err != nil {
 					b.Fatal(err)
 				}
 			}

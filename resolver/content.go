@@ -131,7 +131,7 @@ func (r *documentReader) Close() error { return r.rc.Close() }
 // streamReader passes content on, which the content store compares with its
 // digest, and notices when there is too little of it.
 type streamReader struct {
-	rc     *persistent
+	rc     io.ReadSeekCloser
 	desc   ocispec.Descriptor
 	record *record
 	offset int64

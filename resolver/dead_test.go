@@ -4,7 +4,6 @@
 package resolver
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -201,7 +200,7 @@ func TestFallbackFromHTTPS(t *testing.T) {
 		t.Fatalf("got %T", s.hosts[0].Client.Transport.(*transport).base)
 	}
 	plain.Status(resolvertest.All, http.StatusBadRequest)
-	if _, err := s.Resolve(context.Background(), plenty); err == nil || f.current != nil {
+	if _, err := s.Resolve(t.Context(), plenty); err == nil || f.current != nil {
 		t.Errorf("it stays with HTTP after %v", err)
 	}
 }

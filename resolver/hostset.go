@@ -225,7 +225,7 @@ func (r *Resolver) build(ctx context.Context, name string, seen *snapshot) (*hos
 			return nil, err
 		}
 		if again.same(seen) {
-			s := b.set(name, configured)
+			s := b.set(name, configured) //nolint:contextcheck // it dials nothing
 			s.seen.Store(again)
 			return s, nil
 		}

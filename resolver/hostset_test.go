@@ -281,7 +281,7 @@ func TestConcurrentOpens(t *testing.T) {
 		wg.Go(func() {
 			<-start
 			for range 5 {
-				set, err := r.hostSet(context.Background(), registryName)
+				set, err := r.hostSet(t.Context(), registryName)
 				if err != nil {
 					t.Error(err)
 					return
@@ -356,7 +356,7 @@ func TestClose(t *testing.T) {
 	done := make(chan error, 2)
 	for _, ref := range []string{imageRef, swallowing.Host() + "/x:1"} {
 		go func() {
-			_, err := once(context.Background(), r, Request{Reference: ref}, plenty)
+			_, err := once(t.Context(), r, Request{Reference: ref}, plenty)
 			done <- err
 		}()
 	}

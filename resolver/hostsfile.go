@@ -149,8 +149,8 @@ func (c *hostsChecker) check(data []byte) error {
 }
 
 // fail reports a problem at the nearest key that has a position.
-func (c *hostsChecker) fail(keys []string, format string, args ...any) {
-	e := &tomlfile.Error{File: c.file, Key: tomlfile.Path(keys...), Message: fmt.Sprintf(format, args...)}
+func (c *hostsChecker) fail(keys []string, message string) {
+	e := &tomlfile.Error{File: c.file, Key: tomlfile.Path(keys...), Message: message}
 	for n := len(keys); n > 0; n-- {
 		if at, ok := c.positions[tomlfile.Path(keys[:n]...)]; ok {
 			e.Line, e.Column = at.Line, at.Column

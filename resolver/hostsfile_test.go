@@ -4,7 +4,6 @@
 package resolver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -115,7 +114,7 @@ func stockTakes(tb testing.TB, text string) bool {
 	entry := log.L.Dup()
 	entry.Logger = like(log.L.Logger)
 	entry.Logger.Out, entry.Logger.Formatter, entry.Logger.Level = &logged, log.L.Logger.Formatter, log.ErrorLevel
-	ctx := log.WithLogger(context.Background(), entry)
+	ctx := log.WithLogger(tb.Context(), entry)
 	// An error means that a file is missing which the configuration names.
 	_, _ = config.ConfigureHosts(ctx, config.HostOptions{HostDir: func(string) (string, error) { return dir, nil }})(registryName)
 	return logged.Len() == 0

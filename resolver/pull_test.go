@@ -140,8 +140,7 @@ func TestResumedPull(t *testing.T) {
 	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
 	source, err := p.pull(t, func() {
 		dropped := false
-		var undo func()
-		undo = r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+		undo := r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
 			var b buffer
 			next.ServeHTTP(&b, req)
 			data := b.Bytes()

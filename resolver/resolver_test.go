@@ -41,7 +41,7 @@ func TestHeadersAndMirrorQuery(t *testing.T) {
 	for request, header := range seen {
 		host := header["X-Host"]
 		if host == nil {
-			host = header["x-host"]
+			host = header["x-host"] //nolint:staticcheck // as hosts.toml spells it
 		}
 		if !slices.Equal(header["X-All"], []string{"c"}) || !slices.Equal(host, []string{"a", "b"}) || !strings.HasPrefix(header.Get("User-Agent"), "containerd/") {
 			t.Errorf("%s: got header %v", request, header)

@@ -81,13 +81,13 @@ func readSnapshot(dir string) (*snapshot, error) {
 		return nil, err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%d\n%s", len(data), data)
+	_, _ = fmt.Fprintf(sum, "%d\n%s", len(data), data)
 	for _, path := range others {
 		data, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		fmt.Fprintf(sum, "%q %v %d\n%s", path, err == nil, len(data), data)
+		_, _ = fmt.Fprintf(sum, "%q %v %d\n%s", path, err == nil, len(data), data)
 	}
 	sum.Sum(s.sum[:0])
 	settled := time.Now().Add(-settleTime).UnixNano()

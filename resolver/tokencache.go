@@ -49,14 +49,14 @@ func (c *tokenCache) fingerprint(username, secret string) (sum [sha256.Size]byte
 	return sum
 }
 
-// share returns the tokens of a key, made by make when there are none.
-func (c *tokenCache) share(key tokenKey, make func() *tokens) *tokens {
+// share returns the tokens of a key, made by create when there are none.
+func (c *tokenCache) share(key tokenKey, create func() *tokens) *tokens {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t, ok := c.all.get(key); ok {
 		return t
 	}
-	t := make()
+	t := create()
 	if !key.set.retired.Load() {
 		c.all.put(key, t)
 	}

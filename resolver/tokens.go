@@ -88,7 +88,7 @@ func (t *tokens) join(ctx context.Context, h *host, u *url.URL, anew bool) *toke
 		r = &tokenRun{call: callOf(ctx), host: h, cancel: cancel, until: until, done: make(chan struct{})}
 		t.run = r
 		own = withCall(own, call{token: &tokenCall{tokens: t, run: r}})
-		go t.do(own, r, t.inner, u) //nolint:gosec // the context of this caller must not end it
+		go t.do(own, r, t.inner, u)
 	}
 	r.waiters++
 	if !bounded || !r.until.IsZero() && until.After(r.until) {

@@ -4,7 +4,6 @@
 package resolver
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -64,7 +63,7 @@ func TestWhoSharesTokens(t *testing.T) {
 			// What a redirect leads to is the session's own.
 			a := openAt(t, r, test.first).hosts[0].Authorizer.(*authorizer)
 			b := openAt(t, r, test.first).hosts[0].Authorizer.(*authorizer)
-			if a.of("cdn.test") == b.of("cdn.test") || a.of("cdn.test") != a.of("cdn.test") {
+			if a.of("cdn.test") == b.of("cdn.test") {
 				t.Error("tokens for a redirect's target are shared")
 			}
 		})
@@ -256,16 +255,16 @@ func TestTokenServerAsksForTime(t *testing.T) {
 func TestTokensAreBounded(t *testing.T) {
 	c := newTokenCache()
 	set := &hostSet{}
-	make := func() *tokens { return newTokens(func() docker.Authorizer { return docker.NewDockerAuthorizer() }) }
+	create := func() *tokens { return newTokens(func() docker.Authorizer { return docker.NewDockerAuthorizer() }) }
 	for i := range 2 * maxTokens {
-		c.share(tokenKey{set: set, host: i}, make)
+		c.share(tokenKey{set: set, host: i}, create)
 	}
 	if n := len(c.all.items); n != maxTokens {
 		t.Errorf("%d tokens are kept", n)
 	}
 	c.forget(set)
 	set.retired.Store(true)
-	c.share(tokenKey{set: set}, make)
+	c.share(tokenKey{set: set}, create)
 	if n := len(c.all.items); n != 0 {
 		t.Errorf("%d tokens of a set that is gone are kept", n)
 	}
@@ -285,7 +284,7 @@ func TestSharedTokensStayHidden(t *testing.T) {
 	checkOnce(t, r, Request{Credentials: alice})
 	g.server.Config.Handler = http.HandlerFunc(echo)
 	for range 2 {
-		_, err := once(context.Background(), r, Request{Credentials: alice}, plenty)
+		_, err := once(t.Context(), r, Request{Credentials: alice}, plenty)
 		if e := wantClass(t, err, failure.Forbidden); strings.Contains(e.Error(), "token-1") || !strings.Contains(e.Error(), "you sent Bearer ***") {
 			t.Error(e)
 		}

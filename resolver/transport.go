@@ -128,6 +128,8 @@ func (t *transport) send(req *http.Request, c call, p *pass) (*http.Response, er
 			p.answered()
 		case isTimeout(err):
 			p.failed(class, "it did not answer in time", true)
+		case time.Since(start) >= patience:
+			p.failed(class, "it could not be reached", true) // which took as long
 		default:
 			p.lost(class, "it could not be reached")
 		}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,11 +18,14 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
+// scripted is how a host answers.
+type scripted func(*http.Request) (*http.Response, error)
+
 // fakeNet answers by host, in synctest bubbles.
 type fakeNet struct {
 	mu     sync.Mutex
 	log    []string // METHOD host
-	answer map[string]func(*http.Request) (*http.Response, error)
+	answer map[string]scripted
 }
 
 func (n *fakeNet) roundTrip(req *http.Request) (*http.Response, error) {
@@ -34,11 +36,11 @@ func (n *fakeNet) roundTrip(req *http.Request) (*http.Response, error) {
 	return answer(req)
 }
 
-func (n *fakeNet) set(host string, answer func(*http.Request) (*http.Response, error)) {
+func (n *fakeNet) set(host string, answer scripted) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.answer == nil {
-		n.answer = map[string]func(*http.Request) (*http.Response, error){}
+		n.answer = map[string]scripted{}
 	}
 	n.answer[host] = answer
 }
@@ -58,7 +60,7 @@ func mute(req *http.Request) (*http.Response, error) {
 	return nil, req.Context().Err()
 }
 
-func answering(code int, header ...string) func(*http.Request) (*http.Response, error) {
+func answering(code int, header ...string) scripted {
 	return func(req *http.Request) (*http.Response, error) {
 		h := http.Header{}
 		for i := 0; i < len(header); i += 2 {
@@ -129,7 +131,7 @@ func TestDeadMirrorCostsOneCheck(t *testing.T) {
 // nothing, it is asked all the same.
 func TestFallback(t *testing.T) {
 	for name, test := range map[string]struct {
-		answer func(*http.Request) (*http.Response, error)
+		answer scripted
 		class  failure.Class
 		checks int // until the breaker is open
 	}{
@@ -178,8 +180,6 @@ func TestFallback(t *testing.T) {
 		})
 	}
 }
-
-var errReset = syscall.ECONNRESET
 
 // The origin's class decides whether to fall back, not a mirror's.
 func TestFallbackOnTheOrigin(t *testing.T) {
