@@ -34,6 +34,16 @@ help: ## show this list
 build: ## build bin/containerd
 	$(BUILD) -o bin/ ./cmd/containerd
 
+.PHONY: demo
+demo: on-linux-as-root build ## tell the story: a node, registries on loopback, and what pullwarden decides (as root)
+	$(GO) build -o build/demo ./integration/demo
+	@exec build/demo
+
+.PHONY: on-linux-as-root
+on-linux-as-root:
+	@[[ "$$(uname)" == Linux ]] || { echo "this runs a containerd, which takes Linux; here is $$(uname)" >&2; exit 1; }
+	@[[ "$$(id -u)" == 0 ]] || { echo "this runs a containerd, which takes root: try sudo make $(MAKECMDGOALS)" >&2; exit 1; }
+
 .PHONY: test
 test: test-unit test-integration ## run all tests with the race detector (as root)
 
@@ -44,7 +54,7 @@ test-unit: cc ## run the unit tests
 .PHONY: test-integration
 test-integration: cc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests
 	$(BUILD) -race -o build/race/ ./cmd/containerd
-	PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd $(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration
+	PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd $(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration ./integration/demo
 
 # The race detector needs a C compiler.
 .PHONY: cc
@@ -65,6 +75,12 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 		echo "$$target in $$(dirname "$$file")"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(strip $(FUZZTIME)) "$$(dirname "$$file")" </dev/null; \
 	done
+
+.PHONY: config
+config: ## write config.toml.example from the defaults
+	@mkdir -p build
+	$(GO) run ./internal/configexample >build/config.toml.example
+	mv build/config.toml.example config.toml.example
 
 .PHONY: fmt
 fmt: $(LINT) ## format the code

@@ -1,0 +1,156 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/integration/daemon"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// The names of the story.
+const (
+	registryName = "registry.example.com"
+	mirrorName   = "the mirror"
+	webRepo      = "shop/web"
+	ledgerRepo   = "bank/ledger"
+	tag          = "stable"
+	webImage     = registryName + "/" + webRepo + ":" + tag
+	ledgerImage  = registryName + "/" + ledgerRepo + ":" + tag
+)
+
+// How far away the registries are, by round-trip time.
+const (
+	registryDelay = 20 * time.Millisecond
+	mirrorDelay   = 2 * time.Millisecond
+)
+
+// section is pullwarden's part of config.toml, which names the directory of
+// the rules too.
+var section = []string{
+	`enabled        = true`,
+	`default_policy = "Always"`,
+	`resolve_from   = "Origin"   # the mirror may serve layers, not say what a tag is`,
+	`verify_timeout = "2s"`,
+}
+
+// ruleFile is the node's one rule file.
+const (
+	ruleFile = "10-demo.toml"
+	rules    = `[[rule]]
+images = ["registry.example.com/**"]
+policy = "IfDigestChanged"   # ask each time, pull what changed, else use the cache
+hints  = "Tighten"           # pods may be stricter than this, never laxer
+`
+)
+
+// secret is what the private image takes.
+var secret = credentials{user: "bank", password: "correct horse"}
+
+type credentials struct{ user, password string }
+
+// world is the node and the registries around it.
+type world struct {
+	registry, mirror *resolvertest.Registry
+	node             *daemon.Daemon
+	builds           [2]digest.Digest // of the web image
+}
+
+// open starts everything. On an error nothing is left.
+func open(ctx context.Context, binary string) (*world, error) {
+	w := &world{}
+	err := w.startRegistries(ctx)
+	if err == nil {
+		err = w.startNode(ctx, binary)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
+}
+
+func (w *world) startRegistries(ctx context.Context) (err error) {
+	w.registry, err = resolvertest.Start(resolvertest.WithTLS(), resolvertest.WithDelay(registryDelay), //nolint:contextcheck // it lives until it is closed
+		resolvertest.WithTokenAuth(map[string]string{secret.user: secret.password}))
+	if err != nil {
+		return err
+	}
+	w.registry.Allow(func(user, repository string) bool { return repository == webRepo || user == secret.user })
+	w.mirror, err = resolvertest.Start(resolvertest.WithDelay(mirrorDelay)) //nolint:contextcheck // it lives until it is closed
+	if err != nil {
+		return err
+	}
+	if _, err := w.registry.Push(ctx, ledgerRepo+":"+tag, resolvertest.Image(10, 1, 5_000)); err != nil {
+		return err
+	}
+	return w.release(ctx, 0)
+}
+
+func (w *world) startNode(ctx context.Context, binary string) (err error) {
+	w.node, err = daemon.New(daemon.Options{Binary: binary, Section: section})
+	if err != nil {
+		return err
+	}
+	server, err := w.node.Server(w.registry)
+	if err != nil {
+		return err
+	}
+	mirror, err := w.node.Mirror(w.mirror, "")
+	if err != nil {
+		return err
+	}
+	if err := w.node.WriteHosts(registryName, server+mirror); err != nil {
+		return err
+	}
+	if err := w.node.WriteRules(ruleFile, rules); err != nil {
+		return err
+	}
+	err = w.node.Run(ctx)
+	if err == nil {
+		err = w.node.WaitForCRI(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("start the node: %w\nthe end of its log:\n%s", err, w.logTail())
+	}
+	return nil
+}
+
+// release pushes a build of the web image, which the mirror then has too.
+func (w *world) release(ctx context.Context, build int) (err error) {
+	image := resolvertest.Image(int64(build), 3, 200_000)
+	for _, r := range []*resolvertest.Registry{w.registry, w.mirror} {
+		if w.builds[build], err = r.Push(ctx, webRepo+":"+tag, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logTail returns the end of the daemon's log.
+func (w *world) logTail() string {
+	log, err := w.node.Log()
+	if err != nil {
+		return err.Error()
+	}
+	return daemon.Tail(log, 20)
+}
+
+// close leaves nothing behind.
+func (w *world) close() (err error) {
+	if w.node != nil {
+		err = w.node.Close()
+	}
+	for _, r := range []*resolvertest.Registry{w.registry, w.mirror} {
+		if r != nil {
+			r.Close()
+		}
+	}
+	return err
+}
