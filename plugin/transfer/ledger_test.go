@@ -151,6 +151,9 @@ func TestSourcesOfAResumedDownload(t *testing.T) {
 			if _, err := n.plan(failing, store.State{}); !errors.Is(err, errGone) {
 				t.Fatalf("the first pull ended with %v", err)
 			}
+			// What is complete is written down, though the pull has failed.
+			n.wantContent(img.desc, "a/app:1", "a")
+			n.wantContent(img.config, "", "a")
 			want := "b,a"
 			if !kept {
 				want = ""
@@ -161,10 +164,26 @@ func TestSourcesOfAResumedDownload(t *testing.T) {
 			if _, content := n.mustPlan(img, "a", nil); content != want {
 				t.Errorf("content-sources is %q, want %q", content, want)
 			}
+			n.wantContent(img.layers[0], "", map[bool]string{true: "b,a", false: "a"}[kept])
 			if left := len(n.recorder.Load().ledger.open); left > 0 {
 				t.Errorf("%d downloads are remembered for no use", left)
 			}
 		})
+	}
+}
+
+// wantContent compares the labels of content.
+func (n *node) wantContent(desc ocispec.Descriptor, source, hosts string) {
+	n.t.Helper()
+	info, err := n.contents.Info(n.ctx, desc.Digest)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if got := info.Labels[store.LabelPullSource]; got != source {
+		n.t.Errorf("content of type %s has pull-source %q, want %q", desc.MediaType, got, source)
+	}
+	if got := info.Labels[store.LabelContentSources]; got != hosts {
+		n.t.Errorf("content of type %s has content-sources %q, want %q", desc.MediaType, got, hosts)
 	}
 }
 

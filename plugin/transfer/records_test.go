@@ -170,6 +170,24 @@ func TestPlannedPullKeepsWhatHoldsForTheDigest(t *testing.T) {
 	}
 }
 
+// A record that is older than the labels on content keeps its source.
+func TestPlannedPullKeepsTheSourceOfARecord(t *testing.T) {
+	img := newImage("a layer")
+	for _, name := range []string{appName, canonicalOf(img)} {
+		n := newNode(t, true)
+		for d, data := range img.blobs {
+			n.put(ocispec.Descriptor{Digest: d, Size: int64(len(data))}, data)
+		}
+		n.create(name, img.desc, map[string]string{store.LabelPullSource: "old.test/app:1"})
+		if _, err := n.plan(&fakeSource{fakeImage: img, host: "a"}, verified(img.desc.Digest)); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.labels(name)[store.LabelPullSource]; got != "old.test/app:1" {
+			t.Errorf("%s: pull-source is %q", name, got)
+		}
+	}
+}
+
 // A pull that CRI did not ask for is told of, and otherwise left as it is.
 func TestOtherPulls(t *testing.T) {
 	img := newImage("a layer")

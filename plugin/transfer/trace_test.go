@@ -6,6 +6,7 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -277,3 +278,69 @@ func (s *fakeServer) Transfer(ctx context.Context, _ *transferapi.TransferReques
 type noStreams struct{}
 
 func (noStreams) Create(context.Context, string) (streaming.Stream, error) { return nil, errGone }
+
+// steps is a reader of which each Read asks hosts and returns bytes.
+type steps struct {
+	asked *asked
+	list  []step
+}
+
+type step struct {
+	asks string // the host that is asked before the bytes come, or after them
+	n    int
+}
+
+func (s *steps) Read([]byte) (int, error) {
+	if len(s.list) == 0 {
+		return 0, io.EOF
+	}
+	next := s.list[0]
+	s.list = s.list[1:]
+	if next.asks != "" {
+		s.asked.trace().WroteHeaderField("Host", []string{next.asks})
+	}
+	return next.n, nil
+}
+
+func (*steps) Seek(offset int64, _ int) (int64, error) { return offset, nil }
+func (*steps) Close() error                            { return nil }
+
+// Docker's reader asks for the rest as soon as a connection breaks, while it
+// still has bytes of it to return.
+func TestTracedReader(t *testing.T) {
+	for _, tc := range []struct {
+		what  string
+		steps []step
+		seek  int // the step before which it is sought; 0 = none
+		want  string
+	}{
+		{"one host", []step{{"a", 5}, {"", 5}}, 0, "a a"},
+		{"no bytes", []step{{"a", 0}}, 0, ""},
+		{"the second gives the rest", []step{{"a", 5}, {"b", 0}, {"", 5}}, 0, "a b"},
+		{"bytes of the first while the second is asked", []step{{"a", 5}, {"b", 5}}, 0, "a a"},
+		{"the first gives nothing", []step{{"a", 0}, {"b", 0}, {"", 5}}, 0, "b"},
+		{"sought", []step{{"a", 5}, {"b", 5}}, 1, "a b"},
+		{"a token server in between", []step{{"a", 0}, {"auth", 0}, {"", 5}}, 0, "a"},
+		{"a host that nobody knows", []step{{"cdn", 5}}, 0, ""},
+	} {
+		var credited []string
+		a := &asked{hosts: []Host{{Address: "a", Name: "a"}, {Address: "b", Name: "b"}}}
+		inner := &steps{asked: a, list: tc.steps}
+		r := &tracedSeeker{seeker: inner, tracedReader: &tracedReader{
+			ReadCloser: inner, asked: a, credit: func(h Host) { credited = append(credited, h.Name) },
+		}}
+		for i := 0; ; i++ {
+			if i > 0 && i == tc.seek {
+				if _, err := r.Seek(1, io.SeekStart); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.Read(nil); err != nil {
+				break
+			}
+		}
+		if got := strings.Join(credited, " "); got != tc.want {
+			t.Errorf("%s: credit for %q, want %q", tc.what, got, tc.want)
+		}
+	}
+}
