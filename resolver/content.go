@@ -142,7 +142,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	r.offset += int64(n)
 	switch {
 	case err == nil:
-	case err != io.EOF:
+	case err != io.EOF: //nolint:errorlint // one that is wrapped is a failure
 		err = &fetchError{r.desc.Digest, err}
 	case r.offset < r.desc.Size:
 		err = fmt.Errorf("%d bytes of %d: %w", r.offset, r.desc.Size, io.ErrUnexpectedEOF)
