@@ -9,6 +9,7 @@ MAKEFLAGS   += --no-print-directory
 GO        ?= go
 FUZZTIME  ?= 10s # for each fuzz target
 RUN       ?= .   # the integration tests to run
+BENCH     ?=     # the rows to measure, all by default
 LINT_VERSION := v2.15.0
 
 CONTAINERD := github.com/containerd/containerd/v2
@@ -55,6 +56,12 @@ test-unit: cc ## run the unit tests
 test-integration: cc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests
 	$(BUILD) -race -o build/race/ ./cmd/containerd
 	PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd $(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration ./integration/demo
+
+.PHONY: bench
+bench: on-linux-as-root build ## compare the daemon with stock containerd (as root); BENCH=<row>,... picks rows
+	$(GO) build -trimpath -ldflags '-X $(CONTAINERD)/version.Version=$(CONTAINERD_VERSION)' -o build/containerd-stock $(CONTAINERD)/cmd/containerd
+	$(GO) build -o build/ ./integration/bench
+	@exec build/bench -stock build/containerd-stock -ours bin/containerd -rows '$(strip $(BENCH))'
 
 # The race detector needs a C compiler.
 .PHONY: cc

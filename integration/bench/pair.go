@@ -1,0 +1,172 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pullwarden/pullwarden/integration/daemon"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+const (
+	// registry is the name of the registry in references.
+	registry = "registry.bench"
+	// roundTrip is that of each connection to a registry.
+	roundTrip = 20 * time.Millisecond
+
+	user, password = "bench", "a password"
+)
+
+// side is one of the two that are compared.
+type side int
+
+const (
+	stock side = iota
+	ours
+)
+
+// String names the side for errors.
+func (s side) String() string { return [...]string{"stock containerd", "pullwarden"}[s] }
+
+// bench is what all rows have in common.
+type bench struct {
+	binaries [2]string // by side
+}
+
+// pair is both daemons with the registries that both ask.
+type pair struct {
+	origin *resolvertest.Registry
+	mirror *resolvertest.Registry // in front of origin; nil for none
+	nodes  [2]*node               // by side
+}
+
+// options are what rows want of a pair. The zero value is a registry with
+// roundTrip, no mirror, and the policy Always.
+type options struct {
+	near   bool   // the registry has no round-trip time
+	mirror bool   // there is a mirror
+	rules  string // a rule file; empty for none
+}
+
+// withPair runs f on a new pair.
+func (b *bench) withPair(ctx context.Context, o options, f func(p *pair) error) (err error) {
+	p := &pair{}
+	defer func() { err = errors.Join(err, p.close()) }()
+	delay := resolvertest.WithDelay(roundTrip)
+	if o.near {
+		delay = resolvertest.WithDelay(0)
+	}
+	p.origin, err = resolvertest.Start(resolvertest.WithTLS(), resolvertest.WithTokenAuth(map[string]string{user: password}), delay) //nolint:contextcheck // it ends by Close
+	if err != nil {
+		return err
+	}
+	if o.mirror {
+		if p.mirror, err = resolvertest.Start(resolvertest.WithTLS(), delay); err != nil { //nolint:contextcheck // it ends by Close
+			return err
+		}
+	}
+	for s := range p.nodes {
+		if p.nodes[s], err = b.startNode(ctx, p, side(s), o.rules); err != nil {
+			return err
+		}
+	}
+	return f(p)
+}
+
+func (b *bench) startNode(ctx context.Context, p *pair, s side, rules string) (_ *node, err error) {
+	o := daemon.Options{Binary: b.binaries[s], LogLevel: "info"}
+	if s == ours {
+		o.Section = []string{"enabled = true", "default_policy = 'Always'"}
+	}
+	d, err := daemon.New(o)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{Daemon: d, side: s}
+	if err := n.start(ctx, p, rules); err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", s, err), d.Close())
+	}
+	return n, nil
+}
+
+// close ends everything that was started.
+func (p *pair) close() error {
+	var errs []error
+	for _, n := range p.nodes {
+		if n != nil {
+			errs = append(errs, n.Close())
+		}
+	}
+	for _, r := range p.registries() {
+		r.Close()
+	}
+	return errors.Join(errs...)
+}
+
+func (p *pair) registries() []*resolvertest.Registry {
+	var all []*resolvertest.Registry
+	for _, r := range []*resolvertest.Registry{p.origin, p.mirror} {
+		if r != nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// push stores an image under a reference in all registries, and returns what
+// the nodes call it.
+func (p *pair) push(ctx context.Context, ref string, image resolvertest.Pushable) (string, error) {
+	for _, r := range p.registries() {
+		if _, err := r.Push(ctx, ref, image); err != nil {
+			return "", err
+		}
+	}
+	return registry + "/" + ref, nil
+}
+
+// both runs f on one node after the other.
+func (p *pair) both(f func(n *node) error) error {
+	for _, n := range p.nodes {
+		if err := f(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alternate measures f on both nodes in turn, that many times.
+func (p *pair) alternate(rounds int, f func(n *node) (cost, error)) (costs [2]costs, err error) {
+	for range rounds {
+		err = p.both(func(n *node) error {
+			c, err := f(n)
+			costs[n.side] = append(costs[n.side], c)
+			return err
+		})
+		if err != nil {
+			return costs, err
+		}
+	}
+	return costs, nil
+}
+
+// measure times f and counts what the registries see of it.
+func (p *pair) measure(f func() error) (cost, error) {
+	before := 0
+	for _, r := range p.registries() {
+		r.Forget()
+		before += r.Connections()
+	}
+	began := time.Now()
+	err := f()
+	c := cost{took: time.Since(began), connections: -before}
+	for _, r := range p.registries() {
+		c.requests += r.Count(nil)
+		c.connections += r.Connections()
+	}
+	return c, err
+}

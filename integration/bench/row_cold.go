@@ -1,0 +1,71 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// cold pulls images that are not on the node: over and over, and as the first
+// thing that a daemon does.
+func cold(ctx context.Context, b *bench) (lines []line, err error) {
+	for _, image := range []struct {
+		what          string
+		layers, bytes int
+	}{
+		{"1 layer of 4 MiB", 1, 4 << 20},
+		{"10 layers of 1 MiB", 10, 1 << 20},
+	} {
+		err = b.withPair(ctx, options{}, func(p *pair) error {
+			ref, err := p.push(ctx, "app:1", resolvertest.Image(1, image.layers, image.bytes))
+			if err != nil {
+				return err
+			}
+			first, err := p.alternate(7, func(n *node) (cost, error) {
+				if err := n.Restart(ctx); err != nil {
+					return cost{}, err
+				}
+				return p.coldPull(ctx, n, ref, image.layers)
+			})
+			if err != nil {
+				return err
+			}
+			again, err := p.alternate(11, func(n *node) (cost, error) { return p.coldPull(ctx, n, ref, image.layers) })
+			if err != nil {
+				return err
+			}
+			lines = append(lines,
+				compare("cold pull, "+image.what, "≥ 1×", again),
+				compare("cold pull, "+image.what+", first one after a start", "≥ 1×", first))
+			return nil
+		})
+		if err != nil {
+			return lines, err
+		}
+	}
+	return lines, nil
+}
+
+// coldPull measures a pull of an image, and removes it afterwards. It is the
+// only one on the node.
+func (p *pair) coldPull(ctx context.Context, n *node, ref string, layers int) (cost, error) {
+	c, err := p.measure(func() error {
+		_, err := n.pull(ctx, ref)
+		return err
+	})
+	if err != nil {
+		return c, err
+	}
+	blobs := p.origin.Count(func(r resolvertest.Request) bool {
+		return r.Method == http.MethodGet && r.Part == resolvertest.Blobs && r.Status < http.StatusMultipleChoices
+	})
+	if blobs < layers+1 {
+		return c, fmt.Errorf("%s: a cold pull of %s fetched %d blobs, want its config and its %d layers", n.side, ref, blobs, layers)
+	}
+	return c, n.forget(ctx, ref)
+}

@@ -1,0 +1,53 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// warm asks for an unchanged image under Always.
+func warm(ctx context.Context, b *bench) (lines []line, err error) {
+	err = b.withPair(ctx, options{}, func(p *pair) error {
+		ref, err := p.push(ctx, "app:1", resolvertest.Image(1, 1, 4096))
+		if err != nil {
+			return err
+		}
+		costs, err := p.checks(ctx, ref, 25)
+		lines = append(lines, compare("warm check: unchanged image, policy Always", "≥ 5×; ≤ 22 ms; 1 request", costs))
+		return err
+	})
+	return lines, err
+}
+
+// checks pulls an image on both nodes, and then asks for it again that often.
+func (p *pair) checks(ctx context.Context, ref string, rounds int) ([2]costs, error) {
+	var ids [2]string
+	err := p.both(func(n *node) (err error) {
+		ids[n.side], err = n.pull(ctx, ref)
+		return err
+	})
+	if err == nil && ids[stock] != ids[ours] {
+		err = fmt.Errorf("the image IDs of %s differ: %s", ref, ids)
+	}
+	if err != nil {
+		return [2]costs{}, err
+	}
+	return p.alternate(rounds, func(n *node) (cost, error) {
+		c, err := p.measure(func() error {
+			id, err := n.pull(ctx, ref)
+			if err == nil && id != ids[n.side] {
+				err = fmt.Errorf("%s: the unchanged image %s was %s and is %s", n.side, ref, ids[n.side], id)
+			}
+			return err
+		})
+		if err == nil && c.requests == 0 {
+			err = fmt.Errorf("%s: a check of %s without a request", n.side, ref)
+		}
+		return c, err
+	})
+}
