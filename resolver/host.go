@@ -31,15 +31,15 @@ type host struct {
 // newHosts wraps the hosts of a set for one session. Connections and tokens are
 // shared with others; what failed, and what must not be repeated, is not.
 func (r *Resolver) newHosts(set *hostSet, repository string, creds Credentials, s *secrets) []*host {
+	if creds == nil {
+		creds = anonymous
+	}
 	hosts := make([]*host, len(set.hosts))
 	for i, c := range set.hosts {
 		h := r.newHost(c, s)
 		h.Client = h.client(c, false)
 		if c.Authorizer != nil {
 			h.Authorizer = newAuthorizer(h, func(address string) *tokens {
-				if creds == nil {
-					creds = anonymous
-				}
 				username, secret, err := creds(address)
 				if err != nil || address != c.Host {
 					// Nobody knows whose they are, or they are for elsewhere.

@@ -88,8 +88,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // there is something else to use. The pass is to be released.
 func (t *transport) admit(req *http.Request, c call) (p *pass, release func(), f *fault) {
 	key := breakerKey(req.URL)
-	if c.check != nil && c.check.pass != nil && c.check.pass.key == key {
-		return c.check.pass, func() {}, nil // the check releases it
+	// The check has one, and releases it; its token server may be the same host.
+	if served, _ := c.of(t.host); served.check != nil && served.check.pass.key == key {
+		return served.check.pass, func() {}, nil
 	}
 	p, refusal := t.host.breakers.admit(key)
 	if refusal != nil {

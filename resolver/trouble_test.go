@@ -321,6 +321,30 @@ func TestBreakerOfATokenServer(t *testing.T) {
 	})
 }
 
+// A check that probes a host may renew its token there.
+func TestProbeRenewsItsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n fakeNet
+		n.set(registryName, func(req *http.Request) (*http.Response, error) {
+			switch {
+			case req.URL.Path == "/token":
+				return answer(req, http.StatusOK, nil, `{"access_token":"fine","expires_in":60}`), nil
+			case req.Header.Get("Authorization") == "":
+				return answering(401, "WWW-Authenticate", `Bearer realm="http://`+registryName+`/token"`)(req)
+			}
+			return manifestAnswer(req), nil
+		})
+		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
+		cached := Request{Credentials: alice, Fallback: func(failure.Class) bool { return true }}
+		checkOnce(t, r, cached)
+		r.breakers.insist("http://"+registryName).failed(failure.Unreachable, "silent", true)
+		time.Sleep(2 * time.Minute)
+		n.asked()
+		checkOnce(t, r, cached)
+		wantAsked(t, &n, "POST "+registryName, "HEAD "+registryName)
+	})
+}
+
 // What one tenant's check found out names nothing of it to another's.
 func TestBreakersNameNoImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
