@@ -53,11 +53,10 @@ func (d *decision) pull(ctx context.Context, source Source, a answer) error {
 	if err != nil {
 		return d.notPulled(ctx, source, err)
 	}
-	if err := d.settleSource(ctx, source, a); err != nil {
+	if err := d.record(ctx, source, a, applied); err != nil {
 		return err
 	}
-	d.o.Result, d.o.Reason, d.o.ImageID, d.o.Digest = Pulled, reason, id, a.Digest
-	d.record(ctx, source, a, applied)
+	d.o.Result, d.o.Reason, d.o.ImageID = Pulled, reason, id
 	return nil
 }
 
@@ -94,18 +93,21 @@ func (d *decision) complete(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// record keeps what the pull found out on the records that the pull itself
-// did not write it on.
-func (d *decision) record(ctx context.Context, source Source, a answer, applied bool) {
+// record keeps what the pull found out on the records that the pull itself did
+// not write it on. The error is that of an image with content from hosts that
+// are not allowed.
+func (d *decision) record(ctx context.Context, source Source, a answer, applied bool) error {
+	d.o.Digest = a.Digest
 	record, err := d.engine.Images.Get(ctx, d.req.Name)
 	if err != nil {
 		log.G(ctx).WithError(err).Warnf("pullwarden: nothing is recorded of the pull of %q", d.req.Name)
-		return
+		return nil
 	}
 	target, before := record.Target.Digest, record.State
+	served := resolver.Served{} // what transfer has recorded is in before
 	switch {
 	case applied && target != a.Digest:
-		return // somebody else has moved the record since
+		return nil // somebody else has moved the record since
 	case !applied:
 		// CRI pulled by itself and resolved the tag again. Whatever it got, a
 		// registry gave it to this caller, and perhaps to nobody else.
@@ -113,9 +115,16 @@ func (d *decision) record(ctx context.Context, source Source, a answer, applied 
 		if target != a.Digest {
 			a = answer{Verified: store.Verified{Digest: target, At: d.engine.Now()}, proved: d.proved(false)}
 		}
+	case d.fromElsewhere(record.State):
+		// Some of the content was on the node, and came by another rule.
+		if err := d.compare(ctx, source, a); err != nil {
+			return err
+		}
+		served = source.Served()
 	}
 	d.o.Digest = target
-	d.engine.Images.MarkPulled(ctx, target, d.state(source.Served(), a, target, before), d.names(target)...)
+	d.engine.Images.MarkPulled(ctx, target, d.state(served, a, target, before), d.names(target)...)
+	return nil
 }
 
 // state is what a record says after the pull. Only what really was fetched

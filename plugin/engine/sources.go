@@ -67,15 +67,7 @@ func (d *decision) takeAgain(ctx context.Context, source Source, a answer, c *ca
 	return nil
 }
 
-// settleSource takes the bytes of an image again after a pull that found all
-// of it on the node, put there under another name and perhaps another rule.
-func (d *decision) settleSource(ctx context.Context, source Source, a answer) error {
-	if d.o.Decision.AllowedSources.All() || source.Served().ManifestReference != "" {
-		return nil
-	}
-	return d.compare(ctx, source, a)
-}
-
+// compare takes every byte of an image that is there from the source.
 func (d *decision) compare(ctx context.Context, source Source, a answer) error {
 	fetcher, err := source.Fetcher(ctx, d.req.Name)
 	if err == nil {
