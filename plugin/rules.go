@@ -145,7 +145,7 @@ func (d *ruleDir) read(was *ruleSet) *ruleSet {
 			errs = append(errs, fmt.Errorf("read the rules: %w", err))
 			continue
 		}
-		fmt.Fprintf(hash, "%s %d\n", f.path, len(data))
+		_, _ = fmt.Fprintf(hash, "%s %d\n", f.path, len(data))
 		hash.Write(data)
 		parsed, err := policy.ParseRules(f.path, data)
 		if err != nil {

@@ -238,9 +238,3 @@ func TestPullIsAProof(t *testing.T) {
 		t.Errorf("the record says %+v", n.record.State)
 	}
 }
-
-// with returns the request for another node.
-func (r Request) with(n *node) Request {
-	r.Runtime = n
-	return r
-}

@@ -70,8 +70,8 @@ func image(seed int64, layers, bytes int, platform string) v1.Image {
 // layer returns a tar with one file.
 func layer(seed int64, i, size int) string {
 	var key [32]byte
-	binary.LittleEndian.PutUint64(key[:], uint64(seed)) //nolint:gosec // any bits will do
-	binary.LittleEndian.PutUint64(key[8:], uint64(i))   //nolint:gosec // any bits will do
+	binary.LittleEndian.PutUint64(key[:], uint64(seed))
+	binary.LittleEndian.PutUint64(key[8:], uint64(i))  
 	content := make([]byte, size)
 	_, _ = rand.NewChaCha8(key).Read(content)
 
