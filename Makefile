@@ -53,8 +53,9 @@ test-unit: cc ## run the unit tests
 	$(GO) test -race -timeout 10m $$($(GO) list ./... | grep -v /integration)
 
 .PHONY: test-integration
-test-integration: cc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests
+test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests
 	$(BUILD) -race -o build/race/ ./cmd/containerd
+	$(GO) build -o build/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd $(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration ./integration/demo
 
 .PHONY: bench
@@ -67,6 +68,12 @@ bench: on-linux-as-root build ## compare the daemon with stock containerd (as ro
 .PHONY: cc
 cc:
 	@command -v "$$($(GO) env CC)" >/dev/null || { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev; }
+
+# Some tests run containers: by runc, of a static busybox.
+.PHONY: runc
+runc:
+	@{ command -v runc && test -x /bin/busybox && ! ldd /bin/busybox; } >/dev/null 2>&1 \
+		|| { apt-get update && apt-get install -y --no-install-recommends runc busybox-static; }
 
 .PHONY: lint
 lint: $(LINT) ## run golangci-lint, at its pinned version

@@ -71,7 +71,7 @@ func image(seed int64, layers, bytes int, platform string) v1.Image {
 func layer(seed int64, i, size int) string {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], uint64(seed))
-	binary.LittleEndian.PutUint64(key[8:], uint64(i))  
+	binary.LittleEndian.PutUint64(key[8:], uint64(i))
 	content := make([]byte, size)
 	_, _ = rand.NewChaCha8(key).Read(content)
 
