@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -22,10 +23,19 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// fill gives the node that many images, each with a config and a manifest of
-// its own, and with the three records and the labels that a pull by CRI would
-// leave. Only their one layer is the same, and nothing is unpacked.
-func (n *node) fill(ctx context.Context, count int) (err error) {
+// fill gives both nodes that many images, each with a config and a manifest of
+// its own, under that many repositories each, with the records and the labels
+// that pulls by CRI would leave. Their one layer is the same, and nothing is
+// unpacked.
+func (p *pair) fill(ctx context.Context, count, repositories int) error {
+	results := make(chan error)
+	for _, n := range p.nodes {
+		go func() { results <- n.fill(ctx, count, repositories) }()
+	}
+	return errors.Join(<-results, <-results)
+}
+
+func (n *node) fill(ctx context.Context, count, repositories int) (err error) {
 	ctx, done, err := n.Client.WithLease(ctx)
 	if err != nil {
 		return err
@@ -41,7 +51,7 @@ func (n *node) fill(ctx context.Context, count int) (err error) {
 	for w := range workers {
 		go func() {
 			for i := w; i < count; i += workers {
-				if err := n.addImage(ctx, i, layerDesc); err != nil {
+				if err := n.addImage(ctx, i, repositories, layerDesc); err != nil {
 					results <- fmt.Errorf("%s: add image %d: %w", n.side, i, err)
 					return
 				}
@@ -64,7 +74,7 @@ func (n *node) fill(ctx context.Context, count int) (err error) {
 	})
 }
 
-func (n *node) addImage(ctx context.Context, i int, layer ocispec.Descriptor) error {
+func (n *node) addImage(ctx context.Context, i, repositories int, layer ocispec.Descriptor) error {
 	now := time.Now().UTC()
 	config, err := json.Marshal(ocispec.Image{
 		Created: &now, Author: fmt.Sprint(i), Platform: platforms.DefaultSpec(),
@@ -93,28 +103,29 @@ func (n *node) addImage(ctx context.Context, i int, layer ocispec.Descriptor) er
 	if err != nil {
 		return err
 	}
-	repository := fmt.Sprintf("%s/others/app-%d", registry, i)
-	state := store.State{
-		PullSource: repository + ":1", PulledAt: now,
-		Verified: store.Verified{Digest: target.Digest, At: now, By: registry},
-		Access:   map[store.Fingerprint]time.Time{store.Anonymous: now},
-	}
-	// As CRI and pullwarden leave them: there is no state on the image ID.
-	for _, name := range []string{repository + ":1", repository + "@" + target.Digest.String(), configDesc.Digest.String()} {
-		labels := map[string]string{}
-		if name != configDesc.Digest.String() {
-			for k, v := range state.Labels() {
-				if v != "" {
-					labels[k] = v
-				}
+	for r := range repositories {
+		repository := fmt.Sprintf("%s/others/%d/app-%d", registry, r, i)
+		state := store.State{
+			PullSource: repository + ":1", PulledAt: now,
+			Verified: store.Verified{Digest: target.Digest, At: now, By: registry},
+			Access:   map[store.Fingerprint]time.Time{store.Anonymous: now},
+		}
+		for _, name := range []string{repository + ":1", repository + "@" + target.Digest.String()} {
+			if err := n.record(ctx, name, target, state); err != nil {
+				return err
 			}
 		}
-		labels["io.cri-containerd.image"] = "managed"
-		if _, err := n.Client.ImageService().Create(ctx, images.Image{Name: name, Target: target, Labels: labels}); err != nil {
-			return err
-		}
 	}
-	return nil
+	return n.record(ctx, configDesc.Digest.String(), target, store.State{}) // the ID says nothing of a source
+}
+
+// record makes an image record as CRI and pullwarden leave them.
+func (n *node) record(ctx context.Context, name string, target ocispec.Descriptor, state store.State) error {
+	labels := state.Labels()
+	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+	labels["io.cri-containerd.image"] = "managed"
+	_, err := n.Client.ImageService().Create(ctx, images.Image{Name: name, Target: target, Labels: labels})
+	return err
 }
 
 func (n *node) write(ctx context.Context, desc ocispec.Descriptor, blob []byte, labels map[string]string) error {

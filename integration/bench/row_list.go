@@ -17,7 +17,7 @@ import (
 func list(ctx context.Context, b *bench) (lines []line, err error) {
 	const count, rounds = 1000, 50
 	err = b.withPair(ctx, options{}, func(p *pair) error {
-		if err := p.both(func(n *node) error { return n.fill(ctx, count) }); err != nil {
+		if err := p.fill(ctx, count, 1); err != nil {
 			return err
 		}
 		same, err := p.alternate(rounds, func(n *node) (cost, error) { return p.listing(ctx, n, count) })
@@ -72,7 +72,7 @@ func (p *pair) listing(ctx context.Context, n *node, count int) (cost, error) {
 
 // touch changes the label of a record.
 func (n *node) touch(ctx context.Context) error {
-	const name = registry + "/others/app-0:1"
+	const name = registry + "/others/0/app-0:1"
 	n.touched++
 	_, err := n.Client.ImageService().Update(ctx, images.Image{
 		Name: name, Labels: map[string]string{"touched": fmt.Sprint(n.touched)},

@@ -21,7 +21,7 @@ import (
 func startUp(ctx context.Context, b *bench) (lines []line, err error) {
 	const images = 1000
 	err = b.withPair(ctx, options{}, func(p *pair) error {
-		if err := p.both(func(n *node) error { return n.fill(ctx, images) }); err != nil {
+		if err := p.fill(ctx, images, 1); err != nil {
 			return err
 		}
 		costs, err := p.alternate(11, func(n *node) (cost, error) { return n.timedStart(ctx) })
