@@ -93,7 +93,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 .PHONY: config
 config: ## write config.toml.example from the defaults
 	@mkdir -p build
-	$(GO) run ./internal/configexample >build/config.toml.example
+	$(GO) run ./plugin/internal/configexample >build/config.toml.example
 	mv build/config.toml.example config.toml.example
 
 .PHONY: fmt

@@ -1,0 +1,284 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// decision is one run of Ensure.
+type decision struct {
+	engine *Engine
+	req    Request
+	o      Outcome
+	cached *cached // nil when there is no image that can run
+	// elsewhere is an image that can run, but came from hosts that are not
+	// allowed; cached is nil then.
+	elsewhere *cached
+	// watch looks out for refusals of the caller while the registry is asked.
+	watch *refusalWatch
+	// turn says that this request holds the turn of its name.
+	turn bool
+}
+
+// cached is an image on the node that can run.
+type cached struct {
+	id     string
+	record store.Record
+	// proof is what lets the caller reuse it without asking: a fingerprint, or
+	// open. Empty means that the caller has to ask.
+	proof store.Fingerprint
+	// incomplete says that its snapshot, or one of the names that CRI gives an
+	// image, is missing: a pull for another snapshotter made it, or one that
+	// did not come to its end.
+	incomplete bool
+}
+
+// open is the proof for images that need none.
+const open store.Fingerprint = "open"
+
+func (d *decision) run(ctx context.Context) error {
+	applies, err := d.engine.Decide(d.req.Request)
+	d.o.Decision = applies
+	if err != nil {
+		d.o.use(policy.KeyHints)
+		return d.fail(ReasonHint, err)
+	}
+	d.o.use(policy.KeyPolicy)
+	if err := d.look(ctx); err != nil {
+		return d.fail(ReasonInternal, err)
+	}
+
+	reusable := d.cached != nil && d.cached.proof != ""
+	byDigest := d.req.Digest != ""
+	switch p := applies.Policy; {
+	case reusable && byDigest:
+		return d.reuse(ctx, Present, ReasonDigest)
+	case reusable && (p == policy.IfNotPresent || p == policy.Never):
+		return d.reuse(ctx, Present, ReasonPolicy)
+	case p == policy.Never:
+		return d.never()
+	case reusable && d.fresh():
+		return d.reuse(ctx, Fresh, ReasonMaxAge)
+	}
+	return d.together(ctx)
+}
+
+// together asks a registry, once for all equal requests that come meanwhile.
+func (d *decision) together(ctx context.Context) error {
+	if d.req.Caller == "" {
+		return d.ask(ctx)
+	}
+	key := flightKey{
+		name:        d.req.Name,
+		caller:      d.req.Caller,
+		credentials: d.req.CredentialHost,
+		snapshotter: d.req.Snapshotter,
+		directives:  d.o.Decision.Directives,
+	}
+	o, joined, err := d.engine.flights.do(ctx, key, func(ctx context.Context) (Outcome, error) {
+		shared := *d
+		err := shared.ask(ctx)
+		return shared.o, err
+	})
+	if o.Name != "" {
+		namespace, decision := d.o.Namespace, d.o.Decision
+		d.o = o
+		d.o.Namespace, d.o.Decision, d.o.Coalesced = namespace, decision, joined
+	}
+	return err
+}
+
+// look finds out whether the node has an image that can run.
+func (d *decision) look(ctx context.Context) error {
+	d.cached, d.elsewhere = nil, nil
+	id, err := d.req.Runtime.ImageID(ctx)
+	if err != nil {
+		return fmt.Errorf("ask CRI for the image: %w", err)
+	}
+	if id == "" {
+		return nil
+	}
+	record, err := d.engine.Images.Get(ctx, d.req.Name)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the image record: %w", err)
+	}
+	d.o.Before = record.Target.Digest
+	image, err := d.engine.Images.Runnable(ctx, record.Target, d.req.Snapshotter)
+	if err == nil && image.ID.String() != id {
+		err = fmt.Errorf("CRI has image %s for it, the record %s", id, image.ID)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		log.G(ctx).WithError(err).Warnf("pullwarden: the cached image %q cannot run and counts as absent", d.req.Name)
+		d.o.Reason = ReasonIncomplete
+		return nil
+	}
+	d.cached = &cached{id: id, record: record, incomplete: !image.Unpacked}
+	if d.fromElsewhere(record.State) {
+		d.cached, d.elsewhere = nil, d.cached
+		return nil
+	}
+	return d.entitle(ctx)
+}
+
+// fresh reports whether the last check is young enough to count. A check in
+// the future, after the clock went back, is not.
+func (d *decision) fresh() bool {
+	maxAge := d.o.Decision.MaxAge
+	if maxAge == 0 {
+		return false
+	}
+	d.o.use(policy.KeyMaxAge)
+	age := d.age()
+	return age >= 0 && age <= maxAge
+}
+
+// age is the time since the last check of the cached image, negative when
+// there was none that counts.
+func (d *decision) age() time.Duration {
+	at := d.cached.record.Verified.At
+	if at.IsZero() {
+		return -1
+	}
+	return d.engine.Now().Sub(at)
+}
+
+// ask asks the registry, and reuses or pulls. Where the registry refuses the
+// caller in another request meanwhile, what it allowed in this one is no proof.
+func (d *decision) ask(ctx context.Context) error {
+	d.watch = d.engine.refusals.watch(d.refusalKey())
+	defer d.watch.end()
+	if err := d.settle(ctx); err != nil || !d.watch.refused() {
+		return err
+	}
+	if err := d.revoke(ctx); err != nil {
+		return d.fail(ReasonInternal, err)
+	}
+	return nil
+}
+
+func (d *decision) settle(ctx context.Context) error {
+	d.o.use(policy.KeyResolveFrom, policy.KeyVerifyTimeout)
+	session, err := d.open(ctx, d.req.Name)
+	if err != nil {
+		return d.notOpened(err)
+	}
+	defer session.Close()
+	answer, err := d.resolve(ctx, session)
+	settled := d.settled()
+	switch {
+	case err != nil:
+		return d.failed(ctx, "check", err)
+	case d.confirms(answer) && settled:
+		return d.unchanged(ctx, ReasonProved, answer, d.names(answer.Digest)...)
+	case d.confirms(answer):
+		return d.unchanged(ctx, ReasonSame, answer, d.names(answer.Digest)...)
+	case settled:
+		if proved, err := d.prove(ctx); proved {
+			return err
+		}
+	}
+	return d.pull(ctx, session.Pin(answer.descriptor), answer)
+}
+
+// open prepares to ask about a reference of the repository.
+func (d *decision) open(ctx context.Context, reference string) (Session, error) {
+	req := resolver.Request{
+		Reference:   reference,
+		Credentials: d.req.Credentials,
+		OriginOnly:  d.o.Decision.ResolveFrom == policy.Origin,
+		Allow:       d.allow(),
+		Fallback:    d.fallback(),
+	}
+	if d.cached != nil {
+		req.Known = d.cached.record.Target.Digest
+	}
+	return d.engine.Registry.Open(ctx, req)
+}
+
+// answer is what a registry confirmed, and to whom.
+type answer struct {
+	store.Verified
+	descriptor ocispec.Descriptor
+	proved     []store.Fingerprint
+}
+
+func (d *decision) resolve(ctx context.Context, session Session) (answer, error) {
+	d.watch.again()
+	asked := d.engine.Now()
+	// A second check has what the first one left; 0 would be no bound.
+	r, err := session.Resolve(ctx, max(d.o.Decision.VerifyTimeout-d.o.Checked, time.Millisecond))
+	d.o.Checked += d.engine.Now().Sub(asked)
+	if err != nil {
+		return answer{}, err
+	}
+	d.o.Host, d.o.Attempts, d.o.Digest = r.Host, r.Attempts, r.Descriptor.Digest
+	return answer{
+		Verified:   store.Verified{Digest: r.Descriptor.Digest, At: d.engine.Now(), By: r.Host},
+		descriptor: r.Descriptor,
+		proved:     d.proved(r.Anonymous),
+	}, nil
+}
+
+// confirms reports whether the registry has the very image that is cached.
+func (d *decision) confirms(a answer) bool {
+	return d.cached != nil && d.cached.record.Target.Digest == a.Digest
+}
+
+// unchanged reuses what the registry confirmed for these names.
+func (d *decision) unchanged(ctx context.Context, reason Reason, a answer, names ...string) error {
+	if err := d.reuse(ctx, Unchanged, reason); err != nil {
+		return err
+	}
+	d.engine.Images.MarkVerified(ctx, a.Digest, a.Verified, a.proved, names...)
+	return nil
+}
+
+// reuse ends the request with the cached image, if the image verifiers of the
+// node agree: they are asked before each pull, and reuse is no way around them.
+func (d *decision) reuse(ctx context.Context, result Result, reason Reason) error {
+	c := d.cached
+	d.o.Age = d.age()
+	if d.engine.Verify != nil {
+		if err := d.engine.Verify(ctx, d.req.Name, c.record.Target); err != nil {
+			return d.fail(ReasonVerifier, err)
+		}
+	}
+	if err := d.complete(ctx); err != nil {
+		return d.fail(ReasonCanceled, err)
+	}
+	if result != Unchanged && c.proof != open {
+		d.engine.Images.Used(ctx, c.proof, d.engine.Now(), d.names(c.record.Target.Digest)...)
+	}
+	d.o.Result, d.o.Reason = result, reason
+	d.o.ImageID, d.o.Digest = c.id, c.record.Target.Digest
+	return nil
+}
+
+// names are the records that state is kept on: the reference that was asked
+// for and its repository@digest.
+func (d *decision) names(target digest.Digest) []string {
+	canonical := d.req.Repository + "@" + target.String()
+	if canonical == d.req.Name {
+		return []string{canonical}
+	}
+	return []string{d.req.Name, canonical}
+}
