@@ -95,7 +95,7 @@ func (p *pair) dead(ctx context.Context, what string, kill func(*resolvertest.Re
 		return nil, err
 	}
 	return []line{
-		{what: what + ": first warm check", stock: check, ours: span(first.took), reach: "once a second"},
+		{what: what + ": first warm check", stock: check, ours: span(first.took), reach: "paid once"},
 		{what: "… the warm checks after it", stock: check, ours: span(after.median().took), reach: "≤ 22 ms"},
 		{what: fmt.Sprintf("… cold pull of %d layers, nothing known of the mirror", layers), stock: pull, ours: span(pulls.median().took), reach: "< 3 s"},
 	}, nil
