@@ -32,7 +32,7 @@ func Aliases(ctx context.Context, ref, hostDir, defaultScheme string) ([]Alias, 
 	if hostDir != "" {
 		options.HostDir = config.HostDirFromRoot(hostDir)
 	}
-	configured, err := config.ConfigureHosts(quietly(ctx), options)(spec.Hostname())
+	configured, err := config.ConfigureHosts((&secrets{}).quietly(ctx), options)(spec.Hostname())
 	if err != nil {
 		return nil, fmt.Errorf("hosts of %s: %w", spec.Hostname(), err)
 	}

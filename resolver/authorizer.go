@@ -70,7 +70,7 @@ func (a *authorizer) Authorize(ctx context.Context, req *http.Request) error {
 		callOf(ctx).interrupted(a.host, fmt.Errorf("token: %w", ctx.Err()), time.Since(start))
 		return ctx.Err()
 	}
-	return a.fail(callOf(ctx), tokenClass(err), "token: "+tokenText(err), err, time.Since(start))
+	return a.fail(callOf(ctx), tokenClass(err), "token: "+a.host.secrets.tokenText(err), err, time.Since(start))
 }
 
 // AddResponses implements docker.Authorizer. It is called after each answer
@@ -119,12 +119,12 @@ func (a *authorizer) challenged(c call, last *http.Response, err error) error {
 	case errors.Is(err, docker.ErrInvalidAuthorization):
 		return a.refuse(c, last, "there are no credentials for it")
 	}
-	return a.fail(c, tokenClass(err), a.answer(last, "challenge: "+tokenText(err)).Error(), err, 0)
+	return a.fail(c, tokenClass(err), a.answer(last, "challenge: "+a.host.secrets.tokenText(err)).Error(), err, 0)
 }
 
 // refuse says that the registry does not accept what there is.
 func (a *authorizer) refuse(c call, last *http.Response, why string) error {
-	text := a.answer(last, withReason(why, readReason(last))).Error()
+	text := a.answer(last, withReason(why, a.host.secrets.readReason(last))).Error()
 	return a.fail(c, failure.Unauthorized, text, docker.ErrInvalidAuthorization, 0)
 }
 
@@ -142,20 +142,20 @@ func (a *authorizer) fail(c call, class failure.Class, text string, cause error,
 
 // tokenText describes an error of docker's authorizer without its wrappings,
 // which repeat URLs.
-func tokenText(err error) string {
+func (s *secrets) tokenText(err error) string {
 	if f, ok := asFault(err); ok {
 		return f.Error()
 	}
-	if s, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
-		return answerText(s)
+	if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
+		return s.answerText(answer)
 	}
 	return err.Error()
 }
 
 // answerText describes an answer that is no success.
-func answerText(s remoteerrors.ErrUnexpectedStatus) string {
-	text := fmt.Sprintf("%s %s: %d %s", s.RequestMethod, redactURL(s.RequestURL), s.StatusCode, http.StatusText(s.StatusCode))
-	return withReason(text, reason(s.Body))
+func (s *secrets) answerText(a remoteerrors.ErrUnexpectedStatus) string {
+	text := fmt.Sprintf("%s %s: %d %s", a.RequestMethod, redactURL(a.RequestURL), a.StatusCode, http.StatusText(a.StatusCode))
+	return withReason(text, s.reason(a.Body))
 }
 
 // credentialsError says that the credentials for a host could not be had. It

@@ -48,7 +48,7 @@ func (c *check) accept(req *http.Request, resp *http.Response) error {
 	promised := digest.Digest(resp.Header.Get(digestHeader))
 	if promised != "" {
 		if err := promised.Validate(); err != nil {
-			return fmt.Errorf("%s %q: %w", digestHeader, limit(promised.String(), maxReason), err)
+			return fmt.Errorf("%s %s: %w", digestHeader, quote(promised.String()), err)
 		}
 		if err := checkMediaType(mediaType, true); err != nil {
 			return err
@@ -125,5 +125,5 @@ func checkMediaType(mediaType string, orNone bool) error {
 	if images.IsManifestType(mediaType) || images.IsIndexType(mediaType) || mediaType == "" && orNone {
 		return nil
 	}
-	return fmt.Errorf("content type %q: %w", limit(mediaType, maxReason), errMediaType)
+	return fmt.Errorf("content type %s: %w", quote(mediaType), errMediaType)
 }

@@ -28,10 +28,10 @@ type fetcher struct {
 // read, which can also be sought.
 func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 	of := &fetch{record: f.record, digest: desc.Digest, document: isDocument(desc)}
-	ctx = withCall(ctx, call{fetch: of})
+	ctx = withCall(f.record.secrets.discreetly(ctx), call{fetch: of})
 	rc, err := f.inner.Fetch(ctx, desc)
 	if err != nil {
-		return nil, &fetchError{desc.Digest, err}
+		return nil, f.record.fetchError(desc.Digest, err)
 	}
 	reader := &persistent{ReadCloser: rc, fetch: of}
 	if of.document {
@@ -66,10 +66,14 @@ func (p *persistent) Seek(offset int64, whence int) (int64, error) {
 
 var errUnseekable = errors.New("it cannot be sought")
 
-// fetchError tells which content an error is about.
+// fetchError tells which content an error is about. Its text is clean.
 type fetchError struct {
 	digest digest.Digest
 	err    error
+}
+
+func (r *record) fetchError(d digest.Digest, err error) *fetchError {
+	return &fetchError{d, r.secrets.wrap(err.Error(), err)}
 }
 
 func (e *fetchError) Error() string { return e.err.Error() }
@@ -104,7 +108,7 @@ func (r *documentReader) load() error {
 		}
 	}
 	if err != nil {
-		r.err = &fetchError{r.desc.Digest, err}
+		r.err = r.record.fetchError(r.desc.Digest, err)
 		return r.err
 	}
 	r.record.verified(r.desc.Digest)
@@ -143,11 +147,11 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case err != io.EOF: //nolint:errorlint // one that is wrapped is a failure
-		err = &fetchError{r.desc.Digest, err}
+		err = r.record.fetchError(r.desc.Digest, err)
 	case r.offset < r.desc.Size:
 		err = fmt.Errorf("%d bytes of %d: %w", r.offset, r.desc.Size, io.ErrUnexpectedEOF)
 		r.record.corrupt(r.desc.Digest, err)
-		err = &fetchError{r.desc.Digest, err}
+		err = r.record.fetchError(r.desc.Digest, err)
 	}
 	return n, err
 }
@@ -156,7 +160,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 func (r *streamReader) Seek(offset int64, whence int) (int64, error) {
 	at, err := r.rc.Seek(offset, whence)
 	if err != nil {
-		return at, &fetchError{r.desc.Digest, err}
+		return at, r.record.fetchError(r.desc.Digest, err)
 	}
 	r.offset = at
 	return at, nil

@@ -17,6 +17,8 @@ import (
 // record is who served what in a pull, and who failed. Safe for concurrent
 // use: layers are fetched side by side.
 type record struct {
+	secrets *secrets // what errors must not repeat
+
 	mu       sync.Mutex
 	contents map[digest.Digest]*content
 }

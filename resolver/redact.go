@@ -7,11 +7,14 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -28,11 +31,12 @@ const (
 var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>\\]+`)
 
 // secrets knows what must never show up in a text: passwords, tokens, and what
-// they look like in a header. Registries and proxies may repeat what they were
-// sent. Safe for concurrent use.
+// they look like in headers and documents. Registries and proxies may repeat
+// what they were sent. Safe for concurrent use.
 type secrets struct {
-	mu     sync.Mutex
-	values []string // longest first
+	mu      sync.Mutex
+	values  []string       // longest first
+	pattern *regexp.Regexp // of all values, nil = not made yet
 }
 
 func (s *secrets) add(values ...string) {
@@ -40,15 +44,37 @@ func (s *secrets) add(values ...string) {
 	defer s.mu.Unlock()
 	for _, v := range values {
 		if len(v) >= minSecret && !slices.Contains(s.values, v) {
-			s.values = append(s.values, v)
+			s.values, s.pattern = append(s.values, v), nil
 		}
 	}
-	slices.SortStableFunc(s.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	if s.pattern == nil {
+		slices.SortStableFunc(s.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	}
 }
 
 func (s *secrets) addCredentials(username, secret string) {
-	s.add(secret, url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte(username+":"+secret)))
+	both := []byte(username + ":" + secret)
+	s.add(encodings(secret)...)
+	// Unpadded, so that it is found with and without.
+	s.add(base64.RawStdEncoding.EncodeToString(both), base64.RawURLEncoding.EncodeToString(both))
 }
+
+// encodings are what a text looks like where it is repeated: in a form, a path,
+// a document, a page, or in quotes.
+func encodings(text string) []string {
+	var plain strings.Builder
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text)               //nolint:errchkjson // a string
+	escaped, _ := json.Marshal(text) //nolint:errchkjson // a string
+	return []string{
+		text, url.QueryEscape(text), url.PathEscape(text), html.EscapeString(text),
+		unquoted(string(escaped)), unquoted(strings.TrimSpace(plain.String())),
+		unquoted(strconv.Quote(text)), unquoted(strconv.QuoteToASCII(text)),
+	}
+}
+
+func unquoted(s string) string { return s[1 : len(s)-1] }
 
 // addHeader adds the credentials of an Authorization header.
 func (s *secrets) addHeader(value string) {
@@ -66,12 +92,25 @@ func (s *secrets) clean(text string) string {
 }
 
 func (s *secrets) hide(text string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, v := range s.values {
-		text = strings.ReplaceAll(text, v, "***")
+	if p := s.compiled(); p != nil {
+		return p.ReplaceAllLiteralString(text, "***")
 	}
 	return text
+}
+
+// compiled returns a pattern of all secrets, nil for none. Some texts change
+// upper and lower case.
+func (s *secrets) compiled() *regexp.Regexp {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pattern == nil && len(s.values) > 0 {
+		quoted := make([]string, len(s.values))
+		for i, v := range s.values {
+			quoted[i] = regexp.QuoteMeta(strings.ToValidUTF8(v, ""))
+		}
+		s.pattern = regexp.MustCompile("(?i)" + strings.Join(quoted, "|"))
+	}
+	return s.pattern
 }
 
 // wrap gives cause a text that is clean.
@@ -119,7 +158,7 @@ func limit(text string, bytes int) string {
 // readReason reads, within bounds, what an answer says about itself: the
 // errors of the distribution specification, or a short text. Pages are not
 // repeated.
-func readReason(resp *http.Response) string {
+func (s *secrets) readReason(resp *http.Response) string {
 	if resp.Body == nil {
 		return ""
 	}
@@ -127,10 +166,11 @@ func readReason(resp *http.Response) string {
 	if err != nil {
 		return ""
 	}
-	return reason(data)
+	return s.reason(data)
 }
 
-func reason(data []byte) string {
+// reason hides before it shortens: half a secret would not be found any more.
+func (s *secrets) reason(data []byte) string {
 	var document struct {
 		Errors []struct {
 			Code    string `json:"code"`
@@ -142,12 +182,20 @@ func reason(data []byte) string {
 		for _, e := range document.Errors {
 			parts = append(parts, strings.Trim(e.Code+": "+e.Message, ": "))
 		}
-		return limit(oneLine(strings.Join(parts, ", ")), maxReason)
+		return limit(oneLine(s.hide(strings.Join(parts, ", "))), maxReason)
 	}
 	if contentType := http.DetectContentType(data); !strings.HasPrefix(contentType, "text/plain") {
 		return ""
 	}
-	return limit(oneLine(string(data)), maxReason)
+	return limit(oneLine(s.hide(string(data))), maxReason)
+}
+
+// quote quotes what a registry says, unless it is too long.
+func quote(text string) string {
+	if len(text) > maxReason {
+		return fmt.Sprintf("of %d bytes", len(text))
+	}
+	return strconv.Quote(text)
 }
 
 // withReason appends a reason to a text.

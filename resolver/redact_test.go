@@ -5,12 +5,16 @@ package resolver
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/containerd/log"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
@@ -37,11 +41,11 @@ func TestReason(t *testing.T) {
 		"":                "",
 		`{"errors":[]}`:   `{"errors":[]}`,
 	} {
-		if got := reason([]byte(body)); got != want {
+		if got := (&secrets{}).reason([]byte(body)); got != want {
 			t.Errorf("%q: got %q, want %q", body, got, want)
 		}
 	}
-	if got := reason(bytes.Repeat([]byte("x"), maxAnswer)); len(got) > maxReason+len("…") {
+	if got := (&secrets{}).reason(bytes.Repeat([]byte("x"), maxAnswer)); len(got) > maxReason+len("…") {
 		t.Errorf("got %d bytes", len(got))
 	}
 }
@@ -56,6 +60,29 @@ func TestCleanHidesBeforeAndAfter(t *testing.T) {
 	} {
 		if got := s.clean(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// What was sent comes back in forms, documents, quotes and other cases.
+func TestCleanKnowsEncodings(t *testing.T) {
+	const secret = `s3cret: %&+/=?"\<é>`
+	var s secrets
+	s.addCredentials("alice", secret)
+	for _, text := range append(encodings(secret),
+		base64.StdEncoding.EncodeToString([]byte("alice:"+secret)),
+		base64.URLEncoding.EncodeToString([]byte("alice:"+secret)),
+		strings.ToUpper(secret), strings.ToLower(url.QueryEscape(secret)),
+		fmt.Sprintf("%q", []string{secret}),
+	) {
+		if got := strings.Trim(s.clean(text), `["=]`); got != "***" {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+	// Half a secret would not be found.
+	for n := range maxReason + 10 {
+		if got := s.clean(s.reason([]byte(strings.Repeat("x", n) + secret))); strings.Contains(got, "s3") {
+			t.Fatalf("after %d bytes: %s", n, got)
 		}
 	}
 }
@@ -100,7 +127,71 @@ func TestLogsRepeatNoQueries(t *testing.T) {
 	}
 	entry.Logger.Level = log.DebugLevel
 	_, _ = s.Resolve(log.WithLogger(t.Context(), entry), plenty)
-	if logged.Len() == 0 {
-		t.Error("nothing is logged at level debug")
+	if got := logged.String(); !strings.Contains(got, "/elsewhere") || strings.Contains(got, "verysecret") {
+		t.Errorf("at level debug, logged %s", got)
+	}
+}
+
+// At level debug, docker's resolver and fetcher log what registries and token
+// servers say.
+func TestLogsRepeatNoSecrets(t *testing.T) {
+	g := newGuarded(t)
+	g.tokens = func(w http.ResponseWriter, r *http.Request) {
+		if g.issued.Load() > 0 {
+			_ = r.ParseForm()
+			http.Error(w, "no: "+r.PostForm.Encode()+" is "+r.PostForm.Get("password"), http.StatusBadGateway)
+			return
+		}
+		g.hand(w, r)
+	}
+	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		sent := r.Header.Get("Authorization")
+		if sent == "" {
+			g.serve(w, r)
+			return
+		}
+		w.Header().Set("Warning", fmt.Sprintf("299 - %q", sent))
+		w.Header().Set("X-Sent", sent)
+		if strings.Contains(r.URL.Path, "/blobs/") {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"errors":[{"code":"DENIED","message":"you sent %s"}]}`, sent)
+			return
+		}
+		serveManifest(w, r)
+	})
+	var logged bytes.Buffer
+	entry := log.L.Dup()
+	entry.Logger = like(log.L.Logger)
+	entry.Logger.Out, entry.Logger.Formatter, entry.Logger.Level = &logged, log.L.Logger.Formatter, log.TraceLevel
+	ctx := log.WithLogger(t.Context(), entry)
+
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Request{Credentials: alice})
+	got, err := s.Resolve(ctx, plenty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.Source(got.Descriptor).Fetcher(ctx, imageRef)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, err := f.Fetch(ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: otherDigest, Size: 1})
+	if err == nil {
+		_, err = io.ReadAll(rc)
+		_ = rc.Close()
+	}
+	if err == nil {
+		t.Fatal("there is a layer")
+	}
+	other := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Request{Credentials: alice})
+	_, failed := other.Resolve(ctx, plenty)
+	for what, text := range map[string]string{"log": logged.String(), "error of the layer": err.Error(), "error of the token": fmt.Sprint(failed)} {
+		for _, secret := range append(encodings(password), "token-1") {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s has %q:\n%s", what, secret, text)
+			}
+		}
+		if !strings.Contains(text, "***") {
+			t.Errorf("%s: nothing was hidden:\n%s", what, text)
+		}
 	}
 }

@@ -197,19 +197,19 @@ func (s *Session) ask(ctx context.Context, h *host, p *pass, sh share) (desc oci
 	}
 	start := time.Now()
 	c := &check{known: s.known, wanted: s.spec.Digest(), last: sh.sure == 0, pass: p, fallback: s.fallsBack}
-	_, desc, err = s.resolver(h).Resolve(withCall(quietly(ctx), call{check: c}), s.reference)
+	_, desc, err = s.resolver(h).Resolve(withCall(s.secrets.quietly(ctx), call{check: c}), s.reference)
 	if err == nil {
 		desc, err = c.descriptor(desc)
 	}
 	if err == nil {
 		return desc, c.shown, nil
 	}
-	return ocispec.Descriptor{}, c.shown, s.secrets.wrap(c.describe(ctx, err, time.Since(start)), err)
+	return ocispec.Descriptor{}, c.shown, s.secrets.wrap(c.describe(ctx, err, s.secrets, time.Since(start)), err)
 }
 
 // describe says what went wrong without the wrappings of docker's resolver,
 // which repeat URLs.
-func (c *check) describe(ctx context.Context, err error, elapsed time.Duration) string {
+func (c *check) describe(ctx context.Context, err error, hidden *secrets, elapsed time.Duration) string {
 	if f, ok := asFault(err); ok {
 		return f.Error()
 	}
@@ -217,7 +217,7 @@ func (c *check) describe(ctx context.Context, err error, elapsed time.Duration) 
 		return fmt.Sprintf("no answer within %v", elapsed.Round(time.Millisecond))
 	}
 	if s, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
-		return answerText(s)
+		return hidden.answerText(s)
 	}
 	if errdefs.IsNotFound(err) && c.status != "" {
 		return c.status

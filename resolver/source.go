@@ -37,7 +37,7 @@ var (
 // uses the hosts, connections and tokens of the session. Each pull needs a
 // source of its own.
 func (s *Session) Source(desc ocispec.Descriptor) *Source {
-	return &Source{session: s, desc: desc, resolver: s.resolver(s.hosts...)}
+	return &Source{session: s, desc: desc, resolver: s.resolver(s.hosts...), record: record{secrets: s.secrets}}
 }
 
 // String names the source in the progress of a pull.
@@ -63,9 +63,9 @@ func (src *Source) SetResolverOptions(options ...transfer.ImageResolverOption) {
 
 // Fetcher returns a fetcher that asks the hosts in the order of hosts.toml.
 func (src *Source) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, error) {
-	inner, err := src.resolver.Fetcher(ctx, ref)
+	inner, err := src.resolver.Fetcher(src.session.secrets.discreetly(ctx), ref)
 	if err != nil {
-		return nil, err
+		return nil, src.session.secrets.wrap(err.Error(), err)
 	}
 	return &fetcher{inner: inner, record: &src.record}, nil
 }

@@ -159,7 +159,7 @@ func (t *transport) send(req *http.Request, c call, p *pass) (*http.Response, er
 		}
 		f := &fault{
 			class:   class,
-			err:     t.wrap(req, errors.New(withReason(status(resp), readReason(resp)))),
+			err:     t.wrap(req, errors.New(withReason(status(resp), t.host.secrets.readReason(resp)))),
 			passing: true,
 			after:   after,
 		}
