@@ -55,7 +55,7 @@ test-unit: cc ## run the unit tests
 .PHONY: test-integration
 test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests
 	$(BUILD) -race -o build/race/ ./cmd/containerd
-	$(GO) build -o build/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
+	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd $(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration ./integration/demo
 
 .PHONY: bench

@@ -43,7 +43,10 @@ func TestLabels(t *testing.T) {
 	want(t, "pulled-at after a check", checked["pulled-at"], pulled["pulled-at"])
 
 	n.restart()
-	want(t, "labels after a restart", n.labels(ref)["verified-at"], checked["verified-at"])
+	// The last check may have been written since it was looked at.
+	if after := n.labels(ref)["verified-at"]; after < checked["verified-at"] {
+		t.Errorf("verified-at is %s after a restart and was %s before", after, checked["verified-at"])
+	}
 	check("a restart", first.String())
 
 	second := n.push("app:1", image(2))

@@ -6,7 +6,6 @@ package integration
 import (
 	"archive/tar"
 	"bytes"
-	"cmp"
 	"context"
 	"debug/elf"
 	"errors"
@@ -36,34 +35,28 @@ import (
 // pauseImage is what the daemons of the tests that run containers use for pods.
 const pauseImage = "pause.test/pause:1"
 
-// containers lets the daemon run containers: with the shim that was built, and
-// with an image for pods from a registry of the test.
+// containers lets the daemon run containers: with an image for pods from a
+// registry of the test. containerd finds its shim beside its own binary, also
+// for containers that it meets when it starts again.
 func containers(t testing.TB) option {
 	t.Helper()
+	wantShim(t)
 	return tables(fmt.Sprintf(`
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = %q
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-  runtime_type = 'io.containerd.runc.v2'
-  runtime_path = %q
-`, pauseImage, shim(t)))
+`, pauseImage))
 }
 
-// shim returns the path of containerd's shim for runc.
-func shim(t testing.TB) string {
+// wantShim ends the test where there is nothing to run containers with.
+func wantShim(t testing.TB) {
 	t.Helper()
-	path := cmp.Or(os.Getenv("PULLWARDEN_SHIM"), "../build/containerd-shim-runc-v2")
-	abs, err := filepath.Abs(path)
-	if err == nil {
-		_, err = os.Stat(abs)
-	}
-	if err != nil {
-		t.Fatalf("no shim to run containers with: %v\nbuild it with: go build -o build/ github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2\nor name another one in PULLWARDEN_SHIM", err)
+	dir := filepath.Dir(binary)
+	if _, err := os.Stat(filepath.Join(dir, "containerd-shim-runc-v2")); err != nil {
+		t.Fatalf("no shim beside the daemon: %v\nbuild it with: go build -o %s/ github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", err, dir)
 	}
 	if _, err := exec.LookPath("runc"); err != nil {
 		t.Fatalf("%v\ninstall it with: apt-get install runc", err)
 	}
-	return abs
 }
 
 // busybox makes an image of the static busybox of this machine, which runs the

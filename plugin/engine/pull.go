@@ -123,7 +123,11 @@ func (d *decision) record(ctx context.Context, source Source, a answer, applied 
 		served = source.Served()
 	}
 	d.o.Digest = target
-	d.engine.Images.MarkPulled(ctx, target, d.state(served, a, target, before), d.names(target)...)
+	state := d.state(served, a, target, before)
+	if !before.PulledAt.IsZero() {
+		state.PulledAt = before.PulledAt // the same pull
+	}
+	d.engine.Images.MarkPulled(ctx, target, state, d.names(target)...)
 	return nil
 }
 
