@@ -77,9 +77,9 @@ func TestProofs(t *testing.T) {
 	// Nor does a check of the new target make them hold again.
 	s.MarkVerified(ctx, two.Digest, verified(two), []Fingerprint{bob}, name)
 	wantWho(ctx, t, s, name, bob)
-	all, err := s.List(ctx)
-	if err != nil || len(all[name].Access) != 1 {
-		t.Errorf("listed with the proofs %v, %v", all[name].Access, err)
+	found, err := s.First(ctx, [][]string{{name}})
+	if err != nil || found[0] == nil || len(found[0].Access) != 1 {
+		t.Errorf("listed as %v, %v", found, err)
 	}
 	if err := s.sync(ctx); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,10 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -17,45 +20,169 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-func TestList(t *testing.T) {
+// counted is an image store that counts what is read of it.
+type counted struct {
+	images.Store
+	gets []string
+}
+
+func (c *counted) Get(ctx context.Context, name string) (images.Image, error) {
+	c.gets = append(c.gets, name)
+	return c.Store.Get(ctx, name)
+}
+
+func TestFirst(t *testing.T) {
+	const imported, marked, canonical = "registry.test/imported:1", "registry.test/marked:1", "registry.test/app@sha256:1"
 	ctx, s, records := newStore(t)
 	defer s.Close()
+	reads := &counted{Store: records}
+	s.images = reads
 	create(ctx, t, records, one, map[string]string{LabelPullSource: "mirror.test/app:1"})
 	for _, img := range []images.Image{
-		{Name: "registry.test/imported:1", Target: one, Labels: map[string]string{"other": "label"}},
-		{Name: "registry.test/marked:1", Target: two},
+		{Name: imported, Target: one, Labels: map[string]string{"other": "label"}},
+		{Name: marked, Target: two},
+		{Name: canonical, Target: one, Labels: map[string]string{LabelPullSource: "mirror.test/app@sha256:1"}},
 	} {
 		if _, err := records.Create(ctx, img); err != nil {
 			t.Fatal(err)
 		}
 	}
 	other := namespaces.WithNamespace(ctx, "default")
-	if _, err := records.Create(other, images.Image{Name: "other:1", Target: one, Labels: map[string]string{LabelPullSource: "x/y:1"}}); err != nil {
+	if _, err := records.Create(other, images.Image{Name: imported, Target: one, Labels: map[string]string{LabelPullSource: "x/y:1"}}); err != nil {
 		t.Fatal(err)
 	}
 	stale := Stale{Since: noon, Reason: failure.Unreachable}
-	s.MarkStale(ctx, two.Digest, stale, "registry.test/marked:1")
-	s.MarkStale(ctx, two.Digest, stale, name) // which points elsewhere
+	s.mu.Lock() // pending, but out of the writer's sight: it would change the database in between
+	s.pending.add(key{"k8s.io", marked, two.Digest}, map[string]string{LabelStaleSince: encodeTime(noon), LabelStaleReason: "unreachable"})
+	s.pending.add(key{"k8s.io", name, two.Digest}, map[string]string{LabelPullSource: "elsewhere"}) // which points elsewhere
+	s.mu.Unlock()
+	s.listings.changed()
 
-	got, err := s.List(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]Record{
-		name:                     {Name: name, Target: one, State: State{PullSource: "mirror.test/app:1"}},
-		"registry.test/marked:1": {Name: "registry.test/marked:1", Target: two, State: State{Stale: stale}},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("records (-want +got):\n%s", diff)
-	}
-	if _, err := s.List(t.Context()); err == nil {
-		t.Error("a context without a namespace was accepted")
+	app := &Record{Name: name, Target: one, State: State{PullSource: "mirror.test/app:1"}}
+	byDigest := &Record{Name: canonical, Target: one, State: State{PullSource: "mirror.test/app@sha256:1"}}
+	staleApp := &Record{Name: marked, Target: two, State: State{Stale: stale}}
+	for _, tc := range []struct {
+		what  string
+		lists [][]string
+		want  []*Record
+		reads []string
+	}{
+		{"nothing is asked", nil, []*Record{}, nil},
+		{"an image without names", [][]string{nil}, []*Record{nil}, nil},
+		{"a known tag", [][]string{{name, canonical}}, []*Record{app}, []string{name}},
+		{"read before", [][]string{{name, canonical}}, []*Record{app}, nil},
+		{"nothing known, nothing there", [][]string{{imported, "registry.test/gone:1"}}, []*Record{nil}, []string{imported, "registry.test/gone:1"}},
+		{"nothing known, read before", [][]string{{imported}, {"registry.test/gone:1"}}, []*Record{nil, nil}, nil},
+		{"only the digest known, one missing in the midst of others", [][]string{{name}, {imported, canonical}, {imported}}, []*Record{app, byDigest, nil}, []string{canonical}},
+		{"marked", [][]string{{marked}}, []*Record{staleApp}, []string{marked}},
+		{"the same name twice", [][]string{{"a:1"}, {"a:1"}}, []*Record{nil, nil}, []string{"a:1"}},
+	} {
+		reads.gets = nil
+		got, err := s.First(ctx, tc.lists)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.what, err)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: records (-want +got):\n%s", tc.what, diff)
+		}
+		if diff := cmp.Diff(tc.reads, reads.gets); diff != "" {
+			t.Errorf("%s: reads (-want +got):\n%s", tc.what, diff)
+		}
 	}
 }
 
-// BenchmarkList reads what a node with 1,000 images has: a tag, a digest and
-// an ID each.
-func BenchmarkList(b *testing.B) {
+func TestFirstThatCannotRead(t *testing.T) {
+	ctx, s, _ := newStore(t)
+	defer s.Close()
+	if _, err := s.First(t.Context(), nil); err == nil {
+		t.Error("a context without a namespace was accepted")
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := s.First(cancelled, [][]string{{name}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if got, err := s.First(ctx, [][]string{{name}}); err != nil || got[0] != nil {
+		t.Errorf("afterwards: %v, %v", got, err)
+	}
+}
+
+// A mark is seen at every moment: pending, being written, and written.
+func TestFirstWhileMarksAreWritten(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	for i := range 100 {
+		want := fmt.Sprintf("mirror.test/app:%d", i)
+		s.MarkPulled(ctx, one.Digest, State{PullSource: want}, name)
+		written := make(chan error, 1)
+		go func() { written <- s.sync(ctx) }()
+		for done := false; !done; {
+			select {
+			case err := <-written:
+				if err != nil {
+					t.Fatal(err)
+				}
+				done = true
+			default:
+			}
+			got, err := s.First(ctx, [][]string{{name}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got[0] == nil || got[0].PullSource != want {
+				t.Fatalf("want %s, got %v", want, got[0])
+			}
+			s.listings.changed() // so that each one reads
+		}
+	}
+}
+
+// between runs a function between the start of a transaction and its reads.
+type between struct {
+	DB
+	fn func()
+}
+
+func (b *between) View(fn func(*bolt.Tx) error) error {
+	return b.DB.View(func(tx *bolt.Tx) error {
+		b.fn()
+		return fn(tx)
+	})
+}
+
+// A mark that is written after the transaction of a reader began is neither in
+// what it reads nor pending any more.
+func TestFirstWhileAMarkIsWrittenBehindIt(t *testing.T) {
+	db := newDB(t)
+	records := metadata.NewImageStore(db)
+	reader := &between{DB: db}
+	s := New(reader, records)
+	defer s.Close()
+	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
+	create(ctx, t, records, one, nil)
+	s.mu.Lock() // out of the writer's sight
+	s.pending.add(key{"k8s.io", name, one.Digest}, map[string]string{LabelPullSource: "mirror.test/app:1"})
+	s.mu.Unlock()
+	starts := 0
+	reader.fn = func() {
+		starts++
+		if err := s.sync(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	found, err := s.First(ctx, [][]string{{name}})
+	if err != nil || found[0] == nil || found[0].PullSource != "mirror.test/app:1" {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if starts != 2 {
+		t.Errorf("%d transactions, want the second to see the mark", starts)
+	}
+}
+
+// BenchmarkFirst asks for what CRI lists on a node with 1,000 images of a tag,
+// a digest and an ID each.
+func BenchmarkFirst(b *testing.B) {
 	db := newDB(b)
 	records := metadata.NewImageStore(db)
 	s := New(db, records)
@@ -65,12 +192,15 @@ func BenchmarkList(b *testing.B) {
 		PullSource: "mirror.test:5000/team/app:1", ContentSources: []string{"mirror.test:5000", "registry.test"}, PulledAt: noon,
 		Verified: Verified{Digest: one.Digest, At: noon, By: "mirror.test:5000"},
 	}.Labels()
+	var lists [][]string
 	err := db.Update(func(tx *bolt.Tx) error {
 		ctx := boltutil.WithTransaction(ctx, tx)
 		for i := range 1000 {
+			tag, canonical := fmt.Sprintf("registry.test/team/app-%d:1", i), fmt.Sprintf("registry.test/team/app-%d@%s", i, one.Digest)
+			lists = append(lists, []string{tag, canonical})
 			for _, img := range []images.Image{
-				{Name: fmt.Sprintf("registry.test/team/app-%d:1", i), Labels: labels},
-				{Name: fmt.Sprintf("registry.test/team/app-%d@%s", i, one.Digest), Labels: labels},
+				{Name: tag, Labels: labels},
+				{Name: canonical, Labels: labels},
 				{Name: fmt.Sprintf("sha256:%064d", i)},
 			} {
 				img.Target = one
@@ -84,25 +214,39 @@ func BenchmarkList(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for b.Loop() {
-		got, err := s.List(ctx)
-		if err != nil || len(got) != 2000 {
-			b.Fatalf("%d records: %v", len(got), err)
-		}
+	for _, bm := range []struct {
+		name   string
+		change func()
+	}{
+		{"unchanged", func() {}},
+		{"changed", s.listings.changed},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			for b.Loop() {
+				bm.change()
+				got, err := s.First(ctx, lists)
+				if err != nil || slices.Contains(got, nil) {
+					b.Fatalf("%d records: %v", len(got), err)
+				}
+			}
+		})
 	}
 }
 
-// A listing is read again whenever anything has changed, and only then.
-func TestListFollowsChanges(t *testing.T) {
+// A listing is read again whenever anything has changed.
+func TestFirstFollowsChanges(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer s.Close()
 	source := func() string {
 		t.Helper()
-		all, err := s.List(ctx)
+		found, err := s.First(ctx, [][]string{{name}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return all[name].PullSource
+		if found[0] == nil {
+			return ""
+		}
+		return found[0].PullSource
 	}
 	if got := source(); got != "" {
 		t.Errorf("nothing is there, and its source is %q", got)

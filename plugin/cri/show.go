@@ -26,14 +26,15 @@ import (
 type Records interface {
 	// Get returns a record; errdefs.ErrNotFound when there is none.
 	Get(ctx context.Context, name string) (store.Record, error)
-	// List returns the records that pullwarden knows something of, by name.
-	List(ctx context.Context) (map[string]store.Record, error)
+	// First returns for each list of names the record of the first name of
+	// which anything is known; nil where there is none.
+	First(ctx context.Context, lists [][]string) ([]*store.Record, error)
 }
 
 // annotationsOf returns what is known of a record, by the keys of its labels;
 // nil for nothing.
 func annotationsOf(r store.Record) map[string]string {
-	if !known(r) {
+	if !r.Known() {
 		return nil
 	}
 	annotations := make(map[string]string, 8)
@@ -80,11 +81,6 @@ func infoOf(r store.Record) shownInfo {
 	}
 }
 
-// known reports whether there is anything to show of a record.
-func known(r store.Record) bool {
-	return r.PullSource != "" || len(r.ContentSources) > 0 || !r.PulledAt.IsZero() || r.Verified.Digest != "" || !r.Stale.Since.IsZero()
-}
-
 func shownTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -92,18 +88,15 @@ func shownTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// recordOf picks the record that speaks for an image which CRI knows under
-// several names: the first that anything is known of, of its tags in their
-// alphabetical order, then of its digests. ok is false when there is none.
-func recordOf(image *runtime.Image, get func(name string) (store.Record, bool)) (r store.Record, ok bool) {
-	for _, names := range [][]string{image.GetRepoTags(), image.GetRepoDigests()} {
-		for _, name := range slices.Sorted(slices.Values(names)) {
-			if r, ok := get(name); ok && known(r) {
-				return r, true
-			}
-		}
-	}
-	return store.Record{}, false
+// namesOf returns the names under which CRI knows an image, its tags in their
+// alphabetical order, then its digests: the first that anything is known of
+// speaks for the image.
+func namesOf(image *runtime.Image) []string {
+	names := make([]string, 0, len(image.GetRepoTags())+len(image.GetRepoDigests()))
+	names = append(append(names, image.GetRepoTags()...), image.GetRepoDigests()...)
+	slices.Sort(names[:len(image.GetRepoTags())])
+	slices.Sort(names[len(image.GetRepoTags()):])
+	return names
 }
 
 // show puts what is known of a record into an image. Its spec's image says of
@@ -127,22 +120,21 @@ func show(image *runtime.Image, r store.Record) {
 // image ID: its own if it was a name, the one that speaks for the image if it
 // was not.
 func asked(ctx context.Context, records Records, name string, image *runtime.Image) (store.Record, bool, error) {
-	var failure error
-	get := func(name string) (store.Record, bool) {
-		r, err := records.Get(ctx, name)
-		if err != nil && !errdefs.IsNotFound(err) {
-			failure = fmt.Errorf("read the image record %q: %w", name, err)
-		}
-		return r, err == nil
-	}
-	names := slices.Concat(image.GetRepoTags(), image.GetRepoDigests())
+	names := namesOf(image)
 	if named, err := reference.ParseDockerRef(name); err == nil && slices.Contains(names, named.String()) {
-		if r, ok := get(named.String()); ok || failure != nil {
-			return r, ok, failure
+		r, err := records.Get(ctx, named.String())
+		if err == nil {
+			return r, true, nil
+		}
+		if !errdefs.IsNotFound(err) {
+			return store.Record{}, false, fmt.Errorf("read the image record %q: %w", named, err)
 		}
 	}
-	r, ok := recordOf(image, get)
-	return r, ok, failure
+	found, err := records.First(ctx, [][]string{names})
+	if err != nil || found[0] == nil {
+		return store.Record{}, false, err
+	}
+	return *found[0], true, nil
 }
 
 // ImageStatus adds what is known of the image.
@@ -159,7 +151,7 @@ func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRe
 		return response, nil
 	}
 	show(response.Image, record)
-	if r.GetVerbose() && known(record) {
+	if r.GetVerbose() && record.Known() {
 		data, err := json.Marshal(infoOf(record))
 		if err != nil {
 			return nil, fmt.Errorf("show the source of the image: %w", err)
@@ -178,43 +170,41 @@ func (s *ImageService) ListImages(ctx context.Context, r *runtime.ListImagesRequ
 	if err != nil {
 		return nil, err
 	}
-	showAll(response.GetImages(), s.list(ctx))
+	showAll(ctx, s.records, response.GetImages())
 	return response, nil
 }
 
 // StreamImages adds what is known of the images.
 func (s *ImageService) StreamImages(r *runtime.StreamImagesRequest, stream grpc.ServerStreamingServer[runtime.StreamImagesResponse]) error {
-	return s.ImageServiceServer.StreamImages(r, &imageStream{ServerStreamingServer: stream, records: s.list(stream.Context())})
+	return s.ImageServiceServer.StreamImages(r, &imageStream{ServerStreamingServer: stream, records: s.records})
 }
 
 type imageStream struct {
 	grpc.ServerStreamingServer[runtime.StreamImagesResponse]
-	records map[string]store.Record
+	records Records
 }
 
 // Send adds what is known of the images.
 func (s *imageStream) Send(r *runtime.StreamImagesResponse) error {
-	showAll(r.GetImages(), s.records)
+	showAll(s.Context(), s.records, r.GetImages())
 	return s.ServerStreamingServer.Send(r)
 }
 
-// list reads all records at once: one read for a listing, not one an image.
-func (s *ImageService) list(ctx context.Context) map[string]store.Record {
-	records, err := s.records.List(ctx)
+// showAll asks for the records of all images at once: one read for a listing,
+// not one an image.
+func showAll(ctx context.Context, records Records, images []*runtime.Image) {
+	lists := make([][]string, len(images))
+	for i, image := range images {
+		lists[i] = namesOf(image)
+	}
+	found, err := records.First(ctx, lists)
 	if err != nil {
 		log.G(ctx).WithError(err).Warn("pullwarden: the sources of images are not shown")
+		return
 	}
-	return records
-}
-
-func showAll(images []*runtime.Image, records map[string]store.Record) {
-	get := func(name string) (store.Record, bool) {
-		r, ok := records[name]
-		return r, ok
-	}
-	for _, image := range images {
-		if r, ok := recordOf(image, get); ok {
-			show(image, r)
+	for i, r := range found {
+		if r != nil {
+			show(images[i], *r)
 		}
 	}
 }

@@ -34,6 +34,6 @@ func BenchmarkShowAll(b *testing.B) {
 		for _, image := range listed.GetImages() {
 			image.Spec = nil
 		}
-		showAll(listed.GetImages(), known.all)
+		showAll(b.Context(), known, listed.GetImages())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,9 +107,20 @@ func (r *records) Get(_ context.Context, name string) (store.Record, error) {
 	return record, nil
 }
 
-func (r *records) List(context.Context) (map[string]store.Record, error) {
+func (r *records) First(_ context.Context, lists [][]string) ([]*store.Record, error) {
 	r.reads++
-	return r.all, r.err
+	if r.err != nil {
+		return nil, r.err
+	}
+	found := make([]*store.Record, len(lists))
+	for i, names := range lists {
+		known := func(name string) bool { return r.all[name].Known() }
+		if at := slices.IndexFunc(names, known); at >= 0 {
+			record := r.all[names[at]]
+			found[i] = &record
+		}
+	}
+	return found, nil
 }
 
 // knows makes records of which only the pull source is known; "" for nothing.
@@ -239,6 +251,9 @@ func TestListings(t *testing.T) {
 	if diff := cmp.Diff(want, sources(listed.GetImages())); diff != "" {
 		t.Errorf("ListImages (-want +got):\n%s", diff)
 	}
+	if r.reads != 1 {
+		t.Errorf("the records were read %d times for a listing", r.reads)
+	}
 	s := &stream{ctx: t.Context()}
 	if err := showing(i, r).StreamImages(&runtime.StreamImagesRequest{}, s); err != nil {
 		t.Fatal(err)
@@ -246,8 +261,8 @@ func TestListings(t *testing.T) {
 	if diff := cmp.Diff(want, sources(s.sent)); diff != "" {
 		t.Errorf("StreamImages (-want +got):\n%s", diff)
 	}
-	if r.reads != 2 {
-		t.Errorf("the records were read %d times for two listings", r.reads)
+	if r.reads != 3 {
+		t.Errorf("the records were read %d times for a stream of two messages", r.reads-1)
 	}
 }
 
