@@ -17,14 +17,30 @@ import (
 // MaxProofs is how many proofs of access an image record keeps.
 const MaxProofs = 32
 
-// use is a proof that somebody made use of.
-type use struct {
-	namespace, name string
-	fingerprint     Fingerprint
+// maxUses bounds for how many records the uses of proofs are remembered.
+const maxUses = 4096
+
+// uses is when proofs were last given or made use of, as far as is known: it is
+// kept in memory only, and more exactly than in labels.
+type uses map[recordName]map[Fingerprint]time.Time
+
+type recordName struct{ namespace, name string }
+
+func (u uses) note(r recordName, f Fingerprint, at time.Time) {
+	if u[r] == nil {
+		for other := range u {
+			if len(u) < maxUses {
+				break
+			}
+			delete(u, other) // any: what is lost is only the order in which proofs go
+		}
+		u[r] = map[Fingerprint]time.Time{}
+	}
+	u[r][f] = at
 }
 
-// Used notes that a proof let an image be reused. It is kept in memory only,
-// to tell which proofs are not used any more.
+// Used notes that a proof let an image be reused, to tell which proofs are not
+// used any more.
 func (s *Store) Used(ctx context.Context, f Fingerprint, at time.Time, names ...string) {
 	namespace, ok := namespaces.Namespace(ctx)
 	if !ok {
@@ -33,7 +49,7 @@ func (s *Store) Used(ctx context.Context, f Fingerprint, at time.Time, names ...
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range names {
-		s.used[use{namespace, name, f}] = at
+		s.used.note(recordName{namespace, name}, f, at)
 	}
 }
 
@@ -43,7 +59,23 @@ func (s *Store) lastUsed(k key) func(Fingerprint) time.Time {
 	return func(f Fingerprint) time.Time {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.used[use{k.namespace, k.name, f}]
+		return s.used[recordName{k.namespace, k.name}][f]
+	}
+}
+
+// forgetUses forgets the uses of those proofs that a record has no more; those
+// of a record that is gone have none.
+func (s *Store) forgetUses(k key, labels map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := recordName{k.namespace, k.name}
+	for f := range s.used[r] {
+		if labels[LabelAccess+string(f)] == "" {
+			delete(s.used[r], f)
+		}
+	}
+	if len(s.used[r]) == 0 {
+		delete(s.used, r)
 	}
 }
 

@@ -181,6 +181,48 @@ func TestAtMost32Proofs(t *testing.T) {
 	}
 }
 
+// Labels tell the time in seconds. The newest proof must not go because others
+// were used in the same second.
+func TestNewestProofStays(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	at := noon
+	for i := range 40 {
+		f := Fingerprint(fmt.Sprintf("%032x", 40-i))
+		v := verified(one)
+		at = at.Add(time.Millisecond)
+		v.At = at
+		s.MarkVerified(ctx, one.Digest, v, []Fingerprint{f}, name)
+		if err := s.sync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		have := who(ctx, t, s, name)
+		if !slices.Contains(have, f) {
+			t.Fatalf("proof %d went at once", i)
+		}
+		for _, f := range have {
+			at = at.Add(time.Millisecond)
+			s.Used(ctx, f, at, name)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.used[recordName{"k8s.io", name}]); len(s.used) != 1 || n != MaxProofs {
+		t.Errorf("%d uses of %d records are remembered", n, len(s.used))
+	}
+}
+
+func TestUsesAreBounded(t *testing.T) {
+	u := uses{}
+	for i := range maxUses + 10 {
+		u.note(recordName{"k8s.io", fmt.Sprint(i)}, alice, noon)
+	}
+	if len(u) != maxUses || u[recordName{"k8s.io", fmt.Sprint(maxUses + 9)}][alice] != noon {
+		t.Errorf("%d records", len(u))
+	}
+}
+
 func TestIsOf(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.test/b:1": true, "a.test/b@" + string(digest.FromString("")): true,

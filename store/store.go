@@ -17,7 +17,6 @@ import (
 	"maps"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
@@ -54,7 +53,7 @@ type Store struct {
 	pending  marks  // not yet taken by the writer
 	flushing marks  // in the transaction that is being written
 	flushed  uint64 // counts the transactions
-	used     map[use]time.Time
+	used     uses
 	layouts  layouts
 	listings listings
 
@@ -83,7 +82,7 @@ func New(db DB, imageStore images.Store) *Store {
 		db:      db,
 		images:  imageStore,
 		pending: marks{},
-		used:    map[use]time.Time{},
+		used:    uses{},
 		wake:    make(chan struct{}, 1),
 		flushes: make(chan chan<- error),
 		stop:    make(chan struct{}),
@@ -139,6 +138,7 @@ func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verifi
 	}
 	for _, f := range proved {
 		labels[LabelAccess+string(f)] = encodeTime(v.At)
+		s.Used(ctx, f, v.At, names...)
 	}
 	s.mark(ctx, target, labels, names)
 }
@@ -155,6 +155,9 @@ func (s *Store) MarkStale(ctx context.Context, target digest.Digest, stale Stale
 // MarkPulled lays the whole state of a pull over the names. It returns at once
 // and writes later.
 func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state State, names ...string) {
+	for f, at := range state.Access {
+		s.Used(ctx, f, at, names...)
+	}
 	s.mark(ctx, target, state.Labels(), names)
 }
 

@@ -114,6 +114,7 @@ func (s *Store) flush() error {
 func (s *Store) write(ctx context.Context, k key, mark map[string]string) error {
 	img, err := s.images.Get(ctx, k.name)
 	if errdefs.IsNotFound(err) {
+		s.forgetUses(k, nil)
 		return nil
 	}
 	if err != nil {
@@ -124,6 +125,7 @@ func (s *Store) write(ctx context.Context, k key, mark map[string]string) error 
 	}
 	all := marked(k.target, img.Labels, mark)
 	labels := TrimProofs(all, s.lastUsed(k))
+	s.forgetUses(k, labels)
 	changed := map[string]string{}
 	paths := make([]string, 0, len(mark))
 	for label := range all {
