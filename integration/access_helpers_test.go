@@ -90,11 +90,13 @@ func newGuarded(t testing.TB, kind guard, name string, more ...tenant) *guarded 
 	return g
 }
 
-// deny shuts a user out of a repository, or lets it in again.
+// deny shuts a user out of a repository, or lets it in again. The tokens that
+// are out are worth nothing any more.
 func (g *guarded) deny(user, repository string, denied bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.denied[user+" "+repository] = denied
+	g.RevokeTokens()
 }
 
 // scene is one repository of a guarded registry on a node, in one test.

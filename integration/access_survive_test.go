@@ -9,6 +9,11 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -175,11 +180,11 @@ func (s *scene) pullAndKill(event int) (finished bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
+	changes := s.imageChanges(ctx)
 	undo := func() {}
 	if event == 0 {
 		undo = s.g.Hang(resolvertest.Blobs)
 	}
-	changes, failed := s.client.EventService().Subscribe(ctx, `topic~="^/images/"`)
 	pulled := make(chan error, 1)
 	go func() {
 		_, err := s.pull(s.ref(":1"), alice.secret())
@@ -187,26 +192,62 @@ func (s *scene) pullAndKill(event int) (finished bool) {
 	}()
 	if event == 0 {
 		eventually(s.t, "a blob is asked for", func() bool { return s.g.Count(resolvertest.Of("GET", resolvertest.Blobs)) > 0 })
-	} else {
-		for seen := 0; seen < event && !finished; {
-			select {
-			case <-changes:
-				seen++
-			case err := <-failed:
+	}
+	var late <-chan time.Time // events come a little after what they tell
+	for seen := 0; seen < event && !finished; {
+		select {
+		case <-changes:
+			seen++
+		case err := <-pulled:
+			if err != nil {
 				s.t.Fatal(err)
-			case err := <-pulled:
-				if err != nil {
-					s.t.Fatal(err)
-				}
-				finished = true
 			}
+			late = time.After(time.Second)
+		case <-late:
+			finished = true
 		}
 	}
 	s.kill()
 	undo()
 	s.g.Forget()
-	if !finished {
+	if late == nil {
 		<-pulled
 	}
 	return finished
+}
+
+// imageChanges is sent something for each change of an image record from now
+// on.
+func (s *scene) imageChanges(ctx context.Context) <-chan struct{} {
+	s.t.Helper()
+	const probe = "probe.test/x:1"
+	changes := make(chan struct{}, 100)
+	ready := make(chan struct{}, 100)
+	all, _ := s.client.EventService().Subscribe(ctx, `topic~="^/images/"`)
+	go func() {
+		for {
+			select {
+			case e := <-all:
+				if bytes.Contains(e.Event.GetValue(), []byte(probe)) {
+					ready <- struct{}{}
+				} else {
+					changes <- struct{}{}
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	target := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString(""), Size: 1}
+	eventually(s.t, "events come", func() bool {
+		_, err := s.client.ImageService().Create(ctx, images.Image{Name: probe, Target: target})
+		if err == nil {
+			err = s.client.ImageService().Delete(ctx, probe)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return len(ready) > 0
+	})
+	return changes
 }
