@@ -229,3 +229,25 @@ func TestAccessOf33(t *testing.T) {
 	_ = s.ask(all[31], "IfNotPresent", ref, "Unchanged")
 	_ = s.ask(all[31], "Never", ref, "Present")
 }
+
+// TestAccessUntilTheTokenEnds holds that a registry's token is not used for
+// longer than the registry said: a refusal comes then, at the latest.
+func TestAccessUntilTheTokenEnds(t *testing.T) {
+	t.Parallel()
+	d := start(t)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	g.serve(d)
+	g.SetTokenLifetime(2 * time.Second)
+	s := g.scene(t, d, "private/app")
+	s.push("1", image(1))
+	ref := s.ref(":1")
+	_ = s.ask(alice, "Always", ref, "Pulled")
+	g.mu.Lock()
+	g.denied[alice.user+" "+s.repo] = true // and the token that is out stays good
+	g.mu.Unlock()
+	eventually(t, "alice is refused", func() bool {
+		_, err := s.pull(ref, alice.secret(), hint("policy", "Always"))
+		return err != nil
+	})
+	_ = s.ask(alice, "Never", ref, "Failed")
+}

@@ -6,6 +6,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -84,7 +85,7 @@ func TestAccessDuringAPull(t *testing.T) {
 	go slow(bob)
 	eventually(t, "bob is asked for himself", func() bool {
 		return g.Count(func(r resolvertest.Request) bool {
-			return r.Method == "HEAD" && r.Part == resolvertest.Manifests && r.Status == 200
+			return r.Method == http.MethodHead && r.Part == resolvertest.Manifests && r.Status == 200
 		}) > 0 && g.Count(resolvertest.Of("HEAD", resolvertest.Manifests)) > checks
 	})
 	select {

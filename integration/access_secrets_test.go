@@ -54,19 +54,19 @@ func TestAccessTellsNoSecret(t *testing.T) {
 		for i, trouble := range echoes() {
 			s := g.scene(t, d, fmt.Sprintf("private/app%d", i))
 			byDigest := s.push("1", image(int64(i)))
-			_, err := s.pull(s.ref(":1"), alice.secret()) // so that there is something to reuse
+			s.mustPull(s.ref(":1"), alice.secret()) // so that there is something to reuse
 			undo := trouble.script(g)
 			for who, secret := range callers {
 				if i > 0 && who != "alice" && who != "wrong" && who != "identity token" {
 					continue // with the first trouble, which is none, everybody pulls
 				}
 				for _, ref := range []string{s.ref(":1"), byDigest}[:max(1, 2-i)] {
-					_, err = s.pull(ref, secret, hint("policy", "IfDigestChanged", "on-unreachable", "Fail"))
+					_, err := s.pull(ref, secret, hint("policy", "IfDigestChanged", "on-unreachable", "Fail"))
 					told = append(told, fmt.Sprintf("%s, %s, %s: %v", trouble.what, who, ref, err))
 				}
 			}
 			s.push("2", image(int64(i+1000)))
-			_, err = s.pull(s.ref(":2"), alice.secret()) // the content is asked for, too
+			_, err := s.pull(s.ref(":2"), alice.secret()) // the content is asked for, too
 			told = append(told, fmt.Sprintf("%s, alice, content: %v", trouble.what, err))
 			undo()
 			s.up()
