@@ -53,7 +53,7 @@ func TestAccessGrid(t *testing.T) {
 					if row.byDigest {
 						ref = byDigest
 					}
-					strangers := []tenant{nobody, wrong, eve, {alice.user, bob.password}, {bob.user, alice.password}}
+					strangers := []tenant{nobody, wrong, eve, {alice.user, bob.password}, {bob.user, alice.password}, {"clara", alice.password}}
 					ask := func(who tenant, outcome string) {
 						t.Helper()
 						_ = s.ask(who, row.policy, ref, outcome, row.opts...)
