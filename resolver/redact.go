@@ -26,6 +26,9 @@ const (
 	maxText   = 1 << 10  // bytes of an error's text
 	maxAnswer = 64 << 10 // bytes read of the body of an answer that is an error
 	minSecret = 4        // shorter ones would turn every text into stars
+
+	maxPattern = 512 // bytes of a secret that is looked for in upper and lower case
+	hidden     = "***"
 )
 
 var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>\\]+`)
@@ -92,25 +95,33 @@ func (s *secrets) clean(text string) string {
 }
 
 func (s *secrets) hide(text string) string {
-	if p := s.compiled(); p != nil {
-		return p.ReplaceAllLiteralString(text, "***")
+	exact, pattern := s.compiled()
+	for _, v := range exact {
+		text = strings.ReplaceAll(text, v, hidden)
+	}
+	if pattern != nil {
+		text = pattern.ReplaceAllLiteralString(text, hidden)
 	}
 	return text
 }
 
-// compiled returns a pattern of all secrets, nil for none. Some texts change
-// upper and lower case.
-func (s *secrets) compiled() *regexp.Regexp {
+// compiled returns the secrets that no pattern can or should be made of, and a
+// pattern of the others, nil for none: some texts change upper and lower case.
+func (s *secrets) compiled() (exact []string, pattern *regexp.Regexp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pattern == nil && len(s.values) > 0 {
-		quoted := make([]string, len(s.values))
-		for i, v := range s.values {
-			quoted[i] = regexp.QuoteMeta(strings.ToValidUTF8(v, ""))
+	var quoted []string
+	for _, v := range s.values {
+		if len(v) > maxPattern || !utf8.ValidString(v) {
+			exact = append(exact, v)
+		} else if s.pattern == nil {
+			quoted = append(quoted, regexp.QuoteMeta(v))
 		}
+	}
+	if len(quoted) > 0 {
 		s.pattern = regexp.MustCompile("(?i)" + strings.Join(quoted, "|"))
 	}
-	return s.pattern
+	return exact, s.pattern
 }
 
 // wrap gives cause a text that is clean.

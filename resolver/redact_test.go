@@ -87,6 +87,30 @@ func TestCleanKnowsEncodings(t *testing.T) {
 	}
 }
 
+// Secrets are tenants' input.
+func TestCleanOddSecrets(t *testing.T) {
+	for what, secret := range map[string]string{
+		"long":           strings.Repeat("a+", 1<<20),
+		"not text":       "\xff\xfe\x00abc",
+		"only bytes":     "\xff\xff\xff\xff\xff",
+		"a pattern":      "(a|b)*.[",
+		"one that grows": "İİİİ",
+	} {
+		var s secrets
+		s.addCredentials("alice", secret)
+		s.addHeader("Bearer " + strings.Repeat("x", 10_000))
+		if got := s.clean("nothing of it"); got != "nothing of it" {
+			t.Errorf("%s: got %q", what, got)
+		}
+		if got := s.clean("it is " + secret + "!"); got != "it is ***!" {
+			t.Errorf("%s: got %q", what, got)
+		}
+		if got := s.clean(strings.Repeat("x", 10_000)); got != "***" {
+			t.Errorf("%s: the token: %q", what, got)
+		}
+	}
+}
+
 // A registry, or a proxy before it, may repeat in an error what it was sent.
 func TestErrorsRepeatNoSecrets(t *testing.T) {
 	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
