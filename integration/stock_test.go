@@ -143,5 +143,6 @@ func TestOtherClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "verified-digest", n.labels(named("app:1"))["verified-digest"], "")
+	eventually(t, "CRI has heard of it", func() bool { return n.imageStatus(named("app:1")).GetImage() != nil })
 	n.mustPull(named("app:1")) // Never uses what is there
 }
