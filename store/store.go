@@ -15,7 +15,6 @@ package store
 import (
 	"context"
 	"maps"
-	"strings"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -195,16 +194,5 @@ func overlay(below, above map[string]string) map[string]string {
 	out := make(map[string]string, len(below)+len(above))
 	maps.Copy(out, below)
 	maps.Copy(out, above)
-	return out
-}
-
-// Own returns those of the labels that are pullwarden's.
-func Own(labels map[string]string) map[string]string {
-	out := map[string]string{}
-	for k, v := range labels {
-		if strings.HasPrefix(k, Prefix) {
-			out[k] = v
-		}
-	}
 	return out
 }

@@ -5,6 +5,7 @@ package policy
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -107,4 +108,25 @@ func TestEmptySectionMarshalsToNothing(t *testing.T) {
 	if err != nil || string(got) != "" {
 		t.Errorf("%q, %v", got, err)
 	}
+}
+
+// Section returns a section that sets all directives to these values. Sources
+// that allow all hosts are left out: an empty list would allow none.
+func (d Directives) Section() SectionTOML {
+	section := SectionTOML{DirectivesTOML: DirectivesTOML{AllowedSources: d.AllowedSources.list()}}
+	for k, place := range section.texts() {
+		if place != nil {
+			*place = new(d.Value(Key(k)))
+		}
+	}
+	return section
+}
+
+// list returns the globs, nil for all.
+func (s Sources) list() []SourceGlob {
+	var list []SourceGlob
+	for glob := range strings.FieldsSeq(s.globs) {
+		list = append(list, SourceGlob{glob})
+	}
+	return list
 }

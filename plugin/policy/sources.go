@@ -61,15 +61,6 @@ func (s Sources) Allow(host string) bool {
 	return false
 }
 
-// list returns the globs, nil for all.
-func (s Sources) list() []SourceGlob {
-	var list []SourceGlob
-	for glob := range strings.FieldsSeq(s.globs) {
-		list = append(list, SourceGlob{glob})
-	}
-	return list
-}
-
 // allSources is how Sources that allow all hosts are shown.
 const allSources = "all"
 

@@ -127,15 +127,3 @@ func ParseSection(section SectionTOML) (Overrides, error) {
 	}
 	return o, nil
 }
-
-// Section returns a section that sets all directives to these values. Sources
-// that allow all hosts are left out: an empty list would allow none.
-func (d Directives) Section() SectionTOML {
-	section := SectionTOML{DirectivesTOML: DirectivesTOML{AllowedSources: d.AllowedSources.list()}}
-	for k, place := range section.texts() {
-		if place != nil {
-			*place = new(d.Value(Key(k)))
-		}
-	}
-	return section
-}

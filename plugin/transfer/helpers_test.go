@@ -12,6 +12,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -269,8 +270,10 @@ func (*fakeReader) Close() error { return nil }
 // own returns pullwarden's labels without their prefix.
 func own(labels map[string]string) map[string]string {
 	out := map[string]string{}
-	for k, v := range store.Own(labels) {
-		out[k[len(store.Prefix):]] = v
+	for k, v := range labels {
+		if name, ok := strings.CutPrefix(k, store.Prefix); ok {
+			out[name] = v
+		}
 	}
 	return out
 }
