@@ -73,7 +73,7 @@ func BenchmarkCheckWarm(b *testing.B) {
 			r := settled(b, chain(server.URL))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := once(b.Context(), r, Request{Credentials: alice, Known: manifestDigest}, 10*time.Second); err != nil {
+				if _, err := once(b.Context(), r, Request{Credentials: alice, Local: having(Local{Digest: manifestDigest})}, 10*time.Second); err != nil {
 					b.Fatal(err)
 				}
 			}

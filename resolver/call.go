@@ -65,7 +65,7 @@ func (c call) hurries(h *host) bool {
 func (c call) spare(h *host, class failure.Class) bool {
 	switch c, h = c.of(h); {
 	case c.check != nil:
-		return !c.check.last || c.check.fallback(class)
+		return !c.check.last || c.check.local().fallsBack(class)
 	case c.fetch != nil:
 		return !c.fetch.insists.Load() && c.fetch.serving.Load() != h && h.replaceable()
 	}

@@ -16,19 +16,15 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
-	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // check is one host's part of a check. Docker's resolver makes its requests
 // one after the other, so it needs no lock.
 type check struct {
-	known  digest.Digest // what the node holds, "" = nothing
+	local  func() Local
 	wanted digest.Digest // what the reference says, "" = it names a tag
 	last   bool          // no host is asked after this one
 	pass   *pass         // to ask the host
-
-	fallback func(failure.Class) bool // whether there is something else to use after such a failure
 
 	status   string        // the last answer that was no success, for error texts
 	shown    bool          // whether any request had credentials: one that was redirected may have lost them
@@ -62,7 +58,7 @@ func (c *check) accept(req *http.Request, resp *http.Response) error {
 	}
 	c.promised = promised
 	switch unusable := resp.ContentLength <= 0 || mediaType == ""; {
-	case unusable && promised != "" && promised == c.known:
+	case unusable && promised != "" && promised == c.local().Digest:
 		// Nothing changed, so nobody needs what is missing.
 		resp.ContentLength = max(resp.ContentLength, 0)
 	case unusable:
@@ -106,7 +102,7 @@ func (c *check) descriptor(desc ocispec.Descriptor) (ocispec.Descriptor, error) 
 	if err := desc.Digest.Validate(); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("digest %q: %w", desc.Digest, err)
 	}
-	return desc, checkMediaType(desc.MediaType, desc.Digest == c.known)
+	return desc, checkMediaType(desc.MediaType, desc.Digest == c.local().Digest)
 }
 
 func isPage(mediaType string) bool {

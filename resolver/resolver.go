@@ -83,18 +83,35 @@ type Request struct {
 	// still comes from all hosts.
 	OriginOnly bool
 
-	// Known is the digest that the node holds; "" means none.
-	Known digest.Digest
-
-	// Fallback tells whether the caller has something else to use after a check
-	// that failed with that class, such as a cached image. Then hosts that are
-	// known to be in trouble are not asked. nil means that there is nothing.
-	Fallback func(failure.Class) bool
+	// Local tells what the caller has already. It is called when an answer, or
+	// a host in trouble, makes that matter, perhaps more than once and from
+	// several goroutines; it may wait for a look-up that goes on while a host is
+	// asked. nil means that there is nothing.
+	Local func() Local
 
 	// Allow says which hosts (as references spell them: docker.io, not
 	// registry-1.docker.io) may be asked for anything. nil means all.
 	Allow func(host string) bool
 }
+
+// Local is what the caller of a check has already. The zero value is nothing.
+type Local struct {
+	// Digest is what the node holds for the reference; "" means none.
+	Digest digest.Digest
+
+	// Fallback tells whether the caller has something else to use after a check
+	// that failed with that class, such as a cached image. Then hosts that are
+	// known to be in trouble are not asked. nil means that there is nothing.
+	Fallback func(failure.Class) bool
+}
+
+// fallsBack reports whether there is something to use after such a failure.
+func (l Local) fallsBack(class failure.Class) bool {
+	return l.Fallback != nil && l.Fallback(class)
+}
+
+// nothing is the Local of callers that have nothing.
+func nothing() Local { return Local{} }
 
 // SourcesError says that none of the hosts for a reference is allowed.
 type SourcesError struct {
@@ -125,11 +142,13 @@ func (r *Resolver) Open(ctx context.Context, req Request) (*Session, error) {
 		reference:  req.Reference,
 		spec:       spec,
 		originOnly: req.OriginOnly,
-		known:      req.Known,
-		fallback:   req.Fallback,
+		local:      req.Local,
 		headers:    r.options.Headers,
 		secrets:    &secrets{},
 		release:    sync.OnceFunc(func() { r.release(set) }),
+	}
+	if s.local == nil {
+		s.local = nothing
 	}
 	s.hosts = allowed(r.newHosts(set, spec.Locator, s.credentials(req.Credentials), s.secrets), req.Allow)
 	if len(s.hosts) == 0 && len(set.hosts) > 0 {

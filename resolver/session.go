@@ -15,7 +15,6 @@ import (
 	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 	"github.com/containerd/containerd/v2/pkg/reference"
 	"github.com/containerd/errdefs"
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -28,8 +27,7 @@ type Session struct {
 	reference  string
 	spec       reference.Spec
 	originOnly bool
-	known      digest.Digest
-	fallback   func(failure.Class) bool // nil = there is none
+	local      func() Local
 	headers    http.Header
 	hosts      []*host
 	secrets    *secrets
@@ -128,16 +126,12 @@ func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 			}
 			attempts = append(attempts, h.attempt(answerClass(err), err, time.Since(begun)))
 		}
-		if len(postponed) == 0 || s.fallsBack(decidingClass(attempts)) {
+		if len(postponed) == 0 || s.local().fallsBack(decidingClass(attempts)) {
 			break
 		}
 		hosts = postponed
 	}
 	return Resolution{}, newError(s.reference, attempts)
-}
-
-func (s *Session) fallsBack(class failure.Class) bool {
-	return s.fallback != nil && s.fallback(class)
 }
 
 // share is what a host gets of a check: how many others must share the time
@@ -157,7 +151,7 @@ func (s *Session) share(next []*host, postponed, round int) share {
 		}
 	}
 	sh.others = sh.sure
-	if s.fallback == nil {
+	if postponed > 0 && s.local().Fallback == nil {
 		sh.others += postponed
 	}
 	return sh
@@ -196,7 +190,7 @@ func (s *Session) ask(ctx context.Context, h *host, p *pass, sh share) (desc oci
 		defer cancel()
 	}
 	start := time.Now()
-	c := &check{known: s.known, wanted: s.spec.Digest(), last: sh.sure == 0, pass: p, fallback: s.fallsBack}
+	c := &check{local: s.local, wanted: s.spec.Digest(), last: sh.sure == 0, pass: p}
 	_, desc, err = s.resolver(h).Resolve(withCall(s.secrets.quietly(ctx), call{check: c}), s.reference)
 	if err == nil {
 		desc, err = c.descriptor(desc)

@@ -154,7 +154,7 @@ func TestResolveImperfectRegistries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, log := serve(t, test.handler)
-			got, err := resolve(t, Request{Known: test.known}, server.URL)
+			got, err := resolve(t, Request{Local: having(Local{Digest: test.known})}, server.URL)
 			if err != nil {
 				t.Fatal(err)
 			}

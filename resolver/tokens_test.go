@@ -228,7 +228,7 @@ func TestInsistingOnAToken(t *testing.T) {
 		})
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
 		r.breakers.insist("http://auth.test").limited(time.Minute, "429")
-		_, err := once(t.Context(), r, Request{Credentials: alice, Fallback: func(failure.Class) bool { return true }}, time.Second)
+		_, err := once(t.Context(), r, Request{Credentials: alice, Local: having(Local{Fallback: func(failure.Class) bool { return true }})}, time.Second)
 		wantClass(t, err, failure.RateLimited)
 		checkOnce(t, r, Request{Credentials: alice})
 		if r.breakers.blocked("http://auth.test") {

@@ -72,6 +72,9 @@ func answering(code int, header ...string) scripted {
 
 const mirrorName = "mirror.test"
 
+// having is what a caller has.
+func having(l Local) func() Local { return func() Local { return l } }
+
 // once opens a session, checks, and closes it.
 func once(ctx context.Context, r *Resolver, request Request, timeout time.Duration) (Resolution, error) {
 	if request.Reference == "" {
@@ -145,10 +148,10 @@ func TestFallback(t *testing.T) {
 				n.set(registryName, test.answer)
 				r := newResolver(t, fakeOptions(n.roundTrip, registryName))
 				var classes []failure.Class
-				cached := Request{Fallback: func(c failure.Class) bool {
+				cached := Request{Local: having(Local{Fallback: func(c failure.Class) bool {
 					classes = append(classes, c)
 					return c == test.class
-				}}
+				}})}
 				for range test.checks {
 					_, err := once(t.Context(), r, cached, 2*time.Second)
 					wantClass(t, err, test.class)
@@ -164,7 +167,7 @@ func TestFallback(t *testing.T) {
 				wantAsked(t, &n)
 
 				n.set(registryName, fine)
-				strict := Request{Fallback: func(failure.Class) bool { return false }}
+				strict := Request{Local: having(Local{Fallback: func(failure.Class) bool { return false }})}
 				for _, request := range []Request{strict, {}} {
 					r.breakers.insist("http://"+registryName).limited(time.Minute, "again")
 					if _, err := once(t.Context(), r, request, 2*time.Second); err != nil {
@@ -188,7 +191,7 @@ func TestFallbackOnTheOrigin(t *testing.T) {
 		n.set(mirrorName, answering(404))
 		n.set(registryName, mute)
 		r := newResolver(t, fakeOptions(n.roundTrip, mirrorName, registryName))
-		request := Request{Fallback: func(c failure.Class) bool { return c == failure.Unreachable }}
+		request := Request{Local: having(Local{Fallback: func(c failure.Class) bool { return c == failure.Unreachable }})}
 		_, err := once(t.Context(), r, request, 4*time.Second)
 		wantClass(t, err, failure.Unreachable)
 		n.asked()
@@ -300,7 +303,7 @@ func TestBreakerOfATokenServer(t *testing.T) {
 		n.set(registryName, answering(401, "WWW-Authenticate", `Bearer realm="http://auth.test/token"`))
 		n.set("auth.test", mute)
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
-		cached := Request{Credentials: alice, Fallback: func(c failure.Class) bool { return c == failure.Unreachable }}
+		cached := Request{Credentials: alice, Local: having(Local{Fallback: func(c failure.Class) bool { return c == failure.Unreachable }})}
 		_, err := once(t.Context(), r, cached, 4*time.Second)
 		wantClass(t, err, failure.Unreachable)
 		wantAsked(t, &n, "HEAD "+registryName, "POST auth.test")
@@ -335,7 +338,7 @@ func TestProbeRenewsItsToken(t *testing.T) {
 			return manifestAnswer(req), nil
 		})
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
-		cached := Request{Credentials: alice, Fallback: func(failure.Class) bool { return true }}
+		cached := Request{Credentials: alice, Local: having(Local{Fallback: func(failure.Class) bool { return true }})}
 		checkOnce(t, r, cached)
 		r.breakers.insist("http://"+registryName).failed(failure.Unreachable, "silent", true)
 		time.Sleep(2 * time.Minute)
@@ -353,7 +356,7 @@ func TestBreakersNameNoImages(t *testing.T) {
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
 		_, err := once(t.Context(), r, Request{Reference: registryName + "/secret/project:v1"}, time.Second)
 		wantClass(t, err, failure.Unreachable)
-		_, err = once(t.Context(), r, Request{Fallback: func(failure.Class) bool { return true }}, time.Second)
+		_, err = once(t.Context(), r, Request{Local: having(Local{Fallback: func(failure.Class) bool { return true }})}, time.Second)
 		if strings.Contains(wantClass(t, err, failure.Unreachable).Error(), "secret") {
 			t.Error(err)
 		}
@@ -368,7 +371,7 @@ func TestChangedHostsAreAskedAgain(t *testing.T) {
 	openAt(t, r, Request{}).Close()
 	r.breakers.insist(server.URL).limited(time.Minute, "429")
 	write(t, root, chain(server.URL)+"# changed\n")
-	never := Request{Fallback: func(failure.Class) bool { return true }}
+	never := Request{Local: having(Local{Fallback: func(failure.Class) bool { return true }})}
 	if _, err := openAt(t, r, never).Resolve(t.Context(), plenty); err != nil {
 		t.Error(err)
 	}

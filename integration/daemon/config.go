@@ -63,7 +63,7 @@ disabled_plugins = ['%[4]s']
 [plugins.'io.containerd.server.v1.ttrpc']
   address = '%[6]s/t'
 [plugins.'io.containerd.metadata.v1.bolt']
-  no_sync = true # nothing here survives the machine anyway
+  no_sync = false
 [plugins.'io.containerd.image-verifier.v1.bindir']
   bin_dir = %[7]q
 [plugins.'io.containerd.internal.v1.opt']

@@ -20,15 +20,15 @@ import (
 // to a name, its repository at a digest, and to credentials; it is looked for
 // on the record of the reference and on that of repository@digest.
 
-// entitle finds out what lets the caller reuse the cached image, now.
-func (d *decision) entitle(ctx context.Context) error {
-	c := d.cached
+// entitle finds out what lets the caller reuse a cached image, now. The record
+// of the reference is read unless it is given.
+func (d *decision) entitle(ctx context.Context, c *cached, record *store.Record) error {
 	if _, err := d.engine.Images.Get(ctx, c.id); errdefs.IsNotFound(err) {
 		c.incomplete = true // CRI names an image by its ID last
 	}
 	restricted, anyone, caller := c.record.Restricted, false, false
 	for _, name := range d.names(c.record.Target.Digest) {
-		r, err := d.engine.Images.Get(ctx, name)
+		r, err := d.recordOf(ctx, name, record)
 		if errdefs.IsNotFound(err) {
 			c.incomplete = true
 			// Without the record itself, which has just been removed, nothing is
@@ -48,19 +48,25 @@ func (d *decision) entitle(ctx context.Context) error {
 	}
 	switch {
 	case anyone:
-		c.proof, d.o.Access = store.Anonymous, AccessProved
+		c.proof, c.access = store.Anonymous, AccessProved
 	case caller:
-		c.proof, d.o.Access = d.req.Caller, AccessProved
+		c.proof, c.access = d.req.Caller, AccessProved
 	case !restricted:
-		c.proof, d.o.Access = open, AccessOpen
+		c.proof, c.access = open, AccessOpen
 	case d.o.Decision.Access == policy.Any:
-		c.proof, d.o.Access = open, AccessAny
-		d.o.use(policy.KeyAccess)
+		c.proof, c.access = open, AccessAny
 	default:
-		c.proof, d.o.Access = "", AccessUnproved
-		d.o.use(policy.KeyAccess)
+		c.proof, c.access = "", AccessUnproved
 	}
 	return nil
+}
+
+// recordOf reads a record, unless it is the one that was just read.
+func (d *decision) recordOf(ctx context.Context, name string, read *store.Record) (store.Record, error) {
+	if read != nil && read.Name == name {
+		return *read, nil
+	}
+	return d.engine.Images.Get(ctx, name)
 }
 
 // holds reports whether the record has a proof of f that is not too old. One
@@ -106,7 +112,7 @@ func (d *decision) settled() bool {
 func (d *decision) prove(ctx context.Context) (bool, error) {
 	target := d.cached.record.Target.Digest
 	canonical := d.req.Repository + "@" + target.String()
-	session, err := d.open(ctx, canonical)
+	session, err := d.open(ctx, canonical, d.lookMeanwhile(ctx))
 	if err != nil {
 		return true, d.notOpened(err)
 	}

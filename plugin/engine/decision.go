@@ -5,11 +5,8 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/containerd/errdefs"
-	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -23,31 +20,14 @@ type decision struct {
 	engine *Engine
 	req    Request
 	o      Outcome
-	cached *cached // nil when there is no image that can run
-	// elsewhere is an image that can run, but came from hosts that are not
-	// allowed; cached is nil then.
-	elsewhere *cached
+	// held is what the node has, once looked is set.
+	held
+	looked bool
 	// watch looks out for refusals of the caller while the registry is asked.
 	watch *refusalWatch
 	// turn says that this request holds the turn of its name.
 	turn bool
 }
-
-// cached is an image on the node that can run.
-type cached struct {
-	id     string
-	record store.Record
-	// proof is what lets the caller reuse it without asking: a fingerprint, or
-	// open. Empty means that the caller has to ask.
-	proof store.Fingerprint
-	// incomplete says that its snapshot, or one of the names that CRI gives an
-	// image, is missing: a pull for another snapshotter made it, or one that
-	// did not come to its end.
-	incomplete bool
-}
-
-// open is the proof for images that need none.
-const open store.Fingerprint = "open"
 
 func (d *decision) run(ctx context.Context) error {
 	applies, err := d.engine.Decide(d.req.Request)
@@ -57,10 +37,12 @@ func (d *decision) run(ctx context.Context) error {
 		return d.fail(ReasonHint, err)
 	}
 	d.o.use(policy.KeyPolicy)
-	if err := d.look(ctx); err != nil {
-		return d.fail(ReasonInternal, err)
+	if d.mustAsk() {
+		return d.together(ctx)
 	}
-
+	if err := d.see(d.look(ctx)); err != nil {
+		return err
+	}
 	reusable := d.cached != nil && d.cached.proof != ""
 	byDigest := d.req.Digest != ""
 	switch p := applies.Policy; {
@@ -74,6 +56,12 @@ func (d *decision) run(ctx context.Context) error {
 		return d.reuse(ctx, Fresh, ReasonMaxAge)
 	}
 	return d.together(ctx)
+}
+
+// mustAsk reports whether a registry is to be asked whatever the node has.
+func (d *decision) mustAsk() bool {
+	p := d.o.Decision.Policy
+	return (p == policy.Always || p == policy.IfDigestChanged) && d.req.Digest == "" && d.o.Decision.MaxAge == 0
 }
 
 // together asks a registry, once for all equal requests that come meanwhile.
@@ -101,44 +89,6 @@ func (d *decision) together(ctx context.Context) error {
 	return err
 }
 
-// look finds out whether the node has an image that can run.
-func (d *decision) look(ctx context.Context) error {
-	d.cached, d.elsewhere = nil, nil
-	id, err := d.req.Runtime.ImageID(ctx)
-	if err != nil {
-		return fmt.Errorf("ask CRI for the image: %w", err)
-	}
-	if id == "" {
-		return nil
-	}
-	record, err := d.engine.Images.Get(ctx, d.req.Name)
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the image record: %w", err)
-	}
-	d.o.Before = record.Target.Digest
-	image, err := d.engine.Images.Runnable(ctx, record.Target, d.req.Snapshotter)
-	if err == nil && image.ID.String() != id {
-		err = fmt.Errorf("CRI has image %s for it, the record %s", id, image.ID)
-	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		log.G(ctx).WithError(err).Warnf("pullwarden: the cached image %q cannot run and counts as absent", d.req.Name)
-		d.o.Reason = ReasonIncomplete
-		return nil
-	}
-	d.cached = &cached{id: id, record: record, incomplete: !image.Unpacked}
-	if d.fromElsewhere(record.State) {
-		d.cached, d.elsewhere = nil, d.cached
-		return nil
-	}
-	return d.entitle(ctx)
-}
-
 // fresh reports whether the last check is young enough to count. A check in
 // the future, after the clock went back, is not.
 func (d *decision) fresh() bool {
@@ -147,14 +97,14 @@ func (d *decision) fresh() bool {
 		return false
 	}
 	d.o.use(policy.KeyMaxAge)
-	age := d.age()
+	age := d.age(d.cached)
 	return age >= 0 && age <= maxAge
 }
 
-// age is the time since the last check of the cached image, negative when
-// there was none that counts.
-func (d *decision) age() time.Duration {
-	at := d.cached.record.Verified.At
+// age is the time since the last check of a cached image, negative when there
+// was none that counts.
+func (d *decision) age(c *cached) time.Duration {
+	at := c.record.Verified.At
 	if at.IsZero() {
 		return -1
 	}
@@ -177,12 +127,19 @@ func (d *decision) ask(ctx context.Context) error {
 
 func (d *decision) settle(ctx context.Context) error {
 	d.o.use(policy.KeyResolveFrom, policy.KeyVerifyTimeout)
-	session, err := d.open(ctx, d.req.Name)
+	s := d.lookMeanwhile(ctx)
+	session, err := d.open(ctx, d.req.Name, s)
 	if err != nil {
+		if err := d.see(s.wait()); err != nil {
+			return err
+		}
 		return d.notOpened(err)
 	}
 	defer session.Close()
 	answer, err := d.resolve(ctx, session)
+	if err := d.see(s.wait()); err != nil {
+		return err
+	}
 	settled := d.settled()
 	switch {
 	case err != nil:
@@ -200,18 +157,14 @@ func (d *decision) settle(ctx context.Context) error {
 }
 
 // open prepares to ask about a reference of the repository.
-func (d *decision) open(ctx context.Context, reference string) (Session, error) {
-	req := resolver.Request{
+func (d *decision) open(ctx context.Context, reference string, s *sight) (Session, error) {
+	return d.engine.Registry.Open(ctx, resolver.Request{
 		Reference:   reference,
 		Credentials: d.req.Credentials,
 		OriginOnly:  d.o.Decision.ResolveFrom == policy.Origin,
 		Allow:       d.allow(),
-		Fallback:    d.fallback(),
-	}
-	if d.cached != nil {
-		req.Known = d.cached.record.Target.Digest
-	}
-	return d.engine.Registry.Open(ctx, req)
+		Local:       d.has(s),
+	})
 }
 
 // answer is what a registry confirmed, and to whom.
@@ -256,7 +209,7 @@ func (d *decision) unchanged(ctx context.Context, reason Reason, a answer, names
 // node agree: they are asked before each pull, and reuse is no way around them.
 func (d *decision) reuse(ctx context.Context, result Result, reason Reason) error {
 	c := d.cached
-	d.o.Age = d.age()
+	d.o.Age = d.age(c)
 	if d.engine.Verify != nil {
 		if err := d.engine.Verify(ctx, d.req.Name, c.record.Target); err != nil {
 			return d.fail(ReasonVerifier, err)

@@ -261,8 +261,8 @@ func TestDirectivesReachTheResolver(t *testing.T) {
 	if _, err := n.engine(rule(`resolve_from = "Origin"`, `verify_timeout = "7s"`)).Ensure(t.Context(), n.request(nil)); err != nil {
 		t.Fatal(err)
 	}
-	if !n.originOnly || n.timeout != 7*time.Second || n.known != first.Digest {
-		t.Errorf("origin only %v, timeout %s, known %s", n.originOnly, n.timeout, n.known)
+	if !n.originOnly || n.timeout != 7*time.Second || n.local().Digest != first.Digest {
+		t.Errorf("origin only %v, timeout %s, known %s", n.originOnly, n.timeout, n.local().Digest)
 	}
 }
 

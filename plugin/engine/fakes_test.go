@@ -74,7 +74,7 @@ type node struct {
 
 	// What happened.
 	checks, pulls int
-	known         digest.Digest
+	local         func() resolver.Local
 	originOnly    bool
 	timeout       time.Duration
 	references    []string
@@ -246,7 +246,7 @@ func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ store.St
 // Registry, Session and Source.
 
 func (n *node) Open(_ context.Context, req resolver.Request) (Session, error) {
-	n.known, n.originOnly = req.Known, req.OriginOnly
+	n.local, n.originOnly = req.Local, req.OriginOnly
 	n.references = append(n.references, req.Reference)
 	if req.Allow != nil && !req.Allow("registry.test") {
 		return nil, &resolver.SourcesError{Reference: req.Reference, Hosts: []string{"registry.test"}}

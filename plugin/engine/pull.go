@@ -31,13 +31,13 @@ func (d *decision) pull(ctx context.Context, source Source, a answer) error {
 	reason := ReasonChanged
 	if d.cached == nil {
 		reason = ReasonAbsent
-		if d.o.Reason == ReasonIncomplete {
+		if d.incomplete {
 			reason = ReasonIncomplete
 		}
 	}
 	// While this request waited its turn, another may have pulled the same.
-	if err := d.look(ctx); err != nil {
-		return d.fail(ReasonInternal, err)
+	if err := d.see(d.look(ctx)); err != nil {
+		return err
 	}
 	if d.confirms(a) {
 		return d.unchanged(ctx, ReasonSame, a, d.names(a.Digest)...)
@@ -151,14 +151,14 @@ func (d *decision) state(served resolver.Served, a answer, target digest.Digest,
 	return s
 }
 
-// tooStale says why the last check of the cached image is too long ago for a
+// tooStale says why the last check of a cached image is too long ago for a
 // fallback; "" when it is not.
-func (d *decision) tooStale() string {
+func (d *decision) tooStale(c *cached) string {
 	bound := d.o.Decision.MaxStale
 	if bound == 0 {
 		return ""
 	}
-	switch age := d.age(); {
+	switch age := d.age(c); {
 	case age < 0:
 		return fmt.Sprintf("the cached image was never checked, and max_stale is %s", bound)
 	case age > bound:
@@ -167,11 +167,11 @@ func (d *decision) tooStale() string {
 	return ""
 }
 
-// fallback tells the resolver what there is besides a registry in trouble: a
-// cached image, if the caller may have it and the policy lets it do. nil when
-// there is nothing.
-func (d *decision) fallback() func(failure.Class) bool {
-	if d.cached == nil || d.cached.proof == "" || d.tooStale() != "" {
+// fallback tells the resolver what a cached image is worth besides a registry
+// in trouble: something, if the caller may have it and the policy lets it do.
+// nil when it is worth nothing.
+func (d *decision) fallback(c *cached) func(failure.Class) bool {
+	if c.proof == "" || d.tooStale(c) != "" {
 		return nil
 	}
 	return func(class failure.Class) bool { return d.o.Decision.OnFailure(class) == policy.UseCached }
@@ -192,9 +192,10 @@ func (d *decision) failed(ctx context.Context, what string, err error) error {
 	}
 	if d.cached != nil {
 		// The proof may have been taken away meanwhile, also by another request.
-		if err := d.entitle(ctx); err != nil {
+		if err := d.entitle(ctx, d.cached, nil); err != nil {
 			return d.fail(ReasonInternal, err)
 		}
+		d.noteAccess()
 	}
 	// Who may not have the cached image is not told that there is one.
 	if d.cached == nil || d.cached.proof == "" {
@@ -209,7 +210,7 @@ func (d *decision) failed(ctx context.Context, what string, err error) error {
 	if d.o.Decision.MaxStale > 0 {
 		d.o.use(policy.KeyMaxStale)
 	}
-	if tooStale := d.tooStale(); tooStale != "" {
+	if tooStale := d.tooStale(d.cached); tooStale != "" {
 		return d.fail(ReasonMaxStale, fmt.Errorf("%w; %s", err, tooStale))
 	}
 	if err := d.reuse(ctx, UsedCached, Reason(cause.Class)); err != nil {

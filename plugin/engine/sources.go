@@ -36,11 +36,7 @@ func (d *decision) fromElsewhere(s store.State) bool {
 		return false
 	}
 	host, _, _ := strings.Cut(s.PullSource, "/")
-	allowed := sources.Allow(host) && !slices.ContainsFunc(s.ContentSources, func(h string) bool { return !sources.Allow(h) })
-	if !allowed {
-		d.o.use(policy.KeyAllowedSources)
-	}
-	return !allowed
+	return !sources.Allow(host) || slices.ContainsFunc(s.ContentSources, func(h string) bool { return !sources.Allow(h) })
 }
 
 // notOpened ends the request when the hosts cannot be asked.
