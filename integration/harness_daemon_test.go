@@ -51,7 +51,7 @@ func start(t testing.TB, opts ...option) *daemon {
 // prepareDaemon makes the directories of a daemon that run then starts.
 func prepareDaemon(t testing.TB, opts ...option) *daemon {
 	t.Helper()
-	c := config{Binary: binary, Dir: t.TempDir(), Section: []string{"enabled = true"}}
+	c := config{Binary: binary, Dir: t.TempDir(), Section: []string{"enabled = true"}, NoSync: true}
 	for _, opt := range opts {
 		opt(&c)
 	}

@@ -73,8 +73,7 @@ func (t table) print(w io.Writer) error {
 
 const notes = `Medians of runs that take turns. Ratio: stock by pullwarden; above 1 pullwarden is
 the better one. Requests (tokens among them) and new connections: stock's, then
-pullwarden's, as the registries counted them. Both daemons write their metadata
-without waiting for the disk.
+pullwarden's, as the registries counted them.
 `
 
 // span writes a time for people.

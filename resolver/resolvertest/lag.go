@@ -16,6 +16,7 @@ type lagConn struct {
 	net.Conn          // the peer's: writes, addresses
 	in       net.Conn // where the delayed bytes come out
 	feed     net.Conn // where they go in
+	clock    *clock
 	once     sync.Once
 	done     chan struct{}
 }
@@ -28,6 +29,11 @@ type chunk struct {
 func lagged(c net.Conn, delay func() time.Duration) net.Conn {
 	in, feed := net.Pipe()
 	l := &lagConn{Conn: c, in: in, feed: feed, done: make(chan struct{})}
+	var err error
+	if l.clock, err = newClock(); err != nil {
+		_ = l.Close() // no descriptors are left; the next Accept says so
+		return l
+	}
 	chunks := make(chan chunk, 64)
 	go l.collect(chunks, delay)
 	go l.deliver(chunks)
@@ -58,10 +64,9 @@ func (l *lagConn) collect(chunks chan<- chunk, delay func() time.Duration) {
 // deliver hands them on when they are due.
 func (l *lagConn) deliver(chunks <-chan chunk) {
 	defer func() { _ = l.feed.Close() }()
+	defer func() { _ = l.clock.Close() }()
 	for c := range chunks {
-		select {
-		case <-time.After(time.Until(c.due)):
-		case <-l.done:
+		if err := l.clock.waitUntil(c.due); err != nil {
 			return
 		}
 		if _, err := l.feed.Write(c.data); err != nil {
@@ -75,7 +80,10 @@ func (l *lagConn) Read(p []byte) (int, error) { return l.in.Read(p) }
 
 // Close closes both ends and lets the goroutines go.
 func (l *lagConn) Close() error {
-	l.once.Do(func() { close(l.done) })
+	l.once.Do(func() {
+		close(l.done)
+		_ = l.clock.Close()
+	})
 	_ = l.in.Close()
 	return l.Conn.Close()
 }
