@@ -5,30 +5,23 @@ package plugin
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/containerd/log"
 
+	"github.com/pullwarden/pullwarden/internal/filestamp"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-const (
-	// rulesPoll is how often the rule files are looked at when no request for
-	// an image does it, so that a broken file is loud at once.
-	rulesPoll = time.Second
-	// settleTime is how long after a change its files are read again even if
-	// nothing else tells a difference: two writes within one tick of the file
-	// system's clock can have the same time and size.
-	settleTime = 2 * time.Second
-)
+// rulesPoll is how often the rule files are looked at when no request for an
+// image does it, so that a broken file is loud at once.
+const rulesPoll = time.Second
 
 // ruleDir keeps the rules of a directory current. Current looks at the files
 // each time, so a change holds from the next request on; nothing has to be
@@ -44,13 +37,12 @@ type ruleDir struct {
 
 // ruleSet is what was read of the directory at one time.
 type ruleSet struct {
-	rules *policy.Rules // the last good ones, with the section below them
-	count int           // of rules
-	files int
-	stamp string            // names, sizes, inodes, change times of the files
-	sum   [sha256.Size]byte // of their content
-	fresh bool              // changed so recently that the stamp may hide a change
-	err   error             // why the newest files are not in force
+	rules  *policy.Rules // the last good ones, with the section below them
+	count  int           // of rules
+	files  int
+	stamps filestamp.Stamps  // of the directory and the files
+	sum    [sha256.Size]byte // of their content
+	err    error             // why the newest files are not in force
 }
 
 // openRules reads the rules for the first time; an error then is the caller's.
@@ -94,8 +86,7 @@ func (d *ruleDir) poll() {
 // the last good ones when the files cannot be read.
 func (d *ruleDir) Current() *policy.Rules {
 	was := d.current.Load()
-	files, err := d.list()
-	if err == nil && !was.fresh && stampOf(files) == was.stamp {
+	if was.stamps.Current() {
 		return was.rules
 	}
 	now := d.read(was)
@@ -122,32 +113,32 @@ func (d *ruleDir) report(was, now *ruleSet) {
 // read reads all files; what is wrong leaves the rules of was in force.
 func (d *ruleDir) read(was *ruleSet) *ruleSet {
 	now := &ruleSet{rules: was.rules, count: was.count, files: was.files, sum: was.sum}
-	files, err := d.list()
+	paths, err := d.list()
+	if err == nil || errors.Is(err, os.ErrNotExist) {
+		now.stamps, now.err = filestamp.Take(append(paths, d.path)...)
+	}
 	if errors.Is(err, os.ErrNotExist) && was.files == 0 {
-		now.stamp = stampOf(nil)
 		return now
 	}
-	if err != nil {
+	if err = errors.Join(err, now.err); err != nil {
 		now.err = fmt.Errorf("read the rules: %w", err)
 		return now
 	}
-	now.stamp = stampOf(files)
-	now.fresh = changedSince(files, time.Now().Add(-settleTime))
 
 	var (
 		rules []policy.Rule
 		errs  []error
 		hash  = sha256.New()
 	)
-	for _, f := range files {
-		data, err := os.ReadFile(f.path)
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("read the rules: %w", err))
 			continue
 		}
-		_, _ = fmt.Fprintf(hash, "%s %d\n", f.path, len(data))
+		_, _ = fmt.Fprintf(hash, "%s %d\n", path, len(data))
 		hash.Write(data)
-		parsed, err := policy.ParseRules(f.path, data)
+		parsed, err := policy.ParseRules(path, data)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -157,59 +148,18 @@ func (d *ruleDir) read(was *ruleSet) *ruleSet {
 	if now.err = errors.Join(errs...); now.err != nil {
 		return now
 	}
-	now.rules, now.count, now.files = policy.NewRules(d.section, rules), len(rules), len(files)
+	now.rules, now.count, now.files = policy.NewRules(d.section, rules), len(rules), len(paths)
 	hash.Sum(now.sum[:0])
 	return now
 }
 
-type ruleFile struct {
-	path string
-	info os.FileInfo
-}
-
-// list returns the rule files in the order of their names.
-func (d *ruleDir) list() ([]ruleFile, error) {
+// list returns the paths of the rule files in the order of their names.
+func (d *ruleDir) list() (paths []string, err error) {
 	entries, err := os.ReadDir(d.path)
-	if err != nil {
-		return nil, err
-	}
-	var files []ruleFile
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".toml") {
-			continue
-		}
-		path := filepath.Join(d.path, e.Name())
-		// A link, as a mounted ConfigMap has them, is followed.
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, ruleFile{path, info})
-	}
-	return files, nil
-}
-
-// stampOf tells the files apart from any others, and from what they were
-// before: by inode and change time, which nobody can set.
-func stampOf(files []ruleFile) string {
-	var b []byte
-	for _, f := range files {
-		b = append(b, f.path...)
-		b = append(b, 0)
-		b = binary.LittleEndian.AppendUint64(b, uint64(f.info.Size()))
-		if sys, ok := f.info.Sys().(*syscall.Stat_t); ok {
-			b = binary.LittleEndian.AppendUint64(b, sys.Ino)
-			b = binary.LittleEndian.AppendUint64(b, uint64(sys.Ctim.Nano()))
+		if strings.HasSuffix(e.Name(), ".toml") {
+			paths = append(paths, filepath.Join(d.path, e.Name()))
 		}
 	}
-	return string(b)
-}
-
-func changedSince(files []ruleFile, t time.Time) bool {
-	for _, f := range files {
-		if sys, ok := f.info.Sys().(*syscall.Stat_t); !ok || time.Unix(sys.Ctim.Unix()).After(t) {
-			return true
-		}
-	}
-	return false
+	return paths, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pullwarden/pullwarden/internal/filestamp"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
@@ -193,11 +194,8 @@ func BenchmarkCurrent(b *testing.B) {
 		if err := os.WriteFile(path, []byte(always), 0o600); err != nil {
 			b.Fatal(err)
 		}
-		old := time.Now().Add(-time.Hour)
-		if err := os.Chtimes(path, old, old); err != nil {
-			b.Fatal(err)
-		}
 	}
+	time.Sleep(filestamp.SettleTime)
 	d, err := openRules(dir, policy.Overrides{}, func(bool) {})
 	if err != nil {
 		b.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/pullwarden/pullwarden/internal/filestamp"
 )
 
 // settled makes a Resolver whose hosts.toml is no news.
@@ -25,16 +27,8 @@ func settled(b *testing.B, hosts string) *Resolver {
 		b.Fatal(err)
 	}
 	r := newResolver(b, Options{HostDirs: []string{root}})
-	s := openAt(b, r, Request{})
-	s.Close()
-	set, err := r.hostSet(b.Context(), registryName)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer r.release(set)
-	seen := *set.seen.Load()
-	seen.fresh = false
-	set.seen.Store(&seen)
+	time.Sleep(filestamp.SettleTime)
+	openAt(b, r, Request{}).Close()
 	return r
 }
 

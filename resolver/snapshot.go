@@ -11,48 +11,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
-	"time"
+
+	"github.com/pullwarden/pullwarden/internal/filestamp"
 )
 
-// settleTime is how long after a change its files are read again even if
-// nothing else tells a difference: two writes within one tick of the file
-// system's clock can have the same time and size.
-const settleTime = 2 * time.Second
-
-// snapshot is what a host directory was when it was read. Comparing stamps is
-// cheap enough to be done for each image; the content is read only when they
-// differ.
+// snapshot is what a host directory was when it was read. The content is read
+// again only when the stamps differ.
 type snapshot struct {
-	dir   string // "" = there is none, and nothing can change
-	files []stamp
-	sum   [sha256.Size]byte // of the content of all files
-	fresh bool              // changed so recently that the stamps may hide a change
-}
-
-// stamp tells a file apart from any other, and from what it was before: by
-// inode and change time, which nobody can set. Only the path is set when there
-// is no such file.
-type stamp struct {
-	path               string
-	device, inode      uint64
-	size, changed, mod int64 // bytes, nanoseconds
-}
-
-func stampOf(path string) (stamp, error) {
-	// A link, as a mounted ConfigMap has them, is followed.
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return stamp{path: path}, nil
-	}
-	if err != nil {
-		return stamp{}, err
-	}
-	s := stamp{path: path, size: info.Size(), mod: info.ModTime().UnixNano()}
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.device, s.inode, s.changed = sys.Dev, sys.Ino, sys.Ctim.Nano()
-	}
-	return s, nil
+	dir    string // "" = there is none, and nothing can change
+	stamps filestamp.Stamps
+	sum    [sha256.Size]byte // of the content of all files
 }
 
 // readSnapshot reads hosts.toml, which must be right, and all files that count
@@ -62,9 +30,8 @@ func readSnapshot(dir string) (*snapshot, error) {
 	if dir == "" {
 		return s, nil
 	}
-	// Stamps come before what they stand for is read: a change in between makes
-	// them look older, and leads to another look.
-	if err := s.stamp(dir, filepath.Join(dir, hostsFileName)); err != nil {
+	stamps, err := filestamp.Take(dir, filepath.Join(dir, hostsFileName))
+	if err != nil {
 		return nil, err
 	}
 	file, data, err := checkHostsFile(dir)
@@ -77,9 +44,11 @@ func readSnapshot(dir string) (*snapshot, error) {
 			return nil, err
 		}
 	}
-	if err := s.stamp(others...); err != nil {
+	more, err := filestamp.Take(others...)
+	if err != nil {
 		return nil, err
 	}
+	s.stamps = stamps.And(more)
 	sum := sha256.New()
 	_, _ = fmt.Fprintf(sum, "%d\n%s", len(data), data)
 	for _, path := range others {
@@ -90,31 +59,12 @@ func readSnapshot(dir string) (*snapshot, error) {
 		_, _ = fmt.Fprintf(sum, "%q %v %d\n%s", path, err == nil, len(data), data)
 	}
 	sum.Sum(s.sum[:0])
-	settled := time.Now().Add(-settleTime).UnixNano()
-	s.fresh = slices.ContainsFunc(s.files, func(f stamp) bool { return f.changed > settled })
 	return s, nil
-}
-
-func (s *snapshot) stamp(paths ...string) error {
-	for _, path := range paths {
-		f, err := stampOf(path)
-		if err != nil {
-			return err
-		}
-		s.files = append(s.files, f)
-	}
-	return nil
 }
 
 // current reports whether the files of dir are surely what they were.
 func (s *snapshot) current(dir string) bool {
-	if s.dir != dir || s.fresh {
-		return false
-	}
-	return !slices.ContainsFunc(s.files, func(was stamp) bool {
-		now, err := stampOf(was.path)
-		return err != nil || now != was
-	})
+	return s.dir == dir && (dir == "" || s.stamps.Current())
 }
 
 // same reports whether two snapshots have the same content.

@@ -15,7 +15,7 @@ import (
 func storm(ctx context.Context, b *bench) (lines []line, err error) {
 	const pods = 100
 	err = b.withPair(ctx, options{}, func(p *pair) error {
-		ref, err := p.push(ctx, "app:1", resolvertest.Image(1, 1, 4096))
+		ref, err := p.push(ctx, "app:1", resolvertest.Image(1, 7, 4096))
 		if err != nil {
 			return err
 		}

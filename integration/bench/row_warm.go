@@ -13,7 +13,7 @@ import (
 // warm asks for an unchanged image under Always.
 func warm(ctx context.Context, b *bench) (lines []line, err error) {
 	err = b.withPair(ctx, options{}, func(p *pair) error {
-		ref, err := p.push(ctx, "app:1", resolvertest.Image(1, 1, 4096))
+		ref, err := p.push(ctx, "app:1", resolvertest.Image(1, 7, 4096))
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,82 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package filestamp
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestStamps(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	link := filepath.Join(dir, "link")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.WriteFile(path, []byte("1"), 0o600))
+	must(os.Symlink("a", link))
+	info, err := os.Stat(path)
+	must(err)
+	stamps := func() (all map[string]Stamps) {
+		all = map[string]Stamps{}
+		for what, path := range map[string]string{"file": path, "link": link, "directory": dir, "absent": filepath.Join(dir, "b")} {
+			s, err := Take(path)
+			must(err)
+			all[what] = s
+		}
+		return all
+	}
+	// One who looks early must look again.
+	for what, s := range stamps() {
+		if current := s.Current(); current != (what == "absent") {
+			t.Errorf("%s, just changed: current is %v", what, current)
+		}
+	}
+	for i, step := range []struct {
+		change func() error
+		stay   map[string]bool
+	}{
+		{func() error { return nil }, map[string]bool{"file": true, "link": true, "directory": true, "absent": true}},
+		{func() error { // the same size and time
+			if err := os.WriteFile(path, []byte("2"), 0o600); err != nil {
+				return err
+			}
+			return os.Chtimes(path, info.ModTime(), info.ModTime())
+		}, map[string]bool{"directory": true, "absent": true}},
+		{func() error { return os.WriteFile(filepath.Join(dir, "b"), nil, 0o600) }, map[string]bool{"file": true, "link": true}},
+	} {
+		time.Sleep(SettleTime)
+		before := stamps()
+		must(step.change())
+		for what, s := range before {
+			if s.Current() != step.stay[what] {
+				t.Errorf("step %d, %s: current is %v", i, what, s.Current())
+			}
+		}
+	}
+}
+
+func TestNoStampsAreNotCurrent(t *testing.T) {
+	var s Stamps
+	if s.Current() || s.And(Stamps{}).Current() {
+		t.Error("what was never looked at is current")
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "loop")
+	if err := os.Symlink("loop", path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Take(path); err == nil {
+		t.Error("a link to itself has a stamp")
+	}
+}
