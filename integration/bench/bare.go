@@ -15,30 +15,47 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// bareRequest returns the median time of a request to the registry on a
-// connection that is open: what a round trip takes on this machine, with
-// nothing around it.
-func bareRequest(ctx context.Context, r *resolvertest.Registry, rounds int) (time.Duration, error) {
+// bare makes requests to a registry on a connection that stays open, with
+// nothing around them: what a round trip takes on this machine.
+type bare struct {
+	transport *http.Transport
+	url       string
+	all       costs
+}
+
+// newBare opens the connection. The caller closes it.
+func newBare(ctx context.Context, r *resolvertest.Registry) (*bare, error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(r.CAPEM())
-	t := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
-	defer t.CloseIdleConnections()
-	var all costs
-	for range rounds + 1 {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL()+"/v2/", http.NoBody)
-		if err != nil {
-			return 0, err
-		}
-		began := time.Now()
-		resp, err := t.RoundTrip(req)
-		if err == nil {
-			_, err = io.Copy(io.Discard, resp.Body)
-			_ = resp.Body.Close()
-		}
-		if err != nil {
-			return 0, fmt.Errorf("ask the registry: %w", err)
-		}
-		all = append(all, cost{took: time.Since(began)})
+	b := &bare{
+		transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}},
+		url:       r.URL() + "/v2/",
 	}
-	return all[1:].median().took, nil // the first one opened the connection
+	if err := b.ask(ctx); err != nil {
+		b.close()
+		return nil, err
+	}
+	b.all = nil
+	return b, nil
 }
+
+// ask makes one request and measures it.
+func (b *bare) ask(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	resp, err := b.transport.RoundTrip(req)
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("ask the registry: %w", err)
+	}
+	b.all = append(b.all, cost{took: time.Since(began)})
+	return nil
+}
+
+func (b *bare) close() { b.transport.CloseIdleConnections() }

@@ -13,31 +13,27 @@ import (
 // warm asks for an unchanged image under Always.
 func warm(ctx context.Context, b *bench) (lines []line, err error) {
 	err = b.withPair(ctx, options{}, func(p *pair) error {
-		ref, err := p.push(ctx, "app:1", resolvertest.Image(1, 7, 4096))
+		ref, err := p.push(ctx, "app:1", resolvertest.Image(1, layers, 4096))
 		if err != nil {
 			return err
 		}
-		const rounds = 25
-		costs, err := p.checks(ctx, ref, rounds)
-		if err != nil {
-			return err
-		}
-		bare, err := bareRequest(ctx, p.origin, rounds)
+		costs, bare, err := p.checks(ctx, ref, 50)
 		if err != nil {
 			return err
 		}
 		lines = append(lines,
 			compare("warm check: unchanged image, policy Always", "≥ 5×; ≤ 22 ms; 1 request", costs),
-			line{what: "… for comparison, a bare request on an open connection", ours: span(bare)})
+			line{what: "… for comparison, a bare request on an open connection", ours: span(bare.median().took)})
 		return nil
 	})
 	return lines, err
 }
 
-// checks pulls an image on both nodes, and then asks for it again that often.
-func (p *pair) checks(ctx context.Context, ref string, rounds int) ([2]costs, error) {
+// checks pulls an image on both nodes, and then asks for it again that often,
+// with a bare request after each turn.
+func (p *pair) checks(ctx context.Context, ref string, rounds int) (all [2]costs, bare costs, err error) {
 	var ids [2]string
-	err := p.both(func(n *node) (err error) {
+	err = p.both(func(n *node) (err error) {
 		ids[n.side], err = n.pull(ctx, ref)
 		return err
 	})
@@ -45,19 +41,34 @@ func (p *pair) checks(ctx context.Context, ref string, rounds int) ([2]costs, er
 		err = fmt.Errorf("the image IDs of %s differ: %s", ref, ids)
 	}
 	if err != nil {
-		return [2]costs{}, err
+		return all, nil, err
 	}
-	return p.alternate(rounds, func(n *node) (cost, error) {
-		c, err := p.measure(func() error {
-			id, err := n.pull(ctx, ref)
-			if err == nil && id != ids[n.side] {
-				err = fmt.Errorf("%s: the unchanged image %s was %s and is %s", n.side, ref, ids[n.side], id)
+	plain, err := newBare(ctx, p.origin)
+	if err != nil {
+		return all, nil, err
+	}
+	defer plain.close()
+	for range rounds {
+		err := p.both(func(n *node) error {
+			c, err := p.measure(func() error {
+				id, err := n.pull(ctx, ref)
+				if err == nil && id != ids[n.side] {
+					err = fmt.Errorf("%s: the unchanged image %s was %s and is %s", n.side, ref, ids[n.side], id)
+				}
+				return err
+			})
+			if err == nil && c.requests == 0 {
+				err = fmt.Errorf("%s: a check of %s without a request", n.side, ref)
 			}
+			all[n.side] = append(all[n.side], c)
 			return err
 		})
-		if err == nil && c.requests == 0 {
-			err = fmt.Errorf("%s: a check of %s without a request", n.side, ref)
+		if err == nil {
+			err = plain.ask(ctx)
 		}
-		return c, err
-	})
+		if err != nil {
+			return all, nil, err
+		}
+	}
+	return all, plain.all, nil
 }
