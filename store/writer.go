@@ -16,9 +16,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// flushInterval is how long marks gather before they are written, so that a
-// busy node pays for a few synchronous writes a second at the most, and the
-// write does not compete with the request that made the mark.
+// flushInterval is the least time between two transactions of the writer, so
+// that a busy node pays for a few synchronous writes a second at the most.
 const flushInterval = 100 * time.Millisecond
 
 // Close writes what is pending and ends the writer. The store must not be used
@@ -55,9 +54,10 @@ func (s *Store) writer() {
 	for {
 		select {
 		case <-wake:
+			s.flushAndWarn()
+			// Further marks gather until the pause is over.
 			wake, rest = nil, time.After(flushInterval)
 		case <-rest:
-			s.flushAndWarn()
 			wake, rest = s.wake, nil
 		case done := <-s.flushes:
 			done <- s.flush()
