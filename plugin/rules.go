@@ -113,25 +113,30 @@ func (d *ruleDir) report(was, now *ruleSet) {
 // read reads all files; what is wrong leaves the rules of was in force.
 func (d *ruleDir) read(was *ruleSet) *ruleSet {
 	now := &ruleSet{rules: was.rules, count: was.count, files: was.files, sum: was.sum}
-	paths, err := d.list()
-	if err == nil || errors.Is(err, os.ErrNotExist) {
-		now.stamps, now.err = filestamp.Take(append(paths, d.path)...)
-	}
+	entries, stamps, err := filestamp.ReadDir(d.path)
 	if errors.Is(err, os.ErrNotExist) && was.files == 0 {
+		now.stamps = stamps
 		return now
 	}
-	if err = errors.Join(err, now.err); err != nil {
-		now.err = fmt.Errorf("read the rules: %w", err)
+	if err != nil {
+		now.stamps, now.err = stamps, fmt.Errorf("read the rules: %w", err)
 		return now
 	}
 
 	var (
 		rules []policy.Rule
+		files int
 		errs  []error
 		hash  = sha256.New()
 	)
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".toml") {
+			continue
+		}
+		// A link, as a mounted ConfigMap has them, is followed.
+		path := filepath.Join(d.path, e.Name())
+		data, stamp, err := filestamp.ReadFile(path)
+		stamps = stamps.And(stamp)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("read the rules: %w", err))
 			continue
@@ -144,22 +149,13 @@ func (d *ruleDir) read(was *ruleSet) *ruleSet {
 			continue
 		}
 		rules = append(rules, parsed...)
+		files++
 	}
+	now.stamps = stamps
 	if now.err = errors.Join(errs...); now.err != nil {
 		return now
 	}
-	now.rules, now.count, now.files = policy.NewRules(d.section, rules), len(rules), len(paths)
+	now.rules, now.count, now.files = policy.NewRules(d.section, rules), len(rules), files
 	hash.Sum(now.sum[:0])
 	return now
-}
-
-// list returns the paths of the rule files in the order of their names.
-func (d *ruleDir) list() (paths []string, err error) {
-	entries, err := os.ReadDir(d.path)
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".toml") {
-			paths = append(paths, filepath.Join(d.path, e.Name()))
-		}
-	}
-	return paths, err
 }

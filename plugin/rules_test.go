@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -185,6 +186,74 @@ func TestRulesBehindLinks(t *testing.T) {
 	r.want(policy.Always, true)
 	point("v2")
 	r.want(policy.Never, true)
+}
+
+// While the rules are read the directory may become another one, with files that
+// did not change for long.
+func TestRulesOfAnotherDirectory(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for dir, files := range map[string][]string{"lax": {"20.toml"}, "strict": {"10.toml", "20.toml"}} {
+		for _, name := range files {
+			content := always
+			if name == "10.toml" {
+				content = never
+			}
+			if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(root, dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	point := func(dir string) {
+		t.Helper()
+		if err := os.Symlink(dir, filepath.Join(root, "new")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(root, "new"), filepath.Join(root, "rules")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	point("lax")
+	time.Sleep(filestamp.SettleTime)
+	r := newRules(t, filepath.Join(root, "rules"))
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					r.Current()
+				}
+			}
+		})
+	}
+	for i := range 500 {
+		for dir, p := range map[string]policy.Mode{"strict": policy.Never, "lax": policy.Always} {
+			if i%2 == 0 { // twice in a row
+				point("strict")
+				point("lax")
+			}
+			point(dir)
+			for deadline := time.Now().Add(time.Second); ; {
+				d, err := r.Current().Decide(policy.Request{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
+				if err == nil && d.Policy == p {
+					break
+				}
+				if err != nil || time.Now().After(deadline) {
+					close(stop)
+					t.Fatalf("the rules of %s are not in force: %s, %v", dir, d.Policy, err)
+				}
+			}
+		}
+	}
+	close(stop)
+	readers.Wait()
 }
 
 func BenchmarkCurrent(b *testing.B) {

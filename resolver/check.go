@@ -102,7 +102,7 @@ func (c *check) descriptor(desc ocispec.Descriptor) (ocispec.Descriptor, error) 
 	if err := desc.Digest.Validate(); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("digest %q: %w", desc.Digest, err)
 	}
-	return desc, checkMediaType(desc.MediaType, desc.Digest == c.local().Digest)
+	return desc, checkMediaType(desc.MediaType, desc.MediaType == "" && desc.Digest == c.local().Digest)
 }
 
 func isPage(mediaType string) bool {

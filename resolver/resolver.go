@@ -84,9 +84,9 @@ type Request struct {
 	OriginOnly bool
 
 	// Local tells what the caller has already. It is called when an answer, or
-	// a host in trouble, makes that matter, perhaps more than once and from
-	// several goroutines; it may wait for a look-up that goes on while a host is
-	// asked. nil means that there is nothing.
+	// a host in trouble, makes that matter, and not more than once; it may wait
+	// for a look-up that goes on while a host is asked. nil means that there is
+	// nothing.
 	Local func() Local
 
 	// Allow says which hosts (as references spell them: docker.io, not
@@ -142,13 +142,13 @@ func (r *Resolver) Open(ctx context.Context, req Request) (*Session, error) {
 		reference:  req.Reference,
 		spec:       spec,
 		originOnly: req.OriginOnly,
-		local:      req.Local,
+		local:      nothing,
 		headers:    r.options.Headers,
 		secrets:    &secrets{},
 		release:    sync.OnceFunc(func() { r.release(set) }),
 	}
-	if s.local == nil {
-		s.local = nothing
+	if req.Local != nil {
+		s.local = sync.OnceValue(req.Local)
 	}
 	s.hosts = allowed(r.newHosts(set, spec.Locator, s.credentials(req.Credentials), s.secrets), req.Allow)
 	if len(s.hosts) == 0 && len(set.hosts) > 0 {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes"
@@ -93,6 +94,10 @@ var errBudget = fmt.Errorf("the time for the check is used up: %w", context.Dead
 //
 // The error is an [*Error], or that of ctx when ctx has ended.
 func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolution, error) {
+	hosts, attempts := s.candidates()
+	if slices.ContainsFunc(hosts, func(h *host) bool { return h.breakers.blocked(h.key()) }) {
+		s.local() // matters now; waiting for it is no host's fault
+	}
 	start := time.Now()
 	within := ctx
 	if timeout > 0 {
@@ -100,7 +105,6 @@ func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 		within, cancel = context.WithTimeoutCause(ctx, timeout, errBudget)
 		defer cancel()
 	}
-	hosts, attempts := s.candidates()
 	var postponed []*host
 	for round := range 2 {
 		for i, h := range hosts {

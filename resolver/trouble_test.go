@@ -184,6 +184,35 @@ func TestFallback(t *testing.T) {
 	}
 }
 
+// Looking for what there is to fall back on takes no host's time.
+func TestSlowLocal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n fakeNet
+		n.set(mirrorName, mute)
+		n.set(registryName, fine)
+		r := newResolver(t, fakeOptions(n.roundTrip, mirrorName, registryName))
+		calls := 0
+		request := Request{Local: func() Local {
+			calls++
+			time.Sleep(time.Second)
+			return Local{Digest: manifestDigest}
+		}}
+		// An ordinary answer needs none.
+		if _, err := once(t.Context(), r, request, 4*time.Second); err != nil || calls > 0 {
+			t.Errorf("called %d times: %v", calls, err)
+		}
+		for range breakAfter {
+			got, err := once(t.Context(), r, request, 100*time.Millisecond)
+			if err != nil || got.Host != registryName || got.Elapsed != 0 {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		}
+		if calls != breakAfter {
+			t.Errorf("called %d times, want once a check past a host in trouble", calls)
+		}
+	})
+}
+
 // The origin's class decides whether to fall back, not a mirror's.
 func TestFallbackOnTheOrigin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

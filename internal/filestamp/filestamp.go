@@ -8,9 +8,11 @@ package filestamp
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -74,9 +76,64 @@ func take(path string) (stamp, error) {
 	if err != nil {
 		return stamp{}, err
 	}
+	return of(path, info)
+}
+
+func of(path string, info fs.FileInfo) (stamp, error) {
 	sys, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return stamp{}, fmt.Errorf("stat %s: a %T says nothing of changes", path, info.Sys())
 	}
 	return stamp{path: path, device: sys.Dev, inode: sys.Ino, size: sys.Size, changed: sys.Ctim.Nano()}, nil
+}
+
+// ReadDir lists a directory in the order of names, with the stamp of the very
+// directory that was listed, even if the path leads elsewhere meanwhile. What
+// is not there has a stamp, too; those of other errors are never current.
+func ReadDir(path string) ([]fs.DirEntry, Stamps, error) {
+	var entries []fs.DirEntry
+	s, err := read(path, func(f *os.File) (err error) {
+		entries, err = f.ReadDir(-1)
+		return err
+	})
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, s, err
+}
+
+// ReadFile reads a file, with the stamp of the very file that was read. What is
+// not there has a stamp, too; those of other errors are never current.
+func ReadFile(path string) ([]byte, Stamps, error) {
+	var data []byte
+	s, err := read(path, func(f *os.File) (err error) {
+		data, err = io.ReadAll(f)
+		return err
+	})
+	return data, s, err
+}
+
+// never is never current, also together with others.
+var never = Stamps{fresh: true}
+
+func read(path string, content func(*os.File) error) (Stamps, error) {
+	settled := time.Now().Add(-SettleTime).UnixNano()
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Stamps{files: []stamp{{path: path}}}, err
+	}
+	if err != nil {
+		return never, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	info, err := f.Stat()
+	if err != nil {
+		return never, err
+	}
+	was, err := of(path, info)
+	if err == nil {
+		err = content(f)
+	}
+	if err != nil {
+		return never, err
+	}
+	return Stamps{files: []stamp{was}, fresh: was.changed > settled}, nil
 }

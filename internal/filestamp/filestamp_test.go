@@ -4,6 +4,8 @@
 package filestamp
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -78,5 +80,30 @@ func TestUnreadable(t *testing.T) {
 	}
 	if _, err := Take(path); err == nil {
 		t.Error("a link to itself has a stamp")
+	}
+	others, err := Take("/etc/passwd") // which is old
+	if err != nil || !others.Current() {
+		t.Fatalf("current is %v, %v", others.Current(), err)
+	}
+	if _, s, err := ReadFile(path); err == nil || s.Current() || others.And(s).Current() {
+		t.Errorf("a link to itself: current is %v, %v", s.Current(), err)
+	}
+	if _, s, err := ReadDir("/etc/passwd"); err == nil || s.Current() || s.And(others).Current() {
+		t.Errorf("a file that is listed: current is %v, %v", s.Current(), err)
+	}
+}
+
+func TestAbsent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	_, file, errFile := ReadFile(path)
+	_, dir, errDir := ReadDir(path)
+	if !errors.Is(errFile, fs.ErrNotExist) || !errors.Is(errDir, fs.ErrNotExist) || !file.And(dir).Current() {
+		t.Errorf("%v, %v", errFile, errDir)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if file.Current() || dir.Current() {
+		t.Error("what has appeared is still absent")
 	}
 }

@@ -20,15 +20,14 @@ import (
 // to a name, its repository at a digest, and to credentials; it is looked for
 // on the record of the reference and on that of repository@digest.
 
-// entitle finds out what lets the caller reuse a cached image, now. The record
-// of the reference is read unless it is given.
-func (d *decision) entitle(ctx context.Context, c *cached, record *store.Record) error {
+// entitle finds out what lets the caller reuse a cached image, now.
+func (d *decision) entitle(ctx context.Context, c *cached) error {
 	if _, err := d.engine.Images.Get(ctx, c.id); errdefs.IsNotFound(err) {
 		c.incomplete = true // CRI names an image by its ID last
 	}
 	restricted, anyone, caller := c.record.Restricted, false, false
 	for _, name := range d.names(c.record.Target.Digest) {
-		r, err := d.recordOf(ctx, name, record)
+		r, err := d.engine.Images.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
 			c.incomplete = true
 			// Without the record itself, which has just been removed, nothing is
@@ -59,14 +58,6 @@ func (d *decision) entitle(ctx context.Context, c *cached, record *store.Record)
 		c.proof, c.access = "", AccessUnproved
 	}
 	return nil
-}
-
-// recordOf reads a record, unless it is the one that was just read.
-func (d *decision) recordOf(ctx context.Context, name string, read *store.Record) (store.Record, error) {
-	if read != nil && read.Name == name {
-		return *read, nil
-	}
-	return d.engine.Images.Get(ctx, name)
 }
 
 // holds reports whether the record has a proof of f that is not too old. One
@@ -112,7 +103,7 @@ func (d *decision) settled() bool {
 func (d *decision) prove(ctx context.Context) (bool, error) {
 	target := d.cached.record.Target.Digest
 	canonical := d.req.Repository + "@" + target.String()
-	session, err := d.open(ctx, canonical, d.lookMeanwhile(ctx))
+	session, err := d.open(ctx, canonical, d.seen())
 	if err != nil {
 		return true, d.notOpened(err)
 	}
@@ -120,7 +111,7 @@ func (d *decision) prove(ctx context.Context) (bool, error) {
 	a, err := d.resolve(ctx, session)
 	switch {
 	case ctx.Err() != nil:
-		return true, d.failed(ctx, "check", ctx.Err())
+		return true, d.fail(ReasonCanceled, ctx.Err())
 	case err != nil || !d.confirms(a):
 		return false, nil
 	}

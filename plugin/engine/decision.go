@@ -127,7 +127,9 @@ func (d *decision) ask(ctx context.Context) error {
 
 func (d *decision) settle(ctx context.Context) error {
 	d.o.use(policy.KeyResolveFrom, policy.KeyVerifyTimeout)
-	s := d.lookMeanwhile(ctx)
+	within, callOff := context.WithCancel(ctx)
+	defer callOff()
+	s := d.lookMeanwhile(ctx, callOff)
 	session, err := d.open(ctx, d.req.Name, s)
 	if err != nil {
 		if err := d.see(s.wait()); err != nil {
@@ -136,14 +138,19 @@ func (d *decision) settle(ctx context.Context) error {
 		return d.notOpened(err)
 	}
 	defer session.Close()
-	answer, err := d.resolve(ctx, session)
+	answer, err := d.resolve(within, session)
+	// What the registry said counts, whatever the node has.
+	if err := d.heed(ctx, err); err != nil {
+		_, _ = s.wait()
+		return err
+	}
 	if err := d.see(s.wait()); err != nil {
 		return err
 	}
 	settled := d.settled()
 	switch {
 	case err != nil:
-		return d.failed(ctx, "check", err)
+		return d.fallBack(ctx, "check", err)
 	case d.confirms(answer) && settled:
 		return d.unchanged(ctx, ReasonProved, answer, d.names(answer.Digest)...)
 	case d.confirms(answer):

@@ -57,10 +57,12 @@ type node struct {
 	unrunnable bool
 	packed     bool // has the layers and not the snapshot
 	imageIDErr error
+	onLook     func(ctx context.Context)
 
 	// What the registry says.
 	remote     ocispec.Descriptor
 	checkFails failure.Class
+	hangs      bool // the check does not end by itself
 	pullFails  failure.Class
 	pullErr    error // no registry at fault
 	openErr    error
@@ -168,6 +170,8 @@ func (n *node) Revoke(_ context.Context, repo string, f store.Fingerprint) error
 	if repo != repository {
 		return errTest
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.revoked = append(n.revoked, f)
 	if n.record != nil {
 		n.record.Access = maps.Clone(n.record.Access)
@@ -192,11 +196,14 @@ func (n *node) MarkPulled(_ context.Context, target digest.Digest, s store.State
 
 // Runtime.
 
-func (n *node) ImageID(context.Context) (string, error) {
+func (n *node) ImageID(ctx context.Context) (string, error) {
+	if n.onLook != nil {
+		n.onLook(ctx)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.imageIDErr != nil || n.record == nil {
-		return "", n.imageIDErr
+	if err := errors.Join(n.imageIDErr, ctx.Err()); err != nil || n.record == nil {
+		return "", err
 	}
 	return imageID(n.record.Target).String(), nil
 }
@@ -260,16 +267,21 @@ type fakeSession struct {
 }
 
 func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolver.Resolution, error) {
+	if s.hangs {
+		<-ctx.Done()
+	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.checks++
 	s.timeout = timeout
+	s.mu.Unlock()
 	if ctx.Err() != nil {
 		return resolver.Resolution{}, ctx.Err()
 	}
 	if s.onCheck != nil {
 		s.onCheck()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.checkFails != failure.None {
 		return resolver.Resolution{}, failedOf(s.reference, s.checkFails)
 	}

@@ -6,7 +6,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
@@ -83,7 +82,7 @@ func (d *decision) look(ctx context.Context) (held, error) {
 		l.cached, l.elsewhere = nil, l.cached
 		return l, nil
 	}
-	return l, d.entitle(ctx, l.cached, &record)
+	return l, d.entitle(ctx, l.cached)
 }
 
 // see takes in what the node has.
@@ -92,7 +91,9 @@ func (d *decision) see(l held, err error) error {
 		return d.fail(ReasonInternal, err)
 	}
 	d.held, d.looked = l, true
-	d.o.Before = l.before
+	if l.before != "" {
+		d.o.Before = l.before
+	}
 	if l.elsewhere != nil {
 		d.o.use(policy.KeyAllowedSources)
 	}
@@ -110,8 +111,8 @@ func (d *decision) noteAccess() {
 	}
 }
 
-// sight is a look that goes on while a registry is asked: an answer takes far
-// longer than the look, and so nobody waits for it.
+// sight is a look that goes on while a registry is asked: mostly the answer
+// takes longer than the look, and nobody waits for it.
 type sight struct {
 	done chan struct{} // closed when held and err are set
 	held held
@@ -119,17 +120,26 @@ type sight struct {
 }
 
 // lookMeanwhile starts a look, unless there was one. The caller waits for it.
-func (d *decision) lookMeanwhile(ctx context.Context) *sight {
-	s := &sight{done: make(chan struct{}), held: d.held}
+// One that fails calls off what it goes on beside.
+func (d *decision) lookMeanwhile(ctx context.Context, callOff func()) *sight {
 	if d.looked {
-		close(s.done)
-		return s
+		return d.seen()
 	}
+	s := &sight{done: make(chan struct{})}
 	looker := *d // the decision goes on
 	go func() {
 		defer close(s.done)
-		s.held, s.err = looker.look(ctx)
+		if s.held, s.err = looker.look(ctx); s.err != nil {
+			callOff()
+		}
 	}()
+	return s
+}
+
+// seen is a look that is over.
+func (d *decision) seen() *sight {
+	s := &sight{done: make(chan struct{}), held: d.held}
+	close(s.done)
 	return s
 }
 
@@ -141,11 +151,11 @@ func (s *sight) wait() (held, error) {
 
 // has tells the resolver what there is besides a registry, once it matters.
 func (d *decision) has(s *sight) func() resolver.Local {
-	return sync.OnceValue(func() resolver.Local {
+	return func() resolver.Local {
 		l, err := s.wait()
 		if err != nil || l.cached == nil {
 			return resolver.Local{}
 		}
 		return resolver.Local{Digest: l.cached.record.Target.Digest, Fallback: d.fallback(l.cached)}
-	})
+	}
 }

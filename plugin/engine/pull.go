@@ -63,7 +63,10 @@ func (d *decision) pull(ctx context.Context, source Source, a answer) error {
 // notPulled ends the request after a pull failed.
 func (d *decision) notPulled(ctx context.Context, source Source, err error) error {
 	if cause := source.Failure(err); cause != nil && ctx.Err() == nil {
-		return d.failed(ctx, "pull", cause)
+		if err := d.heed(ctx, cause); err != nil {
+			return err
+		}
+		return d.fallBack(ctx, "pull", cause)
 	}
 	return d.fail(ReasonPull, err)
 }
@@ -177,22 +180,32 @@ func (d *decision) fallback(c *cached) func(failure.Class) bool {
 	return func(class failure.Class) bool { return d.o.Decision.OnFailure(class) == policy.UseCached }
 }
 
-// failed ends the request after a registry failed: with the cached image where
-// the policy says so for the class, with an error otherwise.
-func (d *decision) failed(ctx context.Context, what string, err error) error {
+// heed takes note of the failure of a registry, if it is one. The error is that
+// of the request.
+func (d *decision) heed(ctx context.Context, err error) error {
+	var cause *resolver.Error
+	if !errors.As(err, &cause) {
+		return nil
+	}
+	d.o.Class = cause.Class
+	d.o.Attempts = append(d.o.Attempts, cause.Attempts...)
+	if err := d.refused(ctx); err != nil {
+		return d.fail(ReasonInternal, err)
+	}
+	return nil
+}
+
+// fallBack ends the request after a failure that was heeded: with the cached
+// image where the policy says so for the class, with an error otherwise.
+func (d *decision) fallBack(ctx context.Context, what string, err error) error {
 	var cause *resolver.Error
 	if !errors.As(err, &cause) {
 		return d.fail(ReasonInternal, err)
 	}
-	d.o.Class = cause.Class
-	d.o.Attempts = append(d.o.Attempts, cause.Attempts...)
 	err = fmt.Errorf("%s failed: %s", what, cause.Detail())
-	if err := d.refused(ctx); err != nil {
-		return d.fail(ReasonInternal, err)
-	}
 	if d.cached != nil {
 		// The proof may have been taken away meanwhile, also by another request.
-		if err := d.entitle(ctx, d.cached, nil); err != nil {
+		if err := d.entitle(ctx, d.cached); err != nil {
 			return d.fail(ReasonInternal, err)
 		}
 		d.noteAccess()
