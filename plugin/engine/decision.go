@@ -170,7 +170,7 @@ func (d *decision) open(ctx context.Context, reference string, s *sight) (Sessio
 		Credentials: d.req.Credentials,
 		OriginOnly:  d.o.Decision.ResolveFrom == policy.Origin,
 		Allow:       d.allow(),
-		Local:       d.has(s),
+		Local:       s.local,
 	})
 }
 

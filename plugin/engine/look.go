@@ -114,9 +114,10 @@ func (d *decision) noteAccess() {
 // sight is a look that goes on while a registry is asked: mostly the answer
 // takes longer than the look, and nobody waits for it.
 type sight struct {
-	done chan struct{} // closed when held and err are set
-	held held
-	err  error
+	done  chan struct{} // closed when the rest is set
+	held  held
+	err   error
+	worth resolver.Local
 }
 
 // lookMeanwhile starts a look, unless there was one. The caller waits for it.
@@ -131,16 +132,26 @@ func (d *decision) lookMeanwhile(ctx context.Context, callOff func()) *sight {
 		defer close(s.done)
 		if s.held, s.err = looker.look(ctx); s.err != nil {
 			callOff()
+			return
 		}
+		s.worth = looker.worth(s.held)
 	}()
 	return s
 }
 
 // seen is a look that is over.
 func (d *decision) seen() *sight {
-	s := &sight{done: make(chan struct{}), held: d.held}
+	s := &sight{done: make(chan struct{}), held: d.held, worth: d.worth(d.held)}
 	close(s.done)
 	return s
+}
+
+// worth is what there is besides a registry, for the resolver.
+func (d *decision) worth(h held) resolver.Local {
+	if h.cached == nil {
+		return resolver.Local{}
+	}
+	return resolver.Local{Digest: h.cached.record.Target.Digest, Fallback: d.fallback(h.cached)}
 }
 
 // wait returns what the look saw.
@@ -149,13 +160,8 @@ func (s *sight) wait() (held, error) {
 	return s.held, s.err
 }
 
-// has tells the resolver what there is besides a registry, once it matters.
-func (d *decision) has(s *sight) func() resolver.Local {
-	return func() resolver.Local {
-		l, err := s.wait()
-		if err != nil || l.cached == nil {
-			return resolver.Local{}
-		}
-		return resolver.Local{Digest: l.cached.record.Target.Digest, Fallback: d.fallback(l.cached)}
-	}
+// local waits for what it is worth; nothing, where it failed.
+func (s *sight) local() resolver.Local {
+	<-s.done
+	return s.worth
 }
