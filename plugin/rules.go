@@ -110,8 +110,20 @@ func (d *ruleDir) report(was, now *ruleSet) {
 	}
 }
 
+// maxReads is how often the files are read when they change meanwhile: a mix of
+// old and new ones is no set of rules that anybody wrote.
+const maxReads = 3
+
 // read reads all files; what is wrong leaves the rules of was in force.
 func (d *ruleDir) read(was *ruleSet) *ruleSet {
+	now := d.readOnce(was)
+	for try := 1; try < maxReads && !now.stamps.Same(); try++ {
+		now = d.readOnce(was)
+	}
+	return now
+}
+
+func (d *ruleDir) readOnce(was *ruleSet) *ruleSet {
 	now := &ruleSet{rules: was.rules, count: was.count, files: was.files, sum: was.sum}
 	entries, stamps, err := filestamp.ReadDir(d.path)
 	if errors.Is(err, os.ErrNotExist) && was.files == 0 {

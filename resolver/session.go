@@ -92,11 +92,12 @@ var errBudget = fmt.Errorf("the time for the check is used up: %w", context.Dead
 // Hosts that are known to be in trouble are asked after all others, and only
 // if there is nothing to fall back on.
 //
-// The error is an [*Error], or that of ctx when ctx has ended.
+// The error is an [*Error], or that of ctx when ctx has ended before anybody
+// refused these credentials.
 func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolution, error) {
 	hosts, attempts := s.candidates()
 	if slices.ContainsFunc(hosts, func(h *host) bool { return h.breakers.blocked(h.key()) }) {
-		s.local() // matters now; waiting for it is no host's fault
+		s.local() // matters soon, and waiting for it then would cost their time
 	}
 	start := time.Now()
 	within := ctx
@@ -125,10 +126,10 @@ func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 			if err == nil {
 				return Resolution{Descriptor: desc, Anonymous: !shown, Host: h.Host, Attempts: attempts, Elapsed: time.Since(start)}, nil
 			}
-			if ctx.Err() != nil {
+			attempts = append(attempts, h.attempt(answerClass(err), err, time.Since(begun)))
+			if ctx.Err() != nil && !decidingClass(attempts).Refuses() {
 				return Resolution{}, ctx.Err()
 			}
-			attempts = append(attempts, h.attempt(answerClass(err), err, time.Since(begun)))
 		}
 		if len(postponed) == 0 || s.local().fallsBack(decidingClass(attempts)) {
 			break

@@ -213,6 +213,28 @@ func TestSlowLocal(t *testing.T) {
 	})
 }
 
+// What the registry has refused counts, even if the caller leaves that moment;
+// other answers are of no use then.
+func TestRefusalAsTheCallerLeaves(t *testing.T) {
+	for code, class := range map[int]failure.Class{403: failure.Forbidden, 404: failure.None, 500: failure.None} {
+		synctest.Test(t, func(t *testing.T) {
+			var n fakeNet
+			ctx, leave := context.WithCancel(t.Context())
+			n.set(registryName, func(req *http.Request) (*http.Response, error) {
+				leave()
+				return answering(code)(req)
+			})
+			_, err := once(ctx, newResolver(t, fakeOptions(n.roundTrip, registryName)), Request{}, time.Second)
+			switch {
+			case class != failure.None:
+				wantClass(t, err, class)
+			case !errors.Is(err, context.Canceled):
+				t.Errorf("%d: %v", code, err)
+			}
+		})
+	}
+}
+
 // The origin's class decides whether to fall back, not a mirror's.
 func TestFallbackOnTheOrigin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

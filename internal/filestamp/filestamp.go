@@ -61,8 +61,12 @@ func (s Stamps) And(other Stamps) Stamps {
 }
 
 // Current reports whether all are surely still what they were.
-func (s Stamps) Current() bool {
-	return len(s.files) > 0 && !s.fresh && !slices.ContainsFunc(s.files, func(was stamp) bool {
+func (s Stamps) Current() bool { return !s.fresh && s.Same() }
+
+// Same reports whether all seem to be what they were. Of what has changed not
+// long ago, that may be wrong.
+func (s Stamps) Same() bool {
+	return len(s.files) > 0 && !slices.ContainsFunc(s.files, func(was stamp) bool {
 		now, err := take(was.path)
 		return err != nil || now != was
 	})

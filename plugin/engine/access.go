@@ -12,7 +12,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
-	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -143,7 +142,7 @@ func (d *decision) refusalKey() refusalKey {
 // refused takes the caller's proof away after a refusal, also from requests
 // that are under way.
 func (d *decision) refused(ctx context.Context) error {
-	if d.o.Class != failure.Unauthorized && d.o.Class != failure.Forbidden {
+	if !d.o.Class.Refuses() {
 		return nil
 	}
 	d.engine.refusals.refuse(d.refusalKey())

@@ -34,10 +34,14 @@ func (e *Error) Unwrap() error { return e.Err }
 
 func (d *decision) fail(reason Reason, err error) error {
 	d.o.Reason = reason
+	class := d.o.Class
+	if reason == ReasonInternal {
+		class = failure.None // no registry is to blame, whatever it said
+	}
 	return &Error{
 		Name:   d.req.Name,
 		Reason: reason,
-		Class:  d.o.Class,
+		Class:  class,
 		Policy: d.o.Decision.Describe(policy.KeyPolicy),
 		Err:    err,
 	}

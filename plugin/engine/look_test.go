@@ -57,8 +57,10 @@ func TestRefusalCountsWithoutALook(t *testing.T) {
 		asked := make(chan struct{})
 		n := &node{checkFails: class, imageIDErr: errTest, onCheck: func() { close(asked) }}
 		n.onLook = func(context.Context) { <-asked }
-		if _, err := n.engine(rule(`policy = "Always"`)).Ensure(t.Context(), n.request(nil)); !errors.Is(err, errTest) {
-			t.Errorf("%s: %v", class, err)
+		_, err := n.engine(rule(`policy = "Always"`)).Ensure(t.Context(), n.request(nil))
+		var failed *Error
+		if !errors.Is(err, errTest) || !errors.As(err, &failed) || failed.Class != failure.None {
+			t.Errorf("%s: %+v", class, failed)
 		}
 		if !slices.Equal(n.revoked, []store.Fingerprint{alice}) {
 			t.Errorf("%s: revoked %v", class, n.revoked)

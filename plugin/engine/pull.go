@@ -62,13 +62,14 @@ func (d *decision) pull(ctx context.Context, source Source, a answer) error {
 
 // notPulled ends the request after a pull failed.
 func (d *decision) notPulled(ctx context.Context, source Source, err error) error {
-	if cause := source.Failure(err); cause != nil && ctx.Err() == nil {
-		if err := d.heed(ctx, cause); err != nil {
-			return err
-		}
-		return d.fallBack(ctx, "pull", cause)
+	cause := source.Failure(err)
+	if cause == nil || ctx.Err() != nil && !cause.Class.Refuses() {
+		return d.fail(ReasonPull, err)
 	}
-	return d.fail(ReasonPull, err)
+	if err := d.heed(ctx, cause); err != nil {
+		return err
+	}
+	return d.fallBack(ctx, "pull", cause)
 }
 
 // complete makes what is missing of the cached image besides its content. If

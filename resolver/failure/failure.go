@@ -49,6 +49,10 @@ func (c Class) Security() bool {
 	return c == Unauthorized || c == Forbidden || c == Invalid
 }
 
+// Refuses reports whether a registry refused the caller's credentials, or them
+// the image.
+func (c Class) Refuses() bool { return c == Unauthorized || c == Forbidden }
+
 // RegistryUnavailable reports whether the kubelet should show the failure as
 // its own reason RegistryUnavailable.
 func (c Class) RegistryUnavailable() bool {
