@@ -20,7 +20,7 @@ func storm(ctx context.Context, b *bench) (lines []line, err error) {
 			ref, what, reach string
 			layers           int
 		}{
-			{"app:1", "storm: 100 checks at once, until the last is done", "≥ 20×; ≤ 2 requests", layers},
+			{"app:1", fmt.Sprintf("storm: 100 checks at once of an image of %d layers, until the last is done", layers), "≥ 20×; ≤ 2 requests", layers},
 			{"small:1", "… of an image with a single layer", "", 1},
 		} {
 			ref, err := p.push(ctx, image.ref, resolvertest.Image(1, image.layers, 4096))
