@@ -19,8 +19,8 @@ const (
 	// roundTrip is that of each connection to a registry.
 	roundTrip = 20 * time.Millisecond
 
-	// layers is how many the images of checks have: as many as that of the
-	// measurements which this project began with. It matters to stock containerd.
+	// layers is how many the image of checks and storms has. It matters to stock
+	// containerd, which looks at each.
 	layers = 7
 
 	user, password = "bench", "a password"
