@@ -233,6 +233,8 @@ func TestRulesOfAnotherDirectory(t *testing.T) {
 			}
 		})
 	}
+	defer readers.Wait()
+	defer close(stop)
 	for i := range 500 {
 		for dir, p := range map[string]policy.Mode{"strict": policy.Never, "lax": policy.Always} {
 			if i%2 == 0 { // twice in a row
@@ -246,14 +248,11 @@ func TestRulesOfAnotherDirectory(t *testing.T) {
 					break
 				}
 				if err != nil || time.Now().After(deadline) {
-					close(stop)
 					t.Fatalf("the rules of %s are not in force: %s, %v", dir, d.Policy, err)
 				}
 			}
 		}
 	}
-	close(stop)
-	readers.Wait()
 }
 
 func BenchmarkCurrent(b *testing.B) {

@@ -44,21 +44,18 @@ func readSnapshot(dir string) (*snapshot, error) {
 			return nil, err
 		}
 	}
-	more, err := filestamp.Take(others...)
-	if err != nil {
-		return nil, err
-	}
-	s.stamps = stamps.And(more)
 	sum := sha256.New()
 	_, _ = fmt.Fprintf(sum, "%d\n%s", len(data), data)
 	for _, path := range others {
-		data, err := os.ReadFile(path)
+		data, stamp, err := filestamp.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
+		stamps = stamps.And(stamp)
 		_, _ = fmt.Fprintf(sum, "%q %v %d\n%s", path, err == nil, len(data), data)
 	}
 	sum.Sum(s.sum[:0])
+	s.stamps = stamps
 	return s, nil
 }
 

@@ -49,27 +49,21 @@ func (p *pair) checks(ctx context.Context, rounds int) (all [2]costs, bare costs
 		return all, nil, err
 	}
 	defer plain.close()
-	for range rounds {
-		err := p.both(func(n *node) error {
-			c, err := p.measure(func() error {
-				id, err := n.pull(ctx, ref)
-				if err == nil && id != ids[n.side] {
-					err = fmt.Errorf("%s: the unchanged image %s was %s and is %s", n.side, ref, ids[n.side], id)
-				}
-				return err
-			})
-			if err == nil && c.requests == 0 {
-				err = fmt.Errorf("%s: a check of %s without a request", n.side, ref)
+	all, err = p.alternate(rounds, func(n *node) (cost, error) {
+		c, err := p.measure(func() error {
+			id, err := n.pull(ctx, ref)
+			if err == nil && id != ids[n.side] {
+				err = fmt.Errorf("%s: the unchanged image %s was %s and is %s", n.side, ref, ids[n.side], id)
 			}
-			all[n.side] = append(all[n.side], c)
 			return err
 		})
-		if err == nil {
+		if err == nil && c.requests == 0 {
+			err = fmt.Errorf("%s: a check of %s without a request", n.side, ref)
+		}
+		if err == nil && n.side == ours { // whose turn is the last
 			err = plain.ask(ctx)
 		}
-		if err != nil {
-			return all, nil, err
-		}
-	}
-	return all, plain.all, nil
+		return c, err
+	})
+	return all, plain.all, err
 }

@@ -43,7 +43,7 @@ type stamp struct {
 // older, and leads to another look.
 func Take(paths ...string) (Stamps, error) {
 	s := Stamps{files: make([]stamp, 0, len(paths))}
-	settled := time.Now().Add(-SettleTime).UnixNano()
+	settled := settledBefore()
 	for _, path := range paths {
 		f, err := take(path)
 		if err != nil {
@@ -54,6 +54,10 @@ func Take(paths ...string) (Stamps, error) {
 	}
 	return s, nil
 }
+
+// settledBefore is the change time after which a file is fresh, in nanoseconds
+// since 1970.
+func settledBefore() int64 { return time.Now().Add(-SettleTime).UnixNano() }
 
 // And returns both.
 func (s Stamps) And(other Stamps) Stamps {
@@ -119,7 +123,7 @@ func ReadFile(path string) ([]byte, Stamps, error) {
 var never = Stamps{fresh: true}
 
 func read(path string, content func(*os.File) error) (Stamps, error) {
-	settled := time.Now().Add(-SettleTime).UnixNano()
+	settled := settledBefore()
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Stamps{files: []stamp{{path: path}}}, err

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock waits to within tens of microseconds. Go's own timers are up to a
-// millisecond late when nothing else goes on, which would lengthen each round
-// trip. It is for one goroutine, and ends by Close.
+// clock is the kernel's. Go waits for its own timers in whole milliseconds when
+// nothing else goes on, which would lengthen each round trip. It is for one
+// goroutine, and ends by Close.
 type clock struct{ timer *os.File }
 
 func newClock() (*clock, error) {

@@ -64,7 +64,6 @@ func (l *lagConn) collect(chunks chan<- chunk, delay func() time.Duration) {
 // deliver hands them on when they are due.
 func (l *lagConn) deliver(chunks <-chan chunk) {
 	defer func() { _ = l.feed.Close() }()
-	defer func() { _ = l.clock.Close() }()
 	for c := range chunks {
 		if err := l.clock.waitUntil(c.due); err != nil {
 			return
