@@ -10,11 +10,11 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/plugins"
 	"github.com/containerd/containerd/v2/version"
-	"github.com/containerd/log"
 	"github.com/containerd/plugin"
 	"github.com/containerd/plugin/registry"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/pullwarden/pullwarden/internal/wlog"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
@@ -91,17 +91,16 @@ func decorateTransferAPI(r *plugin.Registration) {
 		}
 		server, err := pwtransfer.DecorateServer(instance)
 		if err != nil {
-			log.G(ic.Context).WithError(err).Warn("pullwarden: hosts that clients of the transfer service configure are not known")
+			wlog.G(ic.Context).WithError(err).Warn("hosts that clients of the transfer service configure are not known")
 			return instance, nil
 		}
 		return server, nil
 	}
 }
 
-// decorateCRI puts the policy before CRI's PullImage, and what is known of
-// images into its answers. Where pullwarden is
-// enabled but cannot do its work, CRI does not start: a node must never pull
-// without its rules.
+// decorateCRI puts the policy before CRI's PullImage, and the state of images
+// into its answers. Where pullwarden is enabled but cannot do its work, CRI does
+// not start: a node must never pull without its rules.
 func decorateCRI(r *plugin.Registration) {
 	inner := r.InitFn
 	r.Requires = append(r.Requires[:len(r.Requires):len(r.Requires)], Type)
@@ -113,7 +112,7 @@ func decorateCRI(r *plugin.Registration) {
 		case err != nil:
 			return nil, fmt.Errorf("CRI does not start without pullwarden: %w", err)
 		}
-		w, ok := instance.(*warden)
+		p, ok := instance.(*imagePolicy)
 		if !ok {
 			return nil, fmt.Errorf("CRI does not start: plugin %s.%s is a %T", Type, ID, instance)
 		}
@@ -122,7 +121,7 @@ func decorateCRI(r *plugin.Registration) {
 			return service, err
 		}
 		err = cri.Wrap(service, func(runtimes runtime.RuntimeServiceServer, images runtime.ImageServiceServer) (runtime.RuntimeServiceServer, runtime.ImageServiceServer) {
-			return cri.NewRuntimeService(runtimes, images, w.store), cri.NewImageService(images, w.engine, w.store, w.cri, w.key)
+			return cri.NewRuntimeService(runtimes, images, p.store), cri.NewImageService(images, p.engine, p.store, p.cri, p.key)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("CRI does not start: pullwarden does not know the CRI service of containerd %s: %w", version.Version, err)

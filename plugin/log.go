@@ -11,19 +11,20 @@ import (
 
 	"github.com/containerd/log"
 
+	"github.com/pullwarden/pullwarden/internal/wlog"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 )
 
 // logOutcome writes the one line of a decision.
 func logOutcome(ctx context.Context, o engine.Outcome) {
-	parts := make([]string, 0, len(o.Parts))
-	for _, p := range o.Parts {
-		parts = append(parts, o.Decision.Describe(p))
+	parts := make([]string, 0, len(o.Used))
+	for _, key := range o.Used {
+		parts = append(parts, o.Directives.Describe(key))
 	}
 	fields := log.Fields{
 		"image":      o.Name,
-		"policy":     o.Decision.Policy.String(),
-		"outcome":    string(o.Result),
+		"policy":     o.Directives.Policy.String(),
+		"outcome":    string(o.Kind),
 		"reason":     string(o.Reason),
 		"decided_by": strings.Join(parts, ", "),
 		"elapsed":    o.Elapsed.Round(time.Microsecond).String(),
@@ -37,11 +38,11 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Host != "" {
 		fields["verified_by"] = o.Host
 	}
-	if o.Checked > 0 {
-		fields["checked"] = o.Checked.Round(time.Microsecond).String()
+	if o.CheckTime > 0 {
+		fields["checked"] = o.CheckTime.Round(time.Microsecond).String()
 	}
-	if o.Access != "" {
-		fields["access"] = string(o.Access)
+	if o.Grant != "" {
+		fields["access"] = string(o.Grant)
 	}
 	if o.Coalesced {
 		fields["coalesced"] = true
@@ -49,25 +50,25 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Class != "" {
 		fields["class"] = string(o.Class)
 	}
-	l := log.G(ctx).WithFields(fields)
-	switch o.Result {
+	l := wlog.G(ctx).WithFields(fields)
+	switch o.Kind {
 	case engine.Failed:
-		l.WithError(o.Err).Warn("pullwarden: no image")
+		l.WithError(o.Err).Warn("no image")
 	case engine.UsedCached:
 		age := "never"
 		if o.Age >= 0 {
 			age = o.Age.Round(time.Second).String() + " ago"
 		}
-		l.WithField("last_checked", age).WithField("attempts", attempts(o)).Warn("pullwarden: the registry failed, the cached image is used")
+		l.WithField("last_checked", age).WithField("attempts", attempts(o)).Warn("the registry failed, the cached image is used")
 	default:
 		if len(o.Attempts) > 0 {
 			l = l.WithField("attempts", attempts(o))
 		}
-		l.Info("pullwarden: image decided")
+		l.Info("image decided")
 	}
 }
 
-// attempts tells host by host why it failed.
+// attempts says of each host why it failed.
 func attempts(o engine.Outcome) string {
 	parts := make([]string, 0, len(o.Attempts))
 	for _, a := range o.Attempts {

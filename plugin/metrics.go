@@ -92,13 +92,13 @@ func (m *metrics) register(r prometheus.Registerer) error {
 }
 
 func (m *metrics) observe(o engine.Outcome) {
-	m.decisions.WithLabelValues(o.Decision.Policy.String(), string(o.Result), string(o.Reason)).Inc()
+	m.decisions.WithLabelValues(o.Directives.Policy.String(), string(o.Kind), string(o.Reason)).Inc()
 	if o.Coalesced {
 		m.coalesced.Inc()
 		return
 	}
 	if o.Host != "" {
-		m.verify.WithLabelValues(m.host(o.Host)).Observe(o.Checked.Seconds())
+		m.verify.WithLabelValues(m.host(o.Host)).Observe(o.CheckTime.Seconds())
 	}
 }
 

@@ -14,20 +14,21 @@ import (
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/pkg/imageverifier"
 	"github.com/containerd/containerd/v2/plugins"
-	"github.com/containerd/log"
 	"github.com/containerd/plugin"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pullwarden/pullwarden/internal/wlog"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
+	"github.com/pullwarden/pullwarden/store/content"
 )
 
-// warden is the running plugin.
-type warden struct {
+// imagePolicy is the running plugin.
+type imagePolicy struct {
 	engine     *engine.Engine
 	cri        cri.Config
 	key        *store.Key
@@ -38,8 +39,8 @@ type warden struct {
 
 // Close writes what is pending and ends the background work. containerd calls
 // it when it stops.
-func (w *warden) Close() error {
-	return errors.Join(w.rules.Close(), w.store.Close(), w.registries.Close())
+func (p *imagePolicy) Close() error {
+	return errors.Join(p.rules.Close(), p.store.Close(), p.registries.Close())
 }
 
 // start is the plugin's InitFn.
@@ -71,7 +72,7 @@ func start(ic *plugin.InitContext) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := recordSources(ic, db, criConfig); err != nil {
+	if err := trackSources(ic, db, criConfig); err != nil {
 		return nil, err
 	}
 	key, err := store.OpenKey(filepath.Join(ic.Properties[plugins.PropertyRootDir], "key"))
@@ -81,8 +82,8 @@ func start(ic *plugin.InitContext) (any, error) {
 
 	images := metadata.NewImageStore(db)
 	metrics := newMetrics(images)
-	asker := resolver.New(resolverOptions(criConfig, metrics))
-	metrics.states = asker.Breakers
+	registries := resolver.New(resolverOptions(criConfig, metrics))
+	metrics.troubled = registries.Troubled
 	rules, err := openRules(config.configPath, config.section, metrics.reloaded)
 	if err != nil {
 		return nil, err
@@ -91,24 +92,26 @@ func start(ic *plugin.InitContext) (any, error) {
 		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), rules.Close())
 	}
 	if criConfig.LocalPull {
-		log.G(ic.Context).Warn("pullwarden: CRI is configured to pull without the transfer service (use_local_image_pull, or settings that need it): " +
+		wlog.G(ic.Context).Warn("CRI is configured to pull without the transfer service (use_local_image_pull, or settings that need it): " +
 			"policies and checks hold, but a pull resolves its tag again, and the source of a pulled image is not recorded")
 	}
-	w := &warden{cri: criConfig, key: key, store: store.New(db, images), rules: rules, registries: asker}
-	w.engine = &engine.Engine{
-		Decide: func(req policy.Request) (policy.Decision, error) {
-			return rules.Current().Decide(req)
-		},
-		Images:   w.store,
-		Registry: registries{asker},
-		Verify:   verify,
+	records := store.New(db, images)
+	p := &imagePolicy{cri: criConfig, key: key, store: records, rules: rules, registries: registries}
+	p.engine = &engine.Engine{
+		Directives:  func(s policy.Subject) (policy.Effective, error) { return rules.Current().For(s) },
+		Records:     records,
+		Content:     content.New(db),
+		Marks:       records,
+		Proofs:      records,
+		Registry:    registries,
+		VerifyImage: verify,
 		Observe: func(ctx context.Context, o engine.Outcome) {
 			logOutcome(ctx, o)
 			metrics.observe(o)
 		},
 		Now: time.Now,
 	}
-	return w, nil
+	return p, nil
 }
 
 // readCRIConfig reads how CRI's own plugins were configured.
@@ -167,20 +170,3 @@ func imageVerifiers(ic *plugin.InitContext) (func(context.Context, string, ocisp
 		return nil
 	}, nil
 }
-
-// registries gives the engine the resolver in the shape that it asks for.
-type registries struct{ *resolver.Resolver }
-
-// Open reads the host configuration for a reference.
-func (r registries) Open(ctx context.Context, req resolver.Request) (engine.Session, error) {
-	s, err := r.Resolver.Open(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return session{s}, nil
-}
-
-type session struct{ *resolver.Session }
-
-// Pin returns the pinned source.
-func (s session) Pin(desc ocispec.Descriptor) engine.Source { return s.Source(desc) }

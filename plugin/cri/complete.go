@@ -17,7 +17,7 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// Complete has containerd pull what is there already: it unpacks the image for
+// Complete has containerd pull an image whose content is there: it unpacks it for
 // the snapshotter of the request and gives it the names that CRI knows images
 // by. No registry is asked. CRI that pulls by itself would ask one, and has to
 // do it when a container is created. A record that says nothing of who may have

@@ -8,14 +8,14 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/containerd/log"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/pullwarden/pullwarden/internal/wlog"
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// RuntimeService is a CRI RuntimeService that keeps with a container what is
-// known of its image when the container is created. containerd stores the
+// RuntimeService is a CRI RuntimeService that keeps the state of its image with
+// a container when the container is created. containerd stores the
 // annotations of a container, so ContainerStatus tells them for as long as it
 // lives: after the tag has moved on, after restarts, after the image is gone.
 type RuntimeService struct {
@@ -30,12 +30,12 @@ func NewRuntimeService(inner runtime.RuntimeServiceServer, images runtime.ImageS
 	return &RuntimeService{RuntimeServiceServer: inner, images: images, records: records}
 }
 
-// CreateContainer adds what is known of the image to the annotations of the
-// container. Whoever wrote the request cannot: keys of pullwarden in it are
-// dropped.
+// CreateContainer adds the state of the image to the annotations of the
+// container. Keys of pullwarden in the request itself are dropped: tenants write
+// it.
 func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
 	if config := r.GetConfig(); config != nil {
-		config.Annotations = sealed(config.GetAnnotations(), s.known(ctx, config.GetImage()))
+		config.Annotations = sealed(config.GetAnnotations(), s.annotationsFor(ctx, config.GetImage()))
 	}
 	return s.RuntimeServiceServer.CreateContainer(ctx, r)
 }
@@ -52,10 +52,10 @@ func sealed(annotations, ours map[string]string) map[string]string {
 	return out
 }
 
-// known returns the annotations for an image that a container is made of: of
+// annotationsFor returns the annotations for an image that a container is made of: of
 // the name that its user has asked for, while that is this very image. The
 // container starts in any case.
-func (s *RuntimeService) known(ctx context.Context, spec *runtime.ImageSpec) map[string]string {
+func (s *RuntimeService) annotationsFor(ctx context.Context, spec *runtime.ImageSpec) map[string]string {
 	image, err := s.image(ctx, spec.GetImage())
 	if err != nil || image == nil {
 		return nil // containerd will say so
@@ -66,9 +66,9 @@ func (s *RuntimeService) known(ctx context.Context, spec *runtime.ImageSpec) map
 			name = user
 		}
 	}
-	record, ok, err := asked(ctx, s.records, name, image)
+	record, ok, err := recordFor(ctx, s.records, name, image)
 	if err != nil {
-		log.G(ctx).WithError(err).Warn("pullwarden: the source of its image is not kept with a container")
+		wlog.G(ctx).WithError(err).Warn("the source of its image is not kept with a container")
 	}
 	if !ok {
 		return nil

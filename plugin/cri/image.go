@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cri decorates containerd's CRI services: PullImage asks the engine
-// first, what is known of images is shown and kept with containers, and
-// everything else passes through.
+// first, answers show the state of images, containers keep it, and everything
+// else passes through.
 package cri
 
 import (
@@ -27,7 +27,7 @@ type Engine interface {
 }
 
 // ImageService is a CRI ImageService whose PullImage obeys the engine, and
-// which shows what is known of images.
+// which shows the state of images.
 type ImageService struct {
 	runtime.ImageServiceServer
 	engine  Engine
@@ -42,15 +42,15 @@ func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records
 	return &ImageService{ImageServiceServer: inner, engine: e, records: records, config: config, key: key}
 }
 
-// PullImage returns the image that the policy for it wants: the one that is
-// there, or the one of the registry.
+// PullImage returns the image that its policy wants: the cached one, or that of
+// the registry.
 func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageRequest) (*runtime.PullImageResponse, error) {
 	named, err := reference.ParseDockerRef(r.GetImage().GetImage())
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
 	}
 	outcome, err := s.engine.Ensure(ctx, engine.Request{
-		Request: policy.Request{
+		Subject: policy.Subject{
 			Image:       imageOf(named),
 			Namespace:   r.GetSandboxConfig().GetMetadata().GetNamespace(),
 			Annotations: annotations(r),
@@ -140,8 +140,7 @@ func (p *pull) ImageID(ctx context.Context) (string, error) {
 }
 
 // Pull hands the request on with the plan in its context.
-func (p *pull) Pull(ctx context.Context, plan engine.Plan) (imageID string, applied bool, err error) {
-	t := &transfer.Plan{Reference: p.name, Source: plan.Source, Admit: plan.Admit, State: plan.State}
-	response, err := p.inner.PullImage(transfer.WithPlan(ctx, t), p.request)
-	return response.GetImageRef(), t.Applied(), err
+func (p *pull) Pull(ctx context.Context, plan *transfer.Plan) (imageID string, applied bool, err error) {
+	response, err := p.inner.PullImage(transfer.WithPlan(ctx, plan), p.request)
+	return response.GetImageRef(), plan.Applied(), err
 }

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/containerd/log"
 	"github.com/distribution/reference"
 	"google.golang.org/grpc"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/pullwarden/pullwarden/internal/wlog"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -31,8 +31,8 @@ type Records interface {
 	First(ctx context.Context, lists [][]string) ([]*store.Record, error)
 }
 
-// annotationsOf returns what is known of a record, by the keys of its labels;
-// nil for nothing.
+// annotationsOf returns the state of a record by the keys of its labels; nil
+// where nothing is known.
 func annotationsOf(r store.Record) map[string]string {
 	if !r.Known() {
 		return nil
@@ -99,8 +99,8 @@ func namesOf(image *runtime.Image) []string {
 	return names
 }
 
-// show puts what is known of a record into an image. Its spec's image says of
-// which name that is true.
+// show puts the state of a record into an image, whose spec then names the
+// record.
 func show(image *runtime.Image, r store.Record) {
 	annotations := annotationsOf(r)
 	if len(annotations) == 0 {
@@ -116,10 +116,9 @@ func show(image *runtime.Image, r store.Record) {
 	maps.Copy(image.Spec.Annotations, annotations)
 }
 
-// asked returns the record for an image that was asked for by this name or
-// image ID: its own if it was a name, the one that speaks for the image if it
-// was not.
-func asked(ctx context.Context, records Records, name string, image *runtime.Image) (store.Record, bool, error) {
+// recordFor returns the record for an image that was requested by this name or
+// image ID: that of the name, or else the one that speaks for the image.
+func recordFor(ctx context.Context, records Records, name string, image *runtime.Image) (store.Record, bool, error) {
 	names := namesOf(image)
 	if named, err := reference.ParseDockerRef(name); err == nil && slices.Contains(names, named.String()) {
 		r, err := records.Get(ctx, named.String())
@@ -137,15 +136,15 @@ func asked(ctx context.Context, records Records, name string, image *runtime.Ima
 	return *found[0], true, nil
 }
 
-// ImageStatus adds what is known of the image.
+// ImageStatus adds the state of the image.
 func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRequest) (*runtime.ImageStatusResponse, error) {
 	response, err := s.ImageServiceServer.ImageStatus(ctx, r)
 	if err != nil || response.GetImage() == nil {
 		return response, err
 	}
-	record, ok, err := asked(ctx, s.records, r.GetImage().GetImage(), response.GetImage())
+	record, ok, err := recordFor(ctx, s.records, r.GetImage().GetImage(), response.GetImage())
 	if err != nil {
-		log.G(ctx).WithError(err).Warn("pullwarden: the source of an image is not shown")
+		wlog.G(ctx).WithError(err).Warn("the source of an image is not shown")
 	}
 	if !ok {
 		return response, nil
@@ -164,7 +163,7 @@ func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRe
 	return response, nil
 }
 
-// ListImages adds what is known of the images.
+// ListImages adds the states of the images.
 func (s *ImageService) ListImages(ctx context.Context, r *runtime.ListImagesRequest) (*runtime.ListImagesResponse, error) {
 	response, err := s.ImageServiceServer.ListImages(ctx, r)
 	if err != nil {
@@ -174,7 +173,7 @@ func (s *ImageService) ListImages(ctx context.Context, r *runtime.ListImagesRequ
 	return response, nil
 }
 
-// StreamImages adds what is known of the images.
+// StreamImages adds the states of the images.
 func (s *ImageService) StreamImages(r *runtime.StreamImagesRequest, stream grpc.ServerStreamingServer[runtime.StreamImagesResponse]) error {
 	return s.ImageServiceServer.StreamImages(r, &imageStream{ServerStreamingServer: stream, records: s.records})
 }
@@ -184,7 +183,7 @@ type imageStream struct {
 	records Records
 }
 
-// Send adds what is known of the images.
+// Send adds the states of the images.
 func (s *imageStream) Send(r *runtime.StreamImagesResponse) error {
 	showAll(s.Context(), s.records, r.GetImages())
 	return s.ServerStreamingServer.Send(r)
@@ -199,7 +198,7 @@ func showAll(ctx context.Context, records Records, images []*runtime.Image) {
 	}
 	found, err := records.First(ctx, lists)
 	if err != nil {
-		log.G(ctx).WithError(err).Warn("pullwarden: the sources of images are not shown")
+		wlog.G(ctx).WithError(err).Warn("the sources of images are not shown")
 		return
 	}
 	for i, r := range found {

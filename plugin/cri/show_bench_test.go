@@ -12,7 +12,7 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// BenchmarkShowAll adds what is known to a listing of 1,000 images.
+// BenchmarkShowAll adds the states of images to a listing of 1,000 images.
 func BenchmarkShowAll(b *testing.B) {
 	all, known := &images{}, &records{all: map[string]store.Record{}}
 	for i := range 1000 {

@@ -279,7 +279,7 @@ func (s *stream) Send(r *runtime.StreamImagesResponse) error {
 	return nil
 }
 
-// What cannot be read is not shown, and nothing fails for it.
+// A record that cannot be read is not shown, and nothing fails for it.
 func TestRecordsThatCannotBeRead(t *testing.T) {
 	i := &images{names: [][]string{{first.String(), "registry.test/a:1"}}}
 	s := showing(i, &records{err: errors.New("no database")})
@@ -293,7 +293,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What another containerd says of an image stays.
+// Annotations that another containerd gives an image stay.
 func TestSpecOfContainerd(t *testing.T) {
 	i := &images{
 		names: [][]string{{first.String(), "registry.test/a:1"}},

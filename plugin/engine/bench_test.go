@@ -37,8 +37,8 @@ func BenchmarkEnsureFresh(b *testing.B) {
 		e.Observe = nil
 		b.ReportAllocs()
 		for b.Loop() {
-			if o, err := e.Ensure(ctx, req); err != nil || o.Result != Fresh {
-				b.Fatalf("%s, %v", o.Result, err)
+			if o, err := e.Ensure(ctx, req); err != nil || o.Kind != Fresh {
+				b.Fatalf("%s, %v", o.Kind, err)
 			}
 		}
 	}
@@ -53,10 +53,11 @@ func BenchmarkEnsureFresh(b *testing.B) {
 		id := addImages(ctx, b, db, 5000)
 		s := store.New(db, metadata.NewImageStore(db))
 		b.Cleanup(func() { _ = s.Close() })
+		images := content.New(db)
 		e := (&node{}).engine(rules)
-		e.Images = s
+		e.Records, e.Content, e.Marks, e.Proofs = s, images, s, s
 		run(b, ctx, e, Request{
-			Request: (&node{}).request(nil).Request, Name: name, Caller: alice,
+			Subject: (&node{}).request(nil).Subject, Name: name, Caller: alice,
 			Snapshotter: "native", Runtime: knownImage{&node{}, id},
 		})
 	})

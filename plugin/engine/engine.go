@@ -1,148 +1,146 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engine takes the one decision of pullwarden: whether a request for
-// an image is served by what is on the node, or by a pull.
+// Package engine takes the one decision of pullwarden: whether the image on
+// the node or a pull serves a request.
+//
+// A request walks a row of values:
+//
+//	local  := inspect()                          the image on the node, and the caller's grant   inspect.go, grant.go
+//	answer := ask()                              the registry's digest, or its failure           ask.go
+//	action := Decide(directives, local, check)   pure                                            decide.go
+//	end    := apply(action)                      reuse, pull, reverify or fail                   apply.go, pull.go
+//
+// The course of a request keeps these values, and its Outcome is made of them
+// in one place (outcome.go).
 package engine
 
 import (
 	"context"
 	"time"
 
-	"github.com/containerd/containerd/v2/core/transfer"
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/shared"
 	"github.com/pullwarden/pullwarden/plugin/policy"
-	"github.com/pullwarden/pullwarden/resolver"
-	"github.com/pullwarden/pullwarden/store"
 )
 
-// Images is what the node knows. *store.Store is one.
-type Images interface {
-	// Get returns a record; errdefs.ErrNotFound when there is none.
-	Get(ctx context.Context, name string) (store.Record, error)
-	// Runnable returns the image of target if a container can be made of it, or
-	// an error that says what is missing.
-	Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (store.Image, error)
-	// Compare takes the whole image of target from the fetcher, and compares it
-	// with what is here; nothing is stored.
-	Compare(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error
-	// Possesses returns nil if whoever is behind the fetcher has the image of
-	// target, and does not only know its digest.
-	Possesses(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, given func(digest.Digest) bool) error
-	// The marks return at once; they hold for records that point at target.
-	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string)
-	MarkStale(ctx context.Context, target digest.Digest, s store.Stale, names ...string)
-	MarkPulled(ctx context.Context, target digest.Digest, s store.State, names ...string)
-	// Used notes that a proof of access let an image be reused.
-	Used(ctx context.Context, f store.Fingerprint, at time.Time, names ...string)
-	// Revoke takes a proof away from a whole repository, for good.
-	Revoke(ctx context.Context, repository string, f store.Fingerprint) error
-}
-
-// Registry is what the registries say.
-type Registry interface {
-	// Open reads the host configuration for a reference.
-	Open(ctx context.Context, req resolver.Request) (Session, error)
-}
-
-// Session is one reference, asked with one caller's credentials.
-type Session interface {
-	// Resolve asks for the digest. The error is a *resolver.Error, or the
-	// context's when the caller went away.
-	Resolve(ctx context.Context, timeout time.Duration) (resolver.Resolution, error)
-	// Pin returns a source of just that content, on the same connections.
-	Pin(desc ocispec.Descriptor) Source
-	// Close ends the session and its sources.
-	Close()
-}
-
-// Source is a pinned source of a pull.
-type Source interface {
-	transfer.ImageFetcher
-	// Served tells which hosts the content came from.
-	Served() resolver.Served
-	// Gave reports whether a document has come from the source.
-	Gave(d digest.Digest) bool
-	// Failure judges the error of a pull; nil when no registry was at fault.
-	Failure(err error) *resolver.Error
-}
-
-// Runtime is containerd's own CRI image service, for one request.
-type Runtime interface {
-	// ImageID is the ID of the image that the name has now; "" when CRI knows
-	// no such image.
-	ImageID(ctx context.Context) (string, error)
-	// Pull pulls, following the plan of a transfer if it can, and returns the
-	// image ID.
-	Pull(ctx context.Context, plan Plan) (imageID string, applied bool, err error)
-	// Complete makes what a pull makes besides the content: the snapshot and
-	// the names of an image whose content is there, and of which the state is
-	// known. It asks no registry.
-	Complete(ctx context.Context, target ocispec.Descriptor, state store.State) error
-}
-
-// Plan is how a pull is to be carried out.
-type Plan struct {
-	Source Source
-	// Admit may refuse what was pulled; see transfer.Plan.
-	Admit func(ctx context.Context, target ocispec.Descriptor) error
-	// State is what the record is to say; see transfer.Plan.
-	State func(target digest.Digest, before store.State) store.State
-}
-
-// Request is one request for an image.
-type Request struct {
-	policy.Request
-	// Name is the normalised reference, which is also the record's name.
-	Name string
-	// Credentials of the caller; nil for none.
-	Credentials resolver.Credentials
-	// Caller stands for the credentials. Empty means that they cannot be told
-	// apart from others: they prove nothing and get nothing by proof.
-	Caller store.Fingerprint
-	// CredentialHost is the host that the credentials are for; empty for any.
-	CredentialHost string
-	// Snapshotter that the container will use.
-	Snapshotter string
-	Runtime     Runtime
-}
-
-// Engine decides. All fields but Verify and Observe are needed. It is safe for
-// concurrent use.
+// Engine decides. All fields but VerifyImage and Observe are needed. It is
+// safe for concurrent use.
 type Engine struct {
-	Decide   func(policy.Request) (policy.Decision, error)
-	Images   Images
-	Registry Registry
-	// Verify asks the node's image verifiers about a cached image, as the
+	// Directives returns the directives that apply to a subject. The error
+	// is one of its hints; the directives then are those without hints.
+	Directives func(policy.Subject) (policy.Effective, error)
+	Records    Records
+	Content    Content
+	Marks      Marks
+	Proofs     Proofs
+	Registry   Registry
+	// VerifyImage asks the node's image verifiers about a cached image, as the
 	// transfer service does before each pull; nil for none.
-	Verify func(ctx context.Context, name string, target ocispec.Descriptor) error
+	VerifyImage func(ctx context.Context, name string, target ocispec.Descriptor) error
 	// Observe is told every outcome; nil for none.
 	Observe func(ctx context.Context, o Outcome)
 	// Now is the clock.
 	Now func() time.Time
 
-	pulls    keyedLock
-	flights  flights
-	refusals refusals
+	turns   shared.Lock[string] // of the pulls of one name
+	checks  shared.Group[checkKey, course]
+	denials denials
 }
 
 // Ensure makes sure that the image is there as its policy wants it, or fails.
-// The error is an *Error, or the context's when the caller went away.
+// The error is an *Error, or wraps the context's when the caller went away.
 func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	start := e.Now()
-	d := &decision{engine: e, req: req, o: Outcome{Name: req.Name, Namespace: req.Namespace}}
-	err := d.run(ctx)
+	directives, err := e.Directives(req.Subject)
+	t := task{Request: req, directives: directives}
+	var c course
+	coalesced := false
 	if err != nil {
-		d.o.Result, d.o.Err = Failed, err
-		if ctx.Err() != nil {
-			d.o.Reason = ReasonCanceled
+		c = course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, err)}
+	} else {
+		c, coalesced = e.walk(ctx, t)
+	}
+	o := newOutcome(ctx, t, c)
+	o.Coalesced, o.Elapsed = coalesced, e.Now().Sub(start)
+	if e.Observe != nil {
+		e.Observe(ctx, o)
+	}
+	return o, o.Err
+}
+
+// walk takes a request from step to step. It reports whether the request
+// shared the check of an equal one.
+func (e *Engine) walk(ctx context.Context, t task) (c course, coalesced bool) {
+	c.use(policy.KeyPolicy)
+	if t.directives.AsksAlways() && !t.byDigest() {
+		// Requests that join a check need no look at the node of their own.
+		return e.coalesce(ctx, t, c)
+	}
+	local, err := e.inspect(ctx, t)
+	if err != nil {
+		return c.ended(failed(ReasonInternal, err)), false
+	}
+	c.saw(local)
+	action := Decide(t.directives.Directives, local, Check{})
+	c.use(action.Used...)
+	if action.Do == Ask {
+		return e.coalesce(ctx, t, c)
+	}
+	return c.ended(e.apply(ctx, t, c, action)), false
+}
+
+// checkKey is what requests must have in common to share one check and one
+// pull. The caller is part of it: nobody rides on another's credentials.
+type checkKey struct {
+	name           string
+	caller         Caller
+	credentialHost string // the fingerprint does not tell it apart
+	snapshotter    string
+	directives     policy.Directives
+}
+
+// coalesce asks a registry, once for all equal requests that come meanwhile.
+// Callers that cannot be told apart share nothing.
+func (e *Engine) coalesce(ctx context.Context, t task, c course) (course, bool) {
+	if t.Caller == "" {
+		return e.checkAndApply(ctx, t, c), false
+	}
+	key := checkKey{
+		name:           t.Name,
+		caller:         t.Caller,
+		credentialHost: t.CredentialHost,
+		snapshotter:    t.Snapshotter,
+		directives:     t.directives.Directives,
+	}
+	shared, joined, err := e.checks.Do(ctx, key, func(ctx context.Context) (course, error) {
+		return e.checkAndApply(ctx, t, c), nil
+	})
+	if err != nil {
+		return c.ended(failed(ReasonCanceled, err)), joined
+	}
+	return shared, joined
+}
+
+// checkAndApply asks a registry, and reuses or pulls. Where the registry
+// denies the caller in another request meanwhile, its answer to this one is
+// no proof.
+func (e *Engine) checkAndApply(ctx context.Context, t task, c course) course {
+	watch := e.denials.watch(t.denialKey())
+	defer watch.end()
+	if !c.inspected {
+		local, err := e.inspect(ctx, t)
+		if err != nil {
+			return c.ended(failed(ReasonInternal, err))
+		}
+		c.saw(local)
+	}
+	c = e.check(ctx, t, c, watch)
+	if c.end.kind != Failed && watch.denied() {
+		if err := e.revoke(ctx, t); err != nil {
+			return c.ended(failed(ReasonInternal, err))
 		}
 	}
-	d.o.Elapsed = e.Now().Sub(start)
-	if e.Observe != nil {
-		e.Observe(ctx, d.o)
-	}
-	return d.o, err
+	return c
 }

@@ -29,7 +29,7 @@ func rule(directives ...string) string {
 func TestPolicies(t *testing.T) {
 	for _, tc := range []struct {
 		policy                    string
-		absent, unchanged, change Result
+		absent, unchanged, change Kind
 		checks                    int // of an image that is there
 	}{
 		{"Always", Pulled, Unchanged, Pulled, 1},
@@ -39,7 +39,7 @@ func TestPolicies(t *testing.T) {
 		{"Never", Failed, Present, Present, 0},
 	} {
 		rules := rule(fmt.Sprintf("policy = %q", tc.policy))
-		for state, want := range map[string]Result{"absent": tc.absent, "unchanged": tc.unchanged, "changed": tc.change} {
+		for state, want := range map[string]Kind{"absent": tc.absent, "unchanged": tc.unchanged, "changed": tc.change} {
 			t.Run(tc.policy+"/"+state, func(t *testing.T) {
 				n := &node{remote: second}
 				checks := tc.checks
@@ -55,8 +55,8 @@ func TestPolicies(t *testing.T) {
 				}
 				before := n.record
 				o, err := n.engine(rules).Ensure(t.Context(), n.request(nil))
-				if o.Result != want {
-					t.Fatalf("got %s (%s), %v; want %s", o.Result, o.Reason, err, want)
+				if o.Kind != want {
+					t.Fatalf("got %s (%s), %v; want %s", o.Kind, o.Reason, err, want)
 				}
 				if (err != nil) != (want == Failed) {
 					t.Errorf("error %v", err)
@@ -74,7 +74,7 @@ func TestPolicies(t *testing.T) {
 				if want == Pulled && n.record.Target.Digest != second.Digest {
 					t.Errorf("pulled %s, compared %s", n.record.Target.Digest, second.Digest)
 				}
-				if want == Pulled && (n.record.Verified.Digest != second.Digest || n.record.PullSource != name) {
+				if want == Pulled && (n.record.Verified.Digest != second.Digest) {
 					t.Errorf("the record says %+v", n.record.State)
 				}
 			})
@@ -87,7 +87,7 @@ func TestFailures(t *testing.T) {
 	cachedDefault := map[failure.Class]bool{
 		failure.Unreachable: true, failure.Unavailable: true, failure.RateLimited: true, failure.NotFound: true,
 	}
-	for _, mode := range []policy.Mode{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
+	for _, mode := range []policy.PullPolicy{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
 		for _, class := range failure.All() {
 			for _, cached := range []bool{false, true} {
 				for _, during := range []string{"check", "pull"} {
@@ -109,10 +109,10 @@ func TestFailures(t *testing.T) {
 							want = UsedCached
 						}
 						o, err := n.engine(rule(fmt.Sprintf("policy = %q", mode))).Ensure(t.Context(), n.request(nil))
-						if o.Result != want || (err != nil) != (want == Failed) {
-							t.Fatalf("got %s (%s), %v; want %s", o.Result, o.Reason, err, want)
+						if o.Kind != want || (err != nil) != (want == Failed) {
+							t.Fatalf("got %s (%s), %v; want %s", o.Kind, o.Reason, err, want)
 						}
-						if seen := n.last(t); seen.Result != o.Result || seen.Reason != o.Reason || seen.Class != o.Class {
+						if seen := n.last(t); seen.Kind != o.Kind || seen.Reason != o.Reason || seen.Class != o.Class {
 							t.Errorf("observed %+v, returned %+v", seen, o)
 						}
 						if mode == policy.Never || want == Present {
@@ -142,7 +142,7 @@ func TestFailures(t *testing.T) {
 func TestMaxStaleBoundsTheFallback(t *testing.T) {
 	for _, tc := range []struct {
 		checked time.Time
-		want    Result
+		want    Kind
 	}{
 		{now.Add(-time.Hour), UsedCached},
 		{now.Add(-time.Hour - time.Second), Failed},
@@ -150,8 +150,8 @@ func TestMaxStaleBoundsTheFallback(t *testing.T) {
 	} {
 		n := &node{checkFails: failure.Unreachable, record: cachedImage(first, tc.checked)}
 		o, err := n.engine(rule(`policy = "IfDigestChanged"`, `max_stale = "1h"`)).Ensure(t.Context(), n.request(nil))
-		if o.Result != tc.want {
-			t.Errorf("checked %s: got %s (%s), %v; want %s", tc.checked, o.Result, o.Reason, err, tc.want)
+		if o.Kind != tc.want {
+			t.Errorf("checked %s: got %s (%s), %v; want %s", tc.checked, o.Kind, o.Reason, err, tc.want)
 		}
 		if tc.want == Failed && (o.Reason != ReasonMaxStale || o.Class != failure.Unreachable) {
 			t.Errorf("reason %s, class %s", o.Reason, o.Class)
@@ -177,7 +177,7 @@ func TestMaxAge(t *testing.T) {
 		what    string
 		checked time.Time
 		maxAge  string
-		want    Result
+		want    Kind
 	}{
 		{"young", now.Add(-time.Minute), "10m", Fresh},
 		{"at the bound", now.Add(-10 * time.Minute), "10m", Fresh},
@@ -189,8 +189,8 @@ func TestMaxAge(t *testing.T) {
 		for _, mode := range []string{"Always", "IfDigestChanged"} {
 			n := &node{remote: first, record: cachedImage(first, tc.checked)}
 			o, err := n.engine(rule(fmt.Sprintf("policy = %q\nmax_age = %q", mode, tc.maxAge))).Ensure(t.Context(), n.request(nil))
-			if err != nil || o.Result != tc.want || (n.checks == 0) != (tc.want == Fresh) {
-				t.Errorf("%s, %s: got %s after %d checks, %v; want %s", mode, tc.what, o.Result, n.checks, err, tc.want)
+			if err != nil || o.Kind != tc.want || (n.checks == 0) != (tc.want == Fresh) {
+				t.Errorf("%s, %s: got %s after %d checks, %v; want %s", mode, tc.what, o.Kind, n.checks, err, tc.want)
 			}
 			if tc.want == Fresh && len(n.verified) != 0 {
 				t.Errorf("%s, %s: a fresh hit was written as a check", mode, tc.what)
@@ -206,22 +206,22 @@ func TestByDigestNeverAsks(t *testing.T) {
 		req.Image = policy.Image{Repository: repository, Digest: first.Digest.String()}
 		req.Name = repository + "@" + first.Digest.String()
 		o, err := n.engine(rule(fmt.Sprintf("policy = %q", mode))).Ensure(t.Context(), req)
-		if err != nil || o.Result != Present || n.checks != 0 {
-			t.Errorf("%s: got %s after %d checks, %v", mode, o.Result, n.checks, err)
+		if err != nil || o.Kind != Present || n.checks != 0 {
+			t.Errorf("%s: got %s after %d checks, %v", mode, o.Kind, n.checks, err)
 		}
 	}
 }
 
-// What cannot run counts as absent: it is pulled again, and never reused.
+// An image that cannot run counts as absent: it is pulled again, and never reused.
 func TestCachedOnlyIfItCanRun(t *testing.T) {
 	rules := rule(`policy = "IfDigestChanged"`)
 	n := &node{remote: first, record: cachedImage(first, now), unrunnable: true}
-	if o, err := n.engine(rules).Ensure(t.Context(), n.request(nil)); err != nil || o.Result != Pulled || o.Reason != ReasonIncomplete {
-		t.Errorf("got %s (%s), %v", o.Result, o.Reason, err)
+	if o, err := n.engine(rules).Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != Pulled || o.Reason != ReasonIncomplete {
+		t.Errorf("got %s (%s), %v", o.Kind, o.Reason, err)
 	}
 	n = &node{checkFails: failure.Unreachable, record: cachedImage(first, now), unrunnable: true}
 	if o, err := n.engine(rules).Ensure(t.Context(), n.request(nil)); err == nil {
-		t.Errorf("got %s with an image that cannot run", o.Result)
+		t.Errorf("got %s with an image that cannot run", o.Kind)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestReuseCompletesAnImage(t *testing.T) {
 			n := &node{remote: first, record: cachedImage(first, now), packed: packed, checkFails: fails}
 			o, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil))
 			if err != nil || o.ImageID != imageID(first).String() || n.pulls != 0 {
-				t.Errorf("%s: got %s after %d pulls, %v", what, o.Result, n.pulls, err)
+				t.Errorf("%s: got %s after %d pulls, %v", what, o.Kind, n.pulls, err)
 			}
 			if (len(n.completed) == 1) != packed {
 				t.Errorf("%s, packed %v: completed %v", what, packed, n.completed)
@@ -246,8 +246,8 @@ func TestBadHintFails(t *testing.T) {
 	n := &node{record: cachedImage(first, now)}
 	o, err := n.engine("# none").Ensure(t.Context(), n.request(map[string]string{"pullwarden.io/policy": "Sometimes"}))
 	var failed *Error
-	if !errors.As(err, &failed) || failed.Reason != ReasonHint || o.Result != Failed || n.checks != 0 {
-		t.Fatalf("got %s after %d checks, %v", o.Result, n.checks, err)
+	if !errors.As(err, &failed) || failed.Reason != ReasonHint || o.Kind != Failed || n.checks != 0 {
+		t.Fatalf("got %s after %d checks, %v", o.Kind, n.checks, err)
 	}
 	for _, part := range []string{"pullwarden.io/policy", "Sometimes", "IfDigestChanged"} {
 		if !strings.Contains(err.Error(), part) {
@@ -261,8 +261,8 @@ func TestDirectivesReachTheResolver(t *testing.T) {
 	if _, err := n.engine(rule(`resolve_from = "Origin"`, `verify_timeout = "7s"`)).Ensure(t.Context(), n.request(nil)); err != nil {
 		t.Fatal(err)
 	}
-	if !n.originOnly || n.timeout != 7*time.Second || n.local().Digest != first.Digest {
-		t.Errorf("origin only %v, timeout %s, known %s", n.originOnly, n.timeout, n.local().Digest)
+	if !n.query.OriginOnly || n.timeout != 7*time.Second || n.query.Known != first.Digest {
+		t.Errorf("origin only %v, timeout %s, known %s", n.query.OriginOnly, n.timeout, n.query.Known)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestFailureWithoutARegistryAtFault(t *testing.T) {
 	n := &node{remote: second, record: cachedImage(first, now), pullErr: errTest}
 	o, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil))
 	if !errors.Is(err, errTest) || o.Reason != ReasonPull || o.Class != failure.None {
-		t.Errorf("got %s (%s, %s), %v", o.Result, o.Reason, o.Class, err)
+		t.Errorf("got %s (%s, %s), %v", o.Kind, o.Reason, o.Class, err)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestCallerGoesAway(t *testing.T) {
 	n := &node{remote: second, record: cachedImage(first, now)}
 	o, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(ctx, n.request(nil))
 	if !errors.Is(err, context.Canceled) || o.Reason != ReasonCanceled || len(n.stale) != 0 {
-		t.Errorf("got %s (%s), %v, stale %v", o.Result, o.Reason, err, n.stale)
+		t.Errorf("got %s (%s), %v, stale %v", o.Kind, o.Reason, err, n.stale)
 	}
 }
 
@@ -288,8 +288,8 @@ func TestCallerGoesAway(t *testing.T) {
 func TestPullWithoutTheTransferService(t *testing.T) {
 	n := &node{remote: second, localPull: true}
 	o, err := n.engine("# none").Ensure(t.Context(), n.request(nil))
-	if err != nil || o.Result != Pulled {
-		t.Fatalf("got %s, %v", o.Result, err)
+	if err != nil || o.Kind != Pulled {
+		t.Fatalf("got %s, %v", o.Kind, err)
 	}
 	if n.record.Verified.Digest != second.Digest {
 		t.Errorf("the record says %+v", n.record.State)

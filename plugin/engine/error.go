@@ -24,6 +24,25 @@ type Error struct {
 	Err    error
 }
 
+// newError makes the error of a request that failed. A caller that went away
+// gets its own context's error.
+func newError(t task, c course) error {
+	if c.end.reason == ReasonCanceled {
+		return c.end.cause
+	}
+	class := c.class
+	if c.end.reason == ReasonInternal {
+		class = failure.None // no registry is to blame, whatever it said
+	}
+	return &Error{
+		Name:   t.Name,
+		Reason: c.end.reason,
+		Class:  class,
+		Policy: t.directives.Describe(policy.KeyPolicy),
+		Err:    c.end.cause,
+	}
+}
+
 // Error names the image, the policy and where it came from, and why.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %v", e.Name, e.Policy, e.Err)
@@ -32,17 +51,10 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-func (d *decision) fail(reason Reason, err error) error {
-	d.o.Reason = reason
-	class := d.o.Class
-	if reason == ReasonInternal {
-		class = failure.None // no registry is to blame, whatever it said
+// staleText says why the last check of a cached image is too long ago.
+func staleText(d policy.Directives, age time.Duration) string {
+	if age < 0 {
+		return fmt.Sprintf("the cached image was never checked, and max_stale is %s", d.MaxStale)
 	}
-	return &Error{
-		Name:   d.req.Name,
-		Reason: reason,
-		Class:  class,
-		Policy: d.o.Decision.Describe(policy.KeyPolicy),
-		Err:    err,
-	}
+	return fmt.Sprintf("the cached image was last checked %s ago, and max_stale is %s", age.Round(timeGrain), d.MaxStale)
 }

@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -14,17 +15,17 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// Result is how a request ended.
-type Result string
+// Kind is how a request ended.
+type Kind string
 
-// The results. They are values of a metric's label: keep them few.
+// The kinds of outcomes. They are values of a metric's label: keep them few.
 const (
-	Pulled     Result = "Pulled"     // content was taken from a registry
-	Unchanged  Result = "Unchanged"  // a registry confirmed the digest that is here
-	Fresh      Result = "Fresh"      // an earlier check is younger than max_age
-	Present    Result = "Present"    // the policy, or a reference by digest, asks no registry
-	UsedCached Result = "UsedCached" // the check or the pull failed, and the policy lets the cached image do
-	Failed     Result = "Failed"
+	Pulled     Kind = "Pulled"     // content was taken from a registry
+	Unchanged  Kind = "Unchanged"  // a registry confirmed the digest that is here
+	Fresh      Kind = "Fresh"      // an earlier check is younger than max_age
+	Present    Kind = "Present"    // the policy, or a reference by digest, asks no registry
+	UsedCached Kind = "UsedCached" // the check or the pull failed, and the policy lets the cached image do
+	Failed     Kind = "Failed"
 )
 
 // Reason says why a request ended as it did. For UsedCached, and for failures
@@ -52,65 +53,142 @@ const (
 	ReasonInternal   Reason = "internal"    // Failed: containerd's own state could not be read
 )
 
-// Access says what let the caller reuse a cached image, or that nothing did.
-type Access string
-
-// The values of Access; empty when there was no cached image.
-const (
-	AccessOpen     Access = "open"     // no registry was ever asked about the image
-	AccessAny      Access = "any"      // the rule lets everybody
-	AccessProved   Access = "proved"   // the caller, or anybody, has proved it
-	AccessUnproved Access = "unproved" // the caller has to ask a registry
-)
-
 // Outcome is all there is to know of a finished request. The log line and the
 // metrics read nothing else.
 type Outcome struct {
-	Result Result
+	Kind   Kind
 	Reason Reason
 
 	// Name is the normalised reference.
 	Name string
 	// Namespace is the pod's; empty when the request did not say.
 	Namespace string
-	// Decision is what applied; what would have without hints when a hint is
-	// bad.
-	Decision policy.Decision
-	// Parts are the directives that took part, in the order of their use.
-	Parts []policy.Key
+	// Directives are those that applied; where a hint is bad, those without
+	// hints.
+	Directives policy.Effective
+	// Used are the directives that took part, in the order of their use.
+	Used []policy.Key
 	// Coalesced says that the request shared the check, and the pull, of an
 	// equal one.
 	Coalesced bool
 	// Class is why the registry failed; failure.None when it did not.
 	Class failure.Class
-	// Access is what let the caller reuse the cached image.
-	Access Access
+	// Grant is what let the caller reuse the cached image; empty without one.
+	Grant GrantKind
 	// Host confirmed the digest; empty when none was asked or none answered.
 	Host string
 	// Attempts are the hosts that failed.
 	Attempts []resolver.Attempt
-	// ImageID is CRI's, for every result but Failed.
+	// ImageID is CRI's, for every kind but Failed.
 	ImageID string
-	// Before and Digest are what the record pointed at before, and what the
-	// image that was returned, or the registry, has.
+	// Before is the digest that the record pointed at before. Digest is that
+	// of the returned image, or else the registry's.
 	Before, Digest digest.Digest
-	// Age is the time since the last check of a cached image; negative when it
-	// was never checked.
+	// Age is the time since the last check of the reused image; negative when
+	// it was never checked.
 	Age time.Duration
-	// Checked is how long the registry took to answer or to fail; zero when it
-	// was not asked.
-	Checked time.Duration
+	// CheckTime is how long the registry took to answer or to fail; zero when
+	// it was not asked.
+	CheckTime time.Duration
 	// Elapsed is the whole request.
 	Elapsed time.Duration
 	// Err is the error that the caller gets, for Failed.
 	Err error
 }
 
+// course is how a request went: the values of its steps, of which its Outcome
+// is made.
+type course struct {
+	used      []policy.Key
+	local     Local         // as it was last seen
+	inspected bool          // local was seen
+	before    digest.Digest // the record's target, as it was last seen
+	answer    answer        // the last one of a registry
+	attempts  []resolver.Attempt
+	class     failure.Class // of the last failure of a registry
+	checkTime time.Duration
+	end       end
+}
+
+// end is how a request ended.
+type end struct {
+	kind    Kind
+	reason  Reason
+	imageID string
+	digest  digest.Digest
+	cause   error // for Failed
+}
+
+func failed(reason Reason, cause error) end {
+	return end{kind: Failed, reason: reason, cause: cause}
+}
+
+func (c course) ended(e end) course {
+	c.end = e
+	return c
+}
+
 // use notes that directives took part in the decision.
-func (o *Outcome) use(parts ...policy.Key) {
-	for _, p := range parts {
-		if !slices.Contains(o.Parts, p) {
-			o.Parts = append(o.Parts, p)
+func (c *course) use(keys ...policy.Key) {
+	for _, k := range keys {
+		if !slices.Contains(c.used, k) {
+			c.used = append(slices.Clip(c.used), k)
 		}
 	}
+}
+
+// saw takes in the node's image.
+func (c *course) saw(l Local) {
+	c.local, c.inspected = l, true
+	if d := l.target(); d != "" {
+		c.before = d
+	}
+}
+
+// checked adds the time of a check, whatever came of it.
+func (c *course) checked(a answer) { c.checkTime += a.elapsed }
+
+// answered takes in a registry's answer.
+func (c *course) answered(a answer) {
+	c.checked(a)
+	c.answer, c.attempts = a, a.attempts
+}
+
+// failed takes in a registry's failure.
+func (c *course) failed(cause *resolver.Error) {
+	c.class = cause.Class
+	c.attempts = slices.Concat(c.attempts, cause.Attempts)
+}
+
+// newOutcome makes the outcome of a request of its course.
+func newOutcome(ctx context.Context, t task, c course) Outcome {
+	o := Outcome{
+		Kind:       c.end.kind,
+		Reason:     c.end.reason,
+		Name:       t.Name,
+		Namespace:  t.Namespace,
+		Directives: t.directives,
+		Used:       c.used,
+		Class:      c.class,
+		Grant:      c.local.Grant.Kind,
+		Host:       c.answer.host,
+		Attempts:   c.attempts,
+		ImageID:    c.end.imageID,
+		Before:     c.before,
+		Digest:     c.end.digest,
+		CheckTime:  c.checkTime,
+	}
+	if o.Digest == "" {
+		o.Digest = c.answer.verified.Digest
+	}
+	if o.ImageID != "" && o.Kind != Pulled {
+		o.Age = c.local.Age
+	}
+	if o.Kind == Failed {
+		o.Err = newError(t, c)
+		if ctx.Err() != nil {
+			o.Reason = ReasonCanceled
+		}
+	}
+	return o
 }

@@ -5,236 +5,175 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
-	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// pull pulls what was compared. Pulls of one name take turns: containerd
-// writes the target of a record more than once in a pull, and two pulls of
-// different digests in between would leave labels on the wrong one.
-func (d *decision) pull(ctx context.Context, source Source, a answer) error {
-	unlock, err := d.engine.pulls.lock(ctx, d.req.Name)
+// The phases in which a registry can fail.
+const (
+	checking = "check"
+	pulling  = "pull"
+)
+
+// pull pulls the digest that the registry answered, for that reason. Pulls of one name take
+// turns: containerd writes the target of a record more than once in a pull, and
+// two pulls of different digests in between would leave labels on the wrong
+// one.
+func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, session resolver.Session) course {
+	unlock, err := e.turns.Lock(ctx, t.Name)
 	if err != nil {
-		return d.fail(ReasonCanceled, err)
+		return c.ended(failed(ReasonCanceled, err))
 	}
 	defer unlock()
-	d.turn = true
-	reason := ReasonChanged
-	if d.cached == nil {
-		reason = ReasonAbsent
-		if d.incomplete {
-			reason = ReasonIncomplete
-		}
-	}
-	// While this request waited its turn, another may have pulled the same.
-	if err := d.see(d.look(ctx)); err != nil {
-		return err
-	}
-	if d.confirms(a) {
-		return d.unchanged(ctx, ReasonSame, a, d.names(a.Digest)...)
-	}
-	if d.elsewhere != nil && d.elsewhere.record.Target.Digest == a.Digest {
-		return d.takeAgain(ctx, source, a, d.elsewhere)
-	}
-
-	state := func(target digest.Digest, before store.State) store.State {
-		return d.state(source.Served(), a, target, before)
-	}
-	id, applied, err := d.req.Runtime.Pull(ctx, Plan{Source: source, Admit: d.admit(source), State: state})
+	// While this request waited for its turn, another may have pulled the same.
+	local, err := e.inspect(ctx, t)
 	if err != nil {
-		return d.notPulled(ctx, source, err)
+		return c.ended(failed(ReasonInternal, err))
 	}
-	if err := d.record(ctx, source, a, applied); err != nil {
-		return err
+	c.saw(local)
+	a := c.answer
+	source := session.Source(a.descriptor)
+	action := Decide(t.directives.Directives, local, Check{Digest: a.verified.Digest, Cached: NotConfirmed})
+	c.use(action.Used...)
+	switch action.Do {
+	case Reuse:
+		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...)
+	case Reverify:
+		return e.reverify(ctx, t, c, action, source)
 	}
-	d.o.Result, d.o.Reason, d.o.ImageID = Pulled, reason, id
-	return nil
+	plan := &transfer.Plan{Reference: t.Name, Source: source, Verify: e.verifyPossession(t, source)}
+	plan.State = func(target digest.Digest, before store.State) store.State {
+		return e.pulledState(a, target, before)
+	}
+	id, applied, err := t.Runtime.Pull(ctx, plan)
+	if err != nil {
+		return e.pullFailed(ctx, t, c, source, err)
+	}
+	pulled := end{kind: Pulled, reason: reason, imageID: id}
+	return e.recordPull(ctx, t, c, source, pulled, applied)
 }
 
-// notPulled ends the request after a pull failed.
-func (d *decision) notPulled(ctx context.Context, source Source, err error) error {
+// pullFailed ends a request whose pull, or reverification, failed.
+func (e *Engine) pullFailed(ctx context.Context, t task, c course, source resolver.Source, err error) course {
 	cause := source.Failure(err)
 	if cause == nil || ctx.Err() != nil && !cause.Class.Refuses() {
-		return d.fail(ReasonPull, err)
+		return c.ended(failed(ReasonPull, err))
 	}
-	if err := d.heed(ctx, cause); err != nil {
-		return err
-	}
-	return d.fallBack(ctx, "pull", cause)
+	return e.fallBack(ctx, t, c, pulling, cause)
 }
 
-// complete makes what is missing of the cached image besides its content. If
-// that fails, the container can still be made, only later: the error is the
-// context's alone.
-func (d *decision) complete(ctx context.Context) error {
-	c := d.cached
-	if !c.incomplete || c.record.Restricted && c.record.Verified.Digest == "" {
-		return nil // what cannot be said of the names must not be left out
-	}
-	if !d.turn {
-		unlock, err := d.engine.pulls.lock(ctx, d.req.Name)
+// verifyPossession refuses an image that the registry of the name does not have
+// itself. A registry can answer with any digest, and nobody asks it for content
+// that is on the node: someone who knows the digest of another's private image
+// could have it by the name of a registry of their own.
+func (e *Engine) verifyPossession(t task, source resolver.Source) func(context.Context, ocispec.Descriptor) error {
+	return func(ctx context.Context, target ocispec.Descriptor) error {
+		known, err := e.Records.Get(ctx, t.canonical(target.Digest))
+		if err == nil && known.Target.Digest == target.Digest {
+			return nil // it came by this repository before
+		}
+		fetcher, err := source.Fetcher(ctx, t.Name)
 		if err != nil {
 			return err
 		}
-		defer unlock()
-		record, err := d.engine.Images.Get(ctx, d.req.Name)
-		if err != nil || record.Target.Digest != c.record.Target.Digest {
-			return ctx.Err() // another pull took the name meanwhile
-		}
+		return e.Content.VerifyPossession(ctx, target, fetcher, source.Delivered)
 	}
-	if err := d.req.Runtime.Complete(ctx, c.record.Target, c.record.State); err != nil && ctx.Err() == nil {
-		log.G(ctx).WithError(err).Warnf("pullwarden: the cached image %q is not complete, and cannot be completed", d.req.Name)
-	}
-	return ctx.Err()
 }
 
-// record keeps what the pull found out on the records that the pull itself did
-// not write it on. The error is that of an image with content from hosts that
-// are not allowed.
-func (d *decision) record(ctx context.Context, source Source, a answer, applied bool) error {
-	d.o.Digest = a.Digest
-	record, err := d.engine.Images.Get(ctx, d.req.Name)
+// recordPull keeps what a pull found out on the records that the pull itself
+// did not write it on.
+func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolver.Source, pulled end, applied bool) course {
+	a := c.answer
+	pulled.digest = a.verified.Digest
+	record, err := e.Records.Get(ctx, t.Name)
 	if err != nil {
-		log.G(ctx).WithError(err).Warnf("pullwarden: nothing is recorded of the pull of %q", d.req.Name)
-		return nil
+		wlog.G(ctx).WithError(err).Warnf("nothing is recorded of the pull of %q", t.Name)
+		return c.ended(pulled)
 	}
 	target, before := record.Target.Digest, record.State
-	served := resolver.Served{} // what transfer has recorded is in before
 	switch {
-	case applied && target != a.Digest:
-		return nil // somebody else has moved the record since
+	case applied && target != a.verified.Digest:
+		return c.ended(pulled) // the record has been moved since
 	case !applied:
-		// CRI pulled by itself and resolved the tag again. Whatever it got, a
-		// registry gave it to this caller, and perhaps to nobody else.
+		// CRI pulled by itself and resolved the tag again. A registry gave the
+		// result to this caller, and perhaps to nobody else.
 		before = store.State{}
-		if target != a.Digest {
-			a = answer{Verified: store.Verified{Digest: target, At: d.engine.Now()}, proved: d.proved(false)}
+		if target != a.verified.Digest {
+			a = answer{verified: store.Verified{Digest: target, At: e.Now()}, proved: t.provedBy(false)}
 		}
-	case d.fromElsewhere(record.State):
+	case t.foreign(record.State):
 		// Some of the content was on the node, and came by another rule.
-		if err := d.compare(ctx, source, a); err != nil {
-			return err
+		if err := e.verifyContent(ctx, t, source, a); err != nil {
+			return e.pullFailed(ctx, t, c, source, err)
 		}
-		served = source.Served()
+		before = withSources(before, source.Served())
 	}
-	d.o.Digest = target
-	state := d.state(served, a, target, before)
+	pulled.digest = target
+	state := e.pulledState(a, target, before)
 	if !before.PulledAt.IsZero() {
 		state.PulledAt = before.PulledAt // the same pull
 	}
-	d.engine.Images.MarkPulled(ctx, target, state, d.names(target)...)
-	return nil
+	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
+	return c.ended(pulled)
 }
 
-// state is what a record says after the pull. Only what really was fetched
-// counts as a source; content that was there already keeps the source it had.
-func (d *decision) state(served resolver.Served, a answer, target digest.Digest, before store.State) store.State {
-	s := store.State{PulledAt: d.engine.Now(), PullSource: before.PullSource, ContentSources: before.ContentSources}
-	if served.ManifestReference != "" {
-		s.PullSource, s.ContentSources = served.ManifestReference, nil
-		if len(served.ContentHosts) > 1 {
-			s.ContentSources = served.ContentHosts
-		}
+// pulledState is what a record says after a pull of target. Sources stay those
+// of before: only plugin/transfer knows which content was really fetched.
+func (e *Engine) pulledState(a answer, target digest.Digest, before store.State) store.State {
+	s := store.State{PulledAt: e.Now(), PullSource: before.PullSource, ContentSources: before.ContentSources}
+	if target != a.verified.Digest {
+		return s
 	}
-	if target == a.Digest {
-		s.Verified, s.Restricted = a.Verified, true
-		s.Access = map[store.Fingerprint]time.Time{}
-		for _, f := range a.proved {
-			s.Access[f] = a.At
-		}
+	s.Verified, s.Restricted = a.verified, true
+	s.Access = map[store.Fingerprint]time.Time{}
+	for _, f := range a.proved {
+		s.Access[f] = a.verified.At
 	}
 	return s
 }
 
-// tooStale says why the last check of a cached image is too long ago for a
-// fallback; "" when it is not.
-func (d *decision) tooStale(c *cached) string {
-	bound := d.o.Decision.MaxStale
-	if bound == 0 {
-		return ""
+// withSources returns the state with the sources that served a whole image.
+func withSources(s store.State, served provenance.Provenance) store.State {
+	if served.Reference == "" {
+		return s
 	}
-	switch age := d.age(c); {
-	case age < 0:
-		return fmt.Sprintf("the cached image was never checked, and max_stale is %s", bound)
-	case age > bound:
-		return fmt.Sprintf("the cached image was last checked %s ago, and max_stale is %s", age.Round(timeGrain), bound)
+	s.PullSource, s.ContentSources = served.Reference, nil
+	if len(served.Hosts) > 1 {
+		s.ContentSources = served.Hosts
 	}
-	return ""
+	return s
 }
 
-// fallback tells the resolver what a cached image is worth besides a registry
-// in trouble: something, if the caller may have it and the policy lets it do.
-// nil when it is worth nothing.
-func (d *decision) fallback(c *cached) func(failure.Class) bool {
-	if c.proof == "" || d.tooStale(c) != "" {
-		return nil
+// reverify takes the bytes of an image that is here once more, from a source
+// that has allowed hosts only, and compares them.
+func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, source resolver.Source) course {
+	a := c.answer
+	if err := e.verifyContent(ctx, t, source, a); err != nil {
+		return e.pullFailed(ctx, t, c, source, err)
 	}
-	return func(class failure.Class) bool { return d.o.Decision.OnFailure(class) == policy.UseCached }
+	c.local.ForeignSource = false
+	if c = c.ended(e.reuse(ctx, t, c.local, action, hasTurn)); c.end.kind == Failed {
+		return c
+	}
+	target := a.verified.Digest
+	state := e.pulledState(a, target, withSources(store.State{}, source.Served()))
+	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
+	return c
 }
 
-// heed takes note of the failure of a registry, if it is one. The error is that
-// of the request.
-func (d *decision) heed(ctx context.Context, err error) error {
-	var cause *resolver.Error
-	if !errors.As(err, &cause) {
-		return nil
-	}
-	d.o.Class = cause.Class
-	d.o.Attempts = append(d.o.Attempts, cause.Attempts...)
-	if err := d.refused(ctx); err != nil {
-		return d.fail(ReasonInternal, err)
-	}
-	return nil
-}
-
-// fallBack ends the request after a failure that was heeded: with the cached
-// image where the policy says so for the class, with an error otherwise.
-func (d *decision) fallBack(ctx context.Context, what string, err error) error {
-	var cause *resolver.Error
-	if !errors.As(err, &cause) {
-		return d.fail(ReasonInternal, err)
-	}
-	err = fmt.Errorf("%s failed: %s", what, cause.Detail())
-	if d.cached != nil {
-		// The proof may have been taken away meanwhile, also by another request.
-		if err := d.entitle(ctx, d.cached); err != nil {
-			return d.fail(ReasonInternal, err)
-		}
-		d.noteAccess()
-	}
-	// Who may not have the cached image is not told that there is one.
-	if d.cached == nil || d.cached.proof == "" {
-		return d.fail(Reason(cause.Class), err)
-	}
-	if on, ok := policy.KeyOn(cause.Class); ok && d.o.Decision.Policy == policy.IfDigestChanged {
-		d.o.use(on)
-	}
-	if d.o.Decision.OnFailure(cause.Class) != policy.UseCached {
-		return d.fail(Reason(cause.Class), err)
-	}
-	if d.o.Decision.MaxStale > 0 {
-		d.o.use(policy.KeyMaxStale)
-	}
-	if tooStale := d.tooStale(d.cached); tooStale != "" {
-		return d.fail(ReasonMaxStale, fmt.Errorf("%w; %s", err, tooStale))
-	}
-	if err := d.reuse(ctx, UsedCached, Reason(cause.Class)); err != nil {
+// verifyContent takes every byte of an image that is here from the source.
+func (e *Engine) verifyContent(ctx context.Context, t task, source resolver.Source, a answer) error {
+	fetcher, err := source.Fetcher(ctx, t.Name)
+	if err != nil {
 		return err
 	}
-	stale := store.Stale{Since: d.cached.record.Stale.Since, Reason: cause.Class}
-	if stale.Since.IsZero() {
-		stale.Since = d.engine.Now()
-	}
-	target := d.cached.record.Target.Digest
-	d.engine.Images.MarkStale(ctx, target, stale, d.names(target)...)
-	return nil
+	return e.Content.VerifyContent(ctx, a.descriptor, fetcher)
 }

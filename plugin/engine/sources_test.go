@@ -31,7 +31,7 @@ func TestAllowedSources(t *testing.T) {
 		{"some content from another host", "registry.test/app:1", []string{"registry.test", "mirror.test"}, false},
 		{"not known", "", nil, false},
 	} {
-		for _, mode := range []policy.Mode{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
+		for _, mode := range []policy.PullPolicy{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
 			for _, up := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/%s/up=%v", tc.what, mode, up), func(t *testing.T) {
 					n := &node{remote: first, record: cachedImage(first, now)}
@@ -42,7 +42,7 @@ func TestAllowedSources(t *testing.T) {
 					rules := rule(fmt.Sprintf("policy = %q", mode), `allowed_sources = ["registry.test", "more.test"]`)
 					o, err := n.engine(rules).Ensure(t.Context(), n.request(nil))
 
-					var want Result
+					var want Kind
 					switch {
 					case tc.allowed && (mode == policy.IfNotPresent || mode == policy.Never):
 						want = Present
@@ -55,12 +55,12 @@ func TestAllowedSources(t *testing.T) {
 					default:
 						want = Failed
 					}
-					if o.Result != want || (err != nil) != (want == Failed) {
-						t.Fatalf("got %s (%s), %v; want %s", o.Result, o.Reason, err, want)
+					if o.Kind != want || (err != nil) != (want == Failed) {
+						t.Fatalf("got %s (%s), %v; want %s", o.Kind, o.Reason, err, want)
 					}
-					again := slices.Equal(n.compared, []digest.Digest{first.Digest})
+					again := slices.Equal(n.verifiedContent, []digest.Digest{first.Digest})
 					if again != (want == Pulled) || n.pulls != 0 {
-						t.Errorf("compared %v, pulled %d times", n.compared, n.pulls)
+						t.Errorf("compared %v, pulled %d times", n.verifiedContent, n.pulls)
 					}
 					if want == Pulled && n.record.PullSource != name {
 						t.Errorf("the source is now %q", n.record.PullSource)
@@ -75,7 +75,7 @@ func TestNoAllowedHost(t *testing.T) {
 	n := &node{remote: first}
 	o, err := n.engine(rule(`allowed_sources = ["mirror.test"]`)).Ensure(t.Context(), n.request(nil))
 	if err == nil || o.Reason != ReasonSource || n.checks != 0 {
-		t.Fatalf("got %s (%s) after %d checks, %v", o.Result, o.Reason, n.checks, err)
+		t.Fatalf("got %s (%s) after %d checks, %v", o.Kind, o.Reason, n.checks, err)
 	}
 	for _, part := range []string{name, "rule rules.toml#1", "mirror.test", "registry.test"} {
 		if !strings.Contains(err.Error(), part) {
@@ -89,6 +89,6 @@ func TestBytesThatCannotBeTakenAgain(t *testing.T) {
 	n.record.PullSource = "mirror.test/app:1"
 	o, err := n.engine(rule(`policy = "IfDigestChanged"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
 	if err == nil || o.Class != failure.Invalid || n.record.PullSource != "mirror.test/app:1" {
-		t.Errorf("got %s (%s), %v; source %q", o.Result, o.Reason, err, n.record.PullSource)
+		t.Errorf("got %s (%s), %v; source %q", o.Kind, o.Reason, err, n.record.PullSource)
 	}
 }

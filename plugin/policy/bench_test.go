@@ -22,27 +22,27 @@ func manyRules(b *testing.B) *Rules {
 	return NewRules(Overrides{}, rules)
 }
 
-func BenchmarkDecide(b *testing.B) {
+func BenchmarkFor(b *testing.B) {
 	rules := manyRules(b)
-	request := func(team int, annotations map[string]string) Request {
-		return Request{
+	subject := func(team int, annotations map[string]string) Subject {
+		return Subject{
 			Image:     Image{Repository: fmt.Sprintf("registry.example.com/team-%d/app/web", team), Tag: "1.2"},
 			Namespace: fmt.Sprintf("team-%d-prod", team), Annotations: annotations,
 		}
 	}
 	for _, test := range []struct {
 		name string
-		req  Request
+		req  Subject
 	}{
-		{"first", request(0, nil)},
-		{"last", request(99, nil)},
-		{"none", request(100, nil)},
-		{"hints", request(0, map[string]string{HintPrefix + "max-age": "1m", HintPrefix + "on-not-found": "Fail", "other": "x"})},
+		{"first", subject(0, nil)},
+		{"last", subject(99, nil)},
+		{"none", subject(100, nil)},
+		{"hints", subject(0, map[string]string{HintPrefix + "max-age": "1m", HintPrefix + "on-not-found": "Fail", "other": "x"})},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := rules.Decide(test.req); err != nil {
+				if _, err := rules.For(test.req); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -56,9 +56,9 @@ func Keys() []Key {
 // String returns the key as a rule spells it: max_age, on.not_found.
 func (k Key) String() string { return table[k].name }
 
-// Directives are what applies to one pull, all of them settled. Comparable.
+// Directives are all directives of one pull, each with a value. Comparable.
 type Directives struct {
-	Policy Mode
+	Policy PullPolicy
 
 	// MaxAge is for how long a check counts; 0 = check each time.
 	MaxAge time.Duration
@@ -127,6 +127,12 @@ func (d Directives) OnFailure(class failure.Class) Action {
 		return *action
 	}
 	return Fail
+}
+
+// AsksAlways reports whether the policy asks a registry for the digest of a tag
+// whatever image the node has.
+func (d Directives) AsksAlways() bool {
+	return (d.Policy == Always || d.Policy == IfDigestChanged) && d.MaxAge == 0
 }
 
 // Value returns a directive's value as configuration spells it.

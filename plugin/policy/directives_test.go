@@ -94,7 +94,7 @@ func TestTable(t *testing.T) {
 		if err := o.Set(k, distinct[k]); err != nil {
 			t.Fatal(err)
 		}
-		decision, err := NewRules(o, nil).Decide(Request{})
+		effective, err := NewRules(o, nil).For(Subject{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +106,8 @@ func TestTable(t *testing.T) {
 			if other == k {
 				want, origin = distinct[k], "section"
 			}
-			if got := decision.Value(other); got != want || decision.Origin(other) != origin {
-				t.Errorf("setting %s: %s is %s from %s", k, other, got, decision.Origin(other))
+			if got := effective.Value(other); got != want || effective.SetBy(other) != origin {
+				t.Errorf("setting %s: %s is %s from %s", k, other, got, effective.SetBy(other))
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func readPage(t *testing.T) string {
 	return string(data)
 }
 
-// What operators copy from the page works.
+// The examples that operators copy from the page work.
 func TestDocumentedExamples(t *testing.T) {
 	rules, sections := 0, 0
 	for _, block := range regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(readPage(t), -1) {
@@ -96,7 +96,7 @@ func TestDocumentedErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = NewRules(Overrides{}, rules).Decide(Request{
+	_, err = NewRules(Overrides{}, rules).For(Subject{
 		Image: Image{Repository: "docker.io/library/nginx"}, Annotations: map[string]string{HintPrefix + "policy": "IfNotPresent"},
 	})
 	if err == nil || !strings.Contains(text, "```text\n"+err.Error()+"\n```") {

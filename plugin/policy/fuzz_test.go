@@ -40,7 +40,7 @@ func FuzzParseRules(f *testing.F) {
 				t.Errorf("rule %d: %+v", i, r)
 			}
 		}
-		d, err := NewRules(Overrides{}, rules).Decide(Request{Image: Image{Repository: repository, Tag: tag}, Namespace: namespace})
+		d, err := NewRules(Overrides{}, rules).For(Subject{Image: Image{Repository: repository, Tag: tag}, Namespace: namespace})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,30 +48,30 @@ func FuzzParseRules(f *testing.F) {
 			t.Errorf("%+v", d.Directives)
 		}
 		for _, k := range Keys() {
-			if strings.HasPrefix(d.Value(k), "invalid") || (d.Origin(k) != "default") != (d.Rule != nil && d.Rule.Overrides.Has(k)) {
+			if strings.HasPrefix(d.Value(k), "invalid") || (d.SetBy(k) != "default") != (d.Rule != nil && d.Rule.Overrides.Has(k)) {
 				t.Error(d.Describe(k))
 			}
 		}
 	})
 }
 
-// looser reports whether got lets more pass than held, told without the table.
-func looser(held, got Directives) bool {
-	older := func(held, got time.Duration) bool { return held != 0 && (got == 0 || got > held) }
-	if (held.Policy == Never) != (got.Policy == Never) || got.Policy > held.Policy ||
-		got.MaxAge > held.MaxAge || older(held.MaxStale, got.MaxStale) ||
-		got.VerifyTimeout != held.VerifyTimeout || held.ResolveFrom == Origin && got.ResolveFrom != Origin {
+// looser reports whether got lets more pass than inForce, told without the table.
+func looser(inForce, got Directives) bool {
+	older := func(inForce, got time.Duration) bool { return inForce != 0 && (got == 0 || got > inForce) }
+	if (inForce.Policy == Never) != (got.Policy == Never) || got.Policy > inForce.Policy ||
+		got.MaxAge > inForce.MaxAge || older(inForce.MaxStale, got.MaxStale) ||
+		got.VerifyTimeout != inForce.VerifyTimeout || inForce.ResolveFrom == Origin && got.ResolveFrom != Origin {
 		return true
 	}
 	for _, class := range failure.All() {
-		if *held.On.of(class) == Fail && *got.On.of(class) != Fail {
+		if *inForce.On.of(class) == Fail && *got.On.of(class) != Fail {
 			return true
 		}
 	}
 	return false
 }
 
-func FuzzDecideHints(f *testing.F) {
+func FuzzHints(f *testing.F) {
 	for name, k := range hintKeys {
 		for mode := range uint8(3) {
 			f.Add(mode, uint8(1), int64(time.Minute), int64(time.Hour), uint8(0), uint8(0b0001111),
@@ -81,44 +81,44 @@ func FuzzDecideHints(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, mode, policy uint8, maxAge, maxStale int64, from, on uint8, key1, value1, key2, value2 string) {
-		held := Defaults()
-		held.Hints = HintMode(mode % 3)
-		held.Policy = Mode(policy % 4)
-		held.MaxAge = time.Duration(max(maxAge, 0))
-		held.MaxStale = time.Duration(max(maxStale, 0))
-		held.ResolveFrom = ResolveFrom(from % 2)
+		inForce := Defaults()
+		inForce.Hints = HintMode(mode % 3)
+		inForce.Policy = PullPolicy(policy % 4)
+		inForce.MaxAge = time.Duration(max(maxAge, 0))
+		inForce.MaxStale = time.Duration(max(maxStale, 0))
+		inForce.ResolveFrom = ResolveFrom(from % 2)
 		for i, class := range failure.All() {
-			*held.On.of(class) = Action(on >> i & 1)
+			*inForce.On.of(class) = Action(on >> i & 1)
 		}
-		section, err := ParseSection(held.Section())
+		section, err := ParseSection(inForce.Section())
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := NewRules(section, nil).Decide(Request{Annotations: map[string]string{key1: value1, key2: value2}})
+		d, err := NewRules(section, nil).For(Subject{Annotations: map[string]string{key1: value1, key2: value2}})
 		if err != nil {
 			errs, ok := errors.AsType[HintErrors](err)
 			if !ok || len(errs) == 0 || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("%T: %v", err, err)
 			}
 		}
-		if (err != nil || held.Hints == Ignore) && d.Directives != held {
-			t.Errorf("hints that do not count change %+v to %+v", held, d.Directives)
+		if (err != nil || inForce.Hints == Ignore) && d.Directives != inForce {
+			t.Errorf("hints that do not count change %+v to %+v", inForce, d.Directives)
 		}
-		if held.Hints == Ignore && err != nil {
+		if inForce.Hints == Ignore && err != nil {
 			t.Errorf("hints are read that are ignored: %v", err)
 		}
-		if held.Hints == Tighten && looser(held, d.Directives) {
-			t.Errorf("tightening made %+v into %+v", held, d.Directives)
+		if inForce.Hints == Tighten && looser(inForce, d.Directives) {
+			t.Errorf("tightening made %+v into %+v", inForce, d.Directives)
 		}
 		for _, class := range failure.All() {
-			if class.Security() && *held.On.of(class) == Fail && *d.On.of(class) != Fail {
+			if class.Security() && *inForce.On.of(class) == Fail && *d.On.of(class) != Fail {
 				t.Errorf("a hint relaxed %s", class)
 			}
 		}
-		if d.Hints != held.Hints {
+		if d.Hints != inForce.Hints {
 			t.Error("a hint changed what hints may say")
 		}
-		if d.VerifyTimeout != held.VerifyTimeout && (d.VerifyTimeout < minHintedTimeout || d.VerifyTimeout > maxHintedTimeout) {
+		if d.VerifyTimeout != inForce.VerifyTimeout && (d.VerifyTimeout < minHintedTimeout || d.VerifyTimeout > maxHintedTimeout) {
 			t.Errorf("a hint made a check last %s", d.VerifyTimeout)
 		}
 		// The same hints over what they led to change nothing more.
@@ -127,7 +127,7 @@ func FuzzDecideHints(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if twice, err := NewRules(again, nil).Decide(Request{Annotations: map[string]string{key1: value1, key2: value2}}); err != nil || twice.Directives != d.Directives {
+			if twice, err := NewRules(again, nil).For(Subject{Annotations: map[string]string{key1: value1, key2: value2}}); err != nil || twice.Directives != d.Directives {
 				t.Errorf("twice: %+v, %v", twice.Directives, err)
 			}
 		}

@@ -87,8 +87,8 @@ func hasHints(annotations map[string]string) bool {
 	return false
 }
 
-// withHints settles the hints, each against the value in force without any.
-func (d Decision) withHints(annotations map[string]string) (Decision, error) {
+// withHints applies the hints, each against the value in force without any.
+func (d Effective) withHints(annotations map[string]string) (Effective, error) {
 	hinted := d
 	var errs HintErrors
 	for key, value := range annotations {
@@ -109,7 +109,7 @@ func (d Decision) withHints(annotations map[string]string) (Decision, error) {
 
 // hint applies one hint to hinted, if d, what is in force, lets it. The error
 // is the reason why not.
-func (d *Decision) hint(hinted *Decision, name, value string) error {
+func (d *Effective) hint(hinted *Effective, name, value string) error {
 	k, ok := hintKeys[name]
 	if !ok {
 		return errUnknownHint
@@ -130,7 +130,7 @@ func (d *Decision) hint(hinted *Decision, name, value string) error {
 		}
 		if !directive.tightens(&d.Directives, &wanted) {
 			return fmt.Errorf("in force is %s (%s), which a hint may only tighten: %s",
-				d.Value(k), d.Origin(k), allowed(directive.within(&d.Directives)))
+				d.Value(k), d.SetBy(k), allowed(directive.within(&d.Directives)))
 		}
 	}
 	directive.copy(&hinted.Directives, &wanted)

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// decideHint settles one hint where held is what the only rule says.
-func decideHint(t *testing.T, mode HintMode, k Key, held, hint string) (Decision, error) {
+// decideHint applies one hint to a rule that says inForce.
+func decideHint(t *testing.T, mode HintMode, k Key, inForce, hint string) (Effective, error) {
 	t.Helper()
 	rules := parseRules(t, "[[rule]]\nimages = ['**']\n")
-	rules[0].Overrides = overrides(t, map[Key]string{k: held, KeyHints: mode.String()})
-	return NewRules(Overrides{}, rules).Decide(Request{
+	rules[0].Overrides = overrides(t, map[Key]string{k: inForce, KeyHints: mode.String()})
+	return NewRules(Overrides{}, rules).For(Subject{
 		Image:       Image{Repository: "docker.io/library/nginx"},
 		Annotations: map[string]string{HintPrefix + table[k].hint: hint, "example.com/policy": "Sometimes"},
 	})
@@ -27,7 +27,7 @@ func TestHints(t *testing.T) {
 	const bad = "bad" // an error in this mode
 	durations := "allowed are durations from 0s, such as 90s, 10m or 24h"
 	type row struct {
-		held, hint     string
+		inForce, hint  string
 		allow, tighten string // what comes out; bad = an error
 		reason         string // in the error under Tighten, or in both
 	}
@@ -111,9 +111,9 @@ func TestHints(t *testing.T) {
 	}
 	for k, rows := range tests {
 		for _, row := range rows {
-			for mode, want := range map[HintMode]string{Allow: row.allow, Tighten: row.tighten, Ignore: row.held} {
-				name := fmt.Sprintf("%s, %s over %s, %s", mode, row.hint, row.held, k)
-				d, err := decideHint(t, mode, k, row.held, row.hint)
+			for mode, want := range map[HintMode]string{Allow: row.allow, Tighten: row.tighten, Ignore: row.inForce} {
+				name := fmt.Sprintf("%s, %s over %s, %s", mode, row.hint, row.inForce, k)
+				d, err := decideHint(t, mode, k, row.inForce, row.hint)
 				if want != bad {
 					if err != nil {
 						t.Errorf("%s: %v", name, err)
@@ -122,11 +122,11 @@ func TestHints(t *testing.T) {
 						t.Errorf("%s: got %s", name, d.Value(k))
 					}
 					origin := "rule 10-a.toml#1"
-					if mode == Allow || mode == Tighten && want != row.held {
+					if mode == Allow || mode == Tighten && want != row.inForce {
 						origin = "hint"
 					}
-					if d.Origin(k) != origin {
-						t.Errorf("%s: from %s, want %s", name, d.Origin(k), origin)
+					if d.SetBy(k) != origin {
+						t.Errorf("%s: from %s, want %s", name, d.SetBy(k), origin)
 					}
 					continue
 				}
@@ -139,7 +139,7 @@ func TestHints(t *testing.T) {
 				if !strings.HasPrefix(err.Error(), prefix) || !strings.HasSuffix(err.Error(), row.reason) && (mode == Tighten || row.tighten == bad && row.allow == bad) {
 					t.Errorf("%s: %v", name, err)
 				}
-				if d.Value(k) != row.held {
+				if d.Value(k) != row.inForce {
 					t.Errorf("%s: the bad hint is in force: %s", name, d.Value(k))
 				}
 			}
@@ -150,14 +150,14 @@ func TestHints(t *testing.T) {
 // The texts of the errors that only Allow gives.
 func TestHintErrorsUnderAllow(t *testing.T) {
 	for _, test := range []struct {
-		k          Key
-		held, hint string
-		want       string
+		k             Key
+		inForce, hint string
+		want          string
 	}{
 		{KeyVerifyTimeout, "5s", "99ms", `annotation pullwarden.io/verify-timeout: "99ms": allowed for a hint is 100ms to 2m`},
 		{KeyOnUnauthorized, "Fail", "UseCached", `annotation pullwarden.io/on-unauthorized: "UseCached": a hint cannot relax this: allowed is Fail`},
 	} {
-		if _, err := decideHint(t, Allow, test.k, test.held, test.hint); err == nil || err.Error() != test.want {
+		if _, err := decideHint(t, Allow, test.k, test.inForce, test.hint); err == nil || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestHintModeIsADirective(t *testing.T) {
 		if test.rule != "" {
 			rules[0].Overrides = overrides(t, map[Key]string{KeyHints: test.rule})
 		}
-		_, err := NewRules(section, rules).Decide(Request{Image: Image{Repository: "docker.io/library/nginx"}, Annotations: annotations})
+		_, err := NewRules(section, rules).For(Subject{Image: Image{Repository: "docker.io/library/nginx"}, Annotations: annotations})
 		errs, _ := errors.AsType[HintErrors](err)
 		if len(errs) != test.errs || (err == nil) != (test.errs == 0) {
 			t.Errorf("section %q, rule %q: %v", test.section, test.rule, err)
@@ -195,20 +195,20 @@ func TestUnknownHints(t *testing.T) {
 		"pullwarden.io/on-rate-limited, pullwarden.io/on-not-found, pullwarden.io/on-unauthorized, pullwarden.io/on-forbidden, " +
 		"pullwarden.io/on-invalid"
 	for _, key := range []string{"", "hints", "Policy", "max_age", "on.invalid", "access", "allowed-sources", "verified-at"} {
-		_, err := NewRules(Overrides{}, nil).Decide(Request{Annotations: map[string]string{HintPrefix + key: "v"}})
+		_, err := NewRules(Overrides{}, nil).For(Subject{Annotations: map[string]string{HintPrefix + key: "v"}})
 		if want := "annotation " + HintPrefix + key + `: "v": ` + allowed; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 	for _, key := range []string{"pullwarden.io", "x.pullwarden.io/policy", "Pullwarden.io/policy", "policy"} {
-		if _, err := NewRules(Overrides{}, nil).Decide(Request{Annotations: map[string]string{key: "v"}}); err != nil {
+		if _, err := NewRules(Overrides{}, nil).For(Subject{Annotations: map[string]string{key: "v"}}); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
 }
 
 func TestAllBadHintsAreReported(t *testing.T) {
-	d, err := NewRules(Overrides{}, nil).Decide(Request{Annotations: map[string]string{
+	d, err := NewRules(Overrides{}, nil).For(Subject{Annotations: map[string]string{
 		HintPrefix + "resolve-from": "x\ny",
 		HintPrefix + "max-age":      "soon",
 		HintPrefix + "policy":       "Never",
@@ -220,7 +220,7 @@ func TestAllBadHintsAreReported(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	if d.Directives != Defaults() || d.Origin(KeyPolicy) != "default" {
+	if d.Directives != Defaults() || d.SetBy(KeyPolicy) != "default" {
 		t.Errorf("good hints beside bad ones are in force: %+v", d.Directives)
 	}
 }
@@ -231,7 +231,7 @@ func TestHintErrorsAreBounded(t *testing.T) {
 	for i := range 5000 {
 		annotations[fmt.Sprintf("%s%d\n%s", HintPrefix, i, strings.Repeat("k", 100))] = strings.Repeat("v", 1000)
 	}
-	_, err := NewRules(Overrides{}, nil).Decide(Request{Annotations: annotations})
+	_, err := NewRules(Overrides{}, nil).For(Subject{Annotations: annotations})
 	if s := err.Error(); len(s) > 16<<10 || strings.Contains(s, "\n") || !strings.HasSuffix(s, "; and 4984 more") {
 		t.Errorf("%d bytes: %.200s", len(s), s)
 	}
@@ -245,7 +245,7 @@ func TestHintsAreJudgedOnTheirOwn(t *testing.T) {
 	rules := NewRules(overrides(t, map[Key]string{
 		KeyHints: "Tighten", KeyPolicy: "IfNotPresent", KeyMaxAge: "10m", KeyMaxStale: "1h",
 	}), nil)
-	d, err := rules.Decide(Request{Annotations: map[string]string{
+	d, err := rules.For(Subject{Annotations: map[string]string{
 		HintPrefix + "policy": "IfDigestChanged", HintPrefix + "max-age": "1m", HintPrefix + "on-unreachable": "Fail",
 		HintPrefix + "resolve-from": "Origin", HintPrefix + "max-stale": "1h",
 	}})
@@ -258,7 +258,7 @@ func TestHintsAreJudgedOnTheirOwn(t *testing.T) {
 	if d.Directives != want {
 		t.Errorf("%+v", d.Directives)
 	}
-	if _, err := rules.Decide(Request{Annotations: map[string]string{
+	if _, err := rules.For(Subject{Annotations: map[string]string{
 		HintPrefix + "policy": "Always", HintPrefix + "max-age": "11m",
 	}}); err == nil || !strings.Contains(err.Error(), "in force is 10m (section)") {
 		t.Errorf("got %v", err)

@@ -32,9 +32,9 @@ func (r *Rule) String() string {
 	return r.name
 }
 
-// matches reports whether the rule is about the request. A rule for certain
+// matches reports whether the rule is about the subject. A rule for certain
 // namespaces never is when the namespace is not known.
-func (r *Rule) matches(req *Request) bool {
+func (r *Rule) matches(req *Subject) bool {
 	if !slices.ContainsFunc(r.Images, func(g ImageGlob) bool { return g.matches(&req.Image) }) {
 		return false
 	}

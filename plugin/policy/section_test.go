@@ -97,12 +97,12 @@ invalid = 'Fail'
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, _ := NewRules(o, nil).Decide(Request{}); d.Directives != Defaults() {
+	if d, _ := NewRules(o, nil).For(Subject{}); d.Directives != Defaults() {
 		t.Errorf("read back as %+v", d.Directives)
 	}
 }
 
-// What is not set is not written: a dumped configuration keeps "not set".
+// A key that is not set is not written: a dumped configuration keeps "not set".
 func TestEmptySectionMarshalsToNothing(t *testing.T) {
 	got, err := toml.Marshal(SectionTOML{})
 	if err != nil || string(got) != "" {

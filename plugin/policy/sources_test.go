@@ -13,7 +13,7 @@ func TestSources(t *testing.T) {
 images = ["**"]
 allowed_sources = ["mirror.test:5000", "*.corp.test", "[[]::1]:5000"]
 `)
-	d, err := NewRules(Overrides{}, rules).Decide(Request{Image: Image{Repository: "registry.test/app"}})
+	d, err := NewRules(Overrides{}, rules).For(Subject{Image: Image{Repository: "registry.test/app"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// Mode is what an image pull policy does. The zero value is Always.
-type Mode uint8
+// PullPolicy is what an image pull policy does. The zero value is Always.
+type PullPolicy uint8
 
 // The policies, strictest first; Never stands apart.
 const (
-	Always          Mode = iota // ask the registry; any failure fails
-	IfDigestChanged             // ask the registry; a failure is judged by its class
-	IfNotPresent                // pull what is absent, do not ask about what is present
-	Never                       // never pull
+	Always          PullPolicy = iota // ask the registry; any failure fails
+	IfDigestChanged                   // ask the registry; a failure is judged by its class
+	IfNotPresent                      // pull what is absent, do not ask about what is present
+	Never                             // never pull
 )
 
 // HintMode is how much a hint, which is tenant input, may say. The zero value
@@ -62,7 +62,7 @@ const (
 type enum[T ~uint8] []string
 
 var (
-	modes       = enum[Mode]{"Always", "IfDigestChanged", "IfNotPresent", "Never"}
+	policies    = enum[PullPolicy]{"Always", "IfDigestChanged", "IfNotPresent", "Never"}
 	hintModes   = enum[HintMode]{"Allow", "Tighten", "Ignore"}
 	resolveFrom = enum[ResolveFrom]{"Mirrors", "Origin"}
 	access      = enum[Access]{"Verified", "Any"}
@@ -72,11 +72,11 @@ var (
 // alias is the name that KEP-5497 has for IfDigestChanged.
 const alias = "IfNewerNotPresent"
 
-func parseMode(text string) (Mode, error) {
+func parsePolicy(text string) (PullPolicy, error) {
 	if text == alias {
 		return IfDigestChanged, nil
 	}
-	return modes.parse(text)
+	return policies.parse(text)
 }
 
 // parse returns the value of that name, or what would be right.
@@ -95,7 +95,7 @@ func (e enum[T]) format(v T) string {
 }
 
 // String returns the name as configuration spells it.
-func (m Mode) String() string { return modes.format(m) }
+func (m PullPolicy) String() string { return policies.format(m) }
 
 // String returns the name as configuration spells it.
 func (m HintMode) String() string { return hintModes.format(m) }
@@ -111,7 +111,7 @@ func (a Action) String() string { return actions.format(a) }
 
 // UnmarshalText accepts the names, and IfNewerNotPresent for IfDigestChanged.
 // Any other text is an error that lists what is allowed.
-func (m *Mode) UnmarshalText(text []byte) error { return unmarshal(m, text, parseMode) }
+func (m *PullPolicy) UnmarshalText(text []byte) error { return unmarshal(m, text, parsePolicy) }
 
 // UnmarshalText accepts the names. Any other text is an error that lists them.
 func (m *HintMode) UnmarshalText(text []byte) error { return unmarshal(m, text, hintModes.parse) }

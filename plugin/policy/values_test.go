@@ -19,11 +19,11 @@ func TestEnums(t *testing.T) {
 		want    string
 		allowed string // "" = accepted
 	}{
-		{new(Mode), "Always", "Always", ""},
-		{new(Mode), "IfDigestChanged", "IfDigestChanged", ""},
-		{new(Mode), "IfNewerNotPresent", "IfDigestChanged", ""},
-		{new(Mode), "IfNotPresent", "IfNotPresent", ""},
-		{new(Mode), "Never", "Never", ""},
+		{new(PullPolicy), "Always", "Always", ""},
+		{new(PullPolicy), "IfDigestChanged", "IfDigestChanged", ""},
+		{new(PullPolicy), "IfNewerNotPresent", "IfDigestChanged", ""},
+		{new(PullPolicy), "IfNotPresent", "IfNotPresent", ""},
+		{new(PullPolicy), "Never", "Never", ""},
 		{new(Never), "always", "Never", modeNames},
 		{new(Never), "", "Never", modeNames},
 		{new(Never), "Always ", "Never", modeNames},
@@ -49,12 +49,12 @@ func TestEnums(t *testing.T) {
 			t.Errorf("%T %q: got %s, want %s", test.into, test.text, got, test.want)
 		}
 	}
-	if got := Mode(9).String(); got != "invalid 9" {
+	if got := PullPolicy(9).String(); got != "invalid 9" {
 		t.Error(got)
 	}
 }
 
-// What is left out or forgotten ends strict.
+// A key that is left out or forgotten ends strict.
 func TestZeroValues(t *testing.T) {
 	var d Directives
 	if d.Policy != Always || d.On != (Actions{Fail, Fail, Fail, Fail, Fail, Fail, Fail}) {

@@ -28,7 +28,7 @@ func restricted(at time.Time, who ...store.Fingerprint) *store.Record {
 	return r
 }
 
-// Who may reuse a cached image, and who has to ask. The registry is reachable
+// Some callers may reuse a cached image, others have to ask. The registry is reachable
 // in the first column and not in the second.
 func TestAccess(t *testing.T) {
 	recently := now.Add(-time.Minute)
@@ -37,8 +37,8 @@ func TestAccess(t *testing.T) {
 		rule   string
 		record *store.Record
 		caller store.Fingerprint
-		up     Result
-		down   Result
+		up     Kind
+		down   Kind
 	}{
 		{"IfNotPresent, own proof", `policy = "IfNotPresent"`, restricted(recently, alice), alice, Present, Present},
 		{"IfNotPresent, another's proof", `policy = "IfNotPresent"`, restricted(recently, alice), bob, Unchanged, Failed},
@@ -59,7 +59,7 @@ func TestAccess(t *testing.T) {
 		{"fallback, another's proof", `policy = "IfDigestChanged"`, restricted(recently, alice), bob, Unchanged, Failed},
 		{"fallback, any", "policy = \"IfDigestChanged\"\naccess = \"Any\"", restricted(recently, alice), bob, Unchanged, UsedCached},
 	} {
-		for up, want := range map[bool]Result{true: tc.up, false: tc.down} {
+		for up, want := range map[bool]Kind{true: tc.up, false: tc.down} {
 			t.Run(fmt.Sprintf("%s/up=%v", tc.what, up), func(t *testing.T) {
 				record := *tc.record
 				n := &node{record: &record, remote: first}
@@ -69,8 +69,8 @@ func TestAccess(t *testing.T) {
 				req := n.request(nil)
 				req.Caller = tc.caller
 				o, err := n.engine(rule(tc.rule)).Ensure(t.Context(), req)
-				if o.Result != want || (err != nil) != (want == Failed) {
-					t.Fatalf("got %s (%s, %s), %v; want %s", o.Result, o.Reason, o.Access, err, want)
+				if o.Kind != want || (err != nil) != (want == Failed) {
+					t.Fatalf("got %s (%s, %s), %v; want %s", o.Kind, o.Reason, o.Grant, err, want)
 				}
 				if n.pulls != 0 {
 					t.Error("what is there was downloaded")
@@ -95,7 +95,7 @@ func TestProve(t *testing.T) {
 		what      string
 		remote    ocispec.Descriptor
 		forgotten bool
-		result    Result
+		result    Kind
 		got       ocispec.Descriptor
 		asked     []string
 		verified  []string
@@ -109,8 +109,8 @@ func TestProve(t *testing.T) {
 			req := n.request(nil)
 			req.Caller = bob
 			o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
-			if err != nil || o.Result != tc.result || o.ImageID != imageID(tc.got).String() || tc.result == Unchanged && o.Reason != ReasonProved {
-				t.Errorf("got %s (%s), %v", o.Result, o.Reason, err)
+			if err != nil || o.Kind != tc.result || o.ImageID != imageID(tc.got).String() || tc.result == Unchanged && o.Reason != ReasonProved {
+				t.Errorf("got %s (%s), %v", o.Kind, o.Reason, err)
 			}
 			if !slices.Equal(n.references, tc.asked) {
 				t.Errorf("asked for %v", n.references)
@@ -133,8 +133,8 @@ func TestRefusalRevokes(t *testing.T) {
 		if refused != slices.Equal(n.revoked, []store.Fingerprint{alice}) || !refused && len(n.revoked) != 0 {
 			t.Errorf("%s: revoked %v", class, n.revoked)
 		}
-		if want := map[bool]Result{true: Failed, false: UsedCached}[refused]; o.Result != want {
-			t.Errorf("%s: got %s, %v; want %s", class, o.Result, err, want)
+		if want := map[bool]Kind{true: Failed, false: UsedCached}[refused]; o.Kind != want {
+			t.Errorf("%s: got %s, %v; want %s", class, o.Kind, err, want)
 		}
 	}
 	// Where the caller needs no proof of its own, there is none to lose.
@@ -148,8 +148,8 @@ func TestRefusalRevokes(t *testing.T) {
 	} {
 		n := &node{record: test.record, checkFails: failure.Unauthorized}
 		rules := rule(`policy = "IfDigestChanged"`, test.rule, "[rule.on]", `unauthorized = "UseCached"`)
-		if o, err := n.engine(rules).Ensure(t.Context(), n.request(nil)); o.Result != UsedCached {
-			t.Errorf("%s: got %s, %v", what, o.Result, err)
+		if o, err := n.engine(rules).Ensure(t.Context(), n.request(nil)); o.Kind != UsedCached {
+			t.Errorf("%s: got %s, %v", what, o.Kind, err)
 		}
 	}
 	n := &node{record: restricted(now, alice), pullFails: failure.Forbidden, remote: second}
@@ -162,15 +162,15 @@ func TestRefusalRevokes(t *testing.T) {
 func TestRefusalMeanwhile(t *testing.T) {
 	n := &node{record: restricted(now, alice, bob), checkFails: failure.Unreachable}
 	n.onCheck = func() { _ = n.Revoke(t.Context(), repository, alice) }
-	if o, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil)); o.Result != Failed || o.Access != AccessUnproved {
-		t.Errorf("got %s (access %s), %v", o.Result, o.Access, err)
+	if o, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil)); o.Kind != Failed || o.Grant != GrantNone {
+		t.Errorf("got %s (access %s), %v", o.Kind, o.Grant, err)
 	}
 }
 
 // The error is the same whether there is an image that the caller may not
 // have, or none at all.
 func TestErrorsDoNotTellWhatIsThere(t *testing.T) {
-	for _, mode := range []policy.Mode{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
+	for _, mode := range []policy.PullPolicy{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
 		for _, class := range failure.All() {
 			var texts []string
 			for _, record := range []*store.Record{nil, restricted(now, alice)} {
@@ -207,12 +207,12 @@ func TestAnonymousAnswer(t *testing.T) {
 // nothing, unless the image came by the same repository before.
 func TestImpostorIsNotAdmitted(t *testing.T) {
 	n := &node{remote: second, imposes: true}
-	if o, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); o.Result != Failed || n.record != nil {
-		t.Errorf("got %s, %v, and the record %v", o.Result, err, n.record)
+	if o, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); o.Kind != Failed || n.record != nil {
+		t.Errorf("got %s, %v, and the record %v", o.Kind, err, n.record)
 	}
 	n = &node{remote: second, imposes: true, record: cachedImage(second, time.Time{}), unrunnable: true}
-	if o, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); o.Result != Pulled {
-		t.Errorf("known before: got %s, %v", o.Result, err)
+	if o, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); o.Kind != Pulled {
+		t.Errorf("known before: got %s, %v", o.Kind, err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,9 +17,11 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
+	"github.com/pullwarden/pullwarden/store/content"
 )
 
 const (
@@ -75,19 +76,18 @@ type node struct {
 	onPull     func()
 
 	// What happened.
-	checks, pulls int
-	local         func() resolver.Local
-	originOnly    bool
-	timeout       time.Duration
-	references    []string
-	compared      []digest.Digest
-	completed     []digest.Digest
-	proved        []store.Fingerprint
-	revoked       []store.Fingerprint
-	used          []store.Fingerprint
-	stale         map[string]store.Stale
-	verified      map[string]store.Verified
-	outcomes      []Outcome
+	checks, pulls   int
+	query           resolver.Query
+	timeout         time.Duration
+	references      []string
+	verifiedContent []digest.Digest
+	completed       []digest.Digest
+	proved          []store.Fingerprint
+	revoked         []store.Fingerprint
+	used            []store.Fingerprint
+	stale           map[string]store.Stale
+	verified        map[string]store.Verified
+	outcomes        []Outcome
 }
 
 func (n *node) engine(rules string) *Engine {
@@ -97,17 +97,20 @@ func (n *node) engine(rules string) *Engine {
 	}
 	n.stale, n.verified = map[string]store.Stale{}, map[string]store.Verified{}
 	return &Engine{
-		Decide:   policy.NewRules(policy.Overrides{}, parsed).Decide,
-		Images:   n,
-		Registry: n,
-		Observe:  func(_ context.Context, o Outcome) { n.outcomes = append(n.outcomes, o) },
-		Now:      func() time.Time { return now },
+		Directives: policy.NewRules(policy.Overrides{}, parsed).For,
+		Records:    n,
+		Content:    n,
+		Marks:      n,
+		Proofs:     n,
+		Registry:   n,
+		Observe:    func(_ context.Context, o Outcome) { n.outcomes = append(n.outcomes, o) },
+		Now:        func() time.Time { return now },
 	}
 }
 
 func (n *node) request(annotations map[string]string) Request {
 	return Request{
-		Request: policy.Request{Image: policy.Image{Repository: repository, Tag: "1"}, Annotations: annotations},
+		Subject: policy.Subject{Image: policy.Image{Repository: repository, Tag: "1"}, Annotations: annotations},
 		Name:    name,
 		Caller:  alice,
 		Runtime: n,
@@ -122,7 +125,7 @@ func cachedImage(target ocispec.Descriptor, checked time.Time) *store.Record {
 	return r
 }
 
-// Images.
+// Records, Content, Marks and Proofs.
 
 func (n *node) Get(_ context.Context, _ string) (store.Record, error) {
 	n.mu.Lock()
@@ -133,11 +136,11 @@ func (n *node) Get(_ context.Context, _ string) (store.Record, error) {
 	return *n.record, nil
 }
 
-func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) (store.Image, error) {
+func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) (content.Image, error) {
 	if n.unrunnable {
-		return store.Image{}, errTest
+		return content.Image{}, errTest
 	}
-	return store.Image{ID: imageID(target), Unpacked: !n.packed}, nil
+	return content.Image{ID: imageID(target), Unpacked: !n.packed}, nil
 }
 
 func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string) {
@@ -147,16 +150,16 @@ func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified
 	}
 }
 
-func (n *node) Compare(_ context.Context, target ocispec.Descriptor, _ transfer.Fetcher) error {
-	n.compared = append(n.compared, target.Digest)
+func (n *node) VerifyContent(_ context.Context, target ocispec.Descriptor, _ transfer.Fetcher) error {
+	n.verifiedContent = append(n.verifiedContent, target.Digest)
 	if n.pullFails != failure.None {
 		return errTest
 	}
 	return nil
 }
 
-func (n *node) Possesses(_ context.Context, _ ocispec.Descriptor, _ transfer.Fetcher, given func(digest.Digest) bool) error {
-	if n.imposes && !given("") {
+func (n *node) VerifyPossession(_ context.Context, _ ocispec.Descriptor, _ transfer.Fetcher, delivered func(digest.Digest) bool) error {
+	if n.imposes && !delivered("") {
 		return errTest
 	}
 	return nil
@@ -208,7 +211,7 @@ func (n *node) ImageID(ctx context.Context) (string, error) {
 	return imageID(n.record.Target).String(), nil
 }
 
-func (n *node) Pull(ctx context.Context, plan Plan) (string, bool, error) {
+func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, bool, error) {
 	n.mu.Lock()
 	n.pulls++
 	hook := n.onPull
@@ -231,7 +234,7 @@ func (n *node) Pull(ctx context.Context, plan Plan) (string, bool, error) {
 		if _, target, err = plan.Source.Resolve(ctx); err != nil {
 			return "", false, err
 		}
-		if err := plan.Admit(ctx, target); err != nil {
+		if err := plan.Verify(ctx, target); err != nil {
 			return "", false, err
 		}
 	}
@@ -248,85 +251,6 @@ func (n *node) Pull(ctx context.Context, plan Plan) (string, bool, error) {
 func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ store.State) error {
 	n.completed = append(n.completed, target.Digest)
 	return nil
-}
-
-// Registry, Session and Source.
-
-func (n *node) Open(_ context.Context, req resolver.Request) (Session, error) {
-	n.local, n.originOnly = req.Local, req.OriginOnly
-	n.references = append(n.references, req.Reference)
-	if req.Allow != nil && !req.Allow("registry.test") {
-		return nil, &resolver.SourcesError{Reference: req.Reference, Hosts: []string{"registry.test"}}
-	}
-	return fakeSession{n, req.Reference}, n.openErr
-}
-
-type fakeSession struct {
-	*node
-	reference string
-}
-
-func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolver.Resolution, error) {
-	if s.hangs {
-		<-ctx.Done()
-	}
-	s.mu.Lock()
-	s.checks++
-	s.timeout = timeout
-	s.mu.Unlock()
-	if ctx.Err() != nil {
-		return resolver.Resolution{}, ctx.Err()
-	}
-	if s.onCheck != nil {
-		s.onCheck()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.checkFails != failure.None {
-		return resolver.Resolution{}, failedOf(s.reference, s.checkFails)
-	}
-	r := resolver.Resolution{Descriptor: s.remote, Host: "registry.test", Anonymous: s.anonymous}
-	if _, dgst, ok := strings.Cut(s.reference, "@"); ok {
-		if s.forgotten {
-			return resolver.Resolution{}, failedOf(s.reference, failure.NotFound)
-		}
-		r.Descriptor.Digest = digest.Digest(dgst)
-	}
-	return r, nil
-}
-
-func (s fakeSession) Close() {}
-
-func (s fakeSession) Pin(desc ocispec.Descriptor) Source { return fakeSource{s.node, desc} }
-
-type fakeSource struct {
-	*node
-	desc ocispec.Descriptor
-}
-
-func (s fakeSource) Resolve(context.Context) (string, ocispec.Descriptor, error) {
-	return name, s.desc, nil
-}
-
-func (s fakeSource) Fetcher(context.Context, string) (transfer.Fetcher, error) { return nil, nil }
-
-func (s fakeSource) Served() resolver.Served {
-	return resolver.Served{ManifestHost: "registry.test", ManifestReference: name, ContentHosts: []string{"registry.test"}}
-}
-
-func (s fakeSource) Gave(digest.Digest) bool { return false }
-
-func (s fakeSource) Failure(error) *resolver.Error {
-	if s.pullFails == failure.None {
-		return nil
-	}
-	return failed(s.pullFails)
-}
-
-func failed(c failure.Class) *resolver.Error { return failedOf(name, c) }
-
-func failedOf(reference string, c failure.Class) *resolver.Error {
-	return &resolver.Error{Reference: reference, Class: c, Attempts: []resolver.Attempt{{Host: "registry.test", Origin: true, Class: c, Err: errTest}}}
 }
 
 // last returns the one outcome that was observed.

@@ -27,7 +27,7 @@ func parseRules(t testing.TB, doc string) []Rule {
 	return rules
 }
 
-// Each directive is settled on its own: the last level that sets it wins, for
+// Each directive stands on its own: the last level that sets it wins, for
 // each of the sixteen ways to set it.
 func TestPrecedence(t *testing.T) {
 	// By level: default, section, rule, hint. The rule's own mode is Allow but
@@ -56,7 +56,7 @@ func TestPrecedence(t *testing.T) {
 			want := 0
 			var section Overrides
 			rules := parseRules(t, "[[rule]]\nimages = ['**']\n")
-			req := Request{Image: Image{Repository: "docker.io/library/nginx", Tag: "1"}}
+			req := Subject{Image: Image{Repository: "docker.io/library/nginx", Tag: "1"}}
 			if set&1 != 0 {
 				want = 1
 				section = overrides(t, map[Key]string{k: values[k][1]})
@@ -69,15 +69,15 @@ func TestPrecedence(t *testing.T) {
 				want = 3
 				req.Annotations = map[string]string{HintPrefix + table[k].hint: values[k][3]}
 			}
-			d, err := NewRules(section, rules).Decide(req)
+			d, err := NewRules(section, rules).For(req)
 			if err != nil {
 				t.Errorf("%s, set %03b: %v", k, set, err)
 			}
-			if got, origin := d.Value(k), d.Origin(k); got != values[k][want] || origin != origins[want] {
+			if got, origin := d.Value(k), d.SetBy(k); got != values[k][want] || origin != origins[want] {
 				t.Errorf("%s, set %03b: %s from %s, want %s from %s", k, set, got, origin, values[k][want], origins[want])
 			}
 			for _, other := range Keys() {
-				if other != k && (d.Value(other) != Defaults().Value(other) || d.Origin(other) != "default") {
+				if other != k && (d.Value(other) != Defaults().Value(other) || d.SetBy(other) != "default") {
 					t.Errorf("%s, set %03b: %s", k, set, d.Describe(other))
 				}
 			}
@@ -117,7 +117,7 @@ max_age = "2m"
 		{"digest", Image{Repository: "docker.io/team-a/x", Digest: "sha256:0"}, "shared", "rule 10-a.toml#1", "IfDigestChanged", "2m"},
 		{"none", Image{Repository: "quay.io/x/y"}, "shared", "", "Always", "1m"},
 	} {
-		d, err := rules.Decide(Request{Image: test.image, Namespace: test.namespace})
+		d, err := rules.For(Subject{Image: test.image, Namespace: test.namespace})
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 		}
@@ -136,7 +136,7 @@ func TestDescribe(t *testing.T) {
 		overrides(t, map[Key]string{KeyMaxAge: "1m"}),
 		parseRules(t, "[[rule]]\nimages = ['**']\npolicy = 'IfDigestChanged'\n"),
 	)
-	d, err := rules.Decide(Request{
+	d, err := rules.For(Subject{
 		Image:       Image{Repository: "docker.io/library/nginx"},
 		Annotations: map[string]string{HintPrefix + "on-not-found": "Fail"},
 	})
@@ -155,13 +155,13 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestDecideAllocatesNothingWithoutHints(t *testing.T) {
+func TestForAllocatesNothingWithoutHints(t *testing.T) {
 	rules := NewRules(Overrides{}, parseRules(t, "[[rule]]\nimages = ['**']\nnamespaces = ['*']\npolicy = 'Never'\n"))
-	req := Request{
+	req := Subject{
 		Image:     Image{Repository: "docker.io/library/nginx", Tag: "1"},
 		Namespace: "default", Annotations: map[string]string{"example.com/x": "y"},
 	}
-	if n := testing.AllocsPerRun(100, func() { _, _ = rules.Decide(req) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _, _ = rules.For(req) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

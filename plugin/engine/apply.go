@@ -1,0 +1,139 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Marks write what requests found out to image records. They return at once,
+// and hold for records that point at target. A request makes one of them at
+// most: MarkVerified after a check that confirmed the cached image, MarkStale
+// after a failure that the cached image was used for, MarkPulled after a pull.
+type Marks interface {
+	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string)
+	MarkStale(ctx context.Context, target digest.Digest, s store.Stale, names ...string)
+	MarkPulled(ctx context.Context, target digest.Digest, s store.State, names ...string)
+}
+
+var errNever = errors.New("there is no image that these credentials may have on the node, and the policy Never asks no registry")
+
+// apply carries out a decision that no registry was asked for.
+func (e *Engine) apply(ctx context.Context, t task, c course, action Action) end {
+	if action.Do == Fail {
+		return failed(action.Reason, errNever)
+	}
+	return e.reuse(ctx, t, c.local, action, takeTurn)
+}
+
+// unchanged reuses the image that the registry confirmed for these names.
+func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action, turn turn, names ...string) course {
+	c = c.ended(e.reuse(ctx, t, c.local, action, turn))
+	if a := c.answer; c.end.kind != Failed {
+		e.Marks.MarkVerified(ctx, a.verified.Digest, a.verified, a.proved, names...)
+	}
+	return c
+}
+
+// turn says whether the turn of a name's pulls has to be taken.
+type turn bool
+
+const (
+	takeTurn turn = false
+	hasTurn  turn = true
+)
+
+// reuse ends a request with the cached image, if the image verifiers of the
+// node agree: they are asked before each pull, and reuse is no way around them.
+func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, turn turn) end {
+	target := local.Record.Target
+	if e.VerifyImage != nil {
+		if err := e.VerifyImage(ctx, t.Name, target); err != nil {
+			return failed(ReasonVerifier, err)
+		}
+	}
+	if err := e.complete(ctx, t, local, turn); err != nil {
+		return failed(ReasonCanceled, err)
+	}
+	if action.Kind != Unchanged && local.Grant.By != "" {
+		e.Proofs.Used(ctx, local.Grant.By, e.Now(), t.names(target.Digest)...)
+	}
+	return end{kind: action.Kind, reason: action.Reason, imageID: local.ImageID, digest: target.Digest}
+}
+
+// complete makes what is missing of the cached image besides its content. If
+// that fails, the container can still be made, only later: the error is the
+// context's alone.
+func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) error {
+	record := local.Record
+	if !local.incomplete || record.Restricted && record.Verified.Digest == "" {
+		return nil // names without the proofs of the record would open the image
+	}
+	if turn == takeTurn {
+		unlock, err := e.turns.Lock(ctx, t.Name)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		now, err := e.Records.Get(ctx, t.Name)
+		if err != nil || now.Target.Digest != record.Target.Digest {
+			return ctx.Err() // another pull took the name meanwhile
+		}
+	}
+	if err := t.Runtime.Complete(ctx, record.Target, record.State); err != nil && ctx.Err() == nil {
+		wlog.G(ctx).WithError(err).Warnf("the cached image %q is not complete, and cannot be completed", t.Name)
+	}
+	return ctx.Err()
+}
+
+// fallBack ends a request after a registry failed in its check or its pull:
+// with the cached image where the policy says so for the class, with an error
+// otherwise. A denial has taken the caller's proof away before that.
+func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, err error) course {
+	var cause *resolver.Error
+	if !errors.As(err, &cause) {
+		return c.ended(failed(ReasonInternal, err))
+	}
+	c.failed(cause)
+	if err := e.recordFailure(ctx, t, cause.Class); err != nil {
+		return c.ended(failed(ReasonInternal, err))
+	}
+	if c.local.Usable() {
+		// The proof may have been taken away meanwhile, also by another request.
+		if c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record); err != nil {
+			return c.ended(failed(ReasonInternal, err))
+		}
+	}
+	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class})
+	c.use(action.Used...)
+	if action.Do == Fail {
+		err := fmt.Errorf("%s failed: %s", phase, cause.Detail())
+		if action.Reason == ReasonMaxStale {
+			err = fmt.Errorf("%w; %s", err, staleText(t.directives.Directives, c.local.Age))
+		}
+		return c.ended(failed(action.Reason, err))
+	}
+	turn := takeTurn
+	if phase == pulling {
+		turn = hasTurn
+	}
+	if c = c.ended(e.reuse(ctx, t, c.local, action, turn)); c.end.kind == Failed {
+		return c
+	}
+	stale := store.Stale{Since: c.local.Record.Stale.Since, Reason: cause.Class}
+	if stale.Since.IsZero() {
+		stale.Since = e.Now()
+	}
+	target := c.local.target()
+	e.Marks.MarkStale(ctx, target, stale, t.names(target)...)
+	return c
+}

@@ -1,0 +1,153 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Registry opens sessions with the hosts of a reference.
+type Registry interface {
+	// Open reads the configuration of the hosts for a reference; nothing is
+	// asked yet. The caller closes the session, after the pull that follows
+	// the check. The error is a *resolver.SourcesError where no host is
+	// allowed, else one of the configuration.
+	Open(ctx context.Context, q resolver.Query) (resolver.Session, error)
+}
+
+// answer is a registry's answer to one check.
+type answer struct {
+	// verified and proved are what it confirmed, and to whom; descriptor is
+	// what to pull.
+	verified   store.Verified
+	proved     []store.Fingerprint
+	descriptor ocispec.Descriptor
+	// host gave the answer; the attempts failed before.
+	host     string
+	attempts []resolver.Attempt
+	// elapsed is the time that the check took, of the time it may take.
+	elapsed time.Duration
+}
+
+// query is a check of one of the subject's references: the registry is told
+// the digest of the cached image, and for which failures that would do.
+func (t *task) query(reference string, local Local) resolver.Query {
+	q := resolver.Query{
+		Reference:   reference,
+		Credentials: t.Credentials,
+		OriginOnly:  t.directives.ResolveFrom == policy.Origin,
+		Fallback:    fallbacks(t.directives.Directives, local),
+	}
+	if local.Usable() {
+		q.Known = local.target()
+	}
+	if !t.directives.AllowedSources.All() {
+		q.Allow = t.directives.AllowedSources.Allow
+	}
+	return q
+}
+
+// askUses are the directives that every check uses.
+func (t *task) askUses() []policy.Key {
+	keys := []policy.Key{policy.KeyResolveFrom, policy.KeyVerifyTimeout}
+	if !t.directives.AllowedSources.All() {
+		keys = append(keys, policy.KeyAllowedSources)
+	}
+	return keys
+}
+
+// ask asks for the digest of a session's reference. spent is the part of the
+// time for checks that is used up. The error is a *resolver.Error, or that of
+// the context when the caller went away; the elapsed time is set even then.
+func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spent time.Duration) (answer, error) {
+	asked := e.Now()
+	// No time left is still a bound: 0 would be none.
+	r, err := session.Resolve(ctx, max(t.directives.VerifyTimeout-spent, time.Millisecond))
+	a := answer{elapsed: e.Now().Sub(asked)}
+	if err != nil {
+		return a, err
+	}
+	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host}
+	a.proved = t.provedBy(r.Anonymous)
+	a.descriptor, a.host, a.attempts = r.Descriptor, r.Host, r.Attempts
+	return a, nil
+}
+
+// check asks the registry for the digest of the reference, and applies the
+// decision that follows.
+func (e *Engine) check(ctx context.Context, t task, c course, watch *denialWatch) course {
+	c.use(t.askUses()...)
+	session, err := e.Registry.Open(ctx, t.query(t.Name, c.local))
+	if err != nil {
+		return c.ended(t.notOpened(err))
+	}
+	defer session.Close()
+	watch.restart()
+	a, err := e.ask(ctx, t, session, 0)
+	if err != nil {
+		c.checked(a)
+		return e.fallBack(ctx, t, c, checking, err)
+	}
+	c.answered(a)
+	check := Check{Digest: a.verified.Digest}
+	action := Decide(t.directives.Directives, c.local, check)
+	if action.Do == AskCached {
+		var stop *end
+		if check.Cached, stop = e.askCached(ctx, t, &c, watch); stop != nil {
+			return c.ended(*stop)
+		}
+		action = Decide(t.directives.Directives, c.local, check)
+		if check.Cached == Confirmed {
+			return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(c.local.target()))
+		}
+	}
+	c.use(action.Used...)
+	if action.Do == Reuse {
+		return e.unchanged(ctx, t, c, action, takeTurn, t.names(c.local.target())...)
+	}
+	return e.pull(ctx, t, c, action.Reason, session)
+}
+
+// askCached asks a registry whether the caller may have the cached image, by
+// its digest; nothing is downloaded. Only a caller who may have the tag gets
+// here: the error of one who may not must be the same as without an image. The
+// request stops where no host can be asked, or where the caller went away.
+func (e *Engine) askCached(ctx context.Context, t task, c *course, watch *denialWatch) (Confirmation, *end) {
+	session, err := e.Registry.Open(ctx, t.query(t.canonical(c.local.target()), c.local))
+	if err != nil {
+		stop := t.notOpened(err)
+		return NotConfirmed, &stop
+	}
+	defer session.Close()
+	watch.restart()
+	a, err := e.ask(ctx, t, session, c.checkTime)
+	if ctx.Err() != nil {
+		stop := failed(ReasonCanceled, ctx.Err())
+		return NotConfirmed, &stop
+	}
+	if err != nil || a.verified.Digest != c.local.target() {
+		c.checked(a)
+		return NotConfirmed, nil
+	}
+	c.answered(a)
+	return Confirmed, nil
+}
+
+// notOpened ends a request whose hosts cannot be asked.
+func (t *task) notOpened(err error) end {
+	var sources *resolver.SourcesError
+	if errors.As(err, &sources) {
+		return failed(ReasonSource, fmt.Errorf("%s: %w", t.directives.Describe(policy.KeyAllowedSources), err))
+	}
+	return failed(ReasonHosts, err)
+}

@@ -1,0 +1,179 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// Check is the part of a registry's answer that counts for the decision. The
+// zero value means that none was asked.
+type Check struct {
+	// Digest is the registry's for the reference; "" when none answered.
+	Digest digest.Digest
+	// Class is why the registry failed, in the check or in the pull after it.
+	Class failure.Class
+	// Cached is the registry's answer about the cached digest itself, which is
+	// asked for after the tag turned out to be another one.
+	Cached Confirmation
+}
+
+// Confirmation is a registry's answer to the question whether the caller may
+// have a digest.
+type Confirmation uint8
+
+// The confirmations.
+const (
+	NotAsked Confirmation = iota
+	Confirmed
+	NotConfirmed
+)
+
+// Do is what is to be done for a request.
+type Do uint8
+
+// The actions.
+const (
+	Ask       Do = iota // ask a registry for the digest of the reference
+	AskCached           // ask it whether the caller may have the cached digest
+	Reuse               // use the cached image
+	Pull                // pull the digest that the registry has
+	Reverify            // take the bytes of the cached image again, from an allowed host
+	Fail
+)
+
+// Action is what is to be done, and why. It is data: nothing has happened yet.
+type Action struct {
+	Do     Do
+	Kind   Kind   // of the outcome, if all goes well
+	Reason Reason // of that outcome; empty for Ask and AskCached
+	// Used are the directives that took part, in the order of their use.
+	Used []policy.Key
+}
+
+// Decide is the whole decision: a pure function of the directives in force, of
+// the node's image, and of the registry's answer. It is asked first without an
+// answer, and again with each one.
+func Decide(d policy.Directives, local Local, check Check) Action {
+	var used []policy.Key
+	if local.ForeignSource {
+		used = append(used, policy.KeyAllowedSources)
+	}
+	if local.Grant.Kind == GrantAny || local.Grant.Kind == GrantNone {
+		used = append(used, policy.KeyAccess)
+	}
+	var a Action
+	switch {
+	case check.Class != failure.None:
+		a = afterFailure(d, local, check.Class)
+	case check.Digest != "":
+		a = afterAnswer(d, local, check)
+	default:
+		a = beforeAsking(d, local)
+	}
+	a.Used = append(used, a.Used...)
+	return a
+}
+
+// beforeAsking reuses what the policy reuses without a registry.
+func beforeAsking(d policy.Directives, local Local) Action {
+	reusable := local.Usable() && local.Grant.Given()
+	switch {
+	case reusable && local.ByDigest:
+		return Action{Do: Reuse, Kind: Present, Reason: ReasonDigest}
+	case reusable && (d.Policy == policy.IfNotPresent || d.Policy == policy.Never):
+		return Action{Do: Reuse, Kind: Present, Reason: ReasonPolicy}
+	case d.Policy == policy.Never && local.Usable():
+		return Action{Do: Fail, Kind: Failed, Reason: ReasonUnproved}
+	case d.Policy == policy.Never:
+		return Action{Do: Fail, Kind: Failed, Reason: ReasonAbsent}
+	case reusable && d.MaxAge > 0 && isFresh(d, local.Age):
+		return Action{Do: Reuse, Kind: Fresh, Reason: ReasonMaxAge, Used: []policy.Key{policy.KeyMaxAge}}
+	case reusable && d.MaxAge > 0:
+		return Action{Do: Ask, Used: []policy.Key{policy.KeyMaxAge}}
+	}
+	return Action{Do: Ask}
+}
+
+// isFresh reports whether the last check is young enough to count. A check in
+// the future, after the clock went back, is not.
+func isFresh(d policy.Directives, age time.Duration) bool { return age >= 0 && age <= d.MaxAge }
+
+// afterAnswer reuses what the registry confirmed, and pulls what it has else.
+func afterAnswer(d policy.Directives, local Local, check Check) Action {
+	same := local.ImageID != "" && local.target() == check.Digest
+	switch {
+	case same && local.ForeignSource:
+		return Action{Do: Reverify, Kind: Pulled, Reason: ReasonSource}
+	case same && keepsCached(d, local):
+		return Action{Do: Reuse, Kind: Unchanged, Reason: ReasonProved}
+	case same:
+		return Action{Do: Reuse, Kind: Unchanged, Reason: ReasonSame}
+	case keepsCached(d, local) && check.Cached == NotAsked:
+		return Action{Do: AskCached}
+	case keepsCached(d, local) && check.Cached == Confirmed:
+		return Action{Do: Reuse, Kind: Unchanged, Reason: ReasonProved}
+	}
+	reason := ReasonAbsent
+	switch {
+	case local.Usable():
+		reason = ReasonChanged
+	case local.Broken:
+		reason = ReasonIncomplete
+	}
+	return Action{Do: Pull, Kind: Pulled, Reason: reason}
+}
+
+// keepsCached reports whether the policy is done with the cached image and only
+// the caller's right to it is in doubt: where the tag has moved since does not
+// matter then.
+func keepsCached(d policy.Directives, local Local) bool {
+	return local.Usable() && (local.ByDigest || d.Policy == policy.IfNotPresent)
+}
+
+// afterFailure uses the cached image where the policy says so for the class.
+// The error for a caller who may not have it is the same as without an image.
+func afterFailure(d policy.Directives, local Local, class failure.Class) Action {
+	a := Action{Do: Fail, Kind: Failed, Reason: Reason(class)}
+	if !local.Usable() || !local.Grant.Given() {
+		return a
+	}
+	if on, ok := policy.KeyOn(class); ok && d.Policy == policy.IfDigestChanged {
+		a.Used = append(a.Used, on)
+	}
+	if d.OnFailure(class) != policy.UseCached {
+		return a
+	}
+	if d.MaxStale > 0 {
+		a.Used = append(a.Used, policy.KeyMaxStale)
+	}
+	if isTooStale(d, local.Age) {
+		a.Reason = ReasonMaxStale
+		return a
+	}
+	a.Do, a.Kind = Reuse, UsedCached
+	return a
+}
+
+// isTooStale reports whether the last check of a cached image is too long ago
+// for a fallback, or unknown.
+func isTooStale(d policy.Directives, age time.Duration) bool {
+	return d.MaxStale > 0 && (age < 0 || age > d.MaxStale)
+}
+
+// fallbacks are the classes of failure after which the cached image is used.
+func fallbacks(d policy.Directives, local Local) failure.Set {
+	var classes []failure.Class
+	for _, class := range failure.All() {
+		if Decide(d, local, Check{Class: class}).Do == Reuse {
+			classes = append(classes, class)
+		}
+	}
+	return failure.SetOf(classes...)
+}

@@ -1,0 +1,85 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+func TestDenials(t *testing.T) {
+	var d denials
+	key := denialKey{repository, alice}
+	d.deny(key) // nobody watches
+	one, two := d.watch(key), d.watch(key)
+	other := d.watch(denialKey{repository, bob})
+	d.deny(key)
+	if !one.denied() || !two.denied() || other.denied() {
+		t.Errorf("refused: %v, %v, and another caller %v", one.denied(), two.denied(), other.denied())
+	}
+	one.restart()
+	three := d.watch(key)
+	if one.denied() || !two.denied() || three.denied() {
+		t.Errorf("afterwards: %v, %v, %v", one.denied(), two.denied(), three.denied())
+	}
+	for _, w := range []*denialWatch{one, two, three, other} {
+		w.end()
+	}
+	if d.counts.Len() != 0 {
+		t.Errorf("%d are left", d.counts.Len())
+	}
+}
+
+// A pull that takes long is no proof any more when the registry has refused
+// its caller since, for whatever tag.
+func TestDenialDuringAPull(t *testing.T) {
+	for what, refuse := range map[string]bool{"refused meanwhile": true, "not refused": false} {
+		n := &node{remote: first}
+		e := n.engine("# none")
+		n.onPull = func() {
+			if !refuse {
+				return
+			}
+			n.mu.Lock()
+			n.checkFails = failure.Forbidden
+			n.mu.Unlock()
+			req := n.request(nil)
+			req.Name, req.Subject = repository+":2", policy.Subject{Image: policy.Image{Repository: repository, Tag: "2"}}
+			if _, err := e.Ensure(t.Context(), req); err == nil {
+				t.Error("the second request is not refused")
+			}
+		}
+		o, err := e.Ensure(t.Context(), n.request(nil))
+		if err != nil || o.Kind != Pulled {
+			t.Fatalf("%s: got %s, %v", what, o.Kind, err)
+		}
+		want := map[bool][]store.Fingerprint{true: {alice, alice}}[refuse]
+		if !slices.Equal(n.revoked, want) {
+			t.Errorf("%s: revoked %v, want %v", what, n.revoked, want)
+		}
+		if _, proved := n.record.Access[alice]; proved == refuse {
+			t.Errorf("%s: proved %v", what, proved)
+		}
+	}
+}
+
+// A denial takes the caller's proof away even if the caller has left.
+func TestDenialCountsWithoutItsCaller(t *testing.T) {
+	for _, class := range []failure.Class{failure.Unauthorized, failure.Forbidden} {
+		ctx, leave := context.WithCancel(t.Context())
+		n := &node{record: restricted(now, alice), checkFails: class, onCheck: leave}
+		if _, err := n.engine(rule(`policy = "Always"`)).Ensure(ctx, n.request(nil)); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", class, err)
+		}
+		if !slices.Equal(n.revoked, []store.Fingerprint{alice}) {
+			t.Errorf("%s: revoked %v", class, n.revoked)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
+)
+
+// Open makes the node a Registry.
+func (n *node) Open(_ context.Context, req resolver.Query) (resolver.Session, error) {
+	n.query = req
+	n.references = append(n.references, req.Reference)
+	if req.Allow != nil && !req.Allow("registry.test") {
+		return nil, &resolver.SourcesError{Reference: req.Reference, Hosts: []string{"registry.test"}}
+	}
+	return fakeSession{n, req.Reference}, n.openErr
+}
+
+type fakeSession struct {
+	*node
+	reference string
+}
+
+func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolver.Resolution, error) {
+	if s.hangs {
+		<-ctx.Done()
+	}
+	s.mu.Lock()
+	s.checks++
+	s.timeout = timeout
+	s.mu.Unlock()
+	if ctx.Err() != nil {
+		return resolver.Resolution{}, ctx.Err()
+	}
+	if s.onCheck != nil {
+		s.onCheck()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.checkFails != failure.None {
+		return resolver.Resolution{}, failedOf(s.reference, s.checkFails)
+	}
+	r := resolver.Resolution{Descriptor: s.remote, Host: "registry.test", Anonymous: s.anonymous}
+	if _, dgst, ok := strings.Cut(s.reference, "@"); ok {
+		if s.forgotten {
+			return resolver.Resolution{}, failedOf(s.reference, failure.NotFound)
+		}
+		r.Descriptor.Digest = digest.Digest(dgst)
+	}
+	return r, nil
+}
+
+func (s fakeSession) Close() {}
+
+func (s fakeSession) Source(desc ocispec.Descriptor) resolver.Source { return fakeSource{s.node, desc} }
+
+type fakeSource struct {
+	*node
+	desc ocispec.Descriptor
+}
+
+func (s fakeSource) Resolve(context.Context) (string, ocispec.Descriptor, error) {
+	return name, s.desc, nil
+}
+
+func (s fakeSource) Fetcher(context.Context, string) (transfer.Fetcher, error) { return nil, nil }
+
+func (s fakeSource) Served() provenance.Provenance {
+	return provenance.Provenance{Reference: name, Hosts: []string{"registry.test"}}
+}
+
+func (s fakeSource) Delivered(digest.Digest) bool { return false }
+
+func (s fakeSource) Failure(error) *resolver.Error {
+	if s.pullFails == failure.None {
+		return nil
+	}
+	return failed(s.pullFails)
+}
+
+func failed(c failure.Class) *resolver.Error { return failedOf(name, c) }
+
+func failedOf(reference string, c failure.Class) *resolver.Error {
+	return &resolver.Error{Reference: reference, Class: c, Attempts: []resolver.Attempt{{Host: "registry.test", Origin: true, Class: c, Err: errTest}}}
+}

@@ -1,0 +1,136 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Grant says whether a caller may reuse a cached image without asking a
+// registry, and why. The zero value is for no cached image, and grants nothing.
+type Grant struct {
+	Kind GrantKind
+	// By is the fingerprint whose proof counts, for GrantProved.
+	By store.Fingerprint
+}
+
+// GrantKind is the reason of a Grant, as logs show it.
+type GrantKind string
+
+// The kinds of grants.
+const (
+	GrantOpen   GrantKind = "open"     // no registry was ever asked about the image
+	GrantAny    GrantKind = "any"      // the rule lets everybody
+	GrantProved GrantKind = "proved"   // the caller, or anybody, has proved it
+	GrantNone   GrantKind = "unproved" // the caller has to ask a registry
+)
+
+// Given reports whether the caller may reuse the image.
+func (g Grant) Given() bool { return g.Kind != "" && g.Kind != GrantNone }
+
+// Proofs are the proofs of access on the records of images (KEP-2535).
+type Proofs interface {
+	// Used notes that a proof let an image be reused. It is called after each
+	// reuse that asked no registry, and returns at once.
+	Used(ctx context.Context, f store.Fingerprint, at time.Time, names ...string)
+	// Revoke takes a proof away from a whole repository. It is called for each
+	// denial by a registry, and returns when that is written: no crash brings
+	// the proof back.
+	Revoke(ctx context.Context, repository string, f store.Fingerprint) error
+}
+
+// authorize finds out whether the caller may reuse the image of a record now,
+// and whether one of the names that CRI gives an image is missing. A proof
+// belongs to a name, its repository at a digest, and to credentials; it counts
+// on the record of the reference and on that of repository@digest.
+func (e *Engine) authorize(ctx context.Context, t task, image store.Record) (g Grant, nameMissing bool, err error) {
+	restricted, anyone, caller := image.Restricted, false, false
+	for _, name := range t.names(image.Target.Digest) {
+		r, err := e.Records.Get(ctx, name)
+		if errdefs.IsNotFound(err) {
+			nameMissing = true
+			// The record itself has just been removed: nothing is known any more.
+			restricted = restricted || name == t.Name
+			continue
+		}
+		if err != nil {
+			return Grant{}, nameMissing, fmt.Errorf("read the image record: %w", err)
+		}
+		restricted = restricted || r.Restricted
+		if r.Target.Digest != image.Target.Digest {
+			continue // its proofs are for something else
+		}
+		anyone = anyone || e.holds(t, r.State, store.Anonymous)
+		caller = caller || e.holds(t, r.State, t.Caller)
+	}
+	switch {
+	case anyone:
+		return Grant{Kind: GrantProved, By: store.Anonymous}, nameMissing, nil
+	case caller:
+		return Grant{Kind: GrantProved, By: t.Caller}, nameMissing, nil
+	case !restricted:
+		return Grant{Kind: GrantOpen}, nameMissing, nil
+	case t.directives.Access == policy.Any:
+		return Grant{Kind: GrantAny}, nameMissing, nil
+	}
+	return Grant{Kind: GrantNone}, nameMissing, nil
+}
+
+// holds reports whether a record has a proof of f that is not too old. One
+// from the future, after the clock went back, does not hold.
+func (e *Engine) holds(t task, s store.State, f store.Fingerprint) bool {
+	at, ok := s.Access[f]
+	if !ok || f == "" {
+		return false
+	}
+	age, ttl := e.Now().Sub(at), t.directives.AccessTTL
+	if ttl == 0 {
+		return true
+	}
+	return age >= 0 && age <= ttl
+}
+
+// provedBy lists the fingerprints that an answer is a proof for. A host that
+// saw no credentials would have answered anybody.
+func (t *task) provedBy(anonymous bool) []store.Fingerprint {
+	switch {
+	case anonymous && t.Caller != store.Anonymous && t.Caller != "":
+		return []store.Fingerprint{t.Caller, store.Anonymous}
+	case anonymous:
+		return []store.Fingerprint{store.Anonymous}
+	case t.Caller == "":
+		return nil
+	}
+	return []store.Fingerprint{t.Caller}
+}
+
+// recordFailure takes the caller's proof away where a registry denied it, also
+// from requests that are under way. The error is one of writing that.
+func (e *Engine) recordFailure(ctx context.Context, t task, class failure.Class) error {
+	if !class.Refuses() {
+		return nil
+	}
+	e.denials.deny(t.denialKey())
+	return e.revoke(ctx, t)
+}
+
+// revoke takes the caller's proof away. The request does not end before that
+// is written, even if its caller has left.
+func (e *Engine) revoke(ctx context.Context, t task) error {
+	if t.Caller == "" {
+		return nil
+	}
+	if err := e.Proofs.Revoke(context.WithoutCancel(ctx), t.Repository, t.Caller); err != nil {
+		return fmt.Errorf("take back a proof of access: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/store"
+	"github.com/pullwarden/pullwarden/store/content"
+)
+
+// Local is the image that the node has for a request.
+type Local struct {
+	// Record is that of the reference; zero where there is none.
+	Record store.Record
+	// ImageID is CRI's. Empty means that no image can run.
+	ImageID string
+	// Broken says that there is a record, but its image cannot run.
+	Broken bool
+	// ForeignSource says that the image came from hosts that are not allowed,
+	// or from hosts that nobody knows.
+	ForeignSource bool
+	// ByDigest says that the reference names a digest, so that the image cannot
+	// have changed.
+	ByDigest bool
+	// Grant is the caller's; zero where no image can be reused.
+	Grant Grant
+	// Age is the time since the last check; negative when there was none that
+	// counts.
+	Age time.Duration
+
+	// incomplete says that the snapshot, or one of the names that CRI gives an
+	// image, is missing: a pull for another snapshotter made the image, or a
+	// pull that did not come to its end.
+	incomplete bool
+}
+
+// Usable reports whether there is an image that can run, and came from hosts
+// that are allowed. Whether this caller may have it, its Grant says.
+func (l *Local) Usable() bool { return l.ImageID != "" && !l.ForeignSource }
+
+// target is the digest that the record points at; "" without a record.
+func (l *Local) target() digest.Digest { return l.Record.Target.Digest }
+
+// Records reads image records.
+type Records interface {
+	// Get returns a record; errdefs.ErrNotFound when there is none.
+	Get(ctx context.Context, name string) (store.Record, error)
+}
+
+// Content looks into the content of images. It stores nothing.
+type Content interface {
+	// Runnable returns the image of target if a container can be made of it, or
+	// an error that says what is missing.
+	Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (content.Image, error)
+	// VerifyContent takes the whole image of target from the fetcher, and
+	// compares it with the content on the node.
+	VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error
+	// VerifyPossession returns nil if the host behind the fetcher has the image
+	// of target, and does not only know its digest. delivered reports whether
+	// a document has come from that host already.
+	VerifyPossession(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error
+}
+
+// inspect finds out whether the node has an image that can run, and whether
+// the caller may have it. It changes nothing.
+func (e *Engine) inspect(ctx context.Context, t task) (Local, error) {
+	none := Local{ByDigest: t.byDigest(), Age: -1}
+	id, err := t.Runtime.ImageID(ctx)
+	if err != nil {
+		return none, fmt.Errorf("ask CRI for the image: %w", err)
+	}
+	if id == "" {
+		return none, nil
+	}
+	record, err := e.Records.Get(ctx, t.Name)
+	if errdefs.IsNotFound(err) {
+		return none, nil
+	}
+	if err != nil {
+		return none, fmt.Errorf("read the image record: %w", err)
+	}
+	l := Local{Record: record, ByDigest: t.byDigest(), Age: e.ageOf(record.State)}
+	image, err := e.Content.Runnable(ctx, record.Target, t.Snapshotter)
+	if err == nil && image.ID.String() != id {
+		err = fmt.Errorf("CRI has image %s for it, the record %s", id, image.ID)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return none, ctx.Err()
+		}
+		wlog.G(ctx).WithError(err).Warnf("the cached image %q cannot run and counts as absent", t.Name)
+		l.Broken = true
+		return l, nil
+	}
+	l.ImageID, l.incomplete = id, !image.Unpacked
+	if t.foreign(record.State) {
+		l.ForeignSource = true
+		return l, nil
+	}
+	grant, nameMissing, err := e.authorize(ctx, t, record)
+	if err != nil {
+		return none, err
+	}
+	// CRI names an image by its ID last.
+	_, err = e.Records.Get(ctx, id)
+	l.Grant, l.incomplete = grant, l.incomplete || nameMissing || errdefs.IsNotFound(err)
+	return l, nil
+}
+
+// ageOf is the time since the last check, negative when there was none that
+// counts.
+func (e *Engine) ageOf(s store.State) time.Duration {
+	if s.Verified.At.IsZero() {
+		return -1
+	}
+	return e.Now().Sub(s.Verified.At)
+}
+
+// foreign reports whether an image is not known to have come from allowed
+// hosts alone.
+func (t *task) foreign(s store.State) bool {
+	allowed := t.directives.AllowedSources
+	if allowed.All() {
+		return false
+	}
+	host, _, _ := strings.Cut(s.PullSource, "/")
+	return !allowed.Allow(host) || slices.ContainsFunc(s.ContentSources, func(h string) bool { return !allowed.Allow(h) })
+}

@@ -1,0 +1,79 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/transfer"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Caller is the fingerprint of a caller's credentials.
+type Caller = store.Fingerprint
+
+// Request is one request for an image.
+type Request struct {
+	// Subject is what rules and hints are matched against.
+	policy.Subject
+	// Name is the normalised reference, which is also the record's name.
+	Name string
+	// Credentials of the caller; nil for none.
+	Credentials resolver.Credentials
+	// Caller stands for the credentials. Empty means that they cannot be told
+	// apart from others: they prove nothing and get nothing by proof.
+	Caller Caller
+	// CredentialHost is the host that the credentials are for; empty for any.
+	CredentialHost string
+	// Snapshotter that the container will use.
+	Snapshotter string
+	Runtime     Runtime
+}
+
+// Runtime is containerd's own CRI image service, for one request.
+type Runtime interface {
+	// ImageID is the ID of the image that the name has now; "" when CRI knows
+	// no such image.
+	ImageID(ctx context.Context) (string, error)
+	// Pull pulls and returns the image ID. It follows the plan if it can, and
+	// reports whether it did.
+	Pull(ctx context.Context, plan *transfer.Plan) (imageID string, applied bool, err error)
+	// Complete makes everything that a pull makes besides the content: the
+	// snapshot and the names of an image whose content is there, and whose
+	// state is known. It asks no registry.
+	Complete(ctx context.Context, target ocispec.Descriptor, state store.State) error
+}
+
+// task is a request with the directives that apply to it. It does not change.
+type task struct {
+	Request
+	directives policy.Effective
+}
+
+// byDigest reports whether the reference names a digest, which cannot change.
+func (t *task) byDigest() bool { return t.Digest != "" }
+
+// canonical is repository@digest.
+func (t *task) canonical(target digest.Digest) string {
+	return t.Repository + "@" + target.String()
+}
+
+// names are the records that keep the state of an image: that of the requested
+// reference and that of its repository@digest.
+func (t *task) names(target digest.Digest) []string {
+	canonical := t.canonical(target)
+	if canonical == t.Name {
+		return []string{canonical}
+	}
+	return []string{t.Name, canonical}
+}
+
+func (t *task) denialKey() denialKey {
+	return denialKey{repository: t.Repository, caller: t.Caller}
+}

@@ -1,0 +1,100 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+// Subject is the image and the pod that rules and hints are matched against.
+type Subject struct {
+	Image
+	Namespace   string            // of the pod; "" = not known
+	Annotations map[string]string // of the pod; hints are read from them
+}
+
+// Effective are the directives that apply to a subject, each with the level
+// that set it.
+type Effective struct {
+	Directives
+	Rule   *Rule // the rule that matched; nil = none. Not to be changed
+	levels levels
+}
+
+// level sets directives; later ones come before earlier ones. The zero value is
+// the built-in default.
+type level uint8
+
+const (
+	fromDefault level = iota
+	fromSection
+	fromRule
+	fromHint
+)
+
+type levels [keyCount]level
+
+// SetBy names the level that set a directive: "default", "section",
+// "hint", or the rule as [Rule.String] names it.
+func (d *Effective) SetBy(k Key) string {
+	switch d.levels[k] {
+	case fromSection:
+		return "section"
+	case fromRule:
+		return d.Rule.String()
+	case fromHint:
+		return "hint"
+	}
+	return "default"
+}
+
+// Describe returns a directive for a log line:
+// "policy=IfDigestChanged(rule 10-team-a.toml#2)".
+func (d *Effective) Describe(k Key) string {
+	return k.String() + "=" + d.Value(k) + "(" + d.SetBy(k) + ")"
+}
+
+func (d *Effective) apply(o *Overrides, from level) {
+	for k := range table {
+		if o.Has(Key(k)) {
+			table[k].copy(&d.Directives, &o.values)
+			d.levels[k] = from
+		}
+	}
+}
+
+// Rules are the plugin section and all rules, ready for use. They do not
+// change; new ones take their place.
+type Rules struct {
+	rules  []Rule
+	byRule []Effective // without hints; the last is for images that no rule matches
+}
+
+// NewRules puts the plugin section and the rules together, the rules in the
+// order in which they are tried. It keeps rules, which must not change after.
+func NewRules(section Overrides, rules []Rule) *Rules {
+	base := Effective{Directives: Defaults()}
+	base.apply(&section, fromSection)
+	r := &Rules{rules: rules}
+	for i := range rules {
+		effective := base
+		effective.Rule = &rules[i]
+		effective.apply(&rules[i].Overrides, fromRule)
+		r.byRule = append(r.byRule, effective)
+	}
+	r.byRule = append(r.byRule, base)
+	return r
+}
+
+// For returns the directives for a subject.
+//
+// The error is [HintErrors]: hints that are not allowed here. The directives
+// then are those without any hint, for the log of the failure.
+func (r *Rules) For(subject Subject) (Effective, error) {
+	i := 0
+	for i < len(r.rules) && !r.rules[i].matches(&subject) {
+		i++
+	}
+	effective := r.byRule[i]
+	if effective.Hints == Ignore || !hasHints(subject.Annotations) {
+		return effective, nil
+	}
+	return effective.withHints(subject.Annotations)
+}
