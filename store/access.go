@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +107,7 @@ func TrimProofs(labels map[string]string, used func(Fingerprint) time.Time) map[
 	slices.SortFunc(proofs, func(a, b proof) int {
 		return cmp.Or(b.at.Compare(a.at), strings.Compare(a.label, b.label))
 	})
-	out := overlay(labels, nil)
+	out := maps.Clone(labels)
 	for _, p := range proofs[MaxProofs:] {
 		delete(out, p.label)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -134,7 +135,7 @@ func Supersede(target digest.Digest, below, mark map[string]string) map[string]s
 			outdated[label] = ""
 		}
 	}
-	return overlay(outdated, mark)
+	return labels.Overlay(outdated, mark)
 }
 
 func encodeTime(t time.Time) string {

@@ -14,7 +14,6 @@ package store
 
 import (
 	"context"
-	"maps"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -22,9 +21,11 @@ import (
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/labels"
+	"github.com/pullwarden/pullwarden/internal/wlog"
 )
 
 // DB is the part of containerd's metadata database that the store needs.
@@ -72,7 +73,7 @@ type key struct {
 type marks map[key]map[string]string
 
 // add lays a mark over an earlier one.
-func (m marks) add(k key, labels map[string]string) { m[k] = overlay(m[k], labels) }
+func (m marks) add(k key, mark map[string]string) { m[k] = labels.Overlay(m[k], mark) }
 
 // New returns a store over containerd's metadata database; imageStore is the
 // database's own image store. Close it to write what is pending.
@@ -163,7 +164,7 @@ func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state Stat
 func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[string]string, names []string) {
 	namespace, ok := namespaces.Namespace(ctx)
 	if !ok {
-		log.G(ctx).Error("pullwarden: a mark without a namespace is lost")
+		wlog.G(ctx).Error("a mark without a namespace is lost")
 		return
 	}
 	s.mu.Lock()
@@ -180,19 +181,11 @@ func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[strin
 
 // marked returns the labels of a record that points at target, with marks laid
 // over them one after the other.
-func marked(target digest.Digest, labels map[string]string, marks ...map[string]string) map[string]string {
+func marked(target digest.Digest, all map[string]string, marks ...map[string]string) map[string]string {
 	for _, mark := range marks {
 		if mark != nil {
-			labels = overlay(labels, Supersede(target, labels, mark))
+			all = labels.Overlay(all, Supersede(target, all, mark))
 		}
 	}
-	return labels
-}
-
-// overlay returns a new map with the labels of above laid over those of below.
-func overlay(below, above map[string]string) map[string]string {
-	out := make(map[string]string, len(below)+len(above))
-	maps.Copy(out, below)
-	maps.Copy(out, above)
-	return out
+	return all
 }

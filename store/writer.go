@@ -12,8 +12,9 @@ import (
 	"github.com/containerd/containerd/v2/core/metadata/boltutil"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
-	"github.com/containerd/log"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/pullwarden/pullwarden/internal/wlog"
 )
 
 // flushInterval is the least time between two transactions of the writer, so
@@ -70,7 +71,7 @@ func (s *Store) writer() {
 
 func (s *Store) flushAndWarn() {
 	if err := s.flush(); err != nil {
-		log.L.WithError(err).Warn("pullwarden: the results of checks could not be written yet")
+		wlog.L().WithError(err).Warn("the results of checks could not be written yet")
 	}
 }
 
@@ -89,7 +90,7 @@ func (s *Store) flush() error {
 			ctx := namespaces.WithNamespace(boltutil.WithTransaction(context.Background(), tx), k.namespace)
 			if err := s.write(ctx, k, m); err != nil {
 				// One record that cannot be written must not cost the others.
-				log.L.WithError(err).Warn("pullwarden: the result of a check could not be written and will be checked again")
+				wlog.L().WithError(err).Warn("the result of a check could not be written and will be checked again")
 			}
 		}
 		return nil
