@@ -4,10 +4,7 @@
 package store
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,7 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/containerd/log"
+	"github.com/pullwarden/pullwarden/internal/keyedhash"
+	"github.com/pullwarden/pullwarden/internal/wlog"
 )
 
 const (
@@ -46,7 +44,7 @@ func OpenKey(path string) (*Key, error) {
 		return k, nil
 	}
 	if !errors.Is(err, os.ErrNotExist) {
-		log.L.WithError(err).Warn("pullwarden: the key of the fingerprints is replaced, and every proof of access is void")
+		wlog.L().WithError(err).Warn("the key of the fingerprints is replaced, and every proof of access is void")
 	}
 	k = &Key{}
 	if _, err := rand.Read(k.secret[:]); err != nil {
@@ -113,12 +111,6 @@ func (k *Key) Fingerprint(username, secret string) Fingerprint {
 	if username == "" && secret == "" {
 		return Anonymous
 	}
-	mac := hmac.New(sha256.New, k.secret[:])
-	// The length keeps "a"+"bc" and "ab"+"c" apart.
-	var length [8]byte
-	binary.LittleEndian.PutUint64(length[:], uint64(len(username)))
-	mac.Write(length[:])
-	mac.Write([]byte(username))
-	mac.Write([]byte(secret))
-	return Fingerprint(hex.EncodeToString(mac.Sum(nil)[:fingerprintSize]))
+	sum := keyedhash.Sum(k.secret[:], username, secret)
+	return Fingerprint(hex.EncodeToString(sum[:fingerprintSize]))
 }

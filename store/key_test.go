@@ -105,6 +105,27 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
+// Labels on nodes were made with these: they must stay valid.
+func TestFingerprintsNeverChange(t *testing.T) {
+	k := &Key{}
+	for i := range k.secret {
+		k.secret[i] = byte(i + 1)
+	}
+	for _, test := range []struct {
+		username, secret string
+		want             Fingerprint
+	}{
+		{"user", "password", "6318f1c286974536bbd56f4dae3cff43"},
+		{"robot$team-a", "päss wörd", "48c35cc826dac55012fafab03393f566"},
+		{"", "token", "9befa453ab6e034553ad84664fd2079f"},
+		{"user", "", "b902bd1aaae112b04effb6acf02bd917"},
+	} {
+		if got := k.Fingerprint(test.username, test.secret); got != test.want {
+			t.Errorf("%q, %q: got %s, want %s", test.username, test.secret, got, test.want)
+		}
+	}
+}
+
 func FuzzFingerprint(f *testing.F) {
 	k := openKeyForFuzz(f)
 	f.Add("user", "hunter2 and more")

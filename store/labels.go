@@ -29,20 +29,23 @@ const (
 	LabelAccess = Prefix + "access."
 )
 
-// State is what the node knows of an image besides its content. Times are UTC
-// with a resolution of one second; a zero value means "not known".
+// State holds what the node knows of an image besides its content. Times are
+// UTC with a resolution of one second; a zero value means "not known".
 type State struct {
-	PullSource     string
+	// PullSource is the reference as the host that served the manifest knows it.
+	PullSource string
+	// ContentSources are the hosts that served manifest and blobs, if more than
+	// one did.
 	ContentSources []string
 	PulledAt       time.Time
 	Verified       Verified
 	Stale          Stale
-	// Access are the proofs that hold: who has proved when that they may have
-	// this image under this name.
+	// Access holds the proofs of access that are valid: when each caller last
+	// proved that it may have this image under this name.
 	Access map[Fingerprint]time.Time
-	// Restricted says that a registry was asked about this record, so only
-	// those who proved it may have it. Without it the image was imported, or
-	// is older than pullwarden, and is open to all.
+	// Restricted says that a registry was asked about this record, so that it is
+	// for callers with a proof only. Without it the image was imported, or is
+	// older than pullwarden, and no caller had to prove anything.
 	Restricted bool
 }
 
@@ -59,9 +62,9 @@ type Stale struct {
 	Reason failure.Class
 }
 
-// Decode reads the state of a record that points at target. What cannot be
-// read, or speaks of another digest than target, is as if it were not there:
-// doubt means "not checked", never "checked".
+// Decode reads the state of a record that points at target. A label that cannot
+// be read, or that speaks of another digest than target, counts as absent: doubt
+// means "not checked", never "checked".
 func Decode(target digest.Digest, labels map[string]string) State {
 	s := State{
 		PullSource: labels[LabelPullSource],
@@ -100,7 +103,7 @@ func (s *State) decodeAccess(labels map[string]string) {
 	}
 }
 
-// Labels is the inverse of Decode. Every label is in the map, so that it can
+// Labels is the inverse of [Decode]. Every label is in the map, so that it can
 // be laid over an older state; an empty value takes the label away. Proofs are
 // only added: those of others stay.
 func (s State) Labels() map[string]string {
@@ -118,23 +121,6 @@ func (s State) Labels() map[string]string {
 		labels[LabelAccess+string(fingerprint)] = encodeTime(at)
 	}
 	return labels
-}
-
-// Supersede returns the mark that is to be laid over the labels of a record
-// that points at target, with what it must take away: a check makes proofs
-// hold, so one of target must not do that for proofs that were given for
-// another digest and were left behind when the target moved without us.
-func Supersede(target digest.Digest, below, mark map[string]string) map[string]string {
-	if mark[LabelVerifiedDigest] == "" || below[LabelVerifiedDigest] == target.String() {
-		return mark
-	}
-	outdated := map[string]string{}
-	for label, value := range below {
-		if strings.HasPrefix(label, LabelAccess) && value != "" {
-			outdated[label] = ""
-		}
-	}
-	return overlay(outdated, mark)
 }
 
 func encodeTime(t time.Time) string {

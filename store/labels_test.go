@@ -30,7 +30,7 @@ func TestStateSurvivesTheLabels(t *testing.T) {
 	}
 }
 
-// What cannot be read means "not checked".
+// A label that cannot be read means "not checked".
 func TestDoubtMeansNotChecked(t *testing.T) {
 	good := func() map[string]string {
 		return State{Verified: Verified{Digest: one.Digest, At: noon, By: "registry.test"}}.Labels()

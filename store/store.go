@@ -1,37 +1,24 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store keeps what pullwarden knows of an image in labels on
-// containerd's own image records, so that it goes with the image, outlives
-// restarts, and is shown by `ctr images ls`.
-//
-// What a pull finds out is written in the same transaction as the new target
-// (package plugin/transfer). What a check finds out is written behind, by one
-// goroutine, and only while the record still points at the digest that was
-// checked: at no moment does a label claim a digest that its record does not
-// have. Until it is written, Get already shows it.
 package store
 
 import (
 	"context"
-	"maps"
 	"sync"
 
-	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata"
-	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/wlog"
 )
 
-// DB is the part of containerd's metadata database that the store needs.
+// DB is the part of containerd's metadata database that holds image records.
 type DB interface {
 	metadata.Transactor
-	ContentStore() content.Store
-	Snapshotter(name string) snapshots.Snapshotter
 	// RegisterMutationCallback has fn called after each change.
 	RegisterMutationCallback(fn func(deleted bool))
 }
@@ -43,18 +30,18 @@ type Record struct {
 	State
 }
 
-// Store reads and marks image records. It is safe for concurrent use.
+// Store reads and marks image records. The package comment says when to call
+// which method. It is safe for concurrent use.
 type Store struct {
-	db     DB
-	images images.Store
+	db       DB
+	images   images.Store
+	uses     *uses
+	listings listings
 
 	mu       sync.Mutex
 	pending  marks  // not yet taken by the writer
 	flushing marks  // in the transaction that is being written
 	flushed  uint64 // counts the transactions
-	used     uses
-	layouts  layouts
-	listings listings
 
 	wake    chan struct{}
 	flushes chan chan<- error
@@ -62,26 +49,14 @@ type Store struct {
 	stopped chan struct{}
 }
 
-// key names a record while it points at target: a mark holds for that alone.
-type key struct {
-	namespace, name string
-	target          digest.Digest
-}
-
-// marks are changes of labels; an empty value takes the label away.
-type marks map[key]map[string]string
-
-// add lays a mark over an earlier one.
-func (m marks) add(k key, labels map[string]string) { m[k] = overlay(m[k], labels) }
-
 // New returns a store over containerd's metadata database; imageStore is the
-// database's own image store. Close it to write what is pending.
+// database's own image store. It must be closed, to write pending marks.
 func New(db DB, imageStore images.Store) *Store {
 	s := &Store{
 		db:      db,
 		images:  imageStore,
+		uses:    newUses(),
 		pending: marks{},
-		used:    uses{},
 		wake:    make(chan struct{}, 1),
 		flushes: make(chan chan<- error),
 		stop:    make(chan struct{}),
@@ -118,6 +93,8 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 	}
 }
 
+// transactions counts the writer's transactions so far. A reader that finds the
+// count unchanged has missed no mark between the database and memory.
 func (s *Store) transactions() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +128,8 @@ func (s *Store) MarkStale(ctx context.Context, target digest.Digest, stale Stale
 	}, names)
 }
 
-// MarkPulled lays the whole state of a pull over the names. It returns at once
-// and writes later.
+// MarkPulled lays the whole state of a pull over the names; proofs are only
+// added. It returns at once and writes later.
 func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state State, names ...string) {
 	for f, at := range state.Access {
 		s.Used(ctx, f, at, names...)
@@ -163,7 +140,7 @@ func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state Stat
 func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[string]string, names []string) {
 	namespace, ok := namespaces.Namespace(ctx)
 	if !ok {
-		log.G(ctx).Error("pullwarden: a mark without a namespace is lost")
+		wlog.G(ctx).Error("a mark without a namespace is lost")
 		return
 	}
 	s.mu.Lock()
@@ -176,23 +153,4 @@ func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[strin
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// marked returns the labels of a record that points at target, with marks laid
-// over them one after the other.
-func marked(target digest.Digest, labels map[string]string, marks ...map[string]string) map[string]string {
-	for _, mark := range marks {
-		if mark != nil {
-			labels = overlay(labels, Supersede(target, labels, mark))
-		}
-	}
-	return labels
-}
-
-// overlay returns a new map with the labels of above laid over those of below.
-func overlay(below, above map[string]string) map[string]string {
-	out := make(map[string]string, len(below)+len(above))
-	maps.Copy(out, below)
-	maps.Copy(out, above)
-	return out
 }

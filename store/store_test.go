@@ -13,10 +13,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata"
-	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/containerd/containerd/v2/plugins/content/local"
-	"github.com/containerd/containerd/v2/plugins/snapshots/native"
 	"github.com/containerd/errdefs"
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
@@ -37,30 +34,15 @@ var (
 	noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 )
 
-// newDB opens a real metadata database with a content store and the native
-// snapshotter.
+// newDB opens a real metadata database, without content.
 func newDB(t testing.TB) *metadata.DB {
 	t.Helper()
-	return newDBIn(t, t.TempDir())
-}
-
-func newDBIn(t testing.TB, dir string) *metadata.DB {
-	t.Helper()
-	b, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, nil)
+	b, err := bolt.Open(filepath.Join(t.TempDir(), "meta.db"), 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	cs, err := local.NewStore(filepath.Join(dir, "content"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sn, err := native.NewSnapshotter(filepath.Join(dir, "native"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { sn.Close() })
-	db := metadata.NewDB(b, cs, map[string]snapshots.Snapshotter{"native": sn})
+	db := metadata.NewDB(b, nil, nil)
 	if err := db.Init(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +137,8 @@ func TestMarkHoldsForItsTargetOnly(t *testing.T) {
 	}
 }
 
-// Whatever interleaving of target changes and marks: no record ever claims a
-// digest that it does not have.
+// No record ever claims a digest that it does not have, however changes of its
+// target and marks interleave.
 func TestNoLabelEverLies(t *testing.T) {
 	ctx, s, records := newStore(t)
 	create(ctx, t, records, one, nil)

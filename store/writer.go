@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,15 +13,16 @@ import (
 	"github.com/containerd/containerd/v2/core/metadata/boltutil"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
-	"github.com/containerd/log"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/pullwarden/pullwarden/internal/wlog"
 )
 
 // flushInterval is the least time between two transactions of the writer, so
 // that a busy node pays for a few synchronous writes a second at the most.
 const flushInterval = 100 * time.Millisecond
 
-// Close writes what is pending and ends the writer. The store must not be used
+// Close writes pending marks and ends the writer. The store must not be used
 // afterwards.
 func (s *Store) Close() error {
 	close(s.stop)
@@ -28,7 +30,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// sync writes what is pending and returns once it is on disk. Callers that give
+// sync writes pending marks and returns once they are on disk. Callers that give
 // up leave the write to the writer.
 func (s *Store) sync(ctx context.Context) error {
 	done := make(chan error, 1)
@@ -50,15 +52,15 @@ func (s *Store) sync(ctx context.Context) error {
 func (s *Store) writer() {
 	defer close(s.stopped)
 	wake := s.wake
-	var rest <-chan time.Time
+	var pause <-chan time.Time
 	for {
 		select {
 		case <-wake:
 			s.flushAndWarn()
 			// Further marks gather until the pause is over.
-			wake, rest = nil, time.After(flushInterval)
-		case <-rest:
-			wake, rest = s.wake, nil
+			wake, pause = nil, time.After(flushInterval)
+		case <-pause:
+			wake, pause = s.wake, nil
 		case done := <-s.flushes:
 			done <- s.flush()
 		case <-s.stop:
@@ -70,7 +72,7 @@ func (s *Store) writer() {
 
 func (s *Store) flushAndWarn() {
 	if err := s.flush(); err != nil {
-		log.L.WithError(err).Warn("pullwarden: the results of checks could not be written yet")
+		wlog.L().WithError(err).Warn("the results of checks could not be written yet")
 	}
 }
 
@@ -84,29 +86,46 @@ func (s *Store) flush() error {
 	if len(taken) == 0 {
 		return nil
 	}
-	err := s.db.Update(func(tx *bolt.Tx) error {
-		for k, m := range taken {
-			ctx := namespaces.WithNamespace(boltutil.WithTransaction(context.Background(), tx), k.namespace)
-			if err := s.write(ctx, k, m); err != nil {
-				// One record that cannot be written must not cost the others.
-				log.L.WithError(err).Warn("pullwarden: the result of a check could not be written and will be checked again")
-			}
-		}
-		return nil
-	})
+	unwritten, err := s.writeAll(taken)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.flushing = nil
 	s.flushed++
-	if err != nil {
-		newer := s.pending
-		s.pending = taken
-		for k, m := range newer {
-			s.pending.add(k, m)
-		}
-		return fmt.Errorf("write the labels of %d image records: %w", len(taken), err)
+	newer := s.pending
+	s.pending = unwritten
+	for k, m := range newer {
+		s.pending.add(k, m)
 	}
-	return nil
+	return err
+}
+
+// writeAll writes marks in one transaction, and returns what must stay pending:
+// everything, if the transaction failed, and otherwise the revocations of records
+// that could not be written. Other changes of such records are given up: one
+// record must not cost the others.
+func (s *Store) writeAll(taken marks) (unwritten marks, err error) {
+	var failed []error
+	err = s.db.Update(func(tx *bolt.Tx) error {
+		unwritten, failed = marks{}, nil
+		for k, m := range taken {
+			ctx := namespaces.WithNamespace(boltutil.WithTransaction(context.Background(), tx), k.namespace)
+			err := s.write(ctx, k, m)
+			if err == nil {
+				continue
+			}
+			if r := revocations(m); len(r) > 0 {
+				unwritten[k] = r
+				failed = append(failed, err)
+				continue
+			}
+			wlog.L().WithError(err).Warn("the result of a check could not be written and will be checked again")
+		}
+		return nil
+	})
+	if err != nil {
+		return taken, fmt.Errorf("write the labels of %d image records: %w", len(taken), err)
+	}
+	return unwritten, errors.Join(failed...)
 }
 
 // write changes the labels of one record inside the transaction of the
@@ -114,7 +133,7 @@ func (s *Store) flush() error {
 func (s *Store) write(ctx context.Context, k key, mark map[string]string) error {
 	img, err := s.images.Get(ctx, k.name)
 	if errdefs.IsNotFound(err) {
-		s.forgetUses(k, nil)
+		s.uses.prune(k.record(), nil)
 		return nil
 	}
 	if err != nil {
@@ -124,8 +143,8 @@ func (s *Store) write(ctx context.Context, k key, mark map[string]string) error 
 		return nil
 	}
 	all := marked(k.target, img.Labels, mark)
-	labels := TrimProofs(all, s.lastUsed(k))
-	s.forgetUses(k, labels)
+	labels := trimProofs(all, func(f Fingerprint) time.Time { return s.uses.last(k.record(), f) })
+	s.uses.prune(k.record(), labels)
 	changed := map[string]string{}
 	paths := make([]string, 0, len(mark))
 	for label := range all {

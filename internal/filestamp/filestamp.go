@@ -17,30 +17,30 @@ import (
 	"time"
 )
 
-// SettleTime is how long after a change files count as changed even if nothing
-// tells a difference: two writes within one tick of the file system's clock can
-// have the same time and size.
+// SettleTime is how long after a change a file still counts as changed, even if
+// its stamp is the same: two writes within one tick of the file system's clock
+// can leave the same time and size.
 const SettleTime = 2 * time.Second
 
-// Stamps are what some files and directories were. The zero value is of none,
-// and never current.
+// Stamps identify a state of some files and directories. The zero value has no
+// file, and is never current.
 type Stamps struct {
 	files []stamp
 	fresh bool // changed so recently that the stamps may hide a change
 }
 
-// stamp tells a file apart from any other, and from what it was before: by
+// stamp tells a file from any other file and from its own earlier states, by
 // inode and change time, which nobody can set. A directory changes when a name
-// in it does. Only the path is set when there is no such file.
+// in it does. For a missing file only the path is set.
 type stamp struct {
 	path          string
 	device, inode uint64
 	size, changed int64 // bytes, nanoseconds since 1970
 }
 
-// Take looks at files and directories, following links. They may be absent. It
-// comes before their content is read: a change in between makes them look
-// older, and leads to another look.
+// Take stamps files and directories, following links. They may be missing. Call
+// it before reading their content: after a change in between the stamps are not
+// current, and the content is read again.
 func Take(paths ...string) (Stamps, error) {
 	s := Stamps{files: make([]stamp, 0, len(paths))}
 	settled := settledBefore()
@@ -55,20 +55,20 @@ func Take(paths ...string) (Stamps, error) {
 	return s, nil
 }
 
-// settledBefore is the change time after which a file is fresh, in nanoseconds
-// since 1970.
+// settledBefore returns the change time after which a file is fresh, in
+// nanoseconds since 1970.
 func settledBefore() int64 { return time.Now().Add(-SettleTime).UnixNano() }
 
-// And returns both.
+// And returns the stamps of both.
 func (s Stamps) And(other Stamps) Stamps {
 	return Stamps{files: slices.Concat(s.files, other.files), fresh: s.fresh || other.fresh}
 }
 
-// Current reports whether all are surely still what they were.
+// Current reports whether all files are unchanged for sure.
 func (s Stamps) Current() bool { return !s.fresh && s.Same() }
 
-// Same reports whether all seem to be what they were. Of what has changed not
-// long ago, that may be wrong.
+// Same reports whether all files have the same stamps. Files that changed less
+// than SettleTime before they were stamped may differ nevertheless.
 func (s Stamps) Same() bool {
 	return len(s.files) > 0 && !slices.ContainsFunc(s.files, func(was stamp) bool {
 		now, err := take(was.path)
@@ -96,8 +96,9 @@ func of(path string, info fs.FileInfo) (stamp, error) {
 }
 
 // ReadDir lists a directory in the order of names, with the stamp of the very
-// directory that was listed, even if the path leads elsewhere meanwhile. What
-// is not there has a stamp, too; those of other errors are never current.
+// directory that was listed, even if the path leads elsewhere meanwhile. A
+// missing directory also gets a stamp. On any other error the stamp is never
+// current.
 func ReadDir(path string) ([]fs.DirEntry, Stamps, error) {
 	var entries []fs.DirEntry
 	s, err := read(path, func(f *os.File) (err error) {
@@ -108,8 +109,8 @@ func ReadDir(path string) ([]fs.DirEntry, Stamps, error) {
 	return entries, s, err
 }
 
-// ReadFile reads a file, with the stamp of the very file that was read. What is
-// not there has a stamp, too; those of other errors are never current.
+// ReadFile reads a file, with the stamp of the very file that was read. A missing
+// file also gets a stamp. On any other error the stamp is never current.
 func ReadFile(path string) ([]byte, Stamps, error) {
 	var data []byte
 	s, err := read(path, func(f *os.File) (err error) {
@@ -119,7 +120,7 @@ func ReadFile(path string) ([]byte, Stamps, error) {
 	return data, s, err
 }
 
-// never is never current, also together with others.
+// never is not current, nor is anything it is joined with.
 var never = Stamps{fresh: true}
 
 func read(path string, content func(*os.File) error) (Stamps, error) {

@@ -36,7 +36,7 @@ func TestStamps(t *testing.T) {
 		}
 		return all
 	}
-	// One who looks early must look again.
+	// A file that was stamped right after a change must be read again.
 	for what, s := range stamps() {
 		if current := s.Current(); current != (what == "absent") {
 			t.Errorf("%s, just changed: current is %v", what, current)

@@ -15,11 +15,11 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Finisher is a struct that has more to say about itself than its fields'
-// types do. FinishTOML is called on a pointer to it once its table is decoded.
-// It may derive what the fields mean together, and reports each problem with
-// the key in its table (dotted for keys of tables within). A problem of a key
-// that could not be decoded in the first place is not reported again.
+// Finisher is a struct with checks beyond those of its fields' types. FinishTOML
+// is called on a pointer to it once its table is decoded. It may derive values
+// from several fields, and reports each problem with the key in its table (dotted
+// for keys of tables within). A problem of a key that could not be decoded in the
+// first place is not reported again.
 type Finisher interface {
 	FinishTOML(report func(key, problem string))
 }
@@ -28,7 +28,7 @@ type Finisher interface {
 // fields name their keys with toml tags (a field without a tag is not read;
 // embedded structs lend their fields). Fields may be strings, booleans,
 // signed integers, floats, structs, pointers, slices, maps with string keys,
-// any, and types that implement encoding.TextUnmarshaler, which get the strings.
+// any, and types that implement encoding.TextUnmarshaler, which get strings only.
 // Structs may be a [Finisher].
 //
 // If strict, keys are matched to the letter and one that into does not have is
@@ -36,14 +36,13 @@ type Finisher interface {
 // keys are passed over, as go-toml does.
 //
 // The error joins an [*Error] for each problem, with file and position; nil
-// means none. What could be decoded is in into even then.
+// means none. Even with an error, into has all that could be decoded.
 func Decode(file string, data []byte, into any, strict bool) error {
-	positions, err := Positions(data)
 	tree := map[string]any{}
-	if err == nil {
-		// Finds what is beyond syntax, such as keys that are set twice.
-		err = toml.Unmarshal(data, &tree)
+	if err := toml.Unmarshal(data, &tree); err != nil {
+		return documentError(file, err)
 	}
+	positions, err := Positions(data)
 	if err != nil {
 		return documentError(file, err)
 	}
@@ -52,11 +51,9 @@ func Decode(file string, data []byte, into any, strict bool) error {
 	return Join(d.errs...)
 }
 
-func documentError(file string, err error) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		e.File = file
-		return e
-	}
+// documentError returns an error of go-toml as one of the file: of its syntax,
+// or of keys that are set twice.
+func documentError(file string, err error) *Error {
 	e := &Error{File: file, Message: strings.TrimPrefix(err.Error(), "toml: ")}
 	if derr, ok := errors.AsType[*toml.DecodeError](err); ok {
 		e.Line, e.Column = derr.Position() // its key lacks the table, its message names it
@@ -71,7 +68,7 @@ type decoder struct {
 	errs      []*Error
 }
 
-// at is a path and the position of it, or of its nearest ancestor that has one.
+// at is a path and its position, or that of its nearest ancestor that has one.
 type at struct {
 	path string
 	pos  Position
@@ -195,7 +192,7 @@ type field struct {
 	index []int
 }
 
-// fieldsOf lists what a struct has toml tags for, in the order of its fields.
+// fieldsOf lists the fields of a struct that have toml tags, in their order.
 func fieldsOf(t reflect.Type) []field {
 	var fields []field
 	for _, f := range reflect.VisibleFields(t) {
@@ -207,7 +204,7 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// describe says what a value is, for "is …".
+// describe names a value or its kind, for "is …".
 func describe(value any) string {
 	switch value := value.(type) {
 	case map[string]any:
@@ -222,6 +219,7 @@ func describe(value any) string {
 	return "a date or time"
 }
 
+// expectation names the kind of value that a type takes, for "must be …".
 func expectation(t reflect.Type, path string) string {
 	switch t.Kind() {
 	case reflect.Struct, reflect.Map:

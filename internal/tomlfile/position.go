@@ -4,16 +4,16 @@
 package tomlfile
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// maxDepth bounds the paths that are kept: what is nested deeper is reported
-// at its nearest ancestor.
+// maxDepth bounds the paths that are kept: a problem of a key that is nested
+// deeper is reported at its nearest ancestor.
 const maxDepth = 16
 
 // Position is a place in a file.
@@ -52,8 +52,8 @@ func child(path, key string) string {
 // Positions returns where each key, table and array element of a TOML document
 // stands, by its path: rule[2].on.unreachable, rule[2].images[1],
 // host."https://mirror:5000".ca. Elements of arrays and of arrays of tables
-// count from 1. What is mentioned more than once is where it is mentioned
-// first. The error, an [*Error] without File, is one of syntax; the positions
+// count from 1. A path that is mentioned more than once has the position of the
+// first mention. The error, an [*Error] without File, is one of syntax; the positions
 // found before it are returned with it.
 func Positions(data []byte) (map[string]Position, error) {
 	ix := index{
@@ -75,7 +75,19 @@ func Positions(data []byte) (map[string]Position, error) {
 			table = ix.header(node)
 		}
 	}
-	return ix.found, ix.syntaxError(ix.parser.Error())
+	if err := ix.parser.Error(); err != nil {
+		return ix.found, syntaxError(data, err)
+	}
+	return ix.found, nil
+}
+
+// syntaxError adds the position to an error of the parser, which only the
+// decoder tells.
+func syntaxError(data []byte, err error) *Error {
+	if derr := toml.Unmarshal(data, new(map[string]any)); derr != nil {
+		err = derr
+	}
+	return documentError("", err)
 }
 
 type index struct {
@@ -152,19 +164,4 @@ func (ix *index) value(p place, node *unstable.Node) {
 			ix.value(element, n)
 		}
 	}
-}
-
-func (ix *index) syntaxError(err error) error {
-	if err == nil {
-		return nil
-	}
-	e := &Error{Message: err.Error()}
-	if perr, ok := errors.AsType[*unstable.ParserError](err); ok {
-		// A highlight is a slice of the document, so capacities tell where it is.
-		if offset := cap(ix.data) - cap(perr.Highlight); offset >= 0 && offset <= len(ix.data) {
-			p := ix.position(offset)
-			e.Line, e.Column = p.Line, p.Column
-		}
-	}
-	return e
 }

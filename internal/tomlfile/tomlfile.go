@@ -1,10 +1,25 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tomlfile decodes TOML files so that whatever is wrong in one of them
-// is reported with file, line and column, all problems at once. Values whose
-// type reads itself from text (encoding.TextUnmarshaler) are reported at their
-// place too, which go-toml does not do.
+// Package tomlfile decodes TOML files so that an operator learns everything that
+// is wrong in one of them at once, with file, line, column and key.
+//
+// go-toml reads the syntax. Its own decoder into structs, even in strict mode
+// (Decoder.DisallowUnknownFields), does not do for rules that must hold as they
+// are written; gotoml_test.go shows each point:
+//
+//   - It stops at the first bad value, and then does not report unknown keys.
+//   - It does not call UnmarshalText for strings where the type is a string
+//     itself: any text is taken for a policy.
+//   - It calls UnmarshalText for numbers and booleans, and reports the error
+//     without a position.
+//   - It takes a table for an array of tables: [rule] would be one [[rule]].
+//   - It matches keys in any letter case, and fields without a tag by their names.
+//   - It reports a key without the elements of arrays in its path, and without the
+//     keys that are allowed; its messages speak of Go types.
+//
+// So it decodes into a tree of maps and slices, which [Decode] assigns to the
+// struct; [Positions] finds the keys of the tree in the text.
 package tomlfile
 
 import (

@@ -1,22 +1,47 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+// Package content answers questions about the content of images that are on the
+// node: whether a container can be made of an image, whether a source serves the
+// same bytes, and whether a source possesses it at all.
+package content
 
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/opencontainers/go-digest"
-	"github.com/opencontainers/image-spec/identity"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
+
+// DB is the part of containerd's metadata database that holds content.
+type DB interface {
+	ContentStore() content.Store
+	// Snapshotter returns nil for a name that is not configured.
+	Snapshotter(name string) snapshots.Snapshotter
+}
+
+// Images answers questions about the content of images, in the namespace of the
+// context. It changes nothing. It is safe for concurrent use.
+type Images struct {
+	db      DB
+	layouts *lru.Cache[digest.Digest, layout]
+}
+
+// New returns Images over containerd's metadata database.
+func New(db DB) *Images {
+	layouts, err := lru.New[digest.Digest, layout](maxLayouts)
+	if err != nil {
+		panic(err) // only a size that is not positive is an error
+	}
+	return &Images{db: db, layouts: layouts}
+}
 
 // Image is an image that a container can be made of.
 type Image struct {
@@ -30,9 +55,9 @@ type Image struct {
 // Runnable returns the image of target if a container can be made of it with
 // that snapshotter: its manifest and config can be read, and its top snapshot
 // is there or all of its layers are. Otherwise the error says what is missing.
-func (s *Store) Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (Image, error) {
-	cs := s.db.ContentStore()
-	l, err := s.layouts.get(ctx, cs, target)
+func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (Image, error) {
+	cs := i.db.ContentStore()
+	l, err := i.layout(ctx, cs, target)
 	if err != nil {
 		return Image{}, err
 	}
@@ -41,7 +66,7 @@ func (s *Store) Runnable(ctx context.Context, target ocispec.Descriptor, snapsho
 			return Image{}, fmt.Errorf("%s of %s: %w", doc.Digest, target.Digest, err)
 		}
 	}
-	sn := s.db.Snapshotter(snapshotter)
+	sn := i.db.Snapshotter(snapshotter)
 	if sn == nil {
 		return Image{}, fmt.Errorf("snapshotter %q: %w", snapshotter, errdefs.ErrNotFound)
 	}
@@ -76,67 +101,4 @@ func readable(ctx context.Context, provider content.Provider, desc ocispec.Descr
 		return fmt.Errorf("has %d of %d bytes: %w", r.Size(), desc.Size, errdefs.ErrFailedPrecondition)
 	}
 	return nil
-}
-
-// layout is what the documents of an image say about it. They are found by
-// their digests, so it never changes.
-type layout struct {
-	imageID   digest.Digest
-	chainID   string
-	documents []ocispec.Descriptor // index, manifest, config
-}
-
-// maxLayouts bounds the memory of what has been read: some hundred bytes each.
-const maxLayouts = 4096
-
-// layouts remembers what has been read. The zero value is ready.
-type layouts struct {
-	mu  sync.Mutex
-	all map[digest.Digest]layout
-}
-
-func (c *layouts) get(ctx context.Context, provider content.Provider, target ocispec.Descriptor) (layout, error) {
-	c.mu.Lock()
-	l, ok := c.all[target.Digest]
-	c.mu.Unlock()
-	if ok {
-		return l, nil
-	}
-	l, err := readLayout(ctx, provider, target)
-	if err != nil {
-		return layout{}, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil || len(c.all) >= maxLayouts {
-		c.all = map[digest.Digest]layout{}
-	}
-	c.all[target.Digest] = l
-	return l, nil
-}
-
-func readLayout(ctx context.Context, provider content.Provider, target ocispec.Descriptor) (layout, error) {
-	p := platforms.Default()
-	manifest, err := images.Manifest(ctx, provider, target, p)
-	if err != nil {
-		return layout{}, fmt.Errorf("manifest of %s: %w", target.Digest, err)
-	}
-	diffIDs, err := images.RootFS(ctx, provider, manifest.Config)
-	if err != nil {
-		return layout{}, fmt.Errorf("config of %s: %w", target.Digest, err)
-	}
-	l := layout{
-		imageID:   manifest.Config.Digest,
-		chainID:   identity.ChainID(diffIDs).String(),
-		documents: []ocispec.Descriptor{target, manifest.Config},
-	}
-	if !images.IsIndexType(target.MediaType) {
-		return l, nil
-	}
-	children, err := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)(ctx, target)
-	if err != nil {
-		return layout{}, fmt.Errorf("index of %s: %w", target.Digest, err)
-	}
-	l.documents = append(l.documents, children...)
-	return l, nil
 }

@@ -5,7 +5,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -173,7 +175,7 @@ func TestAtMost32Proofs(t *testing.T) {
 		}
 	}
 	got := who(ctx, t, s, name)
-	if len(got) != MaxProofs {
+	if len(got) != maxProofs {
 		t.Fatalf("%d proofs", len(got))
 	}
 	if !slices.Contains(got, fingerprint(0)) || !slices.Contains(got, fingerprint(39)) || slices.Contains(got, fingerprint(1)) || slices.Contains(got, fingerprint(8)) {
@@ -181,46 +183,94 @@ func TestAtMost32Proofs(t *testing.T) {
 	}
 }
 
-// Labels tell the time in seconds. The newest proof must not go because others
-// were used in the same second.
-func TestNewestProofStays(t *testing.T) {
+// betweenReads runs a function each time the records were listed.
+type betweenReads struct {
+	images.Store
+	fn func()
+}
+
+func (b *betweenReads) List(ctx context.Context, filters ...string) ([]images.Image, error) {
+	all, err := b.Store.List(ctx, filters...)
+	b.fn()
+	return all, err
+}
+
+// A proof that is written after Revoke has read the records is neither among
+// them nor pending any more.
+func TestRevokeWhileAProofIsWritten(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer s.Close()
 	create(ctx, t, records, one, nil)
-	at := noon
-	for i := range 40 {
-		f := Fingerprint(fmt.Sprintf("%032x", 40-i))
-		v := verified(one)
-		at = at.Add(time.Millisecond)
-		v.At = at
-		s.MarkVerified(ctx, one.Digest, v, []Fingerprint{f}, name)
+	mark := State{Verified: verified(one), Access: map[Fingerprint]time.Time{alice: noon, bob: noon}}.Labels()
+	s.mu.Lock() // out of the writer's sight
+	s.pending.add(key{"k8s.io", name, one.Digest}, mark)
+	s.mu.Unlock()
+	lists := 0
+	s.images = &betweenReads{Store: records, fn: func() {
+		lists++
 		if err := s.sync(ctx); err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
-		have := who(ctx, t, s, name)
-		if !slices.Contains(have, f) {
-			t.Fatalf("proof %d went at once", i)
-		}
-		for _, f := range have {
-			at = at.Add(time.Millisecond)
-			s.Used(ctx, f, at, name)
-		}
+	}}
+	if err := s.Revoke(ctx, "registry.test/app", alice); err != nil {
+		t.Fatal(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.used[recordName{"k8s.io", name}]); len(s.used) != 1 || n != MaxProofs {
-		t.Errorf("%d uses of %d records are remembered", n, len(s.used))
+	wantWho(ctx, t, s, name, bob)
+	if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; ok {
+		t.Error("the proof is still on disk")
+	}
+	if lists != 2 {
+		t.Errorf("the records were read %d times, want the second to see the proof", lists)
 	}
 }
 
-func TestUsesAreBounded(t *testing.T) {
-	u := uses{}
-	for i := range maxUses + 10 {
-		u.note(recordName{"k8s.io", fmt.Sprint(i)}, alice, noon)
+// unwritable is an image store that cannot change a record.
+type unwritable struct {
+	images.Store
+	name string
+}
+
+var errUnwritable = errors.New("cannot be written")
+
+func (u *unwritable) Update(ctx context.Context, img images.Image, fieldpaths ...string) (images.Image, error) {
+	if img.Name == u.name {
+		return images.Image{}, errUnwritable
 	}
-	if len(u) != maxUses || u[recordName{"k8s.io", fmt.Sprint(maxUses + 9)}][alice] != noon {
-		t.Errorf("%d records", len(u))
+	return u.Store.Update(ctx, img, fieldpaths...)
+}
+
+// A revocation that cannot be written is an error, and holds nevertheless until
+// it can.
+func TestRevokeThatCannotBeWritten(t *testing.T) {
+	const other = "registry.test/app:2"
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	labels := State{Verified: verified(one), Access: map[Fingerprint]time.Time{alice: noon, bob: noon}}.Labels()
+	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+	for _, n := range []string{name, other} {
+		if _, err := records.Create(ctx, images.Image{Name: n, Target: one, Labels: labels}); err != nil {
+			t.Fatal(err)
+		}
 	}
+	store := &unwritable{Store: records, name: name}
+	s.images = store
+	if err := s.Revoke(ctx, "registry.test/app", alice); !errors.Is(err, errUnwritable) {
+		t.Errorf("got %v", err)
+	}
+	for _, n := range []string{name, other} {
+		wantWho(ctx, t, s, n, bob)
+	}
+	if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; !ok {
+		t.Error("the proof was taken from the disk: the test shows nothing")
+	}
+	store.name = ""
+	if err := s.Revoke(ctx, "registry.test/app", alice); err != nil {
+		t.Error(err)
+	}
+	if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; ok {
+		t.Error("the proof is still on disk")
+	}
+	wantWho(ctx, t, s, name, bob)
 }
 
 func TestIsOf(t *testing.T) {

@@ -1,7 +1,7 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package content
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
@@ -20,7 +19,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-var errNothing = errors.New("nothing to give")
+var errNothing = errors.New("nothing to deliver")
 
 // fetcher has some content, and remembers what was taken.
 type fetcher struct {
@@ -39,16 +38,13 @@ func (f *fetcher) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadClos
 
 var _ transfer.Fetcher = (*fetcher)(nil)
 
-// Who has an image can give it; who knows digests cannot.
-func TestCompareAndPossesses(t *testing.T) {
+// A registry that has an image can deliver it; one that knows digests cannot.
+func TestVerify(t *testing.T) {
 	img := newTestImage(t)
-	db := newDB(t)
+	db := newDB(t, t.TempDir())
 	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
-	put(ctx, t, db, img.target, img.manifest)
-	put(ctx, t, db, img.configDesc, img.config)
-	put(ctx, t, db, img.layerDesc, img.layer)
-	s := New(db, metadata.NewImageStore(db))
-	defer s.Close()
+	img.putAll(ctx, t, db)
+	stored := New(db)
 	all := map[digest.Digest][]byte{
 		img.target.Digest: img.manifest, img.configDesc.Digest: img.config, img.layerDesc.Digest: img.layer,
 	}
@@ -64,7 +60,7 @@ func TestCompareAndPossesses(t *testing.T) {
 	for _, test := range []struct {
 		what                string
 		has                 map[digest.Digest][]byte
-		compares, possesses error
+		content, possession error
 	}{
 		{"everything", all, nil, nil},
 		{"nothing", nil, errNothing, errNothing},
@@ -74,22 +70,22 @@ func TestCompareAndPossesses(t *testing.T) {
 		{"another config", without(img.configDesc.Digest, wrong(img.config)), errdefs.ErrFailedPrecondition, errdefs.ErrFailedPrecondition},
 		{"an empty config", without(img.configDesc.Digest, []byte{}), errdefs.ErrFailedPrecondition, errdefs.ErrFailedPrecondition},
 	} {
-		if err := s.Compare(ctx, img.target, &fetcher{has: test.has}); !errors.Is(err, test.compares) {
-			t.Errorf("%s: Compare: %v", test.what, err)
+		if err := stored.VerifyContent(ctx, img.target, &fetcher{has: test.has}); !errors.Is(err, test.content) {
+			t.Errorf("%s: VerifyContent: %v", test.what, err)
 		}
 		f := &fetcher{has: test.has}
-		if err := s.Possesses(ctx, img.target, f, func(digest.Digest) bool { return false }); !errors.Is(err, test.possesses) {
-			t.Errorf("%s: Possesses: %v", test.what, err)
+		if err := stored.VerifyPossession(ctx, img.target, f, func(digest.Digest) bool { return false }); !errors.Is(err, test.possession) {
+			t.Errorf("%s: VerifyPossession: %v", test.what, err)
 		}
 		if want := []digest.Digest{img.configDesc.Digest}; !slices.Equal(f.taken, want) {
 			t.Errorf("%s: took %v", test.what, f.taken)
 		}
 	}
 	f := &fetcher{}
-	if err := s.Possesses(ctx, img.target, f, func(d digest.Digest) bool { return d == img.configDesc.Digest }); err != nil || len(f.taken) > 0 {
-		t.Errorf("given already: %v, took %v", err, f.taken)
+	if err := stored.VerifyPossession(ctx, img.target, f, func(d digest.Digest) bool { return d == img.configDesc.Digest }); err != nil || len(f.taken) > 0 {
+		t.Errorf("delivered already: %v, took %v", err, f.taken)
 	}
-	if err := s.Possesses(ctx, img.layerDesc, f, func(digest.Digest) bool { return true }); err == nil {
+	if err := stored.VerifyPossession(ctx, img.layerDesc, f, func(digest.Digest) bool { return true }); err == nil {
 		t.Error("something without a config is possessed")
 	}
 }

@@ -1,0 +1,62 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shared
+
+import "context"
+
+// Group coalesces calls: callers with the same key share one piece of work and
+// its result. The zero value is ready, and safe for concurrent use. It must not
+// be copied.
+//
+// golang.org/x/sync/singleflight does the same for work that always runs to its
+// end. It cannot tell the work that its last caller has left, so a check or a
+// pull for pods that are gone would go on; and until that work ends, new callers
+// join it.
+type Group[K comparable, V any] struct {
+	calls Map[K, *call[V]]
+}
+
+// call is one piece of work.
+type call[V any] struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed when value and err are set
+	value  V
+	err    error
+}
+
+// Do runs the work, or joins the work of that key which is under way, and tells
+// which. The work runs on a context of its own: it has the values of the context
+// of the caller that began it, and ends when the last waiter has left.
+//
+// A waiter whose context ends leaves with the context's error and does not
+// disturb the others. The last one cancels the work and returns when it has
+// ended, as if it had not been shared. Nobody joins work that has ended or that
+// all have left: the next caller begins anew.
+func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, joined bool, err error) {
+	var own context.Context
+	c, created, leave := g.calls.Acquire(key, func() *call[V] {
+		c := &call[V]{done: make(chan struct{})}
+		own, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		return c
+	})
+	if created {
+		go func() {
+			defer c.cancel()
+			c.value, c.err = work(own)
+			g.calls.Forget(key, c)
+			close(c.done)
+		}()
+	}
+	select {
+	case <-c.done:
+		leave()
+		return c.value, !created, c.err
+	case <-ctx.Done():
+		if leave() {
+			c.cancel()
+			<-c.done
+		}
+		return value, !created, ctx.Err()
+	}
+}

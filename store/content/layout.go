@@ -1,0 +1,67 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/identity"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// maxLayouts bounds the memory of layouts that were read: some hundred bytes
+// each.
+const maxLayouts = 4096
+
+// layout holds what the documents of an image say about it. They are found by
+// their digests, so it never changes.
+type layout struct {
+	imageID   digest.Digest
+	chainID   string               // of the top snapshot
+	documents []ocispec.Descriptor // index, manifest, config
+}
+
+// layout returns the layout of target, from memory if it was read before.
+func (i *Images) layout(ctx context.Context, provider content.Provider, target ocispec.Descriptor) (layout, error) {
+	if l, ok := i.layouts.Get(target.Digest); ok {
+		return l, nil
+	}
+	l, err := readLayout(ctx, provider, target)
+	if err != nil {
+		return layout{}, err
+	}
+	i.layouts.Add(target.Digest, l)
+	return l, nil
+}
+
+func readLayout(ctx context.Context, provider content.Provider, target ocispec.Descriptor) (layout, error) {
+	p := platforms.Default()
+	manifest, err := images.Manifest(ctx, provider, target, p)
+	if err != nil {
+		return layout{}, fmt.Errorf("manifest of %s: %w", target.Digest, err)
+	}
+	diffIDs, err := images.RootFS(ctx, provider, manifest.Config)
+	if err != nil {
+		return layout{}, fmt.Errorf("config of %s: %w", target.Digest, err)
+	}
+	l := layout{
+		imageID:   manifest.Config.Digest,
+		chainID:   identity.ChainID(diffIDs).String(),
+		documents: []ocispec.Descriptor{target, manifest.Config},
+	}
+	if !images.IsIndexType(target.MediaType) {
+		return l, nil
+	}
+	children, err := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)(ctx, target)
+	if err != nil {
+		return layout{}, fmt.Errorf("index of %s: %w", target.Digest, err)
+	}
+	l.documents = append(l.documents, children...)
+	return l, nil
+}

@@ -1,0 +1,38 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package store keeps what pullwarden knows of an image in labels on
+// containerd's own image records, so that it goes with the image, outlives
+// restarts, and is shown by `ctr images ls`.
+//
+// A pull stores its findings in the same transaction as the new target (package
+// plugin/transfer). Those of a check are marks: one goroutine writes them
+// later, each only while its record still points at the digest that was
+// checked. At no moment does a label claim a digest that its record does not
+// have. Get and First show marks before they are written. A crash may lose marks
+// of the last moments, but never a revocation that has returned.
+//
+// # Who calls what
+//
+// Every call takes the containerd namespace from its context. Marks take the
+// digest that they speak of and the names of records: the reference that was
+// asked for and its repository@digest.
+//
+//   - Before a decision: [Store.Get], once for each decision, and again when a
+//     request has waited for another pull of the same name.
+//   - After a check that confirmed the image on the node: [Store.MarkVerified].
+//   - After a fallback, which reuses the image although its check failed:
+//     [Store.MarkStale]. The next MarkVerified or MarkPulled takes the mark away.
+//   - Around a pull: package plugin/transfer writes [State.Labels] in the pull's
+//     own transaction, as a change that went through [Supersede]. When the pull
+//     has ended, [Store.MarkPulled] brings the same state to records that the
+//     transaction did not write.
+//   - When a proof of access alone let an image be reused, without a check:
+//     [Store.Used]. MarkVerified and MarkPulled note the use of the proofs that
+//     they give.
+//   - When a registry refused a caller, before the request ends: [Store.Revoke].
+//     It is the one call that waits for the disk. Where it fails, the request
+//     must fail.
+//   - To show images: [Store.First].
+//   - Once, at the end: [Store.Close].
+package store

@@ -1,0 +1,124 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+)
+
+// maxProofs bounds the proofs of access that an image record keeps.
+const maxProofs = 32
+
+// trimProofs returns the labels without the proofs beyond maxProofs: those go
+// whose last use, or else whose giving, is longest ago. lastUse returns the zero
+// time for a proof whose use is not known.
+func trimProofs(labels map[string]string, lastUse func(Fingerprint) time.Time) map[string]string {
+	type proof struct {
+		label string
+		at    time.Time
+	}
+	var proofs []proof
+	for label, value := range labels {
+		fingerprint, ok := strings.CutPrefix(label, LabelAccess)
+		if !ok || value == "" {
+			continue
+		}
+		at := decodeTime(value)
+		if last := lastUse(Fingerprint(fingerprint)); last.After(at) {
+			at = last
+		}
+		proofs = append(proofs, proof{label, at})
+	}
+	if len(proofs) <= maxProofs {
+		return labels
+	}
+	slices.SortFunc(proofs, func(a, b proof) int {
+		return cmp.Or(b.at.Compare(a.at), strings.Compare(a.label, b.label))
+	})
+	out := maps.Clone(labels)
+	for _, p := range proofs[maxProofs:] {
+		delete(out, p.label)
+	}
+	return out
+}
+
+// Revoke takes a caller's proof away from all tags and digests of a repository
+// in the namespace of the context. It holds at once, and Revoke returns when it
+// is written, so that no crash can bring the proof back. After an error it may
+// hold only until the next restart.
+func (s *Store) Revoke(ctx context.Context, repository string, f Fingerprint) error {
+	namespace, err := namespaces.NamespaceRequired(ctx)
+	if err != nil {
+		return err
+	}
+	label := LabelAccess + string(f)
+	for {
+		before := s.transactions()
+		records, err := s.images.List(ctx)
+		if err != nil {
+			return fmt.Errorf("list the images of %s: %w", repository, err)
+		}
+		var proved []key
+		for _, r := range records {
+			if r.Labels[label] != "" && isOf(r.Name, repository) {
+				proved = append(proved, key{namespace, r.Name, r.Target.Digest})
+			}
+		}
+		if found, current := s.markRevoked(namespace, repository, label, proved, before); !current {
+			continue // a proof may have been written after the records were read
+		} else if !found {
+			return nil
+		}
+		s.listings.changed()
+		return s.sync(ctx)
+	}
+}
+
+// markRevoked adds the marks that take the label away from the records that
+// have a proof on disk, and from those of the repository that have one in a mark
+// which is not written yet. It does nothing, and current is false, if the writer
+// has written since transactions were counted.
+func (s *Store) markRevoked(namespace, repository, label string, proved []key, transactions uint64) (found, current bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flushed != transactions {
+		return false, false
+	}
+	for _, m := range []marks{s.flushing, s.pending} {
+		for k, mark := range m {
+			if mark[label] != "" && k.namespace == namespace && isOf(k.name, repository) {
+				proved = append(proved, k)
+			}
+		}
+	}
+	for _, k := range proved {
+		s.pending.add(k, map[string]string{label: ""})
+	}
+	return len(proved) > 0, true
+}
+
+// isOf reports whether an image name is a tag or a digest of the repository.
+func isOf(name, repository string) bool {
+	rest, ok := strings.CutPrefix(name, repository)
+	return ok && rest != "" && (rest[0] == ':' || rest[0] == '@')
+}
+
+// revocations returns the part of a mark that takes proofs away.
+func revocations(mark map[string]string) map[string]string {
+	out := map[string]string{}
+	for label, value := range mark {
+		if value == "" && strings.HasPrefix(label, LabelAccess) {
+			out[label] = ""
+		}
+	}
+	return out
+}
