@@ -84,7 +84,7 @@ func (s *contentSources) pendingOf(key contentKey) provenance.Provenance {
 
 // persist returns where d came from, and writes it to the content's labels if
 // they do not say it yet. The error is errdefs.ErrNotFound when the content is
-// not there. Whatever the error, the provenance that is pending is returned.
+// not there. An error comes with the provenance that is pending.
 func (s *contentSources) persist(ctx context.Context, d digest.Digest) (provenance.Provenance, error) {
 	// Read before the labels: another pull may write them in between, and then
 	// forgets what was pending.

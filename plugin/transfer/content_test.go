@@ -52,8 +52,8 @@ func TestSourcesOfAnImage(t *testing.T) {
 	}
 }
 
-// What is there already came from where it came from then, not from the host
-// of today's pull.
+// Content that is there keeps the source of the pull that brought it: the host
+// of a later pull is none.
 func TestSourcesOfWhatWasThere(t *testing.T) {
 	n := newNode(t, true)
 	first, second := newImage("shared", "one"), newImage("shared", "two")
@@ -151,7 +151,7 @@ func TestSourcesOfAResumedDownload(t *testing.T) {
 			if _, err := n.plan(failing, store.State{}); !errors.Is(err, errGone) {
 				t.Fatalf("the first pull ended with %v", err)
 			}
-			// What is complete is written down, though the pull has failed.
+			// The pull has failed, but complete content has its source.
 			n.wantContent(img.desc, "a/app:1", "a")
 			n.wantContent(img.config, "", "a")
 			want := "b,a"

@@ -33,8 +33,8 @@ func verified(d digest.Digest) store.State {
 
 func canonicalOf(f *fakeImage) string { return "registry.test/app@" + f.desc.Digest.String() }
 
-// What is known goes to repository@digest first: after a crash in between, no
-// record of the digest is without it.
+// The labels go to repository@digest first: after a crash in between, no record
+// of the digest is without them.
 func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
 	n := newNode(t, true)
 	img := newImage("a layer")
@@ -165,7 +165,8 @@ func TestPlannedPullKeepsTheSourceOfARecord(t *testing.T) {
 	}
 }
 
-// A pull that CRI did not ask for is told of, and otherwise left as it is.
+// The record of a pull that CRI did not ask for gets its sources and its time,
+// and is otherwise left as it is.
 func TestOtherPulls(t *testing.T) {
 	img := newImage("a layer")
 	sources := provenance.Provenance{Reference: "mirror.test/app:1", Hosts: []string{"mirror.test"}}

@@ -64,9 +64,10 @@ func (f *trackedFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io
 	return r, nil
 }
 
-// trackedReader adds the source of the bytes that were read twice: at an EOF,
-// without which the content cannot be committed, and when the reader is closed,
-// which is after the commit.
+// trackedReader adds the source of its bytes at two moments: at an EOF, before
+// which nothing can be committed, so that a committed download always has its
+// source; and at Close, which is after the commit, so that the source can be
+// persisted.
 type trackedReader struct {
 	io.ReadCloser
 	// ctx is the fetch's, of which the reader is the second half. It outlives
@@ -93,9 +94,8 @@ func (r *trackedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// addSource adds the hosts that have served the content. Only the host of a
-// manifest or index is asked for by the image's name, so only that one's
-// reference counts.
+// addSource adds the hosts that have served the content. Only a manifest or
+// index gets a reference: other content belongs to many images.
 func (r *trackedReader) addSource() {
 	if !r.begun {
 		return

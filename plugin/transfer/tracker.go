@@ -22,14 +22,14 @@ type SourceReporter interface {
 	// Hosts returns the hosts that may be asked, in their order, as references
 	// spell them.
 	Hosts() []string
-	// ServedBy returns the hosts that have served bytes of d so far, the last
-	// one last, and the reference as that one knows it: "" when it is not
-	// known. It is zero when no host did.
+	// ServedBy returns the hosts that have served bytes of d so far, in the
+	// order in which they did so last, and the image as the last of them knows
+	// it; "" when that is not known. It is zero when no host did.
 	ServedBy(d digest.Digest) provenance.Provenance
 }
 
-// TrackingConfig is all that tracking of sources needs. Every field must be
-// set, but CRIHostDir.
+// TrackingConfig is all that tracking of sources needs. Only CRIHostDir may be
+// left out.
 type TrackingConfig struct {
 	// Contents is the metadata database's content store.
 	Contents content.Store
