@@ -1,30 +1,33 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provenance says where bytes came from. It imports nothing of
-// pullwarden, so that those who fetch content and those who record it share
-// one type.
+// Package provenance says where bytes came from. It imports nothing, so that
+// the resolver, which sees who serves, and the transfer, which writes it down,
+// share one type.
 package provenance
 
 import "slices"
 
-// Provenance is where some content came from. The zero value means that
-// nothing is known.
+// Provenance is where the bytes of one digest, or of a whole image, came from.
+// The zero value means that nothing is known.
 type Provenance struct {
-	// Reference is the image as the host that served its manifest or index
-	// knows it, such as mirror.example.com:5000/library/nginx:1.27. It is ""
-	// for other content, and where it is not known.
+	// Reference is what the host that served the manifest or index calls the
+	// image, such as mirror.example.com:5000/library/nginx:1.27; "" for other
+	// content, and where nobody served the manifest because it was there.
 	Reference string
-	// Hosts served bytes, each listed once and spelled as in references:
-	// docker.io, mirror.example.com:5000.
+
+	// Hosts served bytes, spelled as in references: docker.io,
+	// mirror.example.com:5000. Content has more than one where a download was
+	// resumed.
 	Hosts []string
 }
 
 // Known reports whether anything is known.
 func (p Provenance) Known() bool { return p.Reference != "" || len(p.Hosts) > 0 }
 
-// Add returns p with what was served later: the later reference replaces the
-// earlier one, and new hosts follow. Neither p nor later is changed.
+// Add returns p together with what was served later: a later reference
+// replaces the one of p, and each host is in the list once. Neither p nor later
+// changes.
 func (p Provenance) Add(later Provenance) Provenance {
 	if later.Reference != "" {
 		p.Reference = later.Reference
@@ -38,8 +41,8 @@ func (p Provenance) Add(later Provenance) Provenance {
 	return p
 }
 
-// InOrder returns p with its hosts in the order of a list. Hosts that are not
-// in the list follow, in the order that they have.
+// InOrder returns p with its hosts in the order of a list. Hosts that are not in
+// the list follow as they are. Neither p nor the list changes.
 func (p Provenance) InOrder(hosts []string) Provenance {
 	place := func(host string) int {
 		if i := slices.Index(hosts, host); i >= 0 {
