@@ -14,7 +14,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// defaultConfigPath is where rule files are looked for.
+// defaultConfigPath is the directory of the rule files.
 const defaultConfigPath = "/etc/containerd/pullwarden.d"
 
 // Section is the configuration section as the operator wrote it, over the
@@ -22,7 +22,7 @@ const defaultConfigPath = "/etc/containerd/pullwarden.d"
 // that it does not find in a struct; pullwarden refuses them.
 type Section map[string]any
 
-// sectionTOML is the section with its keys known.
+// sectionTOML lists the keys of the section.
 type sectionTOML struct {
 	Enabled    bool   `toml:"enabled"`
 	ConfigPath string `toml:"config_path"`
@@ -36,21 +36,21 @@ func (s *sectionTOML) FinishTOML(report func(key, problem string)) {
 	}
 }
 
-// config is the section, read.
+// config is the parsed section.
 type config struct {
 	enabled    bool
-	configPath string
-	section    policy.Overrides
+	configPath string           // absolute
+	section    policy.Overrides // the directives that the section sets
 }
 
-// DefaultSection returns the section as it is without the operator. What it
-// does not set has the built-in default; config.toml.example shows them all.
+// DefaultSection returns the section of an operator who wrote none. A key that
+// it leaves out has the built-in default; config.toml.example shows them all.
 func DefaultSection() Section {
 	return Section{"enabled": false, "config_path": defaultConfigPath}
 }
 
-// parse reads the section. Unless it is enabled nothing else in it counts. The
-// error lists every key that is unknown or whose value is not allowed.
+// parse reads the section. Unless it is enabled, its other keys are not read.
+// The error lists every key that is unknown or has a value that is not allowed.
 func (s Section) parse() (config, error) {
 	if enabled, ok := s["enabled"].(bool); ok && !enabled {
 		return config{}, nil

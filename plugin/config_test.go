@@ -119,3 +119,11 @@ func TestExampleConfig(t *testing.T) {
 		t.Errorf("%+v, %v", d.Directives, err)
 	}
 }
+
+func TestExampleDescribesEveryDirective(t *testing.T) {
+	for _, key := range policy.Keys() {
+		if descriptions[key] == "" {
+			t.Errorf("%s has no description", key)
+		}
+	}
+}

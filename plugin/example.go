@@ -10,8 +10,8 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// what tells, in the example, what a key is for.
-var what = map[policy.Key]string{
+// descriptions are the comments of the directives in the example.
+var descriptions = map[policy.Key]string{
 	policy.KeyPolicy:         "where no rule and no hint says otherwise: Always | IfDigestChanged | IfNotPresent | Never",
 	policy.KeyHints:          "what pod annotations may say: Allow | Tighten | Ignore",
 	policy.KeyMaxAge:         "a check this young counts; 0s = check each time",
@@ -54,18 +54,18 @@ func ExampleConfig() string {
 		name, on := strings.CutPrefix(key.String(), "on.")
 		switch {
 		case key == policy.KeyPolicy:
-			line("  ", "default_policy", defaults.Value(key), what[key])
+			line("  ", "default_policy", defaults.Value(key), descriptions[key])
 		case key == policy.KeyAllowedSources:
-			// A list has no value that stands for all.
-			fmt.Fprintf(&b, "  # %s\n  # %s = [\"mirror.example.com:5000\"]\n", what[key], name)
+			// No list says "all hosts": the default is shown as a comment.
+			fmt.Fprintf(&b, "  # %s\n  # %s = [\"mirror.example.com:5000\"]\n", descriptions[key], name)
 		case !on:
-			line("  ", name, defaults.Value(key), what[key])
+			line("  ", name, defaults.Value(key), descriptions[key])
 		default:
 			if !inTable {
 				inTable = true
 				fmt.Fprintf(&b, "\n  # what IfDigestChanged does when the registry fails: UseCached | Fail\n  [plugins.%q.on]\n", string(Type)+"."+ID)
 			}
-			line("    ", name, defaults.Value(key), what[key])
+			line("    ", name, defaults.Value(key), descriptions[key])
 		}
 	}
 	return b.String()

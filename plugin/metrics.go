@@ -23,11 +23,11 @@ const (
 	// maxHosts bounds the values of the label host: image references, which
 	// tenants choose, can name any number of them.
 	maxHosts = 64
-	// otherHosts stands for all hosts beyond that.
+	// otherHosts is the value for all hosts beyond that.
 	otherHosts = "other"
 	// criNamespace is where CRI keeps its images.
 	criNamespace = "k8s.io"
-	// scrapeTimeout bounds what a scrape may wait for the database.
+	// scrapeTimeout bounds how long a scrape waits for the database.
 	scrapeTimeout = 5 * time.Second
 )
 
@@ -41,10 +41,13 @@ type metrics struct {
 	lastReload prometheus.Gauge
 	breakers   *prometheus.Desc
 
-	// states lists the hosts in trouble; nil for none.
+	// states lists the hosts that have a breaker, open or not; nil for none.
 	states func() []resolver.BreakerState
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// hosts are the values of the label host, at most maxHosts. The set only
+	// grows. An LRU would bound nothing: the counters keep the series of an
+	// evicted host, and each eviction would let in one more.
 	hosts map[string]struct{}
 }
 
@@ -70,7 +73,7 @@ func newMetrics(records images.Store) *metrics {
 		stale: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "pullwarden_stale_images",
 			Help: "Images that were last reused although their check failed.",
-		}, func() float64 { return countStale(records) }),
+		}, func() float64 { return countStaleImages(records) }),
 		lastReload: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pullwarden_rules_last_reload_successful",
 			Help: "1 when the rule files were last read without an error, else 0.",
@@ -82,6 +85,7 @@ func newMetrics(records images.Store) *metrics {
 	}
 }
 
+// register registers all metrics. After an error some may be registered.
 func (m *metrics) register(r prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{m.decisions, m.verify, m.requests, m.coalesced, m.stale, m.lastReload, breakerCollector{m}} {
 		if err := r.Register(c); err != nil {
@@ -91,6 +95,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	return nil
 }
 
+// observe counts an outcome. A coalesced one did no check of its own.
 func (m *metrics) observe(o engine.Outcome) {
 	m.decisions.WithLabelValues(o.Directives.Policy.String(), string(o.Kind), string(o.Reason)).Inc()
 	if o.Coalesced {
@@ -102,10 +107,12 @@ func (m *metrics) observe(o engine.Outcome) {
 	}
 }
 
+// request counts a request to a registry.
 func (m *metrics) request(o resolver.Observation) {
 	m.requests.WithLabelValues(m.host(o.Host), o.Method, strconv.Itoa(o.Code)).Inc()
 }
 
+// reloaded notes whether the rule files were read without an error.
 func (m *metrics) reloaded(ok bool) {
 	if ok {
 		m.lastReload.Set(1)
@@ -114,7 +121,8 @@ func (m *metrics) reloaded(ok bool) {
 	}
 }
 
-// host returns the host, or otherHosts once there are too many of them.
+// host returns the value of the label host: the host, or otherHosts once there
+// are too many of them.
 func (m *metrics) host(host string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,15 +135,15 @@ func (m *metrics) host(host string) string {
 	return host
 }
 
-// breakerCollector tells of every host that was asked whether its breaker is
-// open, at the time of the scrape.
+// breakerCollector collects, for every host that is a value of the label host,
+// whether its breaker is open at the time of the scrape.
 type breakerCollector struct{ metrics *metrics }
 
 // Describe implements prometheus.Collector.
 func (c breakerCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.metrics.breakers }
 
-// Collect implements prometheus.Collector. The hosts beyond the bound are
-// counted together.
+// Collect implements prometheus.Collector. The value of otherHosts is the number
+// of open breakers beyond the bound.
 func (c breakerCollector) Collect(ch chan<- prometheus.Metric) {
 	m := c.metrics
 	open := map[string]int{}
@@ -157,9 +165,10 @@ func (c breakerCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// countStale counts the marks that are written. A record by digest repeats the
-// mark of a tag and is not counted.
-func countStale(records images.Store) float64 {
+// countStaleImages counts the records with a stale mark. A record by digest
+// repeats the mark of a tag and is not counted. It returns 0 when the database
+// does not answer: a scrape has no place for an error.
+func countStaleImages(records images.Store) float64 {
 	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(context.Background(), criNamespace), scrapeTimeout)
 	defer cancel()
 	stale, err := records.List(ctx, `labels."`+store.LabelStaleSince+`"`)

@@ -13,41 +13,42 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/containerd/log"
-
 	"github.com/pullwarden/pullwarden/internal/filestamp"
+	"github.com/pullwarden/pullwarden/internal/wlog"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// rulesPoll is how often the rule files are looked at when no request for an
-// image does it, so that a broken file is loud at once.
-const rulesPoll = time.Second
+// rulesPollInterval is how often the rule files are checked for a change when
+// no request for an image does it, so that a broken file is logged soon.
+const rulesPollInterval = time.Second
 
-// ruleDir keeps the rules of a directory current. Current looks at the files
-// each time, so a change holds from the next request on; nothing has to be
-// told about it, and no event can be missed.
+// ruleDir keeps the rules of a directory current. Every call of Current compares
+// the files' stamps, so a change holds from the next request on, and no event
+// can be missed. Safe for concurrent use; no lock is held while files are read.
 type ruleDir struct {
 	path     string
 	section  policy.Overrides
 	reloaded func(ok bool)
 	current  atomic.Pointer[ruleSet]
-	stop     chan struct{}
-	stopped  chan struct{}
+	stop     chan struct{} // closed by Close
+	stopped  chan struct{} // closed when the background work has ended
 }
 
-// ruleSet is what was read of the directory at one time.
+// ruleSet is the result of one read of the directory. It is not changed once it
+// is current.
 type ruleSet struct {
-	rules  *policy.Rules // the last good ones, with the section below them
-	count  int           // of rules
-	files  int
+	rules  *policy.Rules     // the last good ones, with the section below them
+	count  int               // of those rules
+	files  int               // that those rules stand in
 	stamps filestamp.Stamps  // of the directory and the files
-	sum    [sha256.Size]byte // of their content
-	err    error             // why the newest files are not in force
+	sum    [sha256.Size]byte // of the good files' paths and content
+	err    error             // why the newest files are not in force; nil: they are
 }
 
-// openRules reads the rules for the first time; an error then is the caller's.
-// A directory that does not exist has no rules. reloaded is told how each read
-// of changed files went.
+// openRules reads the rules for the first time; an error of that read is
+// returned, and there is nothing to close then. A directory that does not exist
+// has no rules. reloaded is called at once, and with the result of each later
+// change. The caller closes the ruleDir.
 func openRules(path string, section policy.Overrides, reloaded func(ok bool)) (*ruleDir, error) {
 	d := &ruleDir{path: path, section: section, reloaded: reloaded, stop: make(chan struct{}), stopped: make(chan struct{})}
 	first := d.read(&ruleSet{rules: policy.NewRules(section, nil)})
@@ -56,12 +57,13 @@ func openRules(path string, section policy.Overrides, reloaded func(ok bool)) (*
 	}
 	d.current.Store(first)
 	reloaded(true)
-	log.L.Infof("pullwarden: %d rules of %d files in %s are in force", first.count, first.files, path)
+	wlog.L().Infof("%d rules of %d files in %s are in force", first.count, first.files, path)
 	go d.poll()
 	return d, nil
 }
 
-// Close ends the background work.
+// Close ends the background work, and returns when it has ended. The error is
+// always nil.
 func (d *ruleDir) Close() error {
 	close(d.stop)
 	<-d.stopped
@@ -70,7 +72,7 @@ func (d *ruleDir) Close() error {
 
 func (d *ruleDir) poll() {
 	defer close(d.stopped)
-	t := time.NewTicker(rulesPoll)
+	t := time.NewTicker(rulesPollInterval)
 	defer t.Stop()
 	for {
 		select {
@@ -83,7 +85,7 @@ func (d *ruleDir) poll() {
 }
 
 // Current returns the rules in force: those of the files as they are now, or
-// the last good ones when the files cannot be read.
+// the last good ones when the files cannot be read or have an error.
 func (d *ruleDir) Current() *policy.Rules {
 	was := d.current.Load()
 	if was.stamps.Current() {
@@ -91,30 +93,31 @@ func (d *ruleDir) Current() *policy.Rules {
 	}
 	now := d.read(was)
 	if !d.current.CompareAndSwap(was, now) {
-		// Somebody else read them at the same time.
+		// Another call has read them at the same time.
 		return d.current.Load().rules
 	}
 	d.report(was, now)
 	return now.rules
 }
 
-// report tells about a change, once.
+// report logs and counts a change, once. The same error and the same content are
+// no change.
 func (d *ruleDir) report(was, now *ruleSet) {
 	switch {
 	case now.err != nil && (was.err == nil || was.err.Error() != now.err.Error()):
 		d.reloaded(false)
-		log.L.WithError(now.err).Errorf("pullwarden: the rules in %s are not taken; the last good %d rules stay in force", d.path, now.count)
+		wlog.L().WithError(now.err).Errorf("the rules in %s are not taken; the last good %d rules stay in force", d.path, now.count)
 	case now.err == nil && (was.err != nil || was.sum != now.sum):
 		d.reloaded(true)
-		log.L.Infof("pullwarden: %d rules of %d files in %s are in force", now.count, now.files, d.path)
+		wlog.L().Infof("%d rules of %d files in %s are in force", now.count, now.files, d.path)
 	}
 }
 
-// maxReads is how often the files are read when they change meanwhile: a mix of
-// old and new ones is no set of rules that anybody wrote.
+// maxReads is how often the files are read when they change meanwhile: nobody
+// wrote a mix of old and new ones as a set of rules.
 const maxReads = 3
 
-// read reads all files; what is wrong leaves the rules of was in force.
+// read reads all files. An error leaves the rules of was in force.
 func (d *ruleDir) read(was *ruleSet) *ruleSet {
 	now := d.readOnce(was)
 	for try := 1; try < maxReads && !now.stamps.Same(); try++ {

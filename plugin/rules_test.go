@@ -154,27 +154,35 @@ func TestNoDirectoryHasNoRules(t *testing.T) {
 	r.want(policy.Never, true)
 }
 
+// writeIn writes a file, and makes its directory.
+func writeIn(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// point makes a link lead to target, at once.
+func point(t *testing.T, link, target string) {
+	t.Helper()
+	if err := os.Symlink(target, link+".new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(link+".new", link); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A mounted ConfigMap changes by switching a link.
 func TestRulesBehindLinks(t *testing.T) {
 	root := t.TempDir()
-	for version, content := range map[string]string{"v1": always, "v2": never} {
-		if err := os.MkdirAll(filepath.Join(root, version), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, version, "10.toml"), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	point := func(version string) {
-		t.Helper()
-		if err := os.Symlink(version, filepath.Join(root, "..tmp")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(root, "..tmp"), filepath.Join(root, "..data")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	point("v1")
+	writeIn(t, filepath.Join(root, "v1"), "10.toml", always)
+	writeIn(t, filepath.Join(root, "v2"), "10.toml", never)
+	data := filepath.Join(root, "..data")
+	point(t, data, "v1")
 	dir := filepath.Join(root, "mounted")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -184,7 +192,7 @@ func TestRulesBehindLinks(t *testing.T) {
 	}
 	r := newRules(t, dir)
 	r.want(policy.Always, true)
-	point("v2")
+	point(t, data, "v2")
 	r.want(policy.Never, true)
 }
 
@@ -193,32 +201,13 @@ func TestRulesBehindLinks(t *testing.T) {
 func TestRulesOfAnotherDirectory(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	for dir, files := range map[string][]string{"lax": {"20.toml"}, "strict": {"10.toml", "20.toml"}} {
-		for _, name := range files {
-			content := always
-			if name == "10.toml" {
-				content = never
-			}
-			if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(root, dir, name), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	point := func(dir string) {
-		t.Helper()
-		if err := os.Symlink(dir, filepath.Join(root, "new")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(root, "new"), filepath.Join(root, "rules")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	point("lax")
-	time.Sleep(filestamp.SettleTime)
-	r := newRules(t, filepath.Join(root, "rules"))
+	writeIn(t, filepath.Join(root, "lax"), "20.toml", always)
+	writeIn(t, filepath.Join(root, "strict"), "20.toml", always)
+	writeIn(t, filepath.Join(root, "strict"), "10.toml", never)
+	current := filepath.Join(root, "rules")
+	point(t, current, "lax")
+	time.Sleep(filestamp.SettleTime) // nobody can set the change time of a file
+	r := newRules(t, current)
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {
@@ -238,10 +227,10 @@ func TestRulesOfAnotherDirectory(t *testing.T) {
 	for i := range 500 {
 		for dir, p := range map[string]policy.Mode{"strict": policy.Never, "lax": policy.Always} {
 			if i%2 == 0 { // twice in a row
-				point("strict")
-				point("lax")
+				point(t, current, "strict")
+				point(t, current, "lax")
 			}
-			point(dir)
+			point(t, current, dir)
 			for deadline := time.Now().Add(time.Second); ; {
 				d, err := r.Current().Decide(policy.Request{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
 				if err == nil && d.Policy == p {

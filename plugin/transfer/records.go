@@ -9,61 +9,65 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/containerd/errdefs"
-	"github.com/containerd/log"
 	"github.com/distribution/reference"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
+	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
 // managedLabel marks the records that CRI looks after.
 const managedLabel = "io.cri-containerd.image"
 
-// An embedded field is named after its type; Store is the method's name.
+// imageStore is the alias by which an image.Store is embedded: under its own
+// name the field would hide the method Store.
 type imageStore = image.Store
 
-// labelledStore is the destination of a pull.
+// labelledStore is the destination of a pull. It stores records with labels.
 type labelledStore struct {
 	*imageStore
-	recorder *recorder // nil: only what the plan knows is stored
-	plan     *Plan     // nil: only sources are stored
-	hosts    []string  // that this pull may ask, in their order
+	tracker *tracker // nil: the sources are those of the plan's state
+	plan    *Plan    // nil: only sources are stored
+	hosts   []string // that this pull may ask, in their order
 }
 
 // Store stores the records of the image with their labels.
 func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, records images.Store) ([]images.Image, error) {
-	if s.plan != nil && s.plan.Admit != nil {
-		if err := s.plan.Admit(ctx, desc); err != nil {
+	if s.plan != nil && s.plan.Verify != nil {
+		if err := s.plan.Verify(ctx, desc); err != nil {
 			return nil, err
 		}
 	}
-	l := &labellingImages{Store: records, recorder: s.recorder, plan: s.plan}
-	if s.recorder != nil {
-		from, err := s.recorder.ledger.image(ctx, desc)
+	l := &labelledRecords{Store: records, plan: s.plan}
+	if s.tracker != nil {
+		sources, err := s.tracker.contents.ofImage(ctx, desc)
 		if err != nil {
-			log.G(ctx).WithError(err).Warnf("pullwarden: the sources of %s are not recorded", desc.Digest)
+			wlog.G(ctx).WithError(err).Warnf("the sources of %s are not recorded", desc.Digest)
 		}
-		l.from = from.inOrder(s.hosts)
+		l.sources, l.pulledAt = sources.InOrder(s.hosts), s.tracker.config.Now()
 	}
 	return s.imageStore.Store(ctx, desc, l)
 }
 
-// labellingImages adds labels to what is created or replaced.
-type labellingImages struct {
+// labelledRecords adds labels to the records that a pull creates or replaces.
+type labelledRecords struct {
 	images.Store
-	recorder *recorder
-	plan     *Plan
-	from     origin
+	plan     *Plan // nil: only sources and the time are stored
+	sources  provenance.Provenance
+	pulledAt time.Time // for pulls without a plan
 }
 
 // Create creates a record. CRI will make one of repository@digest too, and
 // with it show the image: that one is written first, so that at no moment there
-// is a record of this digest without what is known of it.
-func (l *labellingImages) Create(ctx context.Context, img images.Image) (images.Image, error) {
+// is a record of this digest without its labels.
+func (l *labelledRecords) Create(ctx context.Context, img images.Image) (images.Image, error) {
 	if name := l.canonicalName(img); name != "" && name != img.Name {
 		canonical := img
 		canonical.Name = name
@@ -76,8 +80,8 @@ func (l *labellingImages) Create(ctx context.Context, img images.Image) (images.
 }
 
 // Update replaces a record. containerd would wipe every label that the pull
-// does not know; what pullwarden knew of the same digest stays.
-func (l *labellingImages) Update(ctx context.Context, img images.Image, fieldpaths ...string) (images.Image, error) {
+// does not set; pullwarden's labels that hold for the same digest stay.
+func (l *labelledRecords) Update(ctx context.Context, img images.Image, fieldpaths ...string) (images.Image, error) {
 	if len(fieldpaths) > 0 {
 		return l.Store.Update(ctx, img, fieldpaths...)
 	}
@@ -86,21 +90,21 @@ func (l *labellingImages) Update(ctx context.Context, img images.Image, fieldpat
 		return images.Image{}, err
 	}
 	if old.Target.Digest != img.Target.Digest {
-		img.Labels = present(overlay(img.Labels, l.labels(img, nil)))
+		img.Labels = labels.Present(labels.Overlay(img.Labels, l.newLabels(img, nil)))
 		return l.Store.Update(ctx, img)
 	}
-	labels := overlay(img.Labels, l.labels(img, old.Labels))
+	wanted := labels.Overlay(img.Labels, l.newLabels(img, old.Labels))
 	for label := range old.Labels {
-		if _, kept := labels[label]; !kept && !strings.HasPrefix(label, store.Prefix) {
-			labels[label] = ""
+		if _, kept := wanted[label]; !kept && !strings.HasPrefix(label, store.Prefix) {
+			wanted[label] = ""
 		}
 	}
-	return l.change(ctx, old, img, labels)
+	return l.change(ctx, old, img, wanted)
 }
 
 // put creates or updates the record of repository@digest as CRI does, which
 // leaves labels of others alone.
-func (l *labellingImages) put(ctx context.Context, img images.Image) error {
+func (l *labelledRecords) put(ctx context.Context, img images.Image) error {
 	for {
 		_, err := l.create(ctx, img)
 		if !errdefs.IsAlreadyExists(err) {
@@ -108,7 +112,7 @@ func (l *labellingImages) put(ctx context.Context, img images.Image) error {
 		}
 		old, err := l.Get(ctx, img.Name)
 		if err == nil {
-			_, err = l.change(ctx, old, img, overlay(img.Labels, l.labels(img, known(old, img))))
+			_, err = l.change(ctx, old, img, labels.Overlay(img.Labels, l.newLabels(img, labelsFor(img, old))))
 		}
 		if !errdefs.IsNotFound(err) {
 			return err
@@ -117,74 +121,55 @@ func (l *labellingImages) put(ctx context.Context, img images.Image) error {
 	}
 }
 
-func (l *labellingImages) create(ctx context.Context, img images.Image) (images.Image, error) {
-	img.Labels = present(overlay(img.Labels, l.labels(img, nil)))
+func (l *labelledRecords) create(ctx context.Context, img images.Image) (images.Image, error) {
+	img.Labels = labels.Present(labels.Overlay(img.Labels, l.newLabels(img, nil)))
 	return l.Store.Create(ctx, img)
 }
 
-// change sets labels, and the target where it differs, one by one: what is
-// written to other labels at the same time is not lost.
-func (l *labellingImages) change(ctx context.Context, old, img images.Image, labels map[string]string) (images.Image, error) {
+// change sets labels, and the target where it differs, one by one, so that
+// other labels that are written at the same time are not lost.
+func (l *labelledRecords) change(ctx context.Context, old, img images.Image, wanted map[string]string) (images.Image, error) {
 	paths := []string{"target"}
-	labels = store.Supersede(img.Target.Digest, old.Labels, labels)
-	for label, value := range labels {
+	wanted = store.Supersede(img.Target.Digest, old.Labels, wanted)
+	for label, value := range wanted {
 		if old.Labels[label] != value {
 			paths = append(paths, "labels."+label)
 		}
 	}
 	slices.Sort(paths)
-	img.Labels = labels
+	img.Labels = wanted
 	return l.Store.Update(ctx, img, paths...)
 }
 
-// labels returns the labels to set on a record that had those before; an empty
-// value takes one away.
-func (l *labellingImages) labels(img images.Image, before map[string]string) map[string]string {
+// newLabels returns the labels to set on a record that had those before; an
+// empty value takes one away.
+func (l *labelledRecords) newLabels(img images.Image, before map[string]string) map[string]string {
 	state := store.Decode(img.Target.Digest, before)
-	if l.plan == nil {
-		l.from.enter(&state)
-		labels := state.Labels()
-		return map[string]string{
-			store.LabelPullSource:     labels[store.LabelPullSource],
-			store.LabelContentSources: labels[store.LabelContentSources],
-			store.LabelPulledAt:       store.State{PulledAt: l.recorder.Now()}.Labels()[store.LabelPulledAt],
-		}
+	if l.plan != nil {
+		return applyTo(l.plan.State(img.Target.Digest, state), l.sources).Labels()
 	}
-	state = l.plan.State(img.Target.Digest, state)
-	l.from.enter(&state)
-	return state.Labels()
+	state = applyTo(state, l.sources)
+	state.PulledAt = l.pulledAt
+	all := state.Labels()
+	return map[string]string{
+		store.LabelPullSource:     all[store.LabelPullSource],
+		store.LabelContentSources: all[store.LabelContentSources],
+		store.LabelPulledAt:       all[store.LabelPulledAt],
+	}
 }
 
-// known returns what the old record says of the new one's target.
-func known(old, img images.Image) map[string]string {
+// labelsFor returns the labels of the old record that are about the new one's
+// target: all of them, or nil.
+func labelsFor(img, old images.Image) map[string]string {
 	if old.Target.Digest != img.Target.Digest {
 		return nil
 	}
 	return old.Labels
 }
 
-// enter sets the sources of a state. Those of a record that is older than the
-// ledger's knowledge stay.
-func (o origin) enter(s *store.State) {
-	if o.reference != "" {
-		s.PullSource = o.reference
-	}
-	if len(o.hosts) == 0 {
-		return
-	}
-	hosts := o.hosts
-	if host, _, ok := strings.Cut(s.PullSource, "/"); ok && !slices.Contains(hosts, host) {
-		hosts = union([]string{host}, hosts)
-	}
-	s.ContentSources = nil
-	if len(hosts) > 1 || s.PullSource == "" {
-		s.ContentSources = hosts
-	}
-}
-
 // canonicalName returns repository@digest of a record that CRI looks after, or
 // is to look after; "" for others.
-func (l *labellingImages) canonicalName(img images.Image) string {
+func (l *labelledRecords) canonicalName(img images.Image) string {
 	if l.plan == nil && img.Labels[managedLabel] == "" {
 		return ""
 	}
@@ -197,20 +182,4 @@ func (l *labellingImages) canonicalName(img images.Image) string {
 		return ""
 	}
 	return canonical.String()
-}
-
-// overlay returns a new map with the labels of above laid over those of below.
-func overlay(below, above map[string]string) map[string]string {
-	out := maps.Clone(below)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, above)
-	return out
-}
-
-// present returns the labels that have a value.
-func present(labels map[string]string) map[string]string {
-	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
-	return labels
 }

@@ -4,7 +4,6 @@
 package transfer
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -16,7 +15,9 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -32,8 +33,8 @@ func verified(d digest.Digest) store.State {
 
 func canonicalOf(f *fakeImage) string { return "registry.test/app@" + f.desc.Digest.String() }
 
-// What is known goes to repository@digest first: after a crash in between, no
-// record of the digest is without it.
+// The labels go to repository@digest first: after a crash in between, no record
+// of the digest is without them.
 func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
 	n := newNode(t, true)
 	img := newImage("a layer")
@@ -70,30 +71,6 @@ func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
 	}
 	if want := []string{canonicalOf(img), canonicalOf(img), appName}; !slices.Equal(n.images.written, want) {
 		t.Errorf("records were written in the order %v, want %v", n.images.written, want)
-	}
-}
-
-// What is not admitted leaves no record.
-func TestPlannedPullIsAdmitted(t *testing.T) {
-	n := newNode(t, true)
-	img := newImage("a layer")
-	admit := errRefused
-	p := &Plan{
-		Reference: appName, Source: &fakeSource{fakeImage: img, host: "mirror.test"},
-		State: func(d digest.Digest, _ store.State) store.State { return verified(d) },
-		Admit: func(ctx context.Context, target ocispec.Descriptor) error {
-			if _, err := n.contents.Info(ctx, target.Digest); err != nil || target.Digest != img.desc.Digest {
-				t.Errorf("asked about %s, of which the content is not there: %v", target.Digest, err)
-			}
-			return admit
-		},
-	}
-	if err := n.pull(WithPlan(n.ctx, p), appName); !errors.Is(err, errRefused) || p.Applied() || len(n.images.written) > 0 {
-		t.Errorf("the pull ended with %v, and the records %v were written", err, n.images.written)
-	}
-	admit = nil
-	if err := n.pull(WithPlan(n.ctx, p), appName); err != nil || !p.Applied() {
-		t.Errorf("the pull ended with %v", err)
 	}
 }
 
@@ -188,10 +165,11 @@ func TestPlannedPullKeepsTheSourceOfARecord(t *testing.T) {
 	}
 }
 
-// A pull that CRI did not ask for is told of, and otherwise left as it is.
+// The record of a pull that CRI did not ask for gets its sources and its time,
+// and is otherwise left as it is.
 func TestOtherPulls(t *testing.T) {
 	img := newImage("a layer")
-	source := origin{reference: "mirror.test/app:1", hosts: []string{"mirror.test"}}
+	sources := provenance.Provenance{Reference: "mirror.test/app:1", Hosts: []string{"mirror.test"}}
 	pulled := map[string]string{
 		"client":              "label",
 		store.LabelPullSource: "mirror.test/app:1",
@@ -208,15 +186,15 @@ func TestOtherPulls(t *testing.T) {
 		want   map[string]string
 	}{
 		{"new", nil, pulled},
-		{"the same digest", img, overlay(pulled, known)},
+		{"the same digest", img, labels.Overlay(pulled, known)},
 		{"another digest", newImage("another layer"), pulled},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			n := newNode(t, true)
 			if tc.before != nil {
-				n.create(appName, tc.before.desc, overlay(known, map[string]string{"other": "label"}))
+				n.create(appName, tc.before.desc, labels.Overlay(known, map[string]string{"other": "label"}))
 			}
-			l := &labellingImages{Store: n.images, recorder: n.recorder.Load(), from: source}
+			l := &labelledRecords{Store: n.images, sources: sources, pulledAt: noon}
 			if _, err := image.NewStore(appName, image.WithImageLabels(map[string]string{"client": "label"})).Store(n.ctx, img.desc, l); err != nil {
 				t.Fatal(err)
 			}
@@ -234,55 +212,15 @@ func TestOtherPulls(t *testing.T) {
 func TestPullsOfCRIItself(t *testing.T) {
 	n := newNode(t, true)
 	img := newImage("a layer")
-	l := &labellingImages{Store: n.images, recorder: n.recorder.Load(), from: origin{reference: "mirror.test/app:1", hosts: []string{"mirror.test"}}}
-	labels := map[string]string{managedLabel: "managed", "io.cri-containerd.pinned": "pinned"}
-	if _, err := image.NewStore(appName, image.WithImageLabels(labels)).Store(n.ctx, img.desc, l); err != nil {
+	l := &labelledRecords{Store: n.images, pulledAt: noon, sources: provenance.Provenance{Reference: "mirror.test/app:1", Hosts: []string{"mirror.test"}}}
+	managed := map[string]string{managedLabel: "managed", "io.cri-containerd.pinned": "pinned"}
+	if _, err := image.NewStore(appName, image.WithImageLabels(managed)).Store(n.ctx, img.desc, l); err != nil {
 		t.Fatal(err)
 	}
-	want := overlay(labels, map[string]string{store.LabelPullSource: "mirror.test/app:1", store.LabelPulledAt: "2026-01-02T12:00:00Z"})
+	want := labels.Overlay(managed, map[string]string{store.LabelPullSource: "mirror.test/app:1", store.LabelPulledAt: "2026-01-02T12:00:00Z"})
 	for _, name := range []string{appName, canonicalOf(img)} {
 		if diff := cmp.Diff(want, n.labels(name)); diff != "" {
 			t.Errorf("labels of %s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
-func TestNothingIsRecordedUnlessEnabled(t *testing.T) {
-	n := newNode(t, false)
-	var got any
-	n.inner = transferFunc(func(source, destination any) { got = [2]any{source, destination} })
-	for _, name := range []string{appName, "not a reference"} {
-		if err := n.pull(n.ctx, name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pair, _ := got.([2]any)
-	if _, ok := pair[1].(*image.Store); !ok {
-		t.Errorf("the destination became a %T", pair[1])
-	}
-	if _, ok := pair[0].(*tracedSource); ok {
-		t.Error("the source was replaced")
-	}
-}
-
-func TestEnter(t *testing.T) {
-	for _, tc := range []struct {
-		what   string
-		origin origin
-		before store.State
-		want   store.State
-	}{
-		{"nothing known", origin{}, store.State{PullSource: "a/x:1", ContentSources: []string{"a", "b"}}, store.State{PullSource: "a/x:1", ContentSources: []string{"a", "b"}}},
-		{"one host", origin{"a/x:1", []string{"a"}}, store.State{PullSource: "b/x:1", ContentSources: []string{"b", "c"}}, store.State{PullSource: "a/x:1"}},
-		{"several hosts", origin{"a/x:1", []string{"a", "b"}}, store.State{}, store.State{PullSource: "a/x:1", ContentSources: []string{"a", "b"}}},
-		{"manifest of unknown origin", origin{"", []string{"b"}}, store.State{}, store.State{ContentSources: []string{"b"}}},
-		{"manifest from before", origin{"", []string{"b"}}, store.State{PullSource: "a:5000/x:1"}, store.State{PullSource: "a:5000/x:1", ContentSources: []string{"a:5000", "b"}}},
-		{"the path is not known", origin{"", []string{"a"}}, store.State{}, store.State{ContentSources: []string{"a"}}},
-	} {
-		got := tc.before
-		tc.origin.enter(&got)
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.what, diff)
 		}
 	}
 }
@@ -293,7 +231,7 @@ func TestPutGoesOnAfterARemoval(t *testing.T) {
 	img := newImage("a layer")
 	name := canonicalOf(img)
 	n.create(name, img.desc, nil)
-	l := &labellingImages{Store: &removing{orderedImages: n.images, times: 3}, recorder: n.recorder.Load(), from: origin{reference: "a/x:1"}}
+	l := &labelledRecords{Store: &removing{orderedImages: n.images, times: 3}, pulledAt: noon, sources: provenance.Provenance{Reference: "a/x:1"}}
 	if err := l.put(n.ctx, images.Image{Name: name, Target: img.desc}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,22 +14,22 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// HostConfig is how a client of the transfer service wants its hosts to be
+// hostConfig is how a client of the transfer service wants its hosts to be
 // configured.
-type HostConfig struct {
-	Dir           string // root of a tree of hosts.toml files, "" = none
-	DefaultScheme string // for hosts that are not configured, "" = containerd's choice
+type hostConfig struct {
+	dir           string // root of a tree of hosts.toml files; "" = none
+	defaultScheme string // for hosts that are not configured; "" = containerd's choice
 }
 
 type hostConfigKey struct{}
 
-// Server is containerd's transfer API. It keeps the host configuration of a
-// request, which is hidden once containerd has made a source of it, for the
-// Service.
+// Server is containerd's transfer API. It puts the host configuration of a
+// request into the context, for the Service: in the source that containerd
+// makes of the request it cannot be read.
 type Server struct{ transferapi.TransferServer }
 
 // DecorateServer puts the server around the instance of containerd's own gRPC
-// plugin. The error says that it is not one.
+// plugin. An instance that is no transfer API is an error.
 func DecorateServer(instance any) (*Server, error) {
 	inner, ok := instance.(transferapi.TransferServer)
 	if !ok {
@@ -46,11 +46,11 @@ func (s *Server) Register(server *grpc.Server) error {
 
 // Transfer hands the request on.
 func (s *Server) Transfer(ctx context.Context, r *transferapi.TransferRequest) (*emptypb.Empty, error) {
-	var config HostConfig
+	var config hostConfig
 	if source := r.GetSource(); typeurl.Is(source, &transfer.OCIRegistry{}) {
 		var registry transfer.OCIRegistry
 		if err := typeurl.UnmarshalTo(source, &registry); err == nil { // else containerd refuses it
-			config = HostConfig{Dir: registry.GetResolver().GetHostDir(), DefaultScheme: registry.GetResolver().GetDefaultScheme()}
+			config = hostConfig{registry.GetResolver().GetHostDir(), registry.GetResolver().GetDefaultScheme()}
 		}
 	}
 	return s.TransferServer.Transfer(context.WithValue(ctx, hostConfigKey{}, config), r)

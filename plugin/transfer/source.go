@@ -10,113 +10,125 @@ import (
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/errdefs"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// recordedSource enters in the ledger who served what is fetched from it.
-type recordedSource struct {
+// trackedSource tells contentSources who served the content that is fetched
+// from it.
+type trackedSource struct {
 	transfer.ImageFetcher
-	witness Witness
-	ledger  *ledger
+	reporter SourceReporter
+	contents *contentSources
 }
 
 var (
-	_ transfer.ImageResolverOptionSetter = (*recordedSource)(nil)
-	_ fmt.Stringer                       = (*recordedSource)(nil)
+	_ transfer.ImageResolverOptionSetter = (*trackedSource)(nil)
+	_ fmt.Stringer                       = (*trackedSource)(nil)
 )
 
 // String names the source in the progress of a pull.
-func (s *recordedSource) String() string { return fmt.Sprint(s.ImageFetcher) }
+func (s *trackedSource) String() string { return fmt.Sprint(s.ImageFetcher) }
 
 // SetResolverOptions hands the options on.
-func (s *recordedSource) SetResolverOptions(options ...transfer.ImageResolverOption) {
+func (s *trackedSource) SetResolverOptions(options ...transfer.ImageResolverOption) {
 	if setter, ok := s.ImageFetcher.(transfer.ImageResolverOptionSetter); ok {
 		setter.SetResolverOptions(options...)
 	}
 }
 
 // Fetcher returns the source's fetcher.
-func (s *recordedSource) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, error) {
+func (s *trackedSource) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, error) {
 	inner, err := s.ImageFetcher.Fetcher(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	return &recordedFetcher{inner: inner, source: s}, nil
+	return &trackedFetcher{inner: inner, source: s}, nil
 }
 
-type recordedFetcher struct {
+type trackedFetcher struct {
 	inner  transfer.Fetcher
-	source *recordedSource
+	source *trackedSource
 }
 
 // Fetch implements transfer.Fetcher.
-func (f *recordedFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+func (f *trackedFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 	rc, err := f.inner.Fetch(ctx, desc)
 	if err != nil {
 		return nil, err
 	}
-	r := &recordedReader{ReadCloser: rc, ctx: context.WithoutCancel(ctx), desc: desc, source: f.source}
+	r := &trackedReader{ReadCloser: rc, ctx: context.WithoutCancel(ctx), desc: desc, source: f.source}
 	if seeker, ok := rc.(io.Seeker); ok {
-		return &recordedSeeker{recordedReader: r, seeker: seeker}, nil
+		return &trackedSeeker{trackedReader: r, seeker: seeker}, nil
 	}
 	return r, nil
 }
 
-// recordedReader enters what was read in the ledger: before the content can be
-// committed, which takes an EOF, and when it is closed, which is after that.
-type recordedReader struct {
+// trackedReader adds the source of its bytes at two moments: at an EOF, before
+// which nothing can be committed, so that a committed download always has its
+// source; and at Close, which is after the commit, so that the source can be
+// persisted.
+type trackedReader struct {
 	io.ReadCloser
-	ctx    context.Context // of the fetch, to find the content once it is over
+	// ctx is the fetch's, of which the reader is the second half. It outlives
+	// the pull, so that the content is found when the reader is closed.
+	ctx    context.Context
 	desc   ocispec.Descriptor
-	source *recordedSource
-	offset int64
-	taken  bool // bytes were handed out
+	source *trackedSource
+	offset int64 // where the first Read begins
+	begun  bool  // bytes were read, from offset
 }
 
-func (r *recordedReader) Read(p []byte) (int, error) {
+func (r *trackedReader) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
-	if n > 0 && !r.taken {
+	if n > 0 && !r.begun {
 		if r.offset == 0 {
-			// Nothing is left of what an earlier attempt got.
-			r.source.ledger.forget(r.ctx, r.desc.Digest)
+			// The download starts anew: bytes of an earlier attempt are gone.
+			r.source.contents.forget(r.ctx, r.desc.Digest)
 		}
-		r.taken = true
+		r.begun = true
 	}
 	if err != nil {
-		r.enter()
+		r.addSource()
 	}
 	return n, err
 }
 
-func (r *recordedReader) enter() {
-	if !r.taken {
+// addSource adds the hosts that have served the content. Only a manifest or
+// index gets a reference: other content belongs to many images.
+func (r *trackedReader) addSource() {
+	if !r.begun {
 		return
 	}
-	var o origin
-	o.reference, o.hosts = r.source.witness.ServedBy(r.desc.Digest)
+	p := r.source.reporter.ServedBy(r.desc.Digest)
 	if !images.IsManifestType(r.desc.MediaType) && !images.IsIndexType(r.desc.MediaType) {
-		o.reference = ""
+		p.Reference = ""
 	}
-	r.source.ledger.served(r.ctx, r.desc.Digest, o)
+	r.source.contents.add(r.ctx, r.desc.Digest, p)
 }
 
-func (r *recordedReader) Close() error {
-	r.enter()
-	if r.taken {
-		r.source.ledger.settle(r.ctx, r.desc.Digest)
+// Close persists the source of content that is complete.
+func (r *trackedReader) Close() error {
+	r.addSource()
+	if r.begun {
+		// A pull does not fail because its source cannot be written.
+		if _, err := r.source.contents.persist(r.ctx, r.desc.Digest); err != nil && !errdefs.IsNotFound(err) {
+			warnNotRecorded(r.ctx, r.desc.Digest, err)
+		}
 	}
 	return r.ReadCloser.Close()
 }
 
-// recordedSeeker can be sought, to resume what is half in the content store.
-type recordedSeeker struct {
-	*recordedReader
+// trackedSeeker can seek, to resume a download that is half in the content
+// store.
+type trackedSeeker struct {
+	*trackedReader
 	seeker io.Seeker
 }
 
 // Seek implements io.Seeker.
-func (r *recordedSeeker) Seek(offset int64, whence int) (int64, error) {
+func (r *trackedSeeker) Seek(offset int64, whence int) (int64, error) {
 	at, err := r.seeker.Seek(offset, whence)
-	r.offset, r.taken = at, false
+	r.offset, r.begun = at, false
 	return at, err
 }

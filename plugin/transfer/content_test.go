@@ -11,10 +11,10 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/platforms"
-	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -52,8 +52,8 @@ func TestSourcesOfAnImage(t *testing.T) {
 	}
 }
 
-// What is there already came from where it came from then, not from the host
-// of today's pull.
+// Content that is there keeps the source of the pull that brought it: the host
+// of a later pull is none.
 func TestSourcesOfWhatWasThere(t *testing.T) {
 	n := newNode(t, true)
 	first, second := newImage("shared", "one"), newImage("shared", "two")
@@ -151,7 +151,7 @@ func TestSourcesOfAResumedDownload(t *testing.T) {
 			if _, err := n.plan(failing, store.State{}); !errors.Is(err, errGone) {
 				t.Fatalf("the first pull ended with %v", err)
 			}
-			// What is complete is written down, though the pull has failed.
+			// The pull has failed, but complete content has its source.
 			n.wantContent(img.desc, "a/app:1", "a")
 			n.wantContent(img.config, "", "a")
 			want := "b,a"
@@ -165,7 +165,7 @@ func TestSourcesOfAResumedDownload(t *testing.T) {
 				t.Errorf("content-sources is %q, want %q", content, want)
 			}
 			n.wantContent(img.layers[0], "", map[bool]string{true: "b,a", false: "a"}[kept])
-			if left := len(n.recorder.Load().ledger.open); left > 0 {
+			if left := n.tracker.Load().contents.pending.Len(); left > 0 {
 				t.Errorf("%d downloads are remembered for no use", left)
 			}
 		})
@@ -211,40 +211,18 @@ func TestSourcesOfWrongContent(t *testing.T) {
 	}
 }
 
-// The ledger's memory has a bound.
-func TestLedgerIsBounded(t *testing.T) {
+// Memory for pending downloads has a bound.
+func TestPendingIsBounded(t *testing.T) {
 	n := newNode(t, true)
-	l := n.recorder.Load().ledger
-	for i := range maxOpen + 10 {
-		l.served(n.ctx, digest.FromString(fmt.Sprint(i)), origin{hosts: []string{"a"}})
+	s := n.tracker.Load().contents
+	for i := range maxPending + 10 {
+		s.add(n.ctx, digest.FromString(fmt.Sprint(i)), provenance.Provenance{Hosts: []string{"a"}})
 	}
-	if len(l.open) != maxOpen {
-		t.Errorf("%d downloads are remembered, want %d", len(l.open), maxOpen)
+	if s.pending.Len() != maxPending {
+		t.Errorf("%d downloads are remembered, want %d", s.pending.Len(), maxPending)
 	}
-	l.served(n.ctx, digest.FromString("nothing"), origin{})
-	if _, ok := l.open[entryOf(n.ctx, digest.FromString("nothing"))]; ok {
+	s.add(n.ctx, digest.FromString("nothing"), provenance.Provenance{})
+	if s.pending.Contains(keyOf(n.ctx, digest.FromString("nothing"))) {
 		t.Error("what nobody served is remembered")
-	}
-}
-
-// A source that is no witness, and a service that does not record, pull as
-// planned.
-func TestPlanWithoutWitness(t *testing.T) {
-	for _, record := range []bool{true, false} {
-		n := newNode(t, record)
-		img := newImage("a layer")
-		p := &Plan{
-			Reference: appName,
-			Source:    &silentSource{&fakeSource{fakeImage: img, host: "a"}},
-			State:     func(d digest.Digest, _ store.State) store.State { return verified(d) },
-		}
-		if err := n.pull(WithPlan(n.ctx, p), appName); err != nil || !p.Applied() {
-			t.Fatalf("the pull ended with %v, applied %v", err, p.Applied())
-		}
-		want := store.State{PulledAt: noon}
-		got := store.Decode(img.desc.Digest, n.labels(appName))
-		if diff := cmp.Diff(want.PulledAt, got.PulledAt); diff != "" || got.PullSource != "" || got.Verified.Digest != img.desc.Digest {
-			t.Errorf("the record says %+v", got)
-		}
 	}
 }

@@ -1,0 +1,145 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
+)
+
+// maxPending bounds the downloads whose sources are remembered between
+// attempts. An evicted one loses the hosts of its earlier attempts, no more.
+const maxPending = 4096
+
+// contentSources knows where content came from, whichever pull of whichever
+// name brought it: an image shares layers with others, and a tag that moves
+// back finds its content there. The provenance is kept in labels on the
+// content, with the keys of image records, and goes with the content. Until the
+// content is complete, its provenance is pending in memory. Safe for concurrent
+// use.
+type contentSources struct {
+	contents content.Store
+
+	mu      sync.Mutex
+	pending *simplelru.LRU[contentKey, provenance.Provenance]
+}
+
+// contentKey names content in one namespace: a download for another namespace
+// is not a source in this one.
+type contentKey struct {
+	namespace string
+	digest    digest.Digest
+}
+
+func newContentSources(contents content.Store) *contentSources {
+	// The error is that of a bound below one.
+	pending, _ := simplelru.NewLRU[contentKey, provenance.Provenance](maxPending, nil)
+	return &contentSources{contents: contents, pending: pending}
+}
+
+func keyOf(ctx context.Context, d digest.Digest) contentKey {
+	namespace, _ := namespaces.Namespace(ctx)
+	return contentKey{namespace, d}
+}
+
+// forget drops the pending provenance of d.
+func (s *contentSources) forget(ctx context.Context, d digest.Digest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending.Remove(keyOf(ctx, d))
+}
+
+// add adds the source of bytes of d that went into the content store. An
+// unknown source is not remembered.
+func (s *contentSources) add(ctx context.Context, d digest.Digest, p provenance.Provenance) {
+	if !p.Known() {
+		return
+	}
+	key := keyOf(ctx, d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	earlier, _ := s.pending.Get(key)
+	s.pending.Add(key, earlier.Add(p))
+}
+
+func (s *contentSources) pendingOf(key contentKey) provenance.Provenance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, _ := s.pending.Get(key)
+	return p
+}
+
+// persist returns where d came from, and writes it to the content's labels if
+// they do not say it yet. The error is errdefs.ErrNotFound when the content is
+// not there. An error comes with the provenance that is pending.
+func (s *contentSources) persist(ctx context.Context, d digest.Digest) (provenance.Provenance, error) {
+	// Read before the labels: another pull may write them in between, and then
+	// forgets what was pending.
+	pending := s.pendingOf(keyOf(ctx, d))
+	info, err := s.contents.Info(ctx, d)
+	if err != nil {
+		return pending, err
+	}
+	written := decodeLabels(info.Labels)
+	if written.Known() || !pending.Known() {
+		// Another download was committed before this one: the bytes in the
+		// store are those of the other.
+		s.forget(ctx, d)
+		return written, nil
+	}
+	labels := encodeLabels(pending)
+	paths := make([]string, 0, len(labels))
+	for label := range labels {
+		paths = append(paths, "labels."+label)
+	}
+	if _, err := s.contents.Update(ctx, content.Info{Digest: d, Labels: labels}, paths...); err != nil {
+		return pending, err
+	}
+	s.forget(ctx, d)
+	return pending, nil
+}
+
+// ofImage returns where an image came from: the reference as the host of its
+// manifest or index knows it, and all hosts that served anything of it that is
+// here, in the order in which the content is listed. Content of unknown
+// provenance has no part in it.
+func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor) (provenance.Provenance, error) {
+	var all provenance.Provenance
+	walk := images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+		p, err := s.persist(ctx, desc.Digest)
+		switch {
+		case errdefs.IsNotFound(err):
+			return nil, images.ErrSkipDesc // of another platform
+		case err != nil && !p.Known():
+			return nil, err
+		case err != nil:
+			warnNotRecorded(ctx, desc.Digest, err)
+		}
+		if desc.Digest != target.Digest {
+			p.Reference = ""
+		}
+		all = all.Add(p)
+		return images.Children(ctx, s.contents, desc)
+	})
+	if err := images.Walk(ctx, walk, target); err != nil && !errors.Is(err, images.ErrSkipDesc) {
+		return provenance.Provenance{}, err
+	}
+	return all, nil
+}
+
+func warnNotRecorded(ctx context.Context, d digest.Digest, err error) {
+	wlog.G(ctx).WithError(err).Warnf("the source of content %s is not recorded", d)
+}

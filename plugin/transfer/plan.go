@@ -1,0 +1,56 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Plan says how one pull is to be carried out. It belongs to that pull alone.
+type Plan struct {
+	// Reference is the normalised reference that is pulled.
+	Reference string
+	// Source replaces the registry source of the pull. Its Resolve returns the
+	// digest that was compared. Where it is a SourceReporter, the sources of
+	// the pull are tracked.
+	Source transfer.ImageFetcher
+	// Verify is called once, when the content is there and before there is any
+	// record of it. Its error ends the pull; nil accepts everything.
+	Verify func(ctx context.Context, target ocispec.Descriptor) error
+	// State returns the state that a record gets together with its new target.
+	// It is called for each record, once the content is there, with the digest
+	// that is stored and the record's state from before, which is zero when
+	// the record pointed at another digest. Known sources of the content
+	// replace those of the state.
+	State func(target digest.Digest, before store.State) store.State
+
+	applied atomic.Bool
+}
+
+// Applied reports whether a transfer was carried out as planned. It stays
+// false when CRI pulls without the transfer service (use_local_image_pull).
+func (p *Plan) Applied() bool { return p.applied.Load() }
+
+type planKey struct{}
+
+// WithPlan returns a context whose CRI pull follows the plan.
+func WithPlan(ctx context.Context, plan *Plan) context.Context {
+	return context.WithValue(ctx, planKey{}, plan)
+}
+
+// planFor returns the context's plan for a reference, or nil.
+func planFor(ctx context.Context, reference string) *Plan {
+	plan, _ := ctx.Value(planKey{}).(*Plan)
+	if plan == nil || plan.Reference != reference {
+		return nil
+	}
+	return plan
+}

@@ -1,0 +1,168 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"context"
+	"io"
+	"net/http/httptrace"
+	"slices"
+	"sync"
+
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/containerd/v2/core/transfer/registry"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/hosts"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
+)
+
+// reportingSource is a source of containerd's own that is made to report who
+// served what. Its resolver and hosts are hidden in it; visible are the headers
+// of the requests that it makes for a digest: the host that was asked last
+// before bytes came has served them. Hosts that are not configured are those of
+// token servers and of redirects, to which a configured host sent the client.
+type reportingSource struct {
+	*registry.OCIRegistry
+	hosts []hosts.Alias
+
+	mu     sync.Mutex
+	served map[digest.Digest][]hosts.Alias // in the order in which they did so last
+}
+
+var _ SourceReporter = (*reportingSource)(nil)
+
+func newReportingSource(src *registry.OCIRegistry, aliases []hosts.Alias) *reportingSource {
+	return &reportingSource{OCIRegistry: src, hosts: aliases, served: map[digest.Digest][]hosts.Alias{}}
+}
+
+// Hosts implements SourceReporter.
+func (s *reportingSource) Hosts() (names []string) {
+	for _, h := range s.hosts {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// ServedBy implements SourceReporter.
+func (s *reportingSource) ServedBy(d digest.Digest) (p provenance.Provenance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.served[d] {
+		p = p.Add(provenance.Provenance{Hosts: []string{h.Name}})
+		p.Reference = h.Reference // "" as well: that of an earlier host is not this one's
+	}
+	return p
+}
+
+// addSource notes that a host has served bytes, later than all others.
+func (s *reportingSource) addSource(d digest.Digest, h hosts.Alias) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served[d] = append(slices.DeleteFunc(s.served[d], func(other hosts.Alias) bool { return other == h }), h)
+}
+
+// Fetcher returns the source's fetcher.
+func (s *reportingSource) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, error) {
+	inner, err := s.OCIRegistry.Fetcher(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &reportingFetcher{inner: inner, source: s}, nil
+}
+
+type reportingFetcher struct {
+	inner  transfer.Fetcher
+	source *reportingSource
+}
+
+// Fetch implements transfer.Fetcher. The requests are made when the reader is
+// read, with the context of this call.
+func (f *reportingFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	if len(desc.URLs) > 0 {
+		// Such content may come from hosts that are no registries.
+		return f.inner.Fetch(ctx, desc)
+	}
+	last := &lastHost{hosts: f.source.hosts}
+	rc, err := f.inner.Fetch(httptrace.WithClientTrace(ctx, last.trace()), desc)
+	if err != nil {
+		return nil, err
+	}
+	r := &reportingReader{ReadCloser: rc, source: f.source, digest: desc.Digest, last: last}
+	if seeker, ok := rc.(io.Seeker); ok {
+		return &reportingSeeker{reportingReader: r, seeker: seeker}, nil
+	}
+	return r, nil
+}
+
+// lastHost is the one of the hosts that was asked last for some content.
+type lastHost struct {
+	hosts []hosts.Alias
+
+	mu   sync.Mutex
+	last *hosts.Alias // nil: none of them
+}
+
+// trace returns the hooks that see the requests. net/http calls them from
+// goroutines of its own.
+func (l *lastHost) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{WroteHeaderField: func(key string, value []string) {
+		if key != "Host" && key != ":authority" || len(value) != 1 {
+			return
+		}
+		for i := range l.hosts {
+			if l.hosts[i].Host == value[0] {
+				l.mu.Lock()
+				l.last = &l.hosts[i]
+				l.mu.Unlock()
+			}
+		}
+	}}
+}
+
+func (l *lastHost) get() *hosts.Alias {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// reportingReader adds the source of the bytes that it reads.
+type reportingReader struct {
+	io.ReadCloser
+	source *reportingSource
+	digest digest.Digest
+	last   *lastHost
+	body   *hosts.Alias // whose answer is being read; nil: none yet
+}
+
+func (r *reportingReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	last := r.last.get()
+	if n > 0 {
+		// A reader that lost its connection has already asked for the rest
+		// when it returns the bytes from before.
+		from := r.body
+		if from == nil {
+			from = last
+		}
+		if from != nil {
+			r.source.addSource(r.digest, *from)
+		}
+	}
+	r.body = last
+	return n, err
+}
+
+// reportingSeeker can seek, to resume a download.
+type reportingSeeker struct {
+	*reportingReader
+	seeker io.Seeker
+}
+
+// Seek implements io.Seeker. The next Read may ask another host.
+func (r *reportingSeeker) Seek(offset int64, whence int) (int64, error) {
+	r.body = nil
+	return r.seeker.Seek(offset, whence)
+}

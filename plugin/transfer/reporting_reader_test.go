@@ -1,0 +1,80 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/resolver/hosts"
+)
+
+// steps is a reader of which each Read asks hosts and returns bytes.
+type steps struct {
+	last *lastHost
+	list []step
+}
+
+type step struct {
+	asks string // the host that is asked before the bytes come, or after them
+	n    int
+}
+
+func (s *steps) Read([]byte) (int, error) {
+	if len(s.list) == 0 {
+		return 0, io.EOF
+	}
+	next := s.list[0]
+	s.list = s.list[1:]
+	if next.asks != "" {
+		s.last.trace().WroteHeaderField("Host", []string{next.asks})
+	}
+	return next.n, nil
+}
+
+func (*steps) Seek(offset int64, _ int) (int64, error) { return offset, nil }
+func (*steps) Close() error                            { return nil }
+
+// Docker's reader asks for the rest as soon as a connection breaks, while it
+// still has bytes of it to return.
+func TestReportingReader(t *testing.T) {
+	for _, tc := range []struct {
+		what  string
+		steps []step
+		seek  int // the step before which it is sought; 0 = none
+		want  string
+	}{
+		{"one host", []step{{"a", 5}, {"", 5}}, 0, "a a"},
+		{"no bytes", []step{{"a", 0}}, 0, ""},
+		{"the second gives the rest", []step{{"a", 5}, {"b", 0}, {"", 5}}, 0, "a b"},
+		{"bytes of the first while the second is asked", []step{{"a", 5}, {"b", 5}}, 0, "a a"},
+		{"the first gives nothing", []step{{"a", 0}, {"b", 0}, {"", 5}}, 0, "b"},
+		{"sought", []step{{"a", 5}, {"b", 5}}, 1, "a b"},
+		{"a token server in between", []step{{"a", 0}, {"auth", 0}, {"", 5}}, 0, "a"},
+		{"a host that nobody knows", []step{{"cdn", 5}}, 0, ""},
+	} {
+		var added []string // with each Read
+		aliases := []hosts.Alias{{Host: "a", Name: "a"}, {Host: "b", Name: "b"}}
+		last := &lastHost{hosts: aliases}
+		inner := &steps{last: last, list: tc.steps}
+		source := newReportingSource(nil, aliases)
+		r := &reportingSeeker{seeker: inner, reportingReader: &reportingReader{ReadCloser: inner, source: source, digest: "some", last: last}}
+		for i := 0; ; i++ {
+			if i > 0 && i == tc.seek {
+				if _, err := r.Seek(1, io.SeekStart); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.Read(nil); err != nil {
+				break
+			}
+			added = append(added, source.ServedBy("some").Hosts...)
+			clear(source.served)
+		}
+		if got := strings.Join(added, " "); got != tc.want {
+			t.Errorf("%s: the sources %q were added, want %q", tc.what, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"context"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/transfer/registry"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/resolver/hosts"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
+)
+
+// SourceReporter is a source that reports which hosts have served what. It is
+// safe for concurrent use: layers are fetched side by side.
+type SourceReporter interface {
+	// Hosts returns the hosts that may be asked, in their order, as references
+	// spell them.
+	Hosts() []string
+	// ServedBy returns the hosts that have served bytes of d so far, in the
+	// order in which they did so last, and the image as the last of them knows
+	// it; "" when that is not known. It is zero when no host did.
+	ServedBy(d digest.Digest) provenance.Provenance
+}
+
+// TrackingConfig is all that tracking of sources needs. Only CRIHostDir may be
+// left out.
+type TrackingConfig struct {
+	// Contents is the metadata database's content store.
+	Contents content.Store
+	// Hosts lists the hosts that a pull without a plan may ask, in their
+	// order; hosts.Aliases does. hostDir is the root of a tree of hosts.toml
+	// files, "" for none; defaultScheme is for hosts that are not configured,
+	// "" for containerd's choice.
+	Hosts func(ctx context.Context, reference, hostDir, defaultScheme string) ([]hosts.Alias, error)
+	// CRIHostDir is the directory of hosts.toml files that CRI's own pulls are
+	// made with; "" for none.
+	CRIHostDir string
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// tracker tracks the sources of the content in one store.
+type tracker struct {
+	config   TrackingConfig
+	contents *contentSources
+}
+
+// Track makes the service track from now on where content comes from.
+func (s *Service) Track(config TrackingConfig) {
+	s.tracker.Store(&tracker{config: config, contents: newContentSources(config.Contents)})
+}
+
+// reporting makes a source of containerd's own report its hosts. Where its
+// hosts are not known, it reports none.
+func (t *tracker) reporting(ctx context.Context, src *registry.OCIRegistry) *reportingSource {
+	config, ok := ctx.Value(hostConfigKey{}).(hostConfig)
+	if !ok {
+		config.dir = t.config.CRIHostDir
+	}
+	aliases, err := t.config.Hosts(ctx, src.Image(), config.dir, config.defaultScheme)
+	if err != nil {
+		wlog.G(ctx).WithError(err).Warnf("the source of %q is not recorded", src.Image())
+	}
+	return newReportingSource(src, aliases)
+}
