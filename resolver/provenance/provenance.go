@@ -1,0 +1,56 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package provenance says where bytes came from. It imports nothing, so that
+// the resolver, which sees who serves, and the transfer, which writes it down,
+// share one type.
+package provenance
+
+import "slices"
+
+// Provenance is where the bytes of one digest, or of a whole image, came from.
+// The zero value means that nothing is known.
+type Provenance struct {
+	// Reference is what the host that served the manifest or index calls the
+	// image, such as mirror.example.com:5000/library/nginx:1.27; "" for other
+	// content, and where nobody served the manifest because it was there.
+	Reference string
+
+	// Hosts served bytes, spelled as in references: docker.io,
+	// mirror.example.com:5000. Content has more than one where a download was
+	// resumed.
+	Hosts []string
+}
+
+// Known reports whether anything is known.
+func (p Provenance) Known() bool { return p.Reference != "" || len(p.Hosts) > 0 }
+
+// Add returns p together with what was served later: a later reference
+// replaces the one of p, and each host is in the list once. Neither p nor later
+// changes.
+func (p Provenance) Add(later Provenance) Provenance {
+	if later.Reference != "" {
+		p.Reference = later.Reference
+	}
+	p.Hosts = slices.Clone(p.Hosts)
+	for _, host := range later.Hosts {
+		if !slices.Contains(p.Hosts, host) {
+			p.Hosts = append(p.Hosts, host)
+		}
+	}
+	return p
+}
+
+// InOrder returns p with its hosts in the order of a list. Hosts that are not in
+// the list follow as they are. Neither p nor the list changes.
+func (p Provenance) InOrder(hosts []string) Provenance {
+	place := func(host string) int {
+		if i := slices.Index(hosts, host); i >= 0 {
+			return i
+		}
+		return len(hosts)
+	}
+	p.Hosts = slices.Clone(p.Hosts)
+	slices.SortStableFunc(p.Hosts, func(a, b string) int { return place(a) - place(b) })
+	return p
+}
