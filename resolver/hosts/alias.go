@@ -1,0 +1,57 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
+	"github.com/containerd/containerd/v2/pkg/reference"
+
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// Alias is one host that a pull may ask, and what it calls the image.
+type Alias struct {
+	Host      string // as its requests name it: registry-1.docker.io
+	Name      string // as references spell it: docker.io
+	Reference string // "" when the host is configured under several paths
+}
+
+// Aliases returns the hosts that a pull of the reference by containerd's own
+// resolver asks, in their order. hostDir is the root of a tree of hosts.toml
+// files, "" for none; defaultScheme is for hosts that are not configured, ""
+// for containerd's choice.
+func Aliases(ctx context.Context, ref, hostDir, defaultScheme string) ([]Alias, error) {
+	spec, err := reference.Parse(ref)
+	if err != nil {
+		return nil, fmt.Errorf("reference %q: %w", ref, err)
+	}
+	options := config.HostOptions{DefaultScheme: defaultScheme}
+	if hostDir != "" {
+		options.HostDir = config.HostDirFromRoot(hostDir)
+	}
+	configured, err := config.ConfigureHosts(new(redact.Redactor).WithQuietLogger(ctx), options)(spec.Hostname())
+	if err != nil {
+		return nil, fmt.Errorf("hosts of %s: %w", spec.Hostname(), err)
+	}
+	var aliases []Alias
+	for _, c := range configured {
+		h := Host{RegistryHost: c}
+		a := Alias{Host: c.Host, Name: h.Name(), Reference: h.Reference(spec)}
+		i := slices.IndexFunc(aliases, func(other Alias) bool { return other.Host == a.Host })
+		switch {
+		case i < 0:
+			aliases = append(aliases, a)
+		case aliases[i].Reference != a.Reference:
+			aliases[i].Reference = ""
+		}
+		if c.Client != nil {
+			c.Client.CloseIdleConnections()
+		}
+	}
+	return aliases, nil
+}

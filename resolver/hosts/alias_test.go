@@ -1,0 +1,57 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAliases(t *testing.T) {
+	for _, tc := range []struct {
+		what, ref, scheme, hosts string // hosts of hosts.toml; "" = no file
+		want                     []Alias
+	}{
+		{"no file", "registry.test:5000/app:1", "", "", []Alias{{"registry.test:5000", "registry.test:5000", "registry.test:5000/app:1"}}},
+		{"Docker Hub", "docker.io/library/nginx:1", "http", "", []Alias{{"registry-1.docker.io", "docker.io", "docker.io/library/nginx:1"}}},
+		{
+			"mirrors", "registry.test/team/app:1", "", "server = \"https://registry.test\"\n[host.\"http://mirror.test:80\"]\n[host.\"https://harbor.test/v2/proxy\"]\noverride_path = true\n",
+			[]Alias{
+				{"mirror.test:80", "mirror.test:80", "mirror.test:80/team/app:1"},
+				{"harbor.test", "harbor.test", "harbor.test/proxy/team/app:1"},
+				{"registry.test", "registry.test", "registry.test/team/app:1"},
+			},
+		},
+		{
+			"one host under two paths, and once more", "registry.test/app:1", "",
+			"[host.\"https://h.test/v2/a\"]\noverride_path = true\n[host.\"https://h.test/v2/b\"]\noverride_path = true\n[host.\"http://registry.test\"]\n",
+			[]Alias{{"h.test", "h.test", ""}, {"registry.test", "registry.test", "registry.test/app:1"}},
+		},
+	} {
+		dir := ""
+		if tc.hosts != "" {
+			dir = t.TempDir()
+			path := filepath.Join(dir, "registry.test", "hosts.toml")
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(tc.hosts), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := Aliases(t.Context(), tc.ref, dir, tc.scheme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.what, diff)
+		}
+	}
+	if _, err := Aliases(t.Context(), "not a reference", "", ""); err == nil {
+		t.Error("a name that is no reference was accepted")
+	}
+}
