@@ -52,6 +52,6 @@ func TestAliases(t *testing.T) {
 		}
 	}
 	if _, err := Aliases(t.Context(), "not a reference", "", ""); err == nil {
-		t.Error("what is no reference was accepted")
+		t.Error("a name that is no reference was accepted")
 	}
 }

@@ -1,0 +1,59 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+)
+
+// untrusted reports whether TLS failed for another reason than the network.
+func untrusted(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		hostname     x509.HostnameError
+		certificate  x509.CertificateInvalidError
+		record       tls.RecordHeaderError // such as plain HTTP on a TLS port
+		alert        tls.AlertError
+		ech          *tls.ECHRejectionError
+		operation    *net.OpError
+	)
+	for _, target := range []any{&verification, &authority, &hostname, &certificate, &record, &alert, &ech} {
+		if errors.As(err, target) {
+			return true
+		}
+	}
+	// crypto/tls reports alerts of either side so; their type is its own.
+	return errors.As(err, &operation) && (operation.Op == "remote error" || operation.Op == "local error")
+}
+
+// BrokenOff reports whether a connection ended in the middle.
+func BrokenOff(err error) bool {
+	for _, target := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// Interrupted reports whether a context ended.
+func Interrupted(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// TimedOut reports whether time ran out, be it a connection's or a context's.
+func TimedOut(err error) bool {
+	timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && timeout.Timeout()
+}

@@ -1,0 +1,110 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
+)
+
+// maxReads is how often a host directory is read again when it changes while
+// it is read.
+const maxReads = 3
+
+// build makes the set of a host directory in that state, or a newer one. containerd
+// takes a hosts.toml that does not parse for a directory of certificates, so it
+// must read what has been found right.
+func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Set, error) {
+	dir := seen.dir
+	for range maxReads {
+		b := builder{dialer: &c.dialer, under: map[*http.Client]*http.Transport{}}
+		configure := config.ConfigureHosts(ctx, config.HostOptions{
+			HostDir:      func(string) (string, error) { return dir, nil },
+			UpdateClient: b.adopt,
+		})
+		if c.options.Configure != nil {
+			b.each = true
+			configure = c.options.Configure(ctx, b.adopt)
+		}
+		configured, err := configure(name)
+		if err != nil {
+			return nil, fileError(dir, name, err)
+		}
+		again, err := readState(name, dir)
+		if err != nil {
+			return nil, err
+		}
+		if again.same(seen) {
+			s := b.set(name, configured) //nolint:contextcheck // it dials nothing
+			s.seen.Store(again)
+			return s, nil
+		}
+		seen = again
+	}
+	return nil, fileError(dir, name, errors.New("the file changes while it is read"))
+}
+
+// builder makes a set of what containerd configures.
+type builder struct {
+	dialer *dialer
+	each   bool                             // each client is one of its own, else they descend from the first
+	under  map[*http.Client]*http.Transport // before containerd wraps it
+	tuned  []*http.Transport
+}
+
+// adopt is called for each client that containerd makes.
+func (b *builder) adopt(client *http.Client) error {
+	t, ok := client.Transport.(*http.Transport)
+	if !ok {
+		return nil
+	}
+	b.under[client] = t
+	if slices.Contains(b.tuned, t) {
+		return nil
+	}
+	switch dial := dialFunc(t.DialContext); {
+	case dial == nil:
+	case b.each, len(b.tuned) == 0:
+		t.DialContext = shorten(b.dialer.track(dial))
+	case !shortened(t):
+		t.DialContext = b.dialer.track(dial) // of hosts.toml, which has the last word
+	}
+	tune(t)
+	b.tuned = append(b.tuned, t)
+	return nil
+}
+
+func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
+	s := &Set{hosts: make([]Host, len(configured))}
+	origin := originOf(name, configured)
+	for i, c := range configured {
+		h := Host{RegistryHost: c, Origin: origin(i), Base: http.DefaultTransport}
+		if c.Client == nil {
+			h.Client = &http.Client{}
+		} else if c.Client.Transport != nil {
+			h.Base = c.Client.Transport
+		}
+		if t := b.under[c.Client]; t != nil {
+			wrapped := h.Base != http.RoundTripper(t)
+			if i < len(configured)-1 && !wrapped && shortened(t) {
+				t = t.Clone()
+				t.TLSHandshakeTimeout = shortHandshake
+			}
+			h.Base = t
+			if wrapped {
+				h.Base = &httpFallback{base: t}
+			}
+			if !slices.Contains(s.transports, t) {
+				s.transports = append(s.transports, t)
+			}
+		}
+		s.hosts[i] = h
+	}
+	return s
+}

@@ -1,0 +1,212 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
+	"github.com/containerd/errdefs"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// maxSets bounds the registry names whose hosts are kept: tenants can name any
+// number of them.
+const maxSets = 128
+
+// Options say where the hosts of a registry are configured. The zero value asks
+// each registry under its own name.
+type Options struct {
+	// Dirs are directories of hosts.toml trees. The first that has a directory
+	// for the host, or _default, decides. Default: none.
+	Dirs []string
+
+	// Configure replaces Dirs. It is asked once for a registry, must make new
+	// clients at each call, and must call the given function on each. Default:
+	// nil, Dirs decide.
+	Configure func(context.Context, config.UpdateClientFunc) docker.RegistryHosts
+}
+
+// Cache keeps the sets in use, by registry name, with their connections. Safe
+// for concurrent use.
+//
+// It counts the users of a set itself: a shared.Map forgets a value with its
+// last user, and a set stays for those to come, until its files change or there
+// are too many.
+type Cache struct {
+	options Options
+	dialer  dialer
+
+	mu   sync.Mutex
+	sets *simplelru.LRU[string, *Set] // nil = closed
+}
+
+// NewCache returns a Cache. The caller closes it.
+func NewCache(options Options) *Cache {
+	sets, _ := simplelru.NewLRU[string, *Set](maxSets, nil) // fails for sizes below 1 only
+	return &Cache{options: options, sets: sets}
+}
+
+// Change is how the sets have changed.
+type Change struct {
+	// Reconfigured says that the set takes the place of one that was configured
+	// in another way. Problems of its hosts may be solved.
+	Reconfigured bool
+
+	// Retired are the sets that are of no use any more.
+	Retired []*Set
+}
+
+// Acquire returns the hosts of a registry name as they are configured now, and
+// what that has changed. The error is a [*FileError] when hosts.toml is not
+// right, and [ErrClosed] after Close. The caller releases the set.
+func (c *Cache) Acquire(ctx context.Context, name string) (*Set, Change, error) {
+	dir, err := c.dir(name)
+	if err != nil {
+		return nil, Change{}, fmt.Errorf("hosts of %s: %w", name, err)
+	}
+	was, err := c.use(name)
+	if err != nil {
+		return nil, Change{}, err
+	}
+	if was != nil && was.seen.Load().current(dir) {
+		return was, Change{}, nil
+	}
+	now, err := readState(name, dir)
+	if err == nil && was != nil && was.seen.Load().same(now) {
+		was.seen.Store(now)
+		return was, Change{}, nil
+	}
+	if was != nil {
+		c.Release(was)
+	}
+	if err != nil {
+		return nil, Change{}, err
+	}
+	built, err := c.build(ctx, name, now)
+	if err != nil {
+		return nil, Change{}, err
+	}
+	set, retired, err := c.publish(name, built)
+	if err != nil {
+		return nil, Change{}, err
+	}
+	c.closeUnused(retired)
+	return set, Change{Reconfigured: was != nil && set == built, Retired: retired}, nil
+}
+
+// Release ends one use. The connections of a set that has been replaced end
+// with its last use.
+func (c *Cache) Release(s *Set) {
+	c.mu.Lock()
+	s.users--
+	unused := s.users == 0 && s.retired.Load()
+	c.mu.Unlock()
+	if unused {
+		s.closeIdle()
+	}
+}
+
+// Close ends all connections, also those of sets in use, and takes all sets out
+// of use. It returns them.
+func (c *Cache) Close() (retired []*Set) {
+	c.mu.Lock()
+	if c.sets != nil {
+		retired = c.sets.Values()
+		c.sets = nil
+	}
+	for _, s := range retired {
+		s.retired.Store(true)
+	}
+	c.mu.Unlock()
+	c.closeUnused(retired)
+	c.dialer.close()
+	return retired
+}
+
+// Connections is how many connections there are, those that are being made
+// included.
+func (c *Cache) Connections() int { return c.dialer.count() }
+
+// use returns the set of a name, nil for none, and counts one more use of it.
+func (c *Cache) use(name string) (*Set, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sets == nil {
+		return nil, ErrClosed
+	}
+	s, ok := c.sets.Get(name)
+	if !ok {
+		return nil, nil
+	}
+	s.users++
+	return s, nil
+}
+
+// publish puts a new set in its place and returns the one to use, which is
+// another when somebody was faster, and the sets that are of no use any more.
+func (c *Cache) publish(name string, s *Set) (current *Set, retired []*Set, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sets == nil {
+		return nil, nil, ErrClosed
+	}
+	if was, ok := c.sets.Get(name); ok {
+		if was.seen.Load().same(s.seen.Load()) {
+			was.users++
+			return was, nil, nil
+		}
+		c.sets.Remove(name)
+		retired = append(retired, was)
+	}
+	if c.sets.Len() == maxSets {
+		_, oldest, _ := c.sets.RemoveOldest()
+		retired = append(retired, oldest)
+	}
+	s.users++
+	c.sets.Add(name, s)
+	for _, old := range retired {
+		old.retired.Store(true)
+	}
+	return s, retired, nil
+}
+
+// closeUnused ends the connections of retired sets that nobody uses.
+func (c *Cache) closeUnused(retired []*Set) {
+	for _, s := range retired {
+		c.mu.Lock()
+		unused := s.users == 0
+		c.mu.Unlock()
+		if unused {
+			s.closeIdle()
+		}
+	}
+}
+
+// dir returns the directory that configures a host, "" if none does.
+func (c *Cache) dir(name string) (string, error) {
+	if c.options.Configure != nil {
+		return "", nil
+	}
+	for _, root := range c.options.Dirs {
+		dir, err := config.HostDirFromRoot(root)(name)
+		if err == nil || !errdefs.IsNotFound(err) {
+			return dir, err
+		}
+	}
+	return "", nil
+}
+
+// readState is readHostDirState, whose error names the host.
+func readState(name, dir string) (*hostDirState, error) {
+	s, err := readHostDirState(dir)
+	if err != nil && !errors.As(err, new(*FileError)) {
+		err = fileError(dir, name, err)
+	}
+	return s, err
+}

@@ -1,0 +1,62 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hosts knows which hosts hosts.toml gives a registry name, and keeps
+// what containerd makes anew for each pull: their connections outlive it, as long
+// as the files do not change.
+package hosts
+
+import (
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/pkg/reference"
+
+	"github.com/pullwarden/pullwarden/resolver/health"
+)
+
+// Host is one registry host as containerd configures it: a plain value that
+// sessions share.
+type Host struct {
+	docker.RegistryHost // its authorizer is not used, but nil where none is wanted
+
+	Base   http.RoundTripper // containerd's, perhaps with time-outs of its own; never nil
+	Origin bool              // it is the registry that the name says
+}
+
+// Key is the key of the host's health.
+func (h Host) Key() string { return health.Key(h.Scheme, h.Host) }
+
+// Name is the host as references spell it: docker.io, not registry-1.docker.io.
+func (h Host) Name() string {
+	if own, err := docker.DefaultHost("docker.io"); err == nil && h.Host == own {
+		return "docker.io"
+	}
+	return h.Host
+}
+
+// Reference is what the host calls the image of spec. Whatever its path has
+// after the API's root (https://host/v2/project with override_path) belongs to
+// the repository.
+func (h Host) Reference(spec reference.Spec) string {
+	_, project, _ := strings.Cut(h.Path+"/", "/v2/")
+	repository := strings.TrimPrefix(spec.Locator, spec.Hostname()+"/")
+	return reference.Spec{Locator: path.Join(h.Name(), project, repository), Object: spec.Object}.String()
+}
+
+// originOf tells which hosts are the registry that the name says: those that
+// are called so, or else the last one, which is the server of hosts.toml.
+func originOf(name string, hosts []docker.RegistryHost) func(i int) bool {
+	own, err := docker.DefaultHost(name)
+	if err != nil {
+		own = name
+	}
+	for _, h := range hosts {
+		if h.Host == own {
+			return func(i int) bool { return hosts[i].Host == own }
+		}
+	}
+	return func(i int) bool { return i == len(hosts)-1 }
+}

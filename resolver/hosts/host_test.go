@@ -1,0 +1,34 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/pkg/reference"
+	"github.com/opencontainers/go-digest"
+)
+
+func TestReferenceOfAHost(t *testing.T) {
+	for _, test := range []struct{ host, path, ref, want string }{
+		{"mirror.test:5000", "/v2", "docker.io/library/nginx:1.27", "mirror.test:5000/library/nginx:1.27"},
+		{"registry-1.docker.io", "/v2", "docker.io/library/nginx:1.27", "docker.io/library/nginx:1.27"},
+		{"registry.test", "/v2", "registry.test/a/b@" + digest.FromString("x").String(), "registry.test/a/b@" + digest.FromString("x").String()},
+		{"harbor.test", "/v2/hub-proxy", "docker.io/library/nginx:1.27", "harbor.test/hub-proxy/library/nginx:1.27"},
+		{"harbor.test", "/v2/a/b", "quay.io/x:1", "harbor.test/a/b/x:1"},
+		{"mirror.test", "/prefix/v2", "quay.io/x:1", "mirror.test/x:1"},
+		{"mirror.test", "/prefix", "quay.io/x:1", "mirror.test/x:1"},
+		{"mirror.test", "", "quay.io/x:1", "mirror.test/x:1"},
+	} {
+		spec, err := reference.Parse(test.ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := Host{RegistryHost: docker.RegistryHost{Host: test.host, Path: test.path}}
+		if got := h.Reference(spec); got != test.want {
+			t.Errorf("%s%s: got %s, want %s", test.host, test.path, got, test.want)
+		}
+	}
+}

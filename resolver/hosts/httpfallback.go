@@ -1,0 +1,42 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+)
+
+// httpFallback is containerd's way from HTTPS to HTTP, which some hosts on loopback
+// or with http:// in hosts.toml go. containerd remembers that for as long as a
+// pull; a transport that is shared must
+// find it out again when it stops working.
+type httpFallback struct {
+	base http.RoundTripper
+
+	mu      sync.Mutex
+	current http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *httpFallback) RoundTrip(req *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	if f.current == nil {
+		f.current = docker.NewHTTPFallback(f.base)
+	}
+	current := f.current
+	f.mu.Unlock()
+	resp, err := current.RoundTrip(req)
+	// Servers that want HTTPS answer HTTP with status 400.
+	if err != nil || resp.StatusCode == http.StatusBadRequest {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.current == current {
+			f.current = nil
+		}
+	}
+	return resp, err
+}

@@ -1,0 +1,42 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"net/http"
+	"sync/atomic"
+)
+
+// Set is the hosts of one registry name as they were configured at one time. Its
+// sessions share it; it does not change.
+type Set struct {
+	hosts      []Host
+	transports []*http.Transport
+	seen       atomic.Pointer[hostDirState] // what it is made of
+
+	users   int         // guarded by the lock of Cache
+	retired atomic.Bool // another has taken its place
+}
+
+// Hosts returns the hosts in their order. The list must not be changed.
+func (s *Set) Hosts() []Host { return s.hosts }
+
+// Names returns the hosts as references spell them.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.hosts))
+	for i, h := range s.hosts {
+		names[i] = h.Name()
+	}
+	return names
+}
+
+// Retired reports whether another set has taken the place of this one, or
+// nobody may use it any more. Sessions that have it may go on with it.
+func (s *Set) Retired() bool { return s.retired.Load() }
+
+func (s *Set) closeIdle() {
+	for _, t := range s.transports {
+		t.CloseIdleConnections()
+	}
+}

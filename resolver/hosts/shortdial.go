@@ -1,0 +1,55 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+)
+
+type (
+	shortKey struct{} // set where another host can answer instead
+	ownKey   struct{} // set to ask a dialFunc whether it is made by shorten
+)
+
+// WithShortDial returns a context whose requests give up on a new connection
+// early, where hosts.toml sets no dial_timeout.
+func WithShortDial(ctx context.Context) context.Context {
+	return context.WithValue(ctx, shortKey{}, true)
+}
+
+var errOwn = errors.New("no dial_timeout is configured")
+
+// shorten bounds the time that dial has when another host can answer instead.
+// net/http hands the values of a request's context on to the dial, though not
+// its end.
+func shorten(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if ctx.Value(ownKey{}) != nil {
+			return nil, errOwn
+		}
+		if ctx.Value(shortKey{}) != nil {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, ShortDial)
+			defer cancel()
+		}
+		return dial(ctx, network, address)
+	}
+}
+
+// shortened reports whether a transport's dial is made by shorten. Where hosts.toml
+// has a dial_timeout, containerd has put a dial of its own in its place, which
+// does not know this network and fails at once.
+func shortened(t *http.Transport) bool {
+	if t.DialContext == nil {
+		return false
+	}
+	c, err := t.DialContext(context.WithValue(context.Background(), ownKey{}, true), "none", "")
+	if err == nil {
+		_ = c.Close()
+	}
+	return errors.Is(err, errOwn)
+}

@@ -1,0 +1,46 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
+)
+
+const (
+	// ShortDial is how long a host with another host behind it gets for the
+	// connection, where hosts.toml sets no dial_timeout: it is there to be faster
+	// than the next one.
+	ShortDial      = time.Second
+	shortHandshake = 2 * time.Second // the same for TLS
+
+	// maxIdlePerHost is more than the layers that one pull downloads at a time
+	// (max_concurrent_downloads, 3 by default), so that several pulls and checks
+	// find their connections again; net/http keeps 2.
+	maxIdlePerHost = 16
+	maxIdle        = 2 * maxIdlePerHost // of one transport
+	// idleTimeout keeps a connection through the pods of a rollout, and is in
+	// the range in which registries and balancers close it themselves.
+	idleTimeout = 90 * time.Second
+)
+
+// tune makes containerd's transport fit to be shared.
+func tune(t *http.Transport) {
+	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = maxIdle, maxIdlePerHost, idleTimeout
+	t.OnProxyConnectResponse = proxyRefused
+}
+
+// proxyRefused is the hook for proxies that do not let a request through.
+func proxyRefused(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	return &fault.Fault{Class: failure.Unreachable, Err: fmt.Errorf("proxy %s refuses: %s", proxy.Host, fault.StatusText(resp))}
+}

@@ -1,0 +1,75 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
+)
+
+const (
+	maxReason = 256      // bytes of a registry's own words that an error repeats
+	maxAnswer = 64 << 10 // bytes read of the body of an answer that is an error
+)
+
+// Request says which request failed, and gives the error a clean text.
+func (r *Redactor) Request(req *http.Request, err error) error {
+	return r.Wrap(fmt.Sprintf("%s %s: %v", req.Method, URL(req.URL), err), err)
+}
+
+// Answer describes an answer that is no success, as docker's resolver reports
+// it. The text has no secrets that are known by now.
+func (r *Redactor) Answer(a remoteerrors.ErrUnexpectedStatus) string {
+	text := fmt.Sprintf("%s %s: %d %s", a.RequestMethod, RawURL(a.RequestURL), a.StatusCode, http.StatusText(a.StatusCode))
+	return WithReason(text, r.Reason(a.Body))
+}
+
+// ReadReason reads, within bounds, what an answer says about itself: the
+// errors of the distribution specification, or a short text. Pages are not
+// repeated.
+func (r *Redactor) ReadReason(resp *http.Response) string {
+	if resp.Body == nil {
+		return ""
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return ""
+	}
+	return r.Reason(data)
+}
+
+// Reason is ReadReason for a body that has been read.
+func (r *Redactor) Reason(data []byte) string {
+	// It hides before it shortens: half a secret would not be found any more.
+	var document struct {
+		Errors []struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"errors"`
+	}
+	if json.Unmarshal(data, &document) == nil && len(document.Errors) > 0 {
+		var parts []string
+		for _, e := range document.Errors {
+			parts = append(parts, strings.Trim(e.Code+": "+e.Message, ": "))
+		}
+		return limit(oneLine(r.hide(strings.Join(parts, ", "))), maxReason)
+	}
+	if contentType := http.DetectContentType(data); !strings.HasPrefix(contentType, "text/plain") {
+		return ""
+	}
+	return limit(oneLine(r.hide(string(data))), maxReason)
+}
+
+// WithReason appends a reason to a text, unless it is "".
+func WithReason(text, reason string) string {
+	if reason == "" {
+		return text
+	}
+	return text + ": " + reason
+}

@@ -1,0 +1,128 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const password = "correct horse"
+
+func TestRawURL(t *testing.T) {
+	for raw, want := range map[string]string{
+		"https://user:pass@host:5000/v2/x?ns=y#z": "https://host:5000/v2/x",
+		"https://host/%zz?secret":                 "https://host/%zz",
+		"https://user:pa%zz@host/x?y":             "https://host/x",
+		"http://[::1]:5000/v2/":                   "http://[::1]:5000/v2/",
+	} {
+		if got := RawURL(raw); got != want {
+			t.Errorf("%s: got %s, want %s", raw, got, want)
+		}
+	}
+}
+
+func TestReason(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"errors":[{"code":"DENIED","message":"no"},{"code":"UNKNOWN"}]}`: "DENIED: no, UNKNOWN",
+		"quota\nexceeded": "quota exceeded",
+		"<html>no</html>": "",
+		"\x00\x01\x02":    "",
+		"":                "",
+		`{"errors":[]}`:   `{"errors":[]}`,
+	} {
+		if got := (&Redactor{}).Reason([]byte(body)); got != want {
+			t.Errorf("%q: got %q, want %q", body, got, want)
+		}
+	}
+	if got := (&Redactor{}).Reason(bytes.Repeat([]byte("x"), maxAnswer)); len(got) > maxReason+len("…") {
+		t.Errorf("got %d bytes", len(got))
+	}
+}
+
+func TestCleanHidesBeforeAndAfter(t *testing.T) {
+	var r Redactor
+	r.Add("two  spaces", "a\tb c")
+	for text, want := range map[string]string{
+		"x two  spaces y": "x *** y",
+		"a\tb c":          "***",
+		"(a\tb  c)":       "(a b c)",
+	} {
+		if got := r.Clean(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// What was sent comes back in forms, documents, quotes and other cases.
+func TestCleanKnowsEncodings(t *testing.T) {
+	const secret = `s3cret: %&+/=?"\<é>`
+	var r Redactor
+	r.AddCredentials("alice", secret)
+	for _, text := range append(encodings(secret),
+		base64.StdEncoding.EncodeToString([]byte("alice:"+secret)),
+		base64.URLEncoding.EncodeToString([]byte("alice:"+secret)),
+		strings.ToUpper(secret), strings.ToLower(url.QueryEscape(secret)),
+		fmt.Sprintf("%q", []string{secret}),
+	) {
+		if got := strings.Trim(r.Clean(text), `["=]`); got != "***" {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+	// Half a secret would not be found.
+	for n := range maxReason + 10 {
+		if got := r.Clean(r.Reason([]byte(strings.Repeat("x", n) + secret))); strings.Contains(got, "s3") {
+			t.Fatalf("after %d bytes: %s", n, got)
+		}
+	}
+}
+
+// Secrets are tenants' input.
+func TestCleanOddSecrets(t *testing.T) {
+	for what, secret := range map[string]string{
+		"long":           strings.Repeat("a+", 1<<20),
+		"not text":       "\xff\xfe\x00abc",
+		"only bytes":     "\xff\xff\xff\xff\xff",
+		"a pattern":      "(a|b)*.[",
+		"one that grows": "İİİİ",
+	} {
+		var r Redactor
+		r.AddCredentials("alice", secret)
+		r.AddHeader("Bearer " + strings.Repeat("x", 10_000))
+		if got := r.Clean("nothing of it"); got != "nothing of it" {
+			t.Errorf("%s: got %q", what, got)
+		}
+		if got := r.Clean("it is " + secret + "!"); got != "it is ***!" {
+			t.Errorf("%s: got %q", what, got)
+		}
+		if got := r.Clean(strings.Repeat("x", 10_000)); got != "***" {
+			t.Errorf("%s: the token: %q", what, got)
+		}
+	}
+}
+
+func FuzzClean(f *testing.F) {
+	f.Add("Get \"https://user:" + password + "@host/path?token=abc#x\": EOF")
+	f.Add("a\nb\x00c\u2028d https://h?" + password)
+	f.Add(strings.Repeat("é", MaxText))
+	f.Fuzz(func(t *testing.T, text string) {
+		var r Redactor
+		r.AddCredentials("alice", password)
+		r.AddHeader("Bearer token-1")
+		got := r.Clean(text)
+		for _, secret := range []string{password, "token-1"} {
+			if strings.Contains(got, secret) {
+				t.Errorf("%q still has %q", got, secret)
+			}
+		}
+		if strings.ContainsAny(got, "\n\r\x00\x1b") || !utf8.ValidString(got) || len(got) > MaxText+len("…") {
+			t.Errorf("got %q", got)
+		}
+	})
+}
