@@ -46,7 +46,7 @@ not_found = "Fail"
 	if !c.enabled || c.configPath != "/etc/containerd/pullwarden.d" {
 		t.Errorf("%+v", c)
 	}
-	d, err := policy.NewRules(c.section, nil).Decide(policy.Request{})
+	d, err := policy.NewRules(c.section, nil).For(policy.Subject{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestExampleConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := policy.NewRules(c.section, nil).Decide(policy.Request{})
+	d, err := policy.NewRules(c.section, nil).For(policy.Subject{})
 	if err != nil || d.Directives != policy.Defaults() {
 		t.Errorf("%+v, %v", d.Directives, err)
 	}

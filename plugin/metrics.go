@@ -16,6 +16,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -41,8 +42,8 @@ type metrics struct {
 	lastReload prometheus.Gauge
 	breakers   *prometheus.Desc
 
-	// states lists the hosts that have a breaker, open or not; nil for none.
-	states func() []resolver.BreakerState
+	// troubled lists the hosts that have a breaker, open or not; nil for none.
+	troubled func() []health.State
 
 	mu sync.Mutex
 	// hosts are the values of the label host, at most maxHosts. The set only
@@ -147,8 +148,8 @@ func (c breakerCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.metrics
 func (c breakerCollector) Collect(ch chan<- prometheus.Metric) {
 	m := c.metrics
 	open := map[string]int{}
-	if m.states != nil {
-		for _, s := range m.states() {
+	if m.troubled != nil {
+		for _, s := range m.troubled() {
 			_, host, _ := strings.Cut(s.Host, "://")
 			if host = m.host(host); s.Open {
 				open[host]++

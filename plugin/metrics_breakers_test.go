@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/health"
 )
 
 // Every host that was asked says whether its breaker is open; beyond the bound
@@ -44,14 +45,14 @@ func TestOpenBreakers(t *testing.T) {
 	expect(map[string]float64{})
 	m.request(resolver.Observation{Host: "a.test", Method: "HEAD", Code: 200})
 	expect(map[string]float64{"a.test": 0})
-	states := []resolver.BreakerState{{Host: "https://a.test", Open: true}, {Host: "http://b.test:5000"}}
-	m.states = func() []resolver.BreakerState { return states }
+	states := []health.State{{Host: "https://a.test", Open: true}, {Host: "http://b.test:5000"}}
+	m.troubled = func() []health.State { return states }
 	expect(map[string]float64{"a.test": 1, "b.test:5000": 0})
 	states = nil
 	expect(map[string]float64{"a.test": 0, "b.test:5000": 0})
 
 	for i := range 2 * maxHosts {
-		states = append(states, resolver.BreakerState{Host: fmt.Sprintf("https://%d.test", i), Open: true})
+		states = append(states, health.State{Host: fmt.Sprintf("https://%d.test", i), Open: true})
 	}
 	if got := gather(); len(got) != maxHosts+1 || got[otherHosts] != maxHosts+2 {
 		t.Errorf("got %d hosts, %v together", len(got), got[otherHosts])

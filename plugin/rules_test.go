@@ -51,9 +51,9 @@ func (r *rulesUnderTest) write(name, content string) {
 	}
 }
 
-func (r *rulesUnderTest) want(p policy.Mode, healthy bool) {
+func (r *rulesUnderTest) want(p policy.PullPolicy, healthy bool) {
 	r.t.Helper()
-	d, err := r.Current().Decide(policy.Request{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
+	d, err := r.Current().For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -225,14 +225,14 @@ func TestRulesOfAnotherDirectory(t *testing.T) {
 	defer readers.Wait()
 	defer close(stop)
 	for i := range 500 {
-		for dir, p := range map[string]policy.Mode{"strict": policy.Never, "lax": policy.Always} {
+		for dir, p := range map[string]policy.PullPolicy{"strict": policy.Never, "lax": policy.Always} {
 			if i%2 == 0 { // twice in a row
 				point(t, current, "strict")
 				point(t, current, "lax")
 			}
 			point(t, current, dir)
 			for deadline := time.Now().Add(time.Second); ; {
-				d, err := r.Current().Decide(policy.Request{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
+				d, err := r.Current().For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
 				if err == nil && d.Policy == p {
 					break
 				}

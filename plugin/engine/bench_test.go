@@ -27,6 +27,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/pullwarden/pullwarden/store"
+	imagecontent "github.com/pullwarden/pullwarden/store/content"
 )
 
 // BenchmarkEnsureFresh is the decision inside max_age: by itself, and with the
@@ -53,7 +54,7 @@ func BenchmarkEnsureFresh(b *testing.B) {
 		id := addImages(ctx, b, db, 5000)
 		s := store.New(db, metadata.NewImageStore(db))
 		b.Cleanup(func() { _ = s.Close() })
-		images := content.New(db)
+		images := imagecontent.New(db)
 		e := (&node{}).engine(rules)
 		e.Records, e.Content, e.Marks, e.Proofs = s, images, s, s
 		run(b, ctx, e, Request{

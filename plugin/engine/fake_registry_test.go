@@ -49,12 +49,12 @@ func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolv
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.checkFails != failure.None {
-		return resolver.Resolution{}, failedOf(s.reference, s.checkFails)
+		return resolver.Resolution{}, failureOf(s.reference, s.checkFails)
 	}
 	r := resolver.Resolution{Descriptor: s.remote, Host: "registry.test", Anonymous: s.anonymous}
 	if _, dgst, ok := strings.Cut(s.reference, "@"); ok {
 		if s.forgotten {
-			return resolver.Resolution{}, failedOf(s.reference, failure.NotFound)
+			return resolver.Resolution{}, failureOf(s.reference, failure.NotFound)
 		}
 		r.Descriptor.Digest = digest.Digest(dgst)
 	}
@@ -86,11 +86,9 @@ func (s fakeSource) Failure(error) *resolver.Error {
 	if s.pullFails == failure.None {
 		return nil
 	}
-	return failed(s.pullFails)
+	return failureOf(name, s.pullFails)
 }
 
-func failed(c failure.Class) *resolver.Error { return failedOf(name, c) }
-
-func failedOf(reference string, c failure.Class) *resolver.Error {
+func failureOf(reference string, c failure.Class) *resolver.Error {
 	return &resolver.Error{Reference: reference, Class: c, Attempts: []resolver.Attempt{{Host: "registry.test", Origin: true, Class: c, Err: errTest}}}
 }
