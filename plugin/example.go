@@ -10,26 +10,6 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// descriptions are the comments of the directives in the example.
-var descriptions = map[policy.Key]string{
-	policy.KeyPolicy:         "where no rule and no hint says otherwise: Always | IfDigestChanged | IfNotPresent | Never",
-	policy.KeyHints:          "what pod annotations may say: Allow | Tighten | Ignore",
-	policy.KeyMaxAge:         "a check this young counts; 0s = check each time",
-	policy.KeyMaxStale:       "a cached fallback no older than this since its last check; 0s = no bound",
-	policy.KeyVerifyTimeout:  "the whole check, all hosts and retries",
-	policy.KeyResolveFrom:    "Mirrors: hosts.toml order | Origin: only the registry that the name says resolves the tag",
-	policy.KeyAccess:         "Verified: who proved it may reuse a cached image | Any: everybody",
-	policy.KeyAccessTTL:      "how long a proof of access lasts; 0s = until refused",
-	policy.KeyAllowedSources: "globs on host[:port] that content may come from; absent = all",
-	policy.KeyOnUnreachable:  "no answer: name not resolved, refused, reset, timed out",
-	policy.KeyOnUnavailable:  "5xx, from the registry or its token server",
-	policy.KeyOnRateLimited:  "429",
-	policy.KeyOnNotFound:     "404, 410",
-	policy.KeyOnUnauthorized: "401 after a retry with a fresh token; credentials refused",
-	policy.KeyOnForbidden:    "403",
-	policy.KeyOnInvalid:      "an answer that breaks the protocol or a promise",
-}
-
 // ExampleConfig returns config.toml.example: the section with the default of
 // every key.
 func ExampleConfig() string {
@@ -54,18 +34,18 @@ func ExampleConfig() string {
 		name, on := strings.CutPrefix(key.String(), "on.")
 		switch {
 		case key == policy.KeyPolicy:
-			line("  ", "default_policy", defaults.Value(key), descriptions[key])
+			line("  ", "default_policy", defaults.Value(key), key.Description())
 		case key == policy.KeyAllowedSources:
 			// No list says "all hosts": the default is shown as a comment.
-			fmt.Fprintf(&b, "  # %s\n  # %s = [\"mirror.example.com:5000\"]\n", descriptions[key], name)
+			fmt.Fprintf(&b, "  # %s\n  # %s = [\"mirror.example.com:5000\"]\n", key.Description(), name)
 		case !on:
-			line("  ", name, defaults.Value(key), descriptions[key])
+			line("  ", name, defaults.Value(key), key.Description())
 		default:
 			if !inTable {
 				inTable = true
 				fmt.Fprintf(&b, "\n  # what IfDigestChanged does when the registry fails: UseCached | Fail\n  [plugins.%q.on]\n", string(Type)+"."+ID)
 			}
-			line("    ", name, defaults.Value(key), descriptions[key])
+			line("    ", name, defaults.Value(key), key.Description())
 		}
 	}
 	return b.String()

@@ -24,14 +24,8 @@ const (
 	KeyAccessTTL
 	KeyAllowedSources
 	KeyHints
-	KeyOnUnreachable // this and the rest in the order of failure.All
-	KeyOnUnavailable
-	KeyOnRateLimited
-	KeyOnNotFound
-	KeyOnUnauthorized
-	KeyOnForbidden
-	KeyOnInvalid
-	keyCount
+	keyOn    // of the first failure class; the others follow in the order of failure.All
+	keyCount = keyOn + Key(failure.Count)
 )
 
 // KeyOn returns the key of what to do about a class of failure. It is false
@@ -41,7 +35,7 @@ func KeyOn(class failure.Class) (Key, bool) {
 	if i < 0 {
 		return 0, false
 	}
-	return KeyOnUnreachable + Key(i), true
+	return keyOn + Key(i), true
 }
 
 // Keys lists all directives.
@@ -55,6 +49,9 @@ func Keys() []Key {
 
 // String returns the key as a rule spells it: max_age, on.not_found.
 func (k Key) String() string { return table[k].name }
+
+// Description is the line about the directive in config.toml.example.
+func (k Key) Description() string { return table[k].describe }
 
 // Directives are all directives of one pull, each with a value. Comparable.
 type Directives struct {
@@ -82,49 +79,19 @@ type Directives struct {
 	// AllowedSources are the hosts that content may come from.
 	AllowedSources Sources
 
-	On    Actions
+	// On are the classes of failure after which the cached image is used; a
+	// request fails after the others. They count under IfDigestChanged only:
+	// see [Directives.OnFailure].
+	On    failure.Set
 	Hints HintMode
-}
-
-// Actions say what to do about a failure, by its class. They count under
-// IfDigestChanged only: see [Directives.OnFailure].
-type Actions struct {
-	Unreachable  Action
-	Unavailable  Action
-	RateLimited  Action
-	NotFound     Action
-	Unauthorized Action
-	Forbidden    Action
-	Invalid      Action
-}
-
-// of returns the action for a class; nil for what is no class of failure.
-func (a *Actions) of(class failure.Class) *Action {
-	switch class {
-	case failure.Unreachable:
-		return &a.Unreachable
-	case failure.Unavailable:
-		return &a.Unavailable
-	case failure.RateLimited:
-		return &a.RateLimited
-	case failure.NotFound:
-		return &a.NotFound
-	case failure.Unauthorized:
-		return &a.Unauthorized
-	case failure.Forbidden:
-		return &a.Forbidden
-	case failure.Invalid:
-		return &a.Invalid
-	}
-	return nil
 }
 
 // OnFailure says what follows a failed check, or a pull that failed after a
 // change was seen. It is Fail under every policy but IfDigestChanged, and for
 // what is no class of failure.
 func (d Directives) OnFailure(class failure.Class) Action {
-	if action := d.On.of(class); action != nil && d.Policy == IfDigestChanged {
-		return *action
+	if d.Policy == IfDigestChanged && d.On.Has(class) {
+		return UseCached
 	}
 	return Fail
 }
@@ -145,14 +112,17 @@ func Defaults() Directives {
 		VerifyTimeout: 5 * time.Second,
 		ResolveFrom:   Mirrors,
 		Access:        Verified,
-		On: Actions{
-			Unreachable: UseCached,
-			Unavailable: UseCached,
-			RateLimited: UseCached,
-			NotFound:    UseCached,
-		},
-		Hints: Allow,
+		On:            onDefault(),
+		Hints:         Allow,
 	}
+}
+
+// onDefault holds all classes but those of security.
+func onDefault() (s failure.Set) {
+	for _, class := range failure.All() {
+		s = s.With(class, !class.Security())
+	}
+	return s
 }
 
 // Overrides are the directives that one level sets, the plugin section or a

@@ -26,7 +26,8 @@ func newTable() [keyCount]directive {
 	t := [keyCount]directive{
 		KeyPolicy: spec[PullPolicy]{
 			name: "policy", at: func(d *Directives) *PullPolicy { return &d.Policy },
-			parse: parsePolicy, format: PullPolicy.String,
+			describe: "where no rule and no hint says otherwise: Always | IfDigestChanged | IfNotPresent | Never",
+			parse:    parsePolicy, format: PullPolicy.String,
 			stricter: func(inForce, wanted PullPolicy) bool { return wanted < inForce && inForce != Never },
 			within:   policies.within,
 		}.directive(),
@@ -35,37 +36,43 @@ func newTable() [keyCount]directive {
 		KeyVerifyTimeout: verifyTimeout.directive(),
 		KeyResolveFrom: spec[ResolveFrom]{
 			name: "resolve_from", at: func(d *Directives) *ResolveFrom { return &d.ResolveFrom },
-			parse: resolveFrom.parse, format: ResolveFrom.String,
+			describe: "Mirrors: hosts.toml order | Origin: only the registry that the name says resolves the tag",
+			parse:    resolveFrom.parse, format: ResolveFrom.String,
 			stricter: func(_, wanted ResolveFrom) bool { return wanted == Origin },
 			within:   resolveFrom.within,
 		}.directive(),
 		// No hint has a say in who may have an image, and from where.
 		KeyAccess: spec[Access]{
 			name: "access", at: func(d *Directives) *Access { return &d.Access },
-			parse: access.parse, format: Access.String,
+			describe: "Verified: who proved it may reuse a cached image | Any: everybody",
+			parse:    access.parse, format: Access.String,
 		}.directive(),
 		KeyAccessTTL: spec[time.Duration]{
 			name: "access_ttl", at: func(d *Directives) *time.Duration { return &d.AccessTTL },
-			parse: parseDuration, format: formatDuration,
+			describe: "how long a proof of access lasts; 0s = until refused",
+			parse:    parseDuration, format: formatDuration,
 		}.directive(),
 		KeyAllowedSources: spec[Sources]{
 			name: "allowed_sources", at: func(d *Directives) *Sources { return &d.AllowedSources },
-			parse: parseSources, format: Sources.String,
+			describe: "globs on host[:port] that content may come from; absent = all",
+			parse:    parseSources, format: Sources.String,
 		}.directive(),
 		KeyHints: spec[HintMode]{
 			name: "hints", at: func(d *Directives) *HintMode { return &d.Hints },
-			parse: hintModes.parse, format: HintMode.String,
+			describe: "what pod annotations may say: Allow | Tighten | Ignore",
+			parse:    hintModes.parse, format: HintMode.String,
 		}.directive(),
 	}
 	for i, class := range failure.All() {
-		t[KeyOnUnreachable+Key(i)] = onFailure(class).directive()
+		t[keyOn+Key(i)] = onFailure(class).directive()
 	}
 	return t
 }
 
 var maxAge = spec[time.Duration]{
 	name: "max_age", at: func(d *Directives) *time.Duration { return &d.MaxAge },
-	parse: parseDuration, format: formatDuration,
+	describe: "a check this young counts; 0s = check each time",
+	parse:    parseDuration, format: formatDuration,
 	stricter: func(inForce, wanted time.Duration) bool { return wanted < inForce },
 	within: func(inForce time.Duration, _ func(time.Duration) bool) string {
 		if inForce == 0 {
@@ -77,7 +84,8 @@ var maxAge = spec[time.Duration]{
 
 var maxStale = spec[time.Duration]{
 	name: "max_stale", at: func(d *Directives) *time.Duration { return &d.MaxStale },
-	parse: parseDuration, format: formatDuration,
+	describe: "a cached fallback no older than this since its last check; 0s = no bound",
+	parse:    parseDuration, format: formatDuration,
 	// 0 is no bound.
 	stricter: func(inForce, wanted time.Duration) bool {
 		return wanted != 0 && (inForce == 0 || wanted < inForce)
@@ -89,7 +97,8 @@ var maxStale = spec[time.Duration]{
 
 var verifyTimeout = spec[time.Duration]{
 	name: "verify_timeout", at: func(d *Directives) *time.Duration { return &d.VerifyTimeout },
-	parse: parsePositive, format: formatDuration,
+	describe: "the whole check, all hosts and retries",
+	parse:    parsePositive, format: formatDuration,
 	choose: func(_, wanted time.Duration) error {
 		if wanted < minHintedTimeout || wanted > maxHintedTimeout {
 			return errors.New("allowed for a hint is " + formatDuration(minHintedTimeout) + " to " + formatDuration(maxHintedTimeout))
@@ -105,7 +114,14 @@ var verifyTimeout = spec[time.Duration]{
 // of the security classes.
 func onFailure(class failure.Class) spec[Action] {
 	on := spec[Action]{
-		name: "on." + string(class), at: func(d *Directives) *Action { return d.On.of(class) },
+		name: "on." + string(class), describe: class.Description(),
+		get: func(d *Directives) Action {
+			if d.On.Has(class) {
+				return UseCached
+			}
+			return Fail
+		},
+		set:   func(d *Directives, a Action) { d.On = d.On.With(class, a == UseCached) },
 		parse: actions.parse, format: Action.String,
 		stricter: func(_, wanted Action) bool { return wanted == Fail },
 		within:   actions.within,
@@ -123,8 +139,13 @@ func onFailure(class failure.Class) spec[Action] {
 
 // spec describes a directive whose values are of type T.
 type spec[T comparable] struct {
-	name   string
+	name     string
+	describe string // for config.toml.example
+	// at is where the value stands; get and set are for values without a place
+	// of their own.
 	at     func(*Directives) *T
+	get    func(*Directives) T
+	set    func(*Directives, T)
 	parse  func(string) (T, error) // the error says what is allowed
 	format func(T) string
 
@@ -149,8 +170,9 @@ func (e enum[T]) within(inForce T, stricter func(wanted T) bool) string {
 
 // directive is a spec without its type.
 type directive struct {
-	name string // in a rule: max_age, on.not_found
-	hint string // after the prefix of hints: max-age, on-not-found; "" = not for hints
+	name     string // in a rule: max_age, on.not_found
+	describe string
+	hint     string // after the prefix of hints: max-age, on-not-found; "" = not for hints
 
 	parse  func(text string, into *Directives) error
 	format func(*Directives) string
@@ -163,18 +185,23 @@ type directive struct {
 }
 
 func (s spec[T]) directive() directive {
+	if s.at != nil {
+		s.get = func(d *Directives) T { return *s.at(d) }
+		s.set = func(d *Directives, v T) { *s.at(d) = v }
+	}
 	d := directive{
-		name: s.name,
+		name:     s.name,
+		describe: s.describe,
 		parse: func(text string, into *Directives) error {
 			v, err := s.parse(text)
 			if err == nil {
-				*s.at(into) = v
+				s.set(into, v)
 			}
 			return err
 		},
-		format: func(d *Directives) string { return s.format(*s.at(d)) },
-		copy:   func(into, from *Directives) { *s.at(into) = *s.at(from) },
-		equal:  func(inForce, wanted *Directives) bool { return *s.at(inForce) == *s.at(wanted) },
+		format: func(d *Directives) string { return s.format(s.get(d)) },
+		copy:   func(into, from *Directives) { s.set(into, s.get(from)) },
+		equal:  func(inForce, wanted *Directives) bool { return s.get(inForce) == s.get(wanted) },
 	}
 	if s.stricter == nil {
 		return d
@@ -184,11 +211,11 @@ func (s spec[T]) directive() directive {
 		if s.choose == nil {
 			return nil
 		}
-		return s.choose(*s.at(inForce), *s.at(wanted))
+		return s.choose(s.get(inForce), s.get(wanted))
 	}
-	d.tightens = func(inForce, wanted *Directives) bool { return s.stricter(*s.at(inForce), *s.at(wanted)) }
+	d.tightens = func(inForce, wanted *Directives) bool { return s.stricter(s.get(inForce), s.get(wanted)) }
 	d.within = func(inForce *Directives) string {
-		return s.within(*s.at(inForce), func(wanted T) bool { return s.stricter(*s.at(inForce), wanted) })
+		return s.within(s.get(inForce), func(wanted T) bool { return s.stricter(s.get(inForce), wanted) })
 	}
 	return d
 }

@@ -3,7 +3,14 @@
 
 package policy
 
-import "github.com/pullwarden/pullwarden/internal/tomlfile"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pullwarden/pullwarden/internal/tomlfile"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
 
 // ruleTOML is a [[rule]].
 type ruleTOML struct {
@@ -25,7 +32,7 @@ func (t *ruleTOML) FinishTOML(report func(key, problem string)) {
 	}
 	texts := t.texts()
 	texts[KeyPolicy] = &t.Policy
-	t.overrides = parseOverrides(texts, t.AllowedSources, func(k Key, problem string) { report(k.String(), problem) })
+	t.overrides = t.parse(texts, report)
 }
 
 // SectionTOML is what the plugin section of containerd's configuration says
@@ -50,36 +57,21 @@ type DirectivesTOML struct {
 	On             ActionsTOML  `toml:"on,omitempty"`
 }
 
-// ActionsTOML says what to do about failures, by their class. nil = not set.
-type ActionsTOML struct {
-	Unreachable  *string `toml:"unreachable,omitempty"`
-	Unavailable  *string `toml:"unavailable,omitempty"`
-	RateLimited  *string `toml:"rate_limited,omitempty"`
-	NotFound     *string `toml:"not_found,omitempty"`
-	Unauthorized *string `toml:"unauthorized,omitempty"`
-	Forbidden    *string `toml:"forbidden,omitempty"`
-	Invalid      *string `toml:"invalid,omitempty"`
-}
+// ActionsTOML are actions by the failure class that they follow.
+type ActionsTOML map[string]string
 
 // texts are the places of the directives' texts; nil where there is none.
 type texts [keyCount]**string
 
 func (t *DirectivesTOML) texts() texts {
 	return texts{
-		KeyMaxAge:         &t.MaxAge,
-		KeyMaxStale:       &t.MaxStale,
-		KeyVerifyTimeout:  &t.VerifyTimeout,
-		KeyResolveFrom:    &t.ResolveFrom,
-		KeyAccess:         &t.Access,
-		KeyAccessTTL:      &t.AccessTTL,
-		KeyHints:          &t.Hints,
-		KeyOnUnreachable:  &t.On.Unreachable,
-		KeyOnUnavailable:  &t.On.Unavailable,
-		KeyOnRateLimited:  &t.On.RateLimited,
-		KeyOnNotFound:     &t.On.NotFound,
-		KeyOnUnauthorized: &t.On.Unauthorized,
-		KeyOnForbidden:    &t.On.Forbidden,
-		KeyOnInvalid:      &t.On.Invalid,
+		KeyMaxAge:        &t.MaxAge,
+		KeyMaxStale:      &t.MaxStale,
+		KeyVerifyTimeout: &t.VerifyTimeout,
+		KeyResolveFrom:   &t.ResolveFrom,
+		KeyAccess:        &t.Access,
+		KeyAccessTTL:     &t.AccessTTL,
+		KeyHints:         &t.Hints,
 	}
 }
 
@@ -89,38 +81,54 @@ func (t *SectionTOML) texts() texts {
 	return places
 }
 
-// parseOverrides reads what is set, and reports what is bad: the texts, and the
-// one directive that is a list.
-func parseOverrides(places texts, sources []SourceGlob, report func(k Key, problem string)) Overrides {
+// parse reads the keys that are set, those of texts and those that are no single
+// text, and reports each that is wrong.
+func (t *DirectivesTOML) parse(places texts, report func(key, problem string)) Overrides {
 	var o Overrides
-	if sources != nil {
-		if len(sources) == 0 {
-			report(KeyAllowedSources, "is empty: leave it out for all hosts")
+	if t.AllowedSources != nil {
+		if len(t.AllowedSources) == 0 {
+			report(KeyAllowedSources.String(), "is empty: leave it out for all hosts")
 		}
-		o.values.AllowedSources = newSources(sources)
+		o.values.AllowedSources = newSources(t.AllowedSources)
 		o.set |= 1 << KeyAllowedSources
 	}
-	for k, place := range places {
-		if place == nil || *place == nil {
-			continue
-		}
-		if err := o.Set(Key(k), **place); err != nil {
-			report(Key(k), quote(**place)+": "+err.Error())
+	set := func(k Key, text string) {
+		if err := o.Set(k, text); err != nil {
+			report(k.String(), quote(text)+": "+err.Error())
 		}
 	}
+	for k, place := range places {
+		if place != nil && *place != nil {
+			set(Key(k), **place)
+		}
+	}
+	for _, class := range slices.Sorted(maps.Keys(t.On)) {
+		if k, ok := KeyOn(failure.Class(class)); ok {
+			set(k, t.On[class])
+			continue
+		}
+		report("on."+class, "unknown key: "+allowed(classNames()))
+	}
 	return o
+}
+
+func classNames() string {
+	var names []string
+	for _, class := range failure.All() {
+		names = append(names, string(class))
+	}
+	return strings.Join(names, ", ")
 }
 
 // ParseSection reads the directives of the plugin section. The error lists all
 // problems, each a [*tomlfile.Error] that knows the key but no file.
 func ParseSection(section SectionTOML) (Overrides, error) {
 	var errs []*tomlfile.Error
-	o := parseOverrides(section.texts(), section.AllowedSources, func(k Key, problem string) {
-		name := k.String()
-		if k == KeyPolicy {
-			name = "default_policy"
+	o := section.parse(section.texts(), func(key, problem string) {
+		if key == KeyPolicy.String() {
+			key = "default_policy"
 		}
-		errs = append(errs, &tomlfile.Error{Key: name, Message: problem})
+		errs = append(errs, &tomlfile.Error{Key: key, Message: problem})
 	})
 	if errs != nil {
 		return Overrides{}, tomlfile.Join(errs...)

@@ -26,9 +26,53 @@ const (
 	Invalid      Class = "invalid"      // an answer that breaks the protocol or a promise
 )
 
+// classes is all there is to say of each class but how it is found out
+// (resolver/fault), in the order in which the documentation shows them.
+var classes = [...]struct {
+	class    Class
+	describe string
+	// security: it says something about the right to have the image or about
+	// its integrity.
+	security bool
+}{
+	{class: Unreachable, describe: "no answer: name not resolved, refused, reset, timed out"},
+	{class: Unavailable, describe: "5xx, from the registry or its token server"},
+	{class: RateLimited, describe: "429"},
+	{class: NotFound, describe: "404, 410"},
+	{class: Unauthorized, describe: "401 after a retry with a fresh token; credentials refused", security: true},
+	{class: Forbidden, describe: "403", security: true},
+	{class: Invalid, describe: "an answer that breaks the protocol or a promise", security: true},
+}
+
+// Count is how many classes there are.
+const Count = len(classes)
+
 // All lists the classes in the order in which the documentation shows them.
 func All() []Class {
-	return []Class{Unreachable, Unavailable, RateLimited, NotFound, Unauthorized, Forbidden, Invalid}
+	all := make([]Class, Count)
+	for i := range classes {
+		all[i] = classes[i].class
+	}
+	return all
+}
+
+// index is the place of the class in the list of all, -1 for None and for text
+// that names no class.
+func (c Class) index() int {
+	for i := range classes {
+		if classes[i].class == c {
+			return i
+		}
+	}
+	return -1
+}
+
+// Description says in a few words which failures are of the class; "" for None.
+func (c Class) Description() string {
+	if i := c.index(); i >= 0 {
+		return classes[i].describe
+	}
+	return ""
 }
 
 // Parse returns the class of that name, or an error that lists the names.
@@ -46,7 +90,8 @@ func Parse(name string) (Class, error) {
 // Security reports whether the class says something about the right to have
 // the image or about its integrity. Tenants can never relax these.
 func (c Class) Security() bool {
-	return c == Unauthorized || c == Forbidden || c == Invalid
+	i := c.index()
+	return i >= 0 && classes[i].security
 }
 
 // Refuses reports whether a registry refused the caller's credentials, or them

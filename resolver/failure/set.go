@@ -21,22 +21,18 @@ func (s Set) Has(c Class) bool { return s&bit(c) != 0 }
 // Empty reports whether no class is in the set.
 func (s Set) Empty() bool { return s == 0 }
 
-func bit(c Class) Set {
-	switch c {
-	case Unreachable:
-		return 1 << 0
-	case Unavailable:
-		return 1 << 1
-	case RateLimited:
-		return 1 << 2
-	case NotFound:
-		return 1 << 3
-	case Unauthorized:
-		return 1 << 4
-	case Forbidden:
-		return 1 << 5
-	case Invalid:
-		return 1 << 6
+// With returns the set with the class, or without it.
+func (s Set) With(c Class, in bool) Set {
+	if in {
+		return s | bit(c)
 	}
-	return 0 // None, and what is no class
+	return s &^ bit(c)
+}
+
+func bit(c Class) Set {
+	i := c.index()
+	if i < 0 {
+		return 0
+	}
+	return 1 << i
 }
