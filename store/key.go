@@ -23,21 +23,22 @@ const (
 	fingerprintSize = 16
 )
 
-// Fingerprint stands for credentials without telling them.
+// Fingerprint stands for a caller's credentials without telling them. It ends the
+// key of a label that begins with [LabelAccess].
 type Fingerprint string
 
 // Anonymous is the fingerprint of no credentials.
 const Anonymous Fingerprint = "anonymous"
 
-// Key makes fingerprints: HMAC-SHA-256 with a secret of the node. Without the
-// key nobody can find out whether a guessed password has a fingerprint, and a
-// fingerprint of one node means nothing on another.
+// Key makes fingerprints: HMAC-SHA-256 (RFC 2104) with a secret of the node.
+// Without the key nobody can find out whether a guessed password has a
+// fingerprint, and a fingerprint of one node means nothing on another.
 type Key struct{ secret [keySize]byte }
 
-// OpenKey reads the node's key, or makes one: 32 random bytes, readable by
-// root alone, put in place in one step. A key that is damaged, or that others
-// could read, is replaced: all proofs under it are void then, never valid. The
-// error is one of writing the new key.
+// OpenKey reads the node's key, or makes one: 32 random bytes, readable by its
+// owner alone, put in place in one step. A key that is damaged, or that others
+// could read, is replaced: all proofs under it are void then, never valid. An
+// error means that the new key could not be written.
 func OpenKey(path string) (*Key, error) {
 	k, err := readKey(path)
 	if err == nil {
@@ -105,8 +106,9 @@ func writeFile(path string, data []byte) error {
 	return d.Sync()
 }
 
-// Fingerprint of a user name and a secret; Anonymous when both are empty. The
-// same credentials always have the same fingerprint under the same key.
+// Fingerprint returns the fingerprint of a user name and a secret; Anonymous
+// when both are empty. The same credentials always have the same fingerprint
+// under the same key.
 func (k *Key) Fingerprint(username, secret string) Fingerprint {
 	if username == "" && secret == "" {
 		return Anonymous

@@ -62,8 +62,8 @@ func (m *Map[K, V]) Peek(key K) (value V, ok bool) {
 }
 
 // Forget makes the next Acquire of key create a new value, although this one is
-// still held. It does nothing if the key has another value by now. Who holds the
-// forgotten value releases it as usual.
+// still held. It does nothing if the key has another value by now. Holders of the
+// forgotten value release it as usual.
 func (m *Map[K, V]) Forget(key K, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

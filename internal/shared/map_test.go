@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -91,79 +90,4 @@ func TestMapUnderContention(t *testing.T) {
 	if m.Len() != 0 {
 		t.Errorf("%d values are left behind", m.Len())
 	}
-}
-
-// TestMapAgainstModel holds random calls against a list of who holds what.
-func TestMapAgainstModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		type holder struct {
-			key, value int
-			release    func() bool
-		}
-		var (
-			m       Map[int, int]
-			holders []holder
-			current = map[int]int{} // the value of each key
-			next    int
-		)
-		count := func(value int) (n int) {
-			for _, h := range holders {
-				if h.value == value {
-					n++
-				}
-			}
-			return n
-		}
-		key := rapid.IntRange(0, 2)
-		t.Repeat(map[string]func(*rapid.T){
-			"acquire": func(t *rapid.T) {
-				k := key.Draw(t, "key")
-				next++
-				want, held := current[k]
-				if !held {
-					want = next
-				}
-				v, created, release := m.Acquire(k, func() int { return next })
-				if v != want || created == held {
-					t.Fatalf("got %d, created %v, want %d", v, created, want)
-				}
-				current[k] = v
-				holders = append(holders, holder{k, v, release})
-			},
-			"release": func(t *rapid.T) {
-				if len(holders) == 0 {
-					return
-				}
-				i := rapid.IntRange(0, len(holders)-1).Draw(t, "holder")
-				h := holders[i]
-				holders = append(holders[:i:i], holders[i+1:]...)
-				last := count(h.value) == 0
-				if last && current[h.key] == h.value {
-					delete(current, h.key)
-				}
-				if got := h.release(); got != last {
-					t.Fatalf("release of %d: last is %v", h.value, got)
-				}
-			},
-			"forget": func(t *rapid.T) {
-				k := key.Draw(t, "key")
-				v := current[k] - rapid.IntRange(0, 1).Draw(t, "older by")
-				if current[k] == v {
-					delete(current, k)
-				}
-				m.Forget(k, v)
-			},
-			"": func(t *rapid.T) {
-				if m.Len() != len(current) {
-					t.Fatalf("%d values, want %d", m.Len(), len(current))
-				}
-				for k := range 3 {
-					want, held := current[k]
-					if v, ok := m.Peek(k); v != want || ok != held {
-						t.Fatalf("key %d has %d, %v, want %d, %v", k, v, ok, want, held)
-					}
-				}
-			},
-		})
-	})
 }

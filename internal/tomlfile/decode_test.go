@@ -96,12 +96,28 @@ flavour = "sweet"
 	}
 }
 
+// decodeErrors is a document and the lines of its error.
+type decodeErrors struct {
+	name, doc string
+	want      []string
+}
+
+func (test decodeErrors) run(t *testing.T) {
+	err := Decode("f.toml", []byte(test.doc), &basket{}, true)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if diff := cmp.Diff(test.want, strings.Split(err.Error(), "\n")); diff != "" {
+		t.Error(diff)
+	}
+	if e, ok := errors.AsType[*Error](err); !ok || e.File != "f.toml" || e.Line == 0 || e.Error() != test.want[0] {
+		t.Errorf("errors.As finds %+v", e)
+	}
+}
+
 func TestDecodeErrors(t *testing.T) {
 	const fruitKeys = "names, flavour, others, peeled, weight, grower, size"
-	for _, test := range []struct {
-		name, doc string
-		want      []string
-	}{
+	for _, test := range []decodeErrors{
 		{"syntax", "a = 1\nb = = 2\n", []string{"f.toml:2:5: unexpected character U+003D '=' at start of value"}},
 		{"end of file", "[fruit", []string{"f.toml:1:6: expected ']' to close table name"}},
 		{"twice", "[[fruit]]\npeeled = true\npeeled = true\n", []string{
@@ -130,6 +146,13 @@ func TestDecodeErrors(t *testing.T) {
 			`f.toml:7:3: fruit[2].others[2]: "salt": allowed are sweet, sour`,
 			`f.toml:8:1: fruit[2].flavour: "bitter": allowed are sweet, sour`,
 		}},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+func TestDecodeTypeErrors(t *testing.T) {
+	for _, test := range []decodeErrors{
 		{"types", "[[fruit]]\nnames = 'a'\nflavour = 1\npeeled = 1.5\nsize = 300\nweight = 'x'\ngrower = []\nothers = [[1]]\n", []string{
 			"f.toml:2:1: fruit[1].names: is a string: must be an array",
 			"f.toml:3:1: fruit[1].flavour: is 1: must be a string",
@@ -149,18 +172,7 @@ func TestDecodeErrors(t *testing.T) {
 		}},
 		{"array for table", "[[host]]\n", []string{"f.toml:1:3: host: is an array: must be a table"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			err := Decode("f.toml", []byte(test.doc), &basket{}, true)
-			if err == nil {
-				t.Fatal("no error")
-			}
-			if diff := cmp.Diff(test.want, strings.Split(err.Error(), "\n")); diff != "" {
-				t.Error(diff)
-			}
-			if e, ok := errors.AsType[*Error](err); !ok || e.File != "f.toml" || e.Line == 0 || e.Error() != test.want[0] {
-				t.Errorf("errors.As finds %+v", e)
-			}
-		})
+		t.Run(test.name, test.run)
 	}
 }
 
