@@ -4,6 +4,7 @@
 package plugin
 
 import (
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ not_found = "Fail"
 		t.Fatal(err)
 	}
 	want := policy.Defaults()
-	want.Policy, want.MaxAge, want.On.NotFound = policy.IfDigestChanged, 10*time.Minute, policy.Fail
+	want.Policy, want.MaxAge, want.On = policy.IfDigestChanged, 10*time.Minute, want.On.With(failure.NotFound, false)
 	if d.Directives != want {
 		t.Errorf("got %+v\nwant %+v", d.Directives, want)
 	}
@@ -122,7 +123,7 @@ func TestExampleConfig(t *testing.T) {
 
 func TestExampleDescribesEveryDirective(t *testing.T) {
 	for _, key := range policy.Keys() {
-		if descriptions[key] == "" {
+		if key.Description() == "" {
 			t.Errorf("%s has no description", key)
 		}
 	}

@@ -27,7 +27,7 @@ type Finisher interface {
 // Decode reads the TOML document data into into, a pointer to a struct whose
 // fields name their keys with toml tags (a field without a tag is not read;
 // embedded structs lend their fields). Fields may be strings, booleans,
-// signed integers, floats, structs, pointers, slices, maps with string keys,
+// signed integers, floats, structs, pointers, slices, maps with keys that are strings (and may check themselves as text),
 // any, and types that implement encoding.TextUnmarshaler, which get strings only.
 // Structs may be a [Finisher].
 //
@@ -145,9 +145,17 @@ func (d *decoder) assignMap(v reflect.Value, table map[string]any, where at) {
 		v.Set(reflect.MakeMapWithSize(v.Type(), len(table)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(table)) {
+		here := d.down(where, child(where.path, key))
+		name := reflect.New(v.Type().Key())
+		if u, ok := name.Interface().(encoding.TextUnmarshaler); !ok {
+			name.Elem().SetString(key)
+		} else if err := u.UnmarshalText([]byte(key)); err != nil {
+			d.fail(here, "%s", err)
+			continue
+		}
 		element := reflect.New(v.Type().Elem()).Elem()
-		d.assign(element, table[key], d.down(where, child(where.path, key)))
-		v.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), element)
+		d.assign(element, table[key], here)
+		v.SetMapIndex(name.Elem(), element)
 	}
 }
 

@@ -189,14 +189,20 @@ func TestDecideTellsItsDirectives(t *testing.T) {
 		{Local{}, Check{}, nil},
 		{localOf("tag", "foreign", ""), Check{}, []policy.Key{policy.KeyAllowedSources}},
 		{open, Check{}, []policy.Key{policy.KeyAccess, policy.KeyMaxAge}},
-		{open, Check{Class: failure.NotFound}, []policy.Key{policy.KeyAccess, policy.KeyOnNotFound, policy.KeyMaxStale}},
-		{open, Check{Class: failure.Invalid}, []policy.Key{policy.KeyAccess, policy.KeyOnInvalid}},
+		{open, Check{Class: failure.NotFound}, []policy.Key{policy.KeyAccess, keyOn(failure.NotFound), policy.KeyMaxStale}},
+		{open, Check{Class: failure.Invalid}, []policy.Key{policy.KeyAccess, keyOn(failure.Invalid)}},
 		{localOf("tag", "image", "not"), Check{Class: failure.NotFound}, []policy.Key{policy.KeyAccess}},
 	} {
 		if got := Decide(directives, tc.local, tc.check).Used; !slices.Equal(got, tc.want) {
 			t.Errorf("%+v, %+v: used %v, want %v", tc.local, tc.check, got, tc.want)
 		}
 	}
+}
+
+// keyOn is the directive for a failure class.
+func keyOn(class failure.Class) policy.Key {
+	k, _ := policy.KeyOn(class)
+	return k
 }
 
 // The registry client hears of exactly those failures that the decision would

@@ -46,12 +46,10 @@ func TestOnFailure(t *testing.T) {
 			}
 
 			// Each class has an action of its own.
-			d.On = Actions{}
-			action := d.On.of(class)
-			if action == nil {
+			d.On = failure.SetOf(class)
+			if d.On.Empty() {
 				continue
 			}
-			*action = UseCached
 			for _, other := range classes {
 				want := Fail
 				if other == class && policy == IfDigestChanged {
@@ -65,6 +63,15 @@ func TestOnFailure(t *testing.T) {
 	}
 }
 
+// on returns the key of what to do about a class.
+func on(class failure.Class) Key {
+	k, ok := KeyOn(class)
+	if !ok {
+		panic(class)
+	}
+	return k
+}
+
 func TestKeyOn(t *testing.T) {
 	for _, class := range failure.All() {
 		if k, ok := KeyOn(class); !ok || k.String() != "on."+string(class) {
@@ -74,18 +81,23 @@ func TestKeyOn(t *testing.T) {
 	if _, ok := KeyOn(failure.None); ok {
 		t.Error("there is something to do about no failure")
 	}
-	if n := int(keyCount - KeyOnUnreachable); n != len(failure.All()) {
+	if n := int(keyCount - keyOn); n != len(failure.All()) {
 		t.Errorf("%d keys for %d classes", n, len(failure.All()))
 	}
 }
 
 // distinct is, for each directive, a text that is not the default.
-var distinct = [keyCount]string{
-	KeyPolicy: "Never", KeyMaxAge: "1m", KeyMaxStale: "2m", KeyVerifyTimeout: "3m",
-	KeyResolveFrom: "Origin", KeyAccess: "Any", KeyAccessTTL: "4m", KeyAllowedSources: "a.test b.test:5000", KeyHints: "Ignore",
-	KeyOnUnreachable: "Fail", KeyOnUnavailable: "Fail", KeyOnRateLimited: "Fail", KeyOnNotFound: "Fail",
-	KeyOnUnauthorized: "UseCached", KeyOnForbidden: "UseCached", KeyOnInvalid: "UseCached",
-}
+var distinct = func() (texts [keyCount]string) {
+	for k, text := range map[Key]string{
+		KeyPolicy: "Never", KeyMaxAge: "1m", KeyMaxStale: "2m", KeyVerifyTimeout: "3m",
+		KeyResolveFrom: "Origin", KeyAccess: "Any", KeyAccessTTL: "4m", KeyAllowedSources: "a.test b.test:5000", KeyHints: "Ignore",
+		on(failure.Unreachable): "Fail", on(failure.Unavailable): "Fail", on(failure.RateLimited): "Fail", on(failure.NotFound): "Fail",
+		on(failure.Unauthorized): "UseCached", on(failure.Forbidden): "UseCached", on(failure.Invalid): "UseCached",
+	} {
+		texts[k] = text
+	}
+	return texts
+}()
 
 // Each row of the table is about a value of its own.
 func TestTable(t *testing.T) {
@@ -131,7 +143,7 @@ func TestFailedSetChangesNothing(t *testing.T) {
 func TestTOMLKeys(t *testing.T) {
 	var section SectionTOML
 	for k, place := range section.texts() {
-		if Key(k) == KeyAllowedSources { // the one list
+		if Key(k) == KeyAllowedSources || Key(k) >= keyOn { // a list, and a map
 			continue
 		}
 		if place == nil {
@@ -140,32 +152,35 @@ func TestTOMLKeys(t *testing.T) {
 		*place = new(Key(k).String())
 	}
 	seen := 0
-	var walk func(v reflect.Value, prefix string)
-	walk = func(v reflect.Value, prefix string) {
+	var walk func(v reflect.Value)
+	walk = func(v reflect.Value) {
 		for f, field := range v.Fields() {
 			key, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
 			switch {
 			case f.Anonymous:
-				walk(field, prefix)
+				walk(field)
 			case field.Kind() == reflect.Slice:
 				seen++
 				if key != KeyAllowedSources.String() {
 					t.Errorf("%s is a list", key)
 				}
-			case field.Kind() == reflect.Struct:
-				walk(field, prefix+key+".")
+			case field.Kind() == reflect.Map:
+				seen += failure.Count
+				if key != "on" {
+					t.Errorf("%s is a map", key)
+				}
 			default:
 				if key == "default_policy" {
 					key = "policy"
 				}
 				seen++
-				if text := *field.Interface().(*string); text != prefix+key {
-					t.Errorf("%s%s is the place of %s", prefix, key, text)
+				if text := *field.Interface().(*string); text != key {
+					t.Errorf("%s is the place of %s", key, text)
 				}
 			}
 		}
 	}
-	walk(reflect.ValueOf(section), "")
+	walk(reflect.ValueOf(section))
 	if seen != int(keyCount) {
 		t.Errorf("%d keys in TOML for %d directives", seen, keyCount)
 	}

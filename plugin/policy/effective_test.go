@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"testing"
 )
 
@@ -33,22 +34,22 @@ func TestPrecedence(t *testing.T) {
 	// By level: default, section, rule, hint. The rule's own mode is Allow but
 	// where hints is the directive.
 	values := map[Key][4]string{
-		KeyPolicy:         {"Always", "Never", "IfNotPresent", "IfDigestChanged"},
-		KeyMaxAge:         {"0s", "1m", "2m", "3m"},
-		KeyMaxStale:       {"0s", "1m", "2m", "3m"},
-		KeyVerifyTimeout:  {"5s", "1m", "2m", "3s"},
-		KeyResolveFrom:    {"Mirrors", "Origin", "Mirrors", "Origin"},
-		KeyAccess:         {"Verified", "Any", "Verified", ""},
-		KeyAccessTTL:      {"0s", "1m", "2m", ""},
-		KeyAllowedSources: {"all", "a.test", "b.test:5000 *.c.test", ""},
-		KeyHints:          {"Allow", "Tighten", "Ignore", ""},
-		KeyOnUnreachable:  {"UseCached", "Fail", "UseCached", "Fail"},
-		KeyOnUnavailable:  {"UseCached", "Fail", "UseCached", "Fail"},
-		KeyOnRateLimited:  {"UseCached", "Fail", "UseCached", "Fail"},
-		KeyOnNotFound:     {"UseCached", "Fail", "UseCached", "Fail"},
-		KeyOnUnauthorized: {"Fail", "UseCached", "Fail", "Fail"},
-		KeyOnForbidden:    {"Fail", "UseCached", "Fail", "Fail"},
-		KeyOnInvalid:      {"Fail", "UseCached", "Fail", "Fail"},
+		KeyPolicy:                {"Always", "Never", "IfNotPresent", "IfDigestChanged"},
+		KeyMaxAge:                {"0s", "1m", "2m", "3m"},
+		KeyMaxStale:              {"0s", "1m", "2m", "3m"},
+		KeyVerifyTimeout:         {"5s", "1m", "2m", "3s"},
+		KeyResolveFrom:           {"Mirrors", "Origin", "Mirrors", "Origin"},
+		KeyAccess:                {"Verified", "Any", "Verified", ""},
+		KeyAccessTTL:             {"0s", "1m", "2m", ""},
+		KeyAllowedSources:        {"all", "a.test", "b.test:5000 *.c.test", ""},
+		KeyHints:                 {"Allow", "Tighten", "Ignore", ""},
+		on(failure.Unreachable):  {"UseCached", "Fail", "UseCached", "Fail"},
+		on(failure.Unavailable):  {"UseCached", "Fail", "UseCached", "Fail"},
+		on(failure.RateLimited):  {"UseCached", "Fail", "UseCached", "Fail"},
+		on(failure.NotFound):     {"UseCached", "Fail", "UseCached", "Fail"},
+		on(failure.Unauthorized): {"Fail", "UseCached", "Fail", "Fail"},
+		on(failure.Forbidden):    {"Fail", "UseCached", "Fail", "Fail"},
+		on(failure.Invalid):      {"Fail", "UseCached", "Fail", "Fail"},
 	}
 	origins := [4]string{"default", "section", "rule 10-a.toml#1", "hint"}
 	for _, k := range Keys() {
@@ -144,10 +145,10 @@ func TestDescribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k, want := range map[Key]string{
-		KeyPolicy:     "policy=IfDigestChanged(rule 10-a.toml#1)",
-		KeyMaxAge:     "max_age=1m(section)",
-		KeyMaxStale:   "max_stale=0s(default)",
-		KeyOnNotFound: "on.not_found=Fail(hint)",
+		KeyPolicy:            "policy=IfDigestChanged(rule 10-a.toml#1)",
+		KeyMaxAge:            "max_age=1m(section)",
+		KeyMaxStale:          "max_stale=0s(default)",
+		on(failure.NotFound): "on.not_found=Fail(hint)",
 	} {
 		if got := d.Describe(k); got != want {
 			t.Errorf("got %s, want %s", got, want)

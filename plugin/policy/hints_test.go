@@ -6,6 +6,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"strings"
 	"testing"
 	"time"
@@ -93,9 +94,9 @@ func TestHints(t *testing.T) {
 			{"Origin", "origin", bad, bad, "allowed are Mirrors, Origin"},
 		},
 	}
-	for k := KeyOnUnreachable; k < keyCount; k++ {
+	for k := keyOn; k < keyCount; k++ {
 		relaxed := "UseCached"
-		if k >= KeyOnUnauthorized {
+		if k >= on(failure.Unauthorized) {
 			relaxed = bad
 		}
 		tests[k] = []row{
@@ -155,7 +156,7 @@ func TestHintErrorsUnderAllow(t *testing.T) {
 		want          string
 	}{
 		{KeyVerifyTimeout, "5s", "99ms", `annotation pullwarden.io/verify-timeout: "99ms": allowed for a hint is 100ms to 2m`},
-		{KeyOnUnauthorized, "Fail", "UseCached", `annotation pullwarden.io/on-unauthorized: "UseCached": a hint cannot relax this: allowed is Fail`},
+		{on(failure.Unauthorized), "Fail", "UseCached", `annotation pullwarden.io/on-unauthorized: "UseCached": a hint cannot relax this: allowed is Fail`},
 	} {
 		if _, err := decideHint(t, Allow, test.k, test.inForce, test.hint); err == nil || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
@@ -254,7 +255,7 @@ func TestHintsAreJudgedOnTheirOwn(t *testing.T) {
 	}
 	want := Defaults()
 	want.Hints, want.Policy, want.MaxAge, want.MaxStale = Tighten, IfDigestChanged, time.Minute, time.Hour
-	want.On.Unreachable, want.ResolveFrom = Fail, Origin
+	want.On, want.ResolveFrom = want.On.With(failure.Unreachable, false), Origin
 	if d.Directives != want {
 		t.Errorf("%+v", d.Directives)
 	}

@@ -5,6 +5,7 @@ package policy
 
 import (
 	"errors"
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ invalid = "UseCached"
 		t.Fatal(err)
 	}
 	for _, k := range Keys() {
-		want := map[Key]string{KeyPolicy: "IfDigestChanged", KeyHints: "Tighten", KeyOnInvalid: "UseCached"}[k]
+		want := map[Key]string{KeyPolicy: "IfDigestChanged", KeyHints: "Tighten", on(failure.Invalid): "UseCached"}[k]
 		if o.Has(k) != (want != "") || want != "" && o.values.Value(k) != want {
 			t.Errorf("%s: set %v to %s", k, o.Has(k), o.values.Value(k))
 		}
@@ -46,7 +47,7 @@ invalid = "UseCached"
 func TestParseSectionErrors(t *testing.T) {
 	section := SectionTOML{DefaultPolicy: new("")}
 	section.MaxAge, section.VerifyTimeout = new("10"), new("0s")
-	section.On.NotFound = new("Ignore")
+	section.On = ActionsTOML{"not_found": "Ignore"}
 	o, err := ParseSection(section)
 	want := `default_policy: "": allowed are Always, IfDigestChanged, IfNotPresent, Never
 max_age: "10": allowed are durations from 0s, such as 90s, 10m or 24h
@@ -82,13 +83,13 @@ access_ttl = '0s'
 hints = 'Allow'
 
 [on]
-unreachable = 'UseCached'
-unavailable = 'UseCached'
-rate_limited = 'UseCached'
-not_found = 'UseCached'
-unauthorized = 'Fail'
 forbidden = 'Fail'
 invalid = 'Fail'
+not_found = 'UseCached'
+rate_limited = 'UseCached'
+unauthorized = 'Fail'
+unavailable = 'UseCached'
+unreachable = 'UseCached'
 `
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
@@ -118,6 +119,10 @@ func (d Directives) Section() SectionTOML {
 		if place != nil {
 			*place = new(d.Value(Key(k)))
 		}
+	}
+	section.On = ActionsTOML{}
+	for _, class := range failure.All() {
+		section.On[ClassTOML(class)] = d.Value(on(class))
 	}
 	return section
 }

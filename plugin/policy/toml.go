@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -58,7 +59,19 @@ type DirectivesTOML struct {
 }
 
 // ActionsTOML are actions by the failure class that they follow.
-type ActionsTOML map[string]string
+type ActionsTOML map[ClassTOML]string
+
+// ClassTOML is the name of a failure class as a key.
+type ClassTOML string
+
+// UnmarshalText accepts the names of the failure classes.
+func (c *ClassTOML) UnmarshalText(text []byte) error {
+	if _, err := failure.Parse(string(text)); err != nil {
+		return errors.New("unknown key: " + allowed(classNames()))
+	}
+	*c = ClassTOML(text)
+	return nil
+}
 
 // texts are the places of the directives' texts; nil where there is none.
 type texts [keyCount]**string
@@ -105,9 +118,7 @@ func (t *DirectivesTOML) parse(places texts, report func(key, problem string)) O
 	for _, class := range slices.Sorted(maps.Keys(t.On)) {
 		if k, ok := KeyOn(failure.Class(class)); ok {
 			set(k, t.On[class])
-			continue
 		}
-		report("on."+class, "unknown key: "+allowed(classNames()))
 	}
 	return o
 }
