@@ -1,0 +1,183 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
+)
+
+// tokens is docker's authorizer for one host, one repository and one caller's
+// credentials. Sessions share it: they join the token request that is under
+// way, and each leaves it on its own. Safe for concurrent use; no lock is held
+// while anybody is asked.
+type tokens struct {
+	renew  func() docker.Authorizer // a new one, which knows no challenge and no token
+	health *health.Breakers
+
+	mu         sync.Mutex
+	inner      docker.Authorizer
+	challenged bool      // inner knows what the host wants
+	header     string    // the Authorization that inner gave last, "" = none yet
+	run        *tokenRun // under way, nil = none
+}
+
+// tokenRun is one use of docker's authorizer, on a context of its own and on
+// behalf of all who wait for it.
+//
+// tokens counts its waiters itself: a shared.Group has no deadline that moves
+// out as they join, and no replacement of a token while it is asked for.
+type tokenRun struct {
+	cancel   context.CancelCauseFunc
+	deadline *purpose.Deadline // when the last waiter gives up
+	waiters  int               // guarded by the lock of tokens
+
+	done   chan struct{} // closed when header and err are set
+	header string
+	err    error
+}
+
+func newTokens(renew func() docker.Authorizer, breakers *health.Breakers) *tokens {
+	return &tokens{renew: renew, health: breakers, inner: renew()}
+}
+
+// drop forgets challenge and tokens: docker's authorizer keeps a token request
+// that failed or was given up, and would fail with it for ever.
+func (t *tokens) drop() { t.inner, t.challenged, t.header = t.renew(), false, "" }
+
+// authorization returns the Authorization for requests to u, "" for none. It asks
+// the token server if need be. An error
+// of ctx means that the caller has left; others are of the token server.
+func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) {
+	for try := 1; ; try++ {
+		r := t.join(ctx, u, try > 1)
+		if r == nil {
+			return "", nil
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			t.leave(r, context.Cause(ctx))
+			return "", ctx.Err()
+		}
+		// The caller that began it had something else to use; this one may have
+		// nothing.
+		if f, ok := fault.As(r.err); ok && f.ShortCircuited && try == 1 && !purpose.Of(ctx).CanFailFast(f.Class, t.health) {
+			continue
+		}
+		return r.header, r.err
+	}
+}
+
+// join returns the run under way, or a new one; nil when there is no challenge
+// to meet.
+func (t *tokens) join(ctx context.Context, u *url.URL, anew bool) *tokenRun {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.challenged {
+		return nil
+	}
+	r := t.run
+	if r == nil || anew {
+		r = &tokenRun{deadline: purpose.NewDeadline(ctx), done: make(chan struct{})}
+		t.run = r
+		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		r.cancel = cancel
+		p := purpose.Of(ctx) // of the caller that begins it
+		p.Deadline = r.deadline
+		go t.do(purpose.With(own, p), r, t.inner, u)
+	}
+	r.waiters++
+	r.deadline.Join(ctx)
+	return r
+}
+
+// do is the run itself.
+func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u *url.URL) {
+	defer r.cancel(nil)
+	// Docker's authorizer looks at the host and sets the header.
+	req := &http.Request{URL: &url.URL{Scheme: u.Scheme, Host: u.Host}, Header: http.Header{}}
+	r.err = inner.Authorize(ctx, req)
+	r.header = req.Header.Get("Authorization")
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.run == r {
+		t.run = nil
+	}
+	switch {
+	case t.inner != inner: // replaced in the meantime
+	case r.err != nil:
+		t.drop()
+	default:
+		t.header = r.header
+	}
+	close(r.done)
+}
+
+// leave takes a waiter off a run. The last one ends it, says why, and waits for
+// its end, as it would without sharing.
+func (t *tokens) leave(r *tokenRun, cause error) {
+	t.mu.Lock()
+	r.waiters--
+	last := r.waiters == 0
+	if last && t.run == r {
+		// The next caller must not wait for what is given up here.
+		t.run = nil
+		t.drop()
+	}
+	t.mu.Unlock()
+	if last {
+		r.cancel(cause)
+		<-r.done
+	}
+}
+
+// challenge takes note of what the host wants in an answer to a request that
+// had no token.
+func (t *tokens) challenge(ctx context.Context, last *http.Response) error {
+	t.mu.Lock()
+	inner, known := t.inner, t.challenged
+	t.mu.Unlock()
+	if known {
+		return nil // the request was sent before that was known
+	}
+	err := inner.AddResponses(ctx, []*http.Response{last})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil && t.inner == inner {
+		t.challenged = true
+	}
+	return err
+}
+
+// replace forgets a token that was refused with the challenge of an answer,
+// unless that has been done.
+func (t *tokens) replace(ctx context.Context, refused string, last *http.Response) error {
+	t.mu.Lock()
+	known := t.header != refused
+	t.mu.Unlock()
+	if known {
+		return nil
+	}
+	fresh := t.renew()
+	if err := fresh.AddResponses(ctx, []*http.Response{last}); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	// Requests that ran side by side share the replacement.
+	if t.header == refused {
+		t.inner, t.challenged, t.header, t.run = fresh, true, "", nil
+	}
+	return nil
+}
