@@ -184,7 +184,7 @@ func (a *Authorizer) refuse(last *http.Response, reason string) error {
 
 // answer describes an answer with status 401.
 func (a *Authorizer) answer(resp *http.Response, reason string) error {
-	text := fmt.Sprintf("%s %s: %s", resp.Request.Method, redact.URL(resp.Request.URL), fault.StatusText(resp))
+	text := fmt.Sprintf("%s %s: %s", resp.Request.Method, redact.URL(resp.Request.URL), fault.StatusText(resp.StatusCode))
 	return a.Redactor.Wrap(redact.WithReason(text, reason), docker.ErrInvalidAuthorization)
 }
 
