@@ -48,7 +48,7 @@ func TestAnonymous(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			for _, ref := range []string{imageRef, registryName + "/team/app@" + manifestDigest.String()} {
-				got, err := resolve(t, Request{Reference: ref, Credentials: alice}, test.urls...)
+				got, err := resolve(t, Query{Reference: ref, Credentials: alice}, test.urls...)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/pullwarden/pullwarden/resolver/auth"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -88,7 +89,7 @@ func TestTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGuarded(t)
 			g.accepts = test.accepts
-			_, err := resolve(t, Request{Credentials: test.creds}, g.server.URL)
+			_, err := resolve(t, Query{Credentials: test.creds}, g.server.URL)
 			if test.class == failure.None {
 				if err != nil {
 					t.Error(err)
@@ -97,95 +98,6 @@ func TestTokens(t *testing.T) {
 				t.Errorf("got %v, want it to say %q", e, test.says)
 			}
 			wantRequests(t, g.log, test.want...)
-		})
-	}
-}
-
-// What the token server does wrong.
-func TestCausesOfATokenServer(t *testing.T) {
-	answer := func(contentType, body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", contentType)
-			_, _ = w.Write([]byte(body))
-		}
-	}
-	for name, test := range map[string]struct {
-		tokens http.HandlerFunc
-		class  failure.Class
-		asked  int
-	}{
-		"400":              {answerStatus(400), failure.Unauthorized, 2}, // docker's authorizer asks again by GET
-		"401":              {answerStatus(401), failure.Unauthorized, 2},
-		"403":              {answerStatus(403), failure.Unauthorized, 1},
-		"404":              {answerStatus(404), failure.Invalid, 2},
-		"405":              {answerStatus(405), failure.Invalid, 2},
-		"418":              {answerStatus(418), failure.Invalid, 1},
-		"429":              {answerStatus(429), failure.RateLimited, maxTries},
-		"500":              {answerStatus(500), failure.Unavailable, maxTries},
-		"503":              {answerStatus(503), failure.Unavailable, maxTries},
-		"hangs up":         {hangUp, failure.Unreachable, maxTries},
-		"no token":         {answer("application/json", `{}`), failure.Invalid, 1},
-		"page":             {page, failure.Invalid, 1},
-		"nothing":          {answer("application/json", ""), failure.Invalid, 1},
-		"half a document":  {answer("application/json", `{"access_token":"to`), failure.Invalid, 1},
-		"too large":        {answer("application/json", `{"access_token":"`+strings.Repeat("x", maxToken)+`"}`), failure.Invalid, 1},
-		"reset in the way": {raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), failure.Unreachable, 1},
-		"repeats secrets": {func(w http.ResponseWriter, r *http.Request) {
-			_ = r.ParseForm()
-			user, secret, _ := r.BasicAuth()
-			w.WriteHeader(http.StatusForbidden)
-			_, _ = fmt.Fprintf(w, "no entry for %s%s with %s%s (%s), see https://u:p@auth.test/?p=%s", user, r.PostForm.Get("username"), secret, r.PostForm.Get("password"), r.Header.Get("Authorization"), secret)
-		}, failure.Unauthorized, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newGuarded(t)
-			g.tokens = test.tokens
-			_, err := resolve(t, Request{Credentials: alice}, g.server.URL)
-			e := wantClass(t, err, test.class)
-			if !strings.Contains(e.Error(), "token: ") || !strings.Contains(e.Error(), "/token") && name == "403" {
-				t.Errorf("%q does not blame the token server", e)
-			}
-			for _, secret := range []string{password, "account=", "u:p@"} {
-				if strings.Contains(e.Error(), secret) {
-					t.Errorf("%q repeats %q", e, secret)
-				}
-			}
-			asked := 0
-			for _, r := range g.log.list() {
-				if strings.HasSuffix(r, " /token") {
-					asked++
-				}
-			}
-			if asked != test.asked {
-				t.Errorf("the token server was asked %d times, want %d", asked, test.asked)
-			}
-		})
-	}
-}
-
-func TestChallenges(t *testing.T) {
-	for name, test := range map[string]struct {
-		challenge string
-		creds     Credentials
-		class     failure.Class
-	}{
-		"no realm":             {`Bearer service="test"`, alice, failure.Invalid},
-		"realm is no URL":      {`Bearer realm="https://user:pass%zz@host/"`, alice, failure.Invalid},
-		"unknown scheme":       {`Negotiate abc`, alice, failure.Unauthorized},
-		"basic, no password":   {`Basic realm="test"`, func(string) (string, string, error) { return "", "", nil }, failure.Unauthorized},
-		"basic, anonymous":     {`Basic realm="test"`, nil, failure.Unauthorized},
-		"token server is away": {`Bearer realm="http://127.0.0.1:1/token"`, alice, failure.Unreachable},
-		"token server is odd":  {`Bearer realm="gopher://127.0.0.1/token"`, alice, failure.Invalid},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("WWW-Authenticate", test.challenge)
-				w.WriteHeader(http.StatusUnauthorized)
-			})
-			_, err := resolve(t, Request{Credentials: test.creds}, server.URL)
-			if e := wantClass(t, err, test.class); strings.Contains(e.Error(), "user:pass") {
-				t.Error(e)
-			}
 		})
 	}
 }
@@ -199,12 +111,12 @@ func TestBasicAuth(t *testing.T) {
 		}
 		serveManifest(w, r)
 	})
-	if _, err := resolve(t, Request{Credentials: alice}, server.URL); err != nil {
+	if _, err := resolve(t, Query{Credentials: alice}, server.URL); err != nil {
 		t.Error(err)
 	}
 	wantRequests(t, log, head, head)
 
-	_, err := resolve(t, Request{Credentials: func(string) (string, string, error) { return username, "wrong", nil }}, server.URL)
+	_, err := resolve(t, Query{Credentials: func(string) (string, string, error) { return username, "wrong", nil }}, server.URL)
 	wantClass(t, err, failure.Unauthorized)
 	wantRequests(t, log, head, head, head, head)
 }
@@ -213,7 +125,7 @@ func TestBasicAuth(t *testing.T) {
 func TestFixedAuthorization(t *testing.T) {
 	g := newGuarded(t)
 	dir := hostsDir(t, fmt.Sprintf("server = %q\n[header]\nAuthorization = \"Bearer fixed\"\n", g.server.URL))
-	s := open(t, Options{HostDirs: []string{dir}}, Request{Credentials: alice})
+	s := open(t, Options{HostDirs: []string{dir}}, Query{Credentials: alice})
 	if _, err := s.Resolve(t.Context(), plenty); err != nil {
 		t.Error(err)
 	}
@@ -225,7 +137,7 @@ func TestFixedAuthorization(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	})
 	dir = hostsDir(t, fmt.Sprintf("server = %q\n[header]\nAuthorization = \"Basic fixed\"\n", refusing.URL))
-	s = open(t, Options{HostDirs: []string{dir}}, Request{Credentials: alice})
+	s = open(t, Options{HostDirs: []string{dir}}, Query{Credentials: alice})
 	_, err := s.Resolve(t.Context(), plenty)
 	wantClass(t, err, failure.Unauthorized)
 	wantRequests(t, log, head, head)
@@ -235,7 +147,7 @@ func TestFixedAuthorization(t *testing.T) {
 // token that is refused.
 func TestTokensAreShared(t *testing.T) {
 	g := newGuarded(t)
-	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(g.server.URL))}}, Request{Credentials: alice})
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(g.server.URL))}}, Query{Credentials: alice})
 	together := func() {
 		t.Helper()
 		var wg sync.WaitGroup
@@ -274,7 +186,7 @@ func TestFailedTokenRequestIsForgotten(t *testing.T) {
 		}
 		g.hand(w, r)
 	}
-	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(g.server.URL))}}, Request{Credentials: alice})
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(g.server.URL))}}, Query{Credentials: alice})
 	_, err := s.Resolve(t.Context(), plenty)
 	wantClass(t, err, failure.Unauthorized)
 	failing.Store(false)
@@ -307,7 +219,7 @@ func TestCancelledTokenRequestHurtsNobodyElse(t *testing.T) {
 			return answer(req, http.StatusUnauthorized, http.Header{"Www-Authenticate": {`Bearer realm="http://auth.test/token"`}}, ""), nil
 		}, registryName))
 		check := func(ctx context.Context) <-chan error {
-			s := openAt(t, r, Request{Credentials: alice}) //nolint:contextcheck // Open asks nobody
+			s := openAt(t, r, Query{Credentials: alice}) //nolint:contextcheck // Open asks nobody
 			done := make(chan error, 1)
 			go func() {
 				_, err := s.Resolve(ctx, plenty)
@@ -336,7 +248,7 @@ func TestCancelledTokenRequestHurtsNobodyElse(t *testing.T) {
 
 		// The last to leave ends the request, and spoils nothing.
 		release = make(chan struct{})
-		r.tokens = newTokenCache()
+		r.tokens = auth.NewCache()
 		ctx, cancel = context.WithCancel(t.Context())
 		last := check(ctx)
 		cancel()

@@ -23,22 +23,22 @@ func settled(b *testing.B, hosts string) *Resolver {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		b.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, hostsFileName), []byte(hosts), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte(hosts), 0o644); err != nil {
 		b.Fatal(err)
 	}
 	r := newResolver(b, Options{HostDirs: []string{root}})
 	time.Sleep(filestamp.SettleTime)
-	openAt(b, r, Request{}).Close()
+	openAt(b, r, Query{}).Close()
 	return r
 }
 
-// BenchmarkOpen is what each request for an image pays for a change of
+// BenchmarkOpen measures the price, for each request for an image, of a change of
 // hosts.toml taking effect at once.
 func BenchmarkOpen(b *testing.B) {
 	r := settled(b, chain("https://mirror.test", "https://registry.test"))
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := r.Open(b.Context(), Request{Reference: imageRef, Credentials: alice})
+		s, err := r.Open(b.Context(), Query{Reference: imageRef, Credentials: alice})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -67,24 +67,12 @@ func BenchmarkCheckWarm(b *testing.B) {
 			r := settled(b, chain(server.URL))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := once(b.Context(), r, Request{Credentials: alice, Local: having(Local{Digest: manifestDigest})}, 10*time.Second); err != nil {
+				if _, err := once(b.Context(), r, Query{Credentials: alice, Known: manifestDigest}, 10*time.Second); err != nil {
 					b.Fatal(err)
 				}
 			}
 			b.StopTimer()
 			_ = r.Close()
 		})
-	}
-}
-
-// BenchmarkBreaker is what each request pays for the breakers.
-func BenchmarkBreaker(b *testing.B) {
-	var br breakers
-	b.ReportAllocs()
-	for b.Loop() {
-		p, _ := br.admit("https://registry.test")
-		p.begin()
-		p.answered()
-		p.release()
 	}
 }

@@ -171,7 +171,7 @@ func TestCausesOfARegistry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, _ := serve(t, test.handler)
-			_, err := resolve(t, Request{}, server.URL)
+			_, err := resolve(t, Query{}, server.URL)
 			e := wantClass(t, err, test.class)
 			for _, part := range []string{test.says, imageRef, serverHost(server), string(test.class)} {
 				if !strings.Contains(e.Error(), part) {
@@ -235,7 +235,7 @@ func TestCausesOfAConnection(t *testing.T) {
 		"HTTPS answers HTTP": {chain(strings.Replace(untrusted.URL, "https:", "http:", 1)), failure.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, Options{HostDirs: []string{hostsDir(t, test.hosts)}}, Request{})
+			s := open(t, Options{HostDirs: []string{hostsDir(t, test.hosts)}}, Query{})
 			timeout := plenty
 			if strings.HasPrefix(name, "no ") {
 				timeout = 100 * time.Millisecond
@@ -269,7 +269,7 @@ func TestProxyRefuses(t *testing.T) {
 				Capabilities: docker.HostCapabilityPull | docker.HostCapabilityResolve,
 			}}, update(client)
 		}
-	}}, Request{})
+	}}, Query{})
 	_, err = s.Resolve(t.Context(), plenty)
 	e := wantClass(t, err, failure.Unreachable)
 	if !strings.Contains(e.Error(), "refuses: 403 Forbidden") || strings.Contains(e.Error(), "proxysecret") {

@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes"
 	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
 
+	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -47,7 +48,7 @@ func TestColdPullPastADeadMirror(t *testing.T) {
 			if err := test.trouble(list[0]); err != nil {
 				t.Fatal(err)
 			}
-			p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+			p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 			start := time.Now()
 			got, err := p.session.Resolve(t.Context(), 4*time.Second)
 			if err != nil {
@@ -63,7 +64,7 @@ func TestColdPullPastADeadMirror(t *testing.T) {
 			if elapsed := time.Since(start); elapsed > test.bound {
 				t.Errorf("it took %v, more than %v", elapsed, test.bound)
 			}
-			if served := source.Served(); !slices.Equal(served.ContentHosts, []string{list[1].Host()}) {
+			if served := source.Served(); !slices.Equal(served.Hosts, []string{list[1].Host()}) {
 				t.Errorf("got %+v", served)
 			}
 			if n := list[0].Count(nil); n > 1 {
@@ -91,7 +92,7 @@ func TestFetchWhenNothingElseIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			list, hosts := registries(t, 2)
 			r := newResolver(t, Options{HostDirs: []string{hostsDir(t, hosts)}})
-			s := openAt(t, r, Request{})
+			s := openAt(t, r, Query{})
 			got, err := s.Resolve(t.Context(), plenty)
 			if err != nil {
 				t.Fatal(err)
@@ -100,7 +101,7 @@ func TestFetchWhenNothingElseIsLeft(t *testing.T) {
 				list[i].Status(resolvertest.All, http.StatusNotFound)
 			}
 			for _, i := range test.inTrouble {
-				r.breakers.insist(list[i].URL()).limited(time.Minute, "429")
+				r.health.Force(list[i].URL()).Limited(time.Minute, "429")
 			}
 			for _, l := range list {
 				l.Forget()
@@ -118,7 +119,7 @@ func TestFetchWhenNothingElseIsLeft(t *testing.T) {
 			if _, err := rc.Read(make([]byte, 1)); err != nil {
 				t.Fatal(err)
 			}
-			if served := source.Served(); served.ManifestHost != list[test.served].Host() {
+			if served := source.Served(); served.Reference != list[test.served].Host()+"/team/app:v1" {
 				t.Errorf("got %+v", served)
 			}
 			for i, want := range test.asked {
@@ -140,12 +141,12 @@ func TestDialTimeouts(t *testing.T) {
 		behind   bool
 		min, max time.Duration
 	}{
-		"another is behind it":  {"", true, hurriedDial, 2 * hurriedDial},
-		"hosts.toml is shorter": {"dial_timeout = \"200ms\"\n", true, 200 * time.Millisecond, hurriedDial},
+		"another is behind it":  {"", true, hosts.ShortDial, 2 * hosts.ShortDial},
+		"hosts.toml is shorter": {"dial_timeout = \"200ms\"\n", true, 200 * time.Millisecond, hosts.ShortDial},
 		"hosts.toml is longer":  {"dial_timeout = \"1500ms\"\n", true, 1500 * time.Millisecond, 2500 * time.Millisecond},
-		"with a header":         {"[host.%[1]q.header]\nx-a = \"1\"\n", true, hurriedDial, 2 * hurriedDial},
-		"with TLS settings":     {"skip_verify = true\n", true, hurriedDial, 2 * hurriedDial},
-		"it is alone":           {"", false, 2 * hurriedDial, 5 * time.Second}, // the check's budget
+		"with a header":         {"[host.%[1]q.header]\nx-a = \"1\"\n", true, hosts.ShortDial, 2 * hosts.ShortDial},
+		"with TLS settings":     {"skip_verify = true\n", true, hosts.ShortDial, 2 * hosts.ShortDial},
+		"it is alone":           {"", false, 2 * hosts.ShortDial, 5 * time.Second}, // the check's budget
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,12 +160,12 @@ func TestDialTimeouts(t *testing.T) {
 			if strings.Contains(settings, "%") {
 				settings = fmt.Sprintf(settings, url)
 			}
-			hosts := fmt.Sprintf("server = %q\n[host.%q]\n%s", origin.URL, url, settings)
+			hostsTOML := fmt.Sprintf("server = %q\n[host.%q]\n%s", origin.URL, url, settings)
 			timeout := 20 * time.Second
 			if !test.behind {
-				hosts, timeout = chain(url), 2*hurriedDial
+				hostsTOML, timeout = chain(url), 2*hosts.ShortDial
 			}
-			s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+			s := open(t, Options{HostDirs: []string{hostsDir(t, hostsTOML)}}, Query{})
 			start := time.Now()
 			got, err := s.Resolve(t.Context(), timeout)
 			if (err == nil) != test.behind || test.behind && got.Host != serverHost(origin) {
@@ -173,34 +174,29 @@ func TestDialTimeouts(t *testing.T) {
 			if elapsed := time.Since(start); elapsed < test.min || elapsed > test.max {
 				t.Errorf("it took %v, want %v to %v", elapsed, test.min, test.max)
 			}
-			if !slices.ContainsFunc(s.hosts, func(h *host) bool { return h.breakers.blocked(h.key()) }) {
+			if !slices.ContainsFunc(s.hosts, func(h *host) bool { return s.health.Blocked(h.Key()) }) {
 				t.Error("no breaker is open")
 			}
 		})
 	}
 }
 
-// What falls back from HTTPS to HTTP finds out again when that stops working.
+// A host that falls back from HTTPS to HTTP does so once: its connection stays.
 func TestFallbackFromHTTPS(t *testing.T) {
 	plain := resolvertest.New(t)
 	if _, err := plain.Push(t.Context(), "team/app:v1", resolvertest.Image(1, 1, 10)); err != nil {
 		t.Fatal(err)
 	}
 	r := newResolver(t, Options{})
-	request := Request{Reference: plain.Host() + "/team/app:v1"}
-	checkOnce(t, r, request)
+	query := Query{Reference: plain.Host() + "/team/app:v1"}
+	checkOnce(t, r, query)
 	before := plain.Connections()
-	checkOnce(t, r, request)
+	checkOnce(t, r, query)
 	if n := plain.Connections() - before; n != 0 {
 		t.Errorf("%d new connections", n)
 	}
-	s := openAt(t, r, request)
-	f, ok := s.hosts[0].Client.Transport.(*transport).base.(*fallback)
-	if !ok || f.current == nil {
-		t.Fatalf("got %T", s.hosts[0].Client.Transport.(*transport).base)
-	}
 	plain.Status(resolvertest.All, http.StatusBadRequest)
-	if _, err := s.Resolve(t.Context(), plenty); err == nil || f.current != nil {
-		t.Errorf("it stays with HTTP after %v", err)
+	if _, err := openAt(t, r, query).Resolve(t.Context(), plenty); err == nil {
+		t.Error("status 400 is an answer")
 	}
 }

@@ -35,9 +35,9 @@ func TestClassesOfDigests(t *testing.T) {
 			if what == "a token is refused" {
 				server = g.server
 			}
-			_, byTag := resolve(t, Request{Credentials: alice}, server.URL)
+			_, byTag := resolve(t, Query{Credentials: alice}, server.URL)
 			wantClass(t, byTag, test.class)
-			_, byDigest := resolve(t, Request{Reference: registryName + "/team/app@" + manifestDigest.String(), Credentials: alice}, server.URL)
+			_, byDigest := resolve(t, Query{Reference: registryName + "/team/app@" + manifestDigest.String(), Credentials: alice}, server.URL)
 			wantClass(t, byDigest, test.class)
 			for _, r := range log.list() {
 				if r == "HEAD /v2/team/app/blobs/"+manifestDigest.String() {

@@ -4,7 +4,6 @@
 package resolver
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -79,30 +78,3 @@ func (e *Error) Detail() string {
 func (e *Error) Is(target error) bool {
 	return e.Class == failure.NotFound && target == errdefs.ErrNotFound
 }
-
-// fault is a failure that was judged where it happened. It does not unwrap:
-// docker's resolver asks again, up to five times and at once, after whatever
-// unwraps to a time-out or an EOF, and trying again is the transport's.
-type fault struct {
-	class   failure.Class
-	err     error         // clean
-	passing bool          // may pass by itself: worth another try
-	skipped bool          // nobody was asked: the host is in trouble
-	after   time.Duration // what Retry-After asked for, 0 = nothing
-}
-
-func (f *fault) Error() string { return f.err.Error() }
-
-func asFault(err error) (*fault, bool) {
-	return errors.AsType[*fault](err)
-}
-
-// cleanError is an error whose text has been cleaned; the cause stays
-// reachable for errors.Is and errors.As.
-type cleanError struct {
-	text  string
-	cause error
-}
-
-func (e *cleanError) Error() string { return e.text }
-func (e *cleanError) Unwrap() error { return e.cause }

@@ -107,7 +107,7 @@ func hostsDir(t *testing.T, hostsTOML string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, hostsFileName), []byte(hostsTOML), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte(hostsTOML), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return root
@@ -123,10 +123,10 @@ func chain(urls ...string) string {
 	return b.String()
 }
 
-// open opens a session for imageRef, or for request if it has a reference.
-func open(t *testing.T, options Options, request Request) *Session {
+// open opens a session for imageRef, or for the query if it has a reference.
+func open(t *testing.T, options Options, query Query) *Session {
 	t.Helper()
-	return openAt(t, newResolver(t, options), request)
+	return openAt(t, newResolver(t, options), query)
 }
 
 // newResolver makes a Resolver that is closed at the end of the test.
@@ -138,12 +138,12 @@ func newResolver(t testing.TB, options Options) *Resolver {
 }
 
 // openAt is open with a Resolver that may have more sessions.
-func openAt(t testing.TB, r *Resolver, request Request) *Session {
+func openAt(t testing.TB, r *Resolver, query Query) *Session {
 	t.Helper()
-	if request.Reference == "" {
-		request.Reference = imageRef
+	if query.Reference == "" {
+		query.Reference = imageRef
 	}
-	s, err := r.Open(t.Context(), request)
+	s, err := r.Open(t.Context(), query)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,9 +154,9 @@ func openAt(t testing.TB, r *Resolver, request Request) *Session {
 const plenty = 30 * time.Second
 
 // resolve checks imageRef at the given hosts.
-func resolve(t *testing.T, request Request, urls ...string) (Resolution, error) {
+func resolve(t *testing.T, query Query, urls ...string) (Resolution, error) {
 	t.Helper()
-	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(urls...))}}, request)
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(urls...))}}, query)
 	return s.Resolve(t.Context(), plenty)
 }
 
@@ -260,7 +260,7 @@ func waitFor(t *testing.T, condition func() bool) {
 // write writes hosts.toml for registryName anew.
 func write(t *testing.T, root, hostsTOML string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(root, registryName, hostsFileName), []byte(hostsTOML), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, registryName, "hosts.toml"), []byte(hostsTOML), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
 // Each cause of a failed pull has its class.
@@ -57,7 +58,7 @@ func TestCausesOfAFailedPull(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			list, hosts := registries(t, 1)
 			r := list[0]
-			p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+			p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 			source, err := p.pull(t, func() { test.trouble(r) })
 			if err == nil {
 				t.Fatal("the pull succeeded")
@@ -100,13 +101,13 @@ func TestFailedPullFromSeveralHosts(t *testing.T) {
 	}{
 		"mirror is corrupt":      {func(r *resolvertest.Registry) { r.Corrupt(resolvertest.Blobs) }, nil, failure.Invalid, 0},
 		"mirror has nothing":     {func(r *resolvertest.Registry) { r.Status(resolvertest.All, 404) }, nil, failure.None, 1},
-		"origin is down":         {func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 404) }, func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 500) }, failure.Unavailable, maxTries},
+		"origin is down":         {func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 404) }, func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 500) }, failure.Unavailable, transport.MaxAttempts},
 		"origin refuses":         {func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 500) }, func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 403) }, failure.Forbidden, 1},
 		"mirror is rate-limited": {func(r *resolvertest.Registry) { r.Status(resolvertest.All, 429) }, nil, failure.None, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, hosts := registries(t, 2)
-			p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+			p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 			source, err := p.pull(t, func() {
 				test.mirror(list[0])
 				if test.origin != nil {
@@ -137,7 +138,7 @@ func TestFailedPullFromSeveralHosts(t *testing.T) {
 func TestResumedPull(t *testing.T) {
 	list, hosts := registries(t, 1)
 	r := list[0]
-	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	source, err := p.pull(t, func() {
 		dropped := false
 		undo := r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
@@ -170,7 +171,7 @@ func TestResumedPull(t *testing.T) {
 func TestContinuedPull(t *testing.T) {
 	list, hosts := registries(t, 1)
 	r := list[0]
-	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	source, err := p.pull(t, func() { r.DropMidBlob(20_000) })
 	wantClass(t, source.Failure(err), failure.Unreachable)
 	if err := r.Restore(); err != nil {
@@ -189,7 +190,7 @@ func TestContinuedPull(t *testing.T) {
 // Only the host is blamed whose content is not what it should be.
 func TestBlameForContent(t *testing.T) {
 	list, hosts := registries(t, 2)
-	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	source, err := p.pull(t, func() {
 		list[0].Status(resolvertest.Manifests, http.StatusNotFound)
 		onlyLayers(list[0], func(p []byte) []byte { p[len(p)-1] ^= 1; return p })
@@ -206,7 +207,7 @@ func TestBlameForContent(t *testing.T) {
 func TestInterruptedFetch(t *testing.T) {
 	list, hosts := registries(t, 2)
 	list[0].Hang(resolvertest.All)
-	s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	desc := ocispec.Descriptor{Digest: manifestDigest, Size: int64(len(manifest)), MediaType: ocispec.MediaTypeImageManifest}
 	source := s.Source(desc)
 	fetcher, err := source.Fetcher(t.Context(), imageRef)
@@ -237,7 +238,7 @@ func TestInterruptedFetch(t *testing.T) {
 func TestInterruptedPull(t *testing.T) {
 	list, hosts := registries(t, 1)
 	r := list[0]
-	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	got, err := p.session.Resolve(t.Context(), plenty)
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +268,7 @@ func TestInterruptedPull(t *testing.T) {
 
 func TestFailureOfOthers(t *testing.T) {
 	list, hosts := registries(t, 1)
-	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	source, err := p.pull(t, nil)
 	if err != nil {
 		t.Fatal(err, list)

@@ -15,13 +15,19 @@ import (
 	"github.com/containerd/containerd/v2/pkg/reference"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/pullwarden/pullwarden/resolver/auth"
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/hosts"
+	"github.com/pullwarden/pullwarden/resolver/redact"
+	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
-// Credentials gives user name and secret for a host[:port], as
-// docker.WithAuthCreds takes it. Two empty strings mean that there are none. An
-// error is reported without its text, which may quote them.
-type Credentials func(host string) (username, secret string, err error)
+// Credentials gives user name and secret for a host[:port].
+type Credentials = auth.Credentials
+
+// Observation is one finished HTTP request.
+type Observation = transport.Observation
 
 // Options are what all checks and pulls of a node have in common. The zero
 // value asks each registry under its own name.
@@ -47,31 +53,37 @@ type Options struct {
 // Resolver asks registries. It keeps connections, tokens and what it knows of
 // hosts in trouble from one session to the next. Safe for concurrent use.
 type Resolver struct {
-	options  Options
-	sets     *hostSets
-	tokens   *tokenCache
-	breakers breakers
-	dialer   dialer
+	options Options
+	hosts   *hosts.Cache
+	tokens  *auth.Cache
+	health  health.Breakers
 }
 
-// New returns a Resolver. Whoever has no use for it any more closes it.
+// New returns a Resolver. The caller closes it.
 func New(options Options) *Resolver {
-	return &Resolver{options: options, sets: newHostSets(), tokens: newTokenCache()}
+	configured := hosts.Options{Dirs: options.HostDirs}
+	if options.Hosts != nil {
+		configured.Configure = func(ctx context.Context, update config.UpdateClientFunc) docker.RegistryHosts {
+			return options.Hosts(ctx, nil, update)
+		}
+	}
+	return &Resolver{options: options, hosts: hosts.NewCache(configured), tokens: auth.NewCache()}
 }
 
 // Close ends all connections, also those of sessions that are open. Nothing can
 // be asked any more. It never fails.
 func (r *Resolver) Close() error {
-	r.retire(r.sets.close())
-	r.dialer.close()
+	for _, set := range r.hosts.Close() {
+		r.tokens.Forget(set)
+	}
 	return nil
 }
 
-// Breakers lists the hosts that are in trouble, by name.
-func (r *Resolver) Breakers() []BreakerState { return r.breakers.states() }
+// Troubled lists the hosts that are in trouble, by name.
+func (r *Resolver) Troubled() []health.State { return r.health.States() }
 
-// Request is what a Session is about.
-type Request struct {
+// Query says what a Session is about, and what its caller has already.
+type Query struct {
 	// Reference is a normalised name: docker.io/library/nginx:1.27 or
 	// docker.io/library/nginx@sha256:…
 	Reference string
@@ -83,35 +95,20 @@ type Request struct {
 	// still comes from all hosts.
 	OriginOnly bool
 
-	// Local tells what the caller has already. It is called when an answer, or
-	// a host in trouble, makes that matter, and not more than once; it may wait
-	// for a look-up that goes on while a host is asked. nil means that there is
-	// nothing.
-	Local func() Local
-
 	// Allow says which hosts (as references spell them: docker.io, not
 	// registry-1.docker.io) may be asked for anything. nil means all.
 	Allow func(host string) bool
+
+	// Known is the digest that the node has for the reference; "" means none. An
+	// answer that repeats it needs no size and no type.
+	Known digest.Digest
+
+	// Fallback are the classes of failure after which the caller has something
+	// else to use, such as a cached image. Then hosts that are known to be in
+	// trouble are not asked, and nothing waits for them. Empty means that there
+	// is nothing else to use.
+	Fallback failure.Set
 }
-
-// Local is what the caller of a check has already. The zero value is nothing.
-type Local struct {
-	// Digest is what the node holds for the reference; "" means none.
-	Digest digest.Digest
-
-	// Fallback tells whether the caller has something else to use after a check
-	// that failed with that class, such as a cached image. Then hosts that are
-	// known to be in trouble are not asked. nil means that there is nothing.
-	Fallback func(failure.Class) bool
-}
-
-// fallsBack reports whether there is something to use after such a failure.
-func (l Local) fallsBack(class failure.Class) bool {
-	return l.Fallback != nil && l.Fallback(class)
-}
-
-// nothing is the Local of callers that have nothing.
-func nothing() Local { return Local{} }
 
 // SourcesError says that none of the hosts for a reference is allowed.
 type SourcesError struct {
@@ -126,34 +123,45 @@ func (e *SourcesError) Error() string {
 
 // Open looks at the configuration of the hosts for a reference, so that a
 // change takes effect at the next Open, and prepares to ask them. Nothing is
-// asked yet; ctx is only used for logging. The error is a [*HostsFileError] when
+// asked yet; ctx is only used for logging. The error is a [*hosts.FileError] when
 // hosts.toml is not right, and a [*SourcesError] when no host is allowed. The
 // caller closes the session.
-func (r *Resolver) Open(ctx context.Context, req Request) (*Session, error) {
-	spec, err := reference.Parse(req.Reference)
+func (r *Resolver) Open(ctx context.Context, q Query) (*Session, error) {
+	spec, err := reference.Parse(q.Reference)
 	if err != nil {
-		return nil, fmt.Errorf("reference %q: %w", req.Reference, err)
+		return nil, fmt.Errorf("reference %q: %w", q.Reference, err)
 	}
-	set, err := r.hostSet(ctx, spec.Hostname())
+	set, change, err := r.hosts.Acquire(ctx, spec.Hostname())
 	if err != nil {
 		return nil, err
 	}
+	r.applyChange(change, set)
 	s := &Session{
-		reference:  req.Reference,
-		spec:       spec,
-		originOnly: req.OriginOnly,
-		local:      nothing,
-		headers:    r.options.Headers,
-		secrets:    &secrets{},
-		release:    sync.OnceFunc(func() { r.release(set) }),
+		query:    q,
+		spec:     spec,
+		headers:  r.options.Headers,
+		health:   &r.health,
+		redactor: &redact.Redactor{},
+		release:  sync.OnceFunc(func() { r.hosts.Release(set) }),
 	}
-	if req.Local != nil {
-		s.local = sync.OnceValue(req.Local)
-	}
-	s.hosts = allowed(r.newHosts(set, spec.Locator, s.credentials(req.Credentials), s.secrets), req.Allow)
-	if len(s.hosts) == 0 && len(set.hosts) > 0 {
+	creds := auth.Redacted(q.Credentials, s.redactor)
+	s.hosts = allowed(r.newHosts(set, spec.Locator, creds, s.redactor), q.Allow)
+	if len(s.hosts) == 0 && len(set.Hosts()) > 0 {
 		s.Close()
-		return nil, &SourcesError{Reference: req.Reference, Hosts: hostNames(set.hosts)}
+		return nil, &SourcesError{Reference: q.Reference, Hosts: set.Names()}
 	}
 	return s, nil
+}
+
+// applyChange forgets whatever a change of the configuration may have put right, and
+// the tokens of hosts that are of no use any more.
+func (r *Resolver) applyChange(change hosts.Change, current *hosts.Set) {
+	if change.Reconfigured {
+		for _, h := range current.Hosts() {
+			r.health.Forget(h.Key())
+		}
+	}
+	for _, set := range change.Retired {
+		r.tokens.Forget(set)
+	}
 }

@@ -31,7 +31,7 @@ func TestHeadersAndMirrorQuery(t *testing.T) {
 	})
 	g = &guarded{server: server}
 	dir := hostsDir(t, fmt.Sprintf("[host.%q]\n[host.%q.header]\nx-host = [\"a\", \"b\"]\n", server.URL, server.URL))
-	s := open(t, Options{HostDirs: []string{dir}, Headers: http.Header{"X-All": {"c"}}}, Request{Credentials: alice})
+	s := open(t, Options{HostDirs: []string{dir}, Headers: http.Header{"X-All": {"c"}}}, Query{Credentials: alice})
 	if _, err := s.Resolve(t.Context(), plenty); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestObserve(t *testing.T) {
 		}
 	}
 	g.tokens = answerStatus(http.StatusForbidden)
-	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(g.server.URL, origin.URL))}, Observe: observe}, Request{Credentials: alice})
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(g.server.URL, origin.URL))}, Observe: observe}, Query{Credentials: alice})
 	_, err := s.Resolve(t.Context(), plenty)
 	wantClass(t, err, failure.Unreachable)
 	mirror, last := serverHost(g.server), serverHost(origin)
@@ -99,19 +99,19 @@ func TestHostsOption(t *testing.T) {
 			}}, nil
 		}
 	}
-	s := open(t, Options{HostDirs: []string{"/nowhere"}, Hosts: hosts}, Request{Credentials: alice})
+	s := open(t, Options{HostDirs: []string{"/nowhere"}, Hosts: hosts}, Query{Credentials: alice})
 	if _, err := s.Resolve(t.Context(), plenty); err != nil {
 		t.Error(err)
 	}
 	wantRequests(t, log, head, head)
 
-	if _, err := newResolver(t, Options{Hosts: hosts}).Open(t.Context(), Request{Reference: "other.test/x:1"}); err == nil {
+	if _, err := newResolver(t, Options{Hosts: hosts}).Open(t.Context(), Query{Reference: "other.test/x:1"}); err == nil {
 		t.Error("an error of Hosts is lost")
 	}
 	none := func(context.Context, Credentials, config.UpdateClientFunc) docker.RegistryHosts {
 		return func(string) ([]docker.RegistryHost, error) { return nil, nil }
 	}
-	s = open(t, Options{Hosts: none}, Request{})
+	s = open(t, Options{Hosts: none}, Query{})
 	_, err := s.Resolve(t.Context(), plenty)
 	if e := wantClass(t, err, failure.Invalid); !strings.Contains(e.Error(), "there is no host to ask") {
 		t.Error(e)

@@ -7,11 +7,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"net/http/httptrace"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,9 +19,10 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
-// What is tried again, how often, and how long that takes.
+// Each failure is tried again as often as it may help, for as long as there is time.
 func TestRetries(t *testing.T) {
 	status := func(code int, retryAfter string) roundTrip {
 		return func(req *http.Request) (*http.Response, error) {
@@ -48,21 +47,21 @@ func TestRetries(t *testing.T) {
 		atLeast time.Duration
 		atMost  time.Duration
 	}{
-		"503 once":                 {func() roundTrip { return status(503, "") }, 1, plenty, failure.None, 2, 0, firstBackoff},
-		"503 twice":                {func() roundTrip { return status(503, "") }, 2, plenty, failure.None, 3, 0, 3 * firstBackoff},
-		"503":                      {func() roundTrip { return status(503, "") }, 9, plenty, failure.Unavailable, 3, 0, 3 * firstBackoff},
+		"503 once":                 {func() roundTrip { return status(503, "") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
+		"503 twice":                {func() roundTrip { return status(503, "") }, 2, plenty, failure.None, 3, 0, 3 * transport.FirstBackoff},
+		"503":                      {func() roundTrip { return status(503, "") }, 9, plenty, failure.Unavailable, 3, 0, 3 * transport.FirstBackoff},
 		"429 asks for 2 s":         {func() roundTrip { return status(429, "2") }, 1, plenty, failure.None, 2, 2 * time.Second, 2 * time.Second},
 		"429 asks for a date":      {func() roundTrip { return status(429, date(3*time.Second)) }, 1, plenty, failure.None, 2, 3 * time.Second, 3 * time.Second},
-		"429 asks for a past date": {func() roundTrip { return status(429, date(-time.Hour)) }, 1, plenty, failure.None, 2, 0, firstBackoff},
-		"429 asks for 0 s":         {func() roundTrip { return status(429, "0") }, 1, plenty, failure.None, 2, 0, firstBackoff},
-		"429 asks for nonsense":    {func() roundTrip { return status(429, "-1") }, 1, plenty, failure.None, 2, 0, firstBackoff},
+		"429 asks for a past date": {func() roundTrip { return status(429, date(-time.Hour)) }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
+		"429 asks for 0 s":         {func() roundTrip { return status(429, "0") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
+		"429 asks for nonsense":    {func() roundTrip { return status(429, "-1") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
 		"429 asks for too much":    {func() roundTrip { return status(429, "10") }, 9, 5 * time.Second, failure.RateLimited, 1, 0, 0},
 		"429 twice uses it up":     {func() roundTrip { return status(429, "3") }, 9, 5 * time.Second, failure.RateLimited, 2, 3 * time.Second, 3 * time.Second},
 		"503 asks too":             {func() roundTrip { return status(503, "1") }, 1, plenty, failure.None, 2, time.Second, time.Second},
 		"no time for a backoff":    {func() roundTrip { return status(503, "") }, 9, 1, failure.Unavailable, 1, 0, 0},
-		"EOF":                      {func() roundTrip { return fail(io.EOF) }, 2, plenty, failure.None, 3, 0, 3 * firstBackoff},
-		"reset":                    {func() roundTrip { return fail(syscall.ECONNRESET) }, 9, plenty, failure.Unreachable, 3, 0, 3 * firstBackoff},
-		"silence":                  {func() roundTrip { return silent(errors.New("server closed idle connection")) }, 9, plenty, failure.Unreachable, 3, 0, 3 * firstBackoff},
+		"EOF":                      {func() roundTrip { return fail(io.EOF) }, 2, plenty, failure.None, 3, 0, 3 * transport.FirstBackoff},
+		"reset":                    {func() roundTrip { return fail(syscall.ECONNRESET) }, 9, plenty, failure.Unreachable, 3, 0, 3 * transport.FirstBackoff},
+		"silence":                  {func() roundTrip { return silent(errors.New("server closed idle connection")) }, 9, plenty, failure.Unreachable, 3, 0, 3 * transport.FirstBackoff},
 		"silent time-out is not":   {func() roundTrip { return silent(os.ErrDeadlineExceeded) }, 9, plenty, failure.Unreachable, 1, 0, 0},
 		"refused is not":           {func() roundTrip { return fail(syscall.ECONNREFUSED) }, 9, plenty, failure.Unreachable, 1, 0, 0},
 		"404 is not":               {func() roundTrip { return status(404, "1") }, 9, plenty, failure.NotFound, 1, 0, 0},
@@ -79,7 +78,7 @@ func TestRetries(t *testing.T) {
 						return first(req)
 					}
 					return manifestAnswer(req), nil
-				}, registryName), Request{})
+				}, registryName), Query{})
 				start := time.Now()
 				_, err := s.Resolve(t.Context(), test.budget)
 				if elapsed := time.Since(start); elapsed < test.atLeast || elapsed > test.atMost {
@@ -114,13 +113,13 @@ func TestRetriesOfAPull(t *testing.T) {
 	for after, want := range map[string]struct {
 		tries int
 		wait  time.Duration
-	}{"2": {maxTries, 4 * time.Second}, "31": {1, 0}} {
+	}{"2": {transport.MaxAttempts, 4 * time.Second}, "31": {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			tries := map[string]int{}
 			s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
 				tries[req.URL.Host]++
 				return answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {after}}, ""), nil
-			}, "mirror.test", registryName), Request{})
+			}, "mirror.test", registryName), Query{})
 			desc := ocispec.Descriptor{Digest: manifestDigest, Size: int64(len(manifest)), MediaType: ocispec.MediaTypeImageManifest}
 			source := s.Source(desc)
 			fetcher, err := source.Fetcher(t.Context(), imageRef)
@@ -150,10 +149,10 @@ func TestNoRetryOfAMirror(t *testing.T) {
 		s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
 			tries[req.URL.Host]++
 			return answer(req, http.StatusTooManyRequests, nil, ""), nil
-		}, "mirror.test", registryName), Request{})
+		}, "mirror.test", registryName), Query{})
 		_, err := s.Resolve(t.Context(), plenty)
 		wantClass(t, err, failure.RateLimited)
-		if tries["mirror.test"] != 1 || tries[registryName] != maxTries {
+		if tries["mirror.test"] != 1 || tries[registryName] != transport.MaxAttempts {
 			t.Errorf("got tries %v", tries)
 		}
 	})
@@ -163,7 +162,7 @@ func TestCallerEndsRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
 			return answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {"20"}}, ""), nil
-		}, registryName), Request{})
+		}, registryName), Query{})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
 		defer cancel()
 		start := time.Now()
@@ -173,42 +172,6 @@ func TestCallerEndsRetries(t *testing.T) {
 		}
 		if elapsed := time.Since(start); elapsed != 5*time.Second {
 			t.Errorf("took %s", elapsed)
-		}
-	})
-}
-
-func TestBackoffGrows(t *testing.T) {
-	for try := 1; try < maxTries; try++ {
-		bound, longest := firstBackoff<<(try-1), time.Duration(0)
-		for range 1000 {
-			d := backoff(try)
-			if d < 0 || d >= bound {
-				t.Fatalf("try %d: %s is not below %s", try, d, bound)
-			}
-			longest = max(longest, d)
-		}
-		if longest < bound/2 {
-			t.Errorf("try %d: no backoff of 1000 was longer than %s of %s", try, longest, bound)
-		}
-	}
-}
-
-func FuzzRetryAfter(f *testing.F) {
-	for _, seed := range []string{"", "0", "7", "-1", "+1", "1.5", "18446744073709551615", "9223372037", "Wed, 21 Oct 2015 07:28:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"} {
-		f.Add(seed)
-	}
-	now := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
-	f.Fuzz(func(t *testing.T, value string) {
-		got := retryAfter(http.Header{"Retry-After": {value}}, now)
-		if got < 0 {
-			t.Fatalf("%q: %s", value, got)
-		}
-		seconds, err := strconv.ParseUint(value, 10, 64)
-		if err == nil && seconds < math.MaxInt32 && got != time.Duration(seconds)*time.Second {
-			t.Errorf("%q: got %s", value, got)
-		}
-		if _, dateErr := http.ParseTime(value); err != nil && dateErr != nil && got != 0 {
-			t.Errorf("%q: got %s", value, got)
 		}
 	})
 }

@@ -5,65 +5,36 @@ package resolver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
-	"github.com/containerd/containerd/v2/core/remotes"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
-	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 	"github.com/containerd/containerd/v2/pkg/reference"
-	"github.com/containerd/errdefs"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/redact"
+	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
 // Session is one reference, from its check to the end of its pull, asked with
 // one caller's credentials. Connections and tokens are shared with other
 // sessions. Safe for concurrent use.
 type Session struct {
-	reference  string
-	spec       reference.Spec
-	originOnly bool
-	local      func() Local
-	headers    http.Header
-	hosts      []*host
-	secrets    *secrets
-	release    func() // of the host set, once
+	query    Query
+	spec     reference.Spec
+	headers  http.Header // of all requests
+	health   *health.Breakers
+	hosts    []*host
+	redactor *redact.Redactor
+	release  func() // of the hosts, once
 }
 
 // Close ends the session. Its connections stay for other sessions, unless the
 // configuration of the hosts has changed.
 func (s *Session) Close() { s.release() }
-
-func (s *Session) credentials(ask Credentials) Credentials {
-	if ask == nil {
-		return nil
-	}
-	return func(host string) (string, string, error) {
-		username, secret, err := ask(host)
-		if err != nil {
-			return "", "", &credentialsError{host: host, cause: err}
-		}
-		s.secrets.addCredentials(username, secret)
-		return username, secret, nil
-	}
-}
-
-// resolver returns docker's resolver for some of the hosts.
-func (s *Session) resolver(hosts ...*host) remotes.Resolver {
-	list := make([]docker.RegistryHost, len(hosts))
-	for i, h := range hosts {
-		list[i] = h.RegistryHost
-	}
-	return docker.NewResolver(docker.ResolverOptions{
-		Hosts:   func(string) ([]docker.RegistryHost, error) { return list, nil },
-		Headers: s.headers,
-	})
-}
 
 // Resolution is the answer to a check.
 type Resolution struct {
@@ -81,10 +52,6 @@ type Resolution struct {
 	Elapsed  time.Duration // of the whole check
 }
 
-// errBudget is why a context of this package ends: the time of a check, or a
-// host's share of it, is used up.
-var errBudget = fmt.Errorf("the time for the check is used up: %w", context.DeadlineExceeded)
-
 // Resolve asks the hosts, one after the other, until one answers. The timeout
 // bounds all hosts, tokens and retries together; each host may use its equal
 // share of what is left. 0 or less means that only ctx bounds it.
@@ -96,47 +63,45 @@ var errBudget = fmt.Errorf("the time for the check is used up: %w", context.Dead
 // refused these credentials.
 func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolution, error) {
 	hosts, attempts := s.candidates()
-	if slices.ContainsFunc(hosts, func(h *host) bool { return h.breakers.blocked(h.key()) }) {
-		s.local() // matters soon, and waiting for it then would cost their time
-	}
 	start := time.Now()
 	within := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc
-		within, cancel = context.WithTimeoutCause(ctx, timeout, errBudget)
+		within, cancel = context.WithTimeoutCause(ctx, timeout, transport.ErrBudget)
 		defer cancel()
 	}
 	var postponed []*host
 	for round := range 2 {
 		for i, h := range hosts {
-			pass, refusal := h.breakers.admit(h.key())
-			if refusal != nil && round == 0 {
+			permit, open := s.health.Admit(h.Key())
+			if open != nil && round == 0 {
 				postponed = append(postponed, h)
-				attempts = append(attempts, h.attempt(refusal.class, refusal, 0))
+				attempts = append(attempts, h.attempt(open.Class, open, 0))
 				continue
 			}
-			if refusal != nil {
-				pass = h.breakers.insist(h.key())
+			if open != nil {
+				permit = s.health.Force(h.Key())
 			}
 			if round == 1 {
 				attempts = without(attempts, h) // that it was not asked
 			}
 			begun := time.Now()
-			desc, shown, err := s.ask(within, h, pass, s.share(hosts[i+1:], len(postponed), round))
+			found, err := s.check(within, h, permit, s.share(hosts[i+1:], len(postponed), round))
 			if err == nil {
-				return Resolution{Descriptor: desc, Anonymous: !shown, Host: h.Host, Attempts: attempts, Elapsed: time.Since(start)}, nil
+				found.Host, found.Attempts, found.Elapsed = h.RegistryHost.Host, attempts, time.Since(start)
+				return found, nil
 			}
-			attempts = append(attempts, h.attempt(answerClass(err), err, time.Since(begun)))
+			attempts = append(attempts, failedCheck(h, err, time.Since(begun)))
 			if ctx.Err() != nil && !decidingClass(attempts).Refuses() {
 				return Resolution{}, ctx.Err()
 			}
 		}
-		if len(postponed) == 0 || s.local().fallsBack(decidingClass(attempts)) {
+		if len(postponed) == 0 || s.query.Fallback.Has(decidingClass(attempts)) {
 			break
 		}
 		hosts = postponed
 	}
-	return Resolution{}, newError(s.reference, attempts)
+	return Resolution{}, newError(s.query.Reference, attempts)
 }
 
 // share is what a host gets of a check: how many others must share the time
@@ -149,14 +114,14 @@ func (s *Session) share(next []*host, postponed, round int) share {
 	}
 	var sh share
 	for _, h := range next {
-		if h.breakers.blocked(h.key()) {
+		if s.health.Blocked(h.Key()) {
 			postponed++
 		} else {
 			sh.sure++
 		}
 	}
 	sh.others = sh.sure
-	if postponed > 0 && s.local().Fallback == nil {
+	if postponed > 0 && s.query.Fallback.Empty() {
 		sh.others += postponed
 	}
 	return sh
@@ -171,7 +136,7 @@ func (s *Session) candidates() (hosts []*host, refusals []Attempt) {
 	}
 	for _, h := range s.hosts {
 		switch {
-		case s.originOnly && !h.origin:
+		case s.query.OriginOnly && !h.Origin:
 		case h.Capabilities.Has(needed):
 			hosts = append(hosts, h)
 		default:
@@ -183,43 +148,4 @@ func (s *Session) candidates() (hosts []*host, refusals []Attempt) {
 		return hosts, nil
 	}
 	return nil, refusals
-}
-
-// ask asks one host and tells whether it was shown credentials. The error's text
-// is clean, and answerClass judges it.
-func (s *Session) ask(ctx context.Context, h *host, p *pass, sh share) (desc ocispec.Descriptor, shown bool, err error) {
-	defer p.release()
-	if deadline, ok := ctx.Deadline(); ok && sh.others > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, time.Until(deadline)/time.Duration(1+sh.others), errBudget)
-		defer cancel()
-	}
-	start := time.Now()
-	c := &check{local: s.local, wanted: s.spec.Digest(), last: sh.sure == 0, pass: p}
-	_, desc, err = s.resolver(h).Resolve(withCall(s.secrets.quietly(ctx), call{check: c}), s.reference)
-	if err == nil {
-		desc, err = c.descriptor(desc)
-	}
-	if err == nil {
-		return desc, c.shown, nil
-	}
-	return ocispec.Descriptor{}, c.shown, s.secrets.wrap(c.describe(ctx, err, s.secrets, time.Since(start)), err)
-}
-
-// describe says what went wrong without the wrappings of docker's resolver,
-// which repeat URLs.
-func (c *check) describe(ctx context.Context, err error, hidden *secrets, elapsed time.Duration) string {
-	if f, ok := asFault(err); ok {
-		return f.Error()
-	}
-	if ctx.Err() != nil {
-		return fmt.Sprintf("no answer within %v", elapsed.Round(time.Millisecond))
-	}
-	if s, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
-		return hidden.answerText(s)
-	}
-	if errdefs.IsNotFound(err) && c.status != "" {
-		return c.status
-	}
-	return err.Error()
 }

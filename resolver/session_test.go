@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -24,7 +23,7 @@ const (
 
 func TestResolveAsksOnce(t *testing.T) {
 	server, log := serve(t, serveManifest)
-	got, err := resolve(t, Request{}, server.URL)
+	got, err := resolve(t, Query{}, server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,138 +37,10 @@ func TestResolveAsksOnce(t *testing.T) {
 	wantRequests(t, log, head)
 }
 
-// How registries answer that are not quite as they should be.
-func TestResolveImperfectRegistries(t *testing.T) {
-	answer := func(change func(w http.ResponseWriter, r *http.Request) bool) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			if !change(w, r) {
-				serveManifest(w, r)
-			}
-		}
-	}
-	isHead := func(r *http.Request) bool { return r.Method == http.MethodHead }
-	for name, test := range map[string]struct {
-		handler http.HandlerFunc
-		known   digest.Digest
-		size    int64
-		want    []string
-	}{
-		"HEAD refused": {
-			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
-				if isHead(r) {
-					w.WriteHeader(http.StatusMethodNotAllowed)
-				}
-				return isHead(r)
-			}),
-			size: int64(len(manifest)), want: []string{head, get},
-		},
-		"HEAD refused, GET without digest": {
-			handler: func(w http.ResponseWriter, r *http.Request) {
-				if isHead(r) {
-					w.WriteHeader(http.StatusMethodNotAllowed)
-					return
-				}
-				w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
-				_, _ = w.Write(manifest)
-			},
-			size: int64(len(manifest)), want: []string{head, get},
-		},
-		"HEAD without digest": {
-			handler: func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
-				_, _ = w.Write(manifest)
-			},
-			size: int64(len(manifest)), want: []string{head, get},
-		},
-		"HEAD without length": {
-			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
-				if isHead(r) {
-					w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
-					w.Header().Set(digestHeader, manifestDigest.String())
-				}
-				return isHead(r)
-			}),
-			known: otherDigest,
-			size:  int64(len(manifest)), want: []string{head, get},
-		},
-		"HEAD without length, unchanged": {
-			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
-				w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
-				w.Header().Set(digestHeader, manifestDigest.String())
-				return isHead(r)
-			}),
-			known: manifestDigest,
-			size:  0, want: []string{head},
-		},
-		"HEAD with length 0": {
-			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
-				if isHead(r) {
-					w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
-					w.Header().Set(digestHeader, manifestDigest.String())
-					w.Header().Set("Content-Length", "0")
-				}
-				return isHead(r)
-			}),
-			size: int64(len(manifest)), want: []string{head, get},
-		},
-		"HEAD without content type": {
-			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
-				if isHead(r) {
-					w.Header()["Content-Type"] = nil
-					w.Header().Set(digestHeader, manifestDigest.String())
-					w.Header().Set("Content-Length", "77")
-				}
-				return isHead(r)
-			}),
-			size: int64(len(manifest)), want: []string{head, get},
-		},
-		"HEAD without content type, unchanged": {
-			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
-				w.Header()["Content-Type"] = nil
-				w.Header().Set(digestHeader, manifestDigest.String())
-				w.Header().Set("Content-Length", "77")
-				return isHead(r)
-			}),
-			known: manifestDigest,
-			size:  77, want: []string{head},
-		},
-		"tag moves between HEAD and GET": {
-			handler: answer(func(w http.ResponseWriter, r *http.Request) bool {
-				if isHead(r) {
-					w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
-					w.Header().Set(digestHeader, otherDigest.String())
-				}
-				return isHead(r)
-			}),
-			size: int64(len(manifest)), want: []string{head, get},
-		},
-		"content type with parameters": {
-			handler: func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest+"; charset=utf-8")
-				w.Header().Set(digestHeader, manifestDigest.String())
-				w.Header().Set("Content-Length", "77")
-			},
-			size: 77, want: []string{head},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server, log := serve(t, test.handler)
-			got, err := resolve(t, Request{Local: having(Local{Digest: test.known})}, server.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.Descriptor.Digest != manifestDigest || got.Descriptor.Size != test.size {
-				t.Errorf("got %+v, want digest %s, size %d", got.Descriptor, manifestDigest, test.size)
-			}
-			wantRequests(t, log, test.want...)
-		})
-	}
-}
-
 func TestResolveByDigest(t *testing.T) {
 	server, log := serve(t, serveManifest)
 	ref := registryName + "/team/app@" + manifestDigest.String()
-	got, err := resolve(t, Request{Reference: ref}, server.URL)
+	got, err := resolve(t, Query{Reference: ref}, server.URL)
 	if err != nil || got.Descriptor.Digest != manifestDigest {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -177,19 +48,19 @@ func TestResolveByDigest(t *testing.T) {
 
 	t.Run("not found", func(t *testing.T) {
 		server, log := serve(t, http.NotFound)
-		_, err := resolve(t, Request{Reference: ref}, server.URL)
+		_, err := resolve(t, Query{Reference: ref}, server.URL)
 		wantClass(t, err, failure.NotFound)
 		wantRequests(t, log, "HEAD /v2/team/app/manifests/"+manifestDigest.String())
 	})
 	t.Run("another manifest", func(t *testing.T) {
 		server, _ := serve(t, headThen("X", "y", serveManifest))
-		_, err := resolve(t, Request{Reference: registryName + "/team/app@" + otherDigest.String()}, server.URL)
+		_, err := resolve(t, Query{Reference: registryName + "/team/app@" + otherDigest.String()}, server.URL)
 		wantClass(t, err, failure.Invalid)
 	})
 	t.Run("mirror without capability to resolve", func(t *testing.T) {
 		mirror, log := serve(t, serveManifest)
 		dir := hostsDir(t, "server = \"http://127.0.0.1:1\"\n[host.\""+mirror.URL+"\"]\ncapabilities = [\"pull\"]\n")
-		s := open(t, Options{HostDirs: []string{dir}}, Request{Reference: ref})
+		s := open(t, Options{HostDirs: []string{dir}}, Query{Reference: ref})
 		if _, err := s.Resolve(t.Context(), plenty); err != nil {
 			t.Error(err)
 		}
@@ -223,7 +94,7 @@ func TestResolveSeveralHosts(t *testing.T) {
 				server, _ := serve(t, h)
 				urls = append(urls, server.URL)
 			}
-			got, err := resolve(t, Request{OriginOnly: test.origin}, urls...)
+			got, err := resolve(t, Query{OriginOnly: test.origin}, urls...)
 			attempts := got.Attempts
 			if test.answer < 0 {
 				attempts = wantClass(t, err, test.class).Attempts
@@ -253,7 +124,7 @@ func TestResolveMirrorIsNotTriedAgain(t *testing.T) {
 	for _, handler := range []http.HandlerFunc{answerStatus(503), answerStatus(429), hangUp} {
 		mirror, log := serve(t, handler)
 		origin, _ := serve(t, serveManifest)
-		if _, err := resolve(t, Request{}, mirror.URL, origin.URL); err != nil {
+		if _, err := resolve(t, Query{}, mirror.URL, origin.URL); err != nil {
 			t.Error(err)
 		}
 		wantRequests(t, log, head)
@@ -275,7 +146,7 @@ func TestResolveCapabilities(t *testing.T) {
 		"pull missing":    "server = \"" + server.URL + "\"\ncapabilities = [\"resolve\", \"push\"]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+			s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 			_, err := s.Resolve(t.Context(), plenty)
 			if e := wantClass(t, err, failure.Invalid); len(e.Attempts) != 1 {
 				t.Errorf("got %v", e)
@@ -296,7 +167,7 @@ func TestResolveSharesTheBudget(t *testing.T) {
 			}
 			<-req.Context().Done()
 			return nil, req.Context().Err()
-		}, "first.test", "second.test", registryName), Request{})
+		}, "first.test", "second.test", registryName), Query{})
 
 		got, err := s.Resolve(t.Context(), budget)
 		if err != nil {
@@ -327,7 +198,7 @@ func TestResolveReturnsTheCallersError(t *testing.T) {
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	})
-	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Request{})
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{})
 
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {

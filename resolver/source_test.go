@@ -14,18 +14,18 @@ import (
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/metadata"
-	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/containerd/containerd/v2/pkg/reference"
 	contentlocal "github.com/containerd/containerd/v2/plugins/content/local"
 	"github.com/containerd/errdefs"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -35,7 +35,7 @@ type puller struct {
 	session *Session
 }
 
-func newPuller(t *testing.T, config transferlocal.TransferConfig, options Options, request Request) *puller {
+func newPuller(t *testing.T, config transferlocal.TransferConfig, options Options, query Query) *puller {
 	t.Helper()
 	dir := t.TempDir()
 	cs, err := contentlocal.NewStore(filepath.Join(dir, "content"))
@@ -51,7 +51,7 @@ func newPuller(t *testing.T, config transferlocal.TransferConfig, options Option
 	config.Leases = metadata.NewLeaseManager(mdb)
 	return &puller{
 		service: transferlocal.NewTransferService(mdb.ContentStore(), metadata.NewImageStore(mdb), config),
-		session: open(t, options, request),
+		session: open(t, options, query),
 	}
 }
 
@@ -95,7 +95,7 @@ func TestPullIsPinned(t *testing.T) {
 	list, hosts := registries(t, 1, resolvertest.WithTokenAuth(users))
 	r := list[0]
 	r.Forget()
-	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{Credentials: alice})
+	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{Credentials: alice})
 	source, err := p.pull(t, func() {
 		if _, err := r.Push(t.Context(), "team/app:v1", resolvertest.Image(2, 1, 100)); err != nil {
 			t.Fatal(err)
@@ -108,8 +108,8 @@ func TestPullIsPinned(t *testing.T) {
 	if err != nil || name != imageRef || source.Image() != imageRef || !strings.Contains(source.String(), desc.Digest.String()) {
 		t.Errorf("got %q, %v, %v, %s", name, desc, err, source)
 	}
-	want := Served{ManifestHost: r.Host(), ManifestReference: r.Host() + "/team/app:v1", ContentHosts: []string{r.Host()}}
-	if got := source.Served(); got.ManifestHost != want.ManifestHost || got.ManifestReference != want.ManifestReference || !slices.Equal(got.ContentHosts, want.ContentHosts) {
+	want := provenance.Provenance{Reference: r.Host() + "/team/app:v1", Hosts: []string{r.Host()}}
+	if got := source.Served(); got.Reference != want.Reference || !slices.Equal(got.Hosts, want.Hosts) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	// The check: HEAD, token, HEAD. The pull, with the same token: manifest,
@@ -129,7 +129,7 @@ func TestPullIsPinned(t *testing.T) {
 	if err := p.transfer(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
-	if got := again.Served(); got.ManifestReference != "" || len(got.ContentHosts) != 0 {
+	if got := again.Served(); got.Reference != "" || len(got.Hosts) != 0 {
 		t.Errorf("got %+v", got)
 	}
 	if again.Failure(nil) != nil {
@@ -141,13 +141,13 @@ func TestServedBySeveralHosts(t *testing.T) {
 	list, hosts := registries(t, 3)
 	list[0].Status(resolvertest.Blobs, http.StatusNotFound)
 	list[1].Status(resolvertest.All, http.StatusServiceUnavailable)
-	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	source, err := p.pull(t, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := source.Served()
-	if got.ManifestHost != list[0].Host() || !slices.Equal(got.ContentHosts, []string{list[0].Host(), list[2].Host()}) {
+	if got.Reference != list[0].Host()+"/team/app:v1" || !slices.Equal(got.Hosts, []string{list[0].Host(), list[2].Host()}) {
 		t.Errorf("got %+v", got)
 	}
 	for _, err := range []error{errors.New("no space"), context.Canceled} {
@@ -155,7 +155,7 @@ func TestServedBySeveralHosts(t *testing.T) {
 			t.Errorf("%v: hosts that were not needed are blamed: %v", err, cause)
 		}
 	}
-	if n := list[1].Count(resolvertest.Of("", resolvertest.Blobs)); n < breakAfter || n > 4 {
+	if n := list[1].Count(resolvertest.Of("", resolvertest.Blobs)); n < health.BreakAfter || n > 4 {
 		t.Errorf("the mirror was asked %d times for blobs, want at most once for each of 4", n)
 	}
 }
@@ -164,12 +164,12 @@ func TestServedBySeveralHosts(t *testing.T) {
 func TestServedInPieces(t *testing.T) {
 	list, hosts := registries(t, 1)
 	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 4, ConcurrentLayerFetchBuffer: 8 << 10},
-		Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+		Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	source, err := p.pull(t, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := source.Served(); !slices.Equal(got.ContentHosts, []string{list[0].Host()}) {
+	if got := source.Served(); !slices.Equal(got.Hosts, []string{list[0].Host()}) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -187,40 +187,18 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-func TestReferenceOfAHost(t *testing.T) {
-	for _, test := range []struct{ host, path, ref, want string }{
-		{"mirror.test:5000", "/v2", "docker.io/library/nginx:1.27", "mirror.test:5000/library/nginx:1.27"},
-		{"registry-1.docker.io", "/v2", "docker.io/library/nginx:1.27", "docker.io/library/nginx:1.27"},
-		{"registry.test", "/v2", "registry.test/a/b@" + manifestDigest.String(), "registry.test/a/b@" + manifestDigest.String()},
-		{"harbor.test", "/v2/hub-proxy", "docker.io/library/nginx:1.27", "harbor.test/hub-proxy/library/nginx:1.27"},
-		{"harbor.test", "/v2/a/b", "quay.io/x:1", "harbor.test/a/b/x:1"},
-		{"mirror.test", "/prefix/v2", "quay.io/x:1", "mirror.test/x:1"},
-		{"mirror.test", "/prefix", "quay.io/x:1", "mirror.test/x:1"},
-		{"mirror.test", "", "quay.io/x:1", "mirror.test/x:1"},
-	} {
-		spec, err := reference.Parse(test.ref)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := &host{RegistryHost: docker.RegistryHost{Host: test.host, Path: test.path}}
-		if got := h.reference(spec); got != test.want {
-			t.Errorf("%s%s: got %s, want %s", test.host, test.path, got, test.want)
-		}
-	}
-}
-
 func TestSourceOfAPath(t *testing.T) {
 	r := resolvertest.New(t)
 	if _, err := r.Push(t.Context(), "proxy/team/app:v1", resolvertest.Image(1, 1, 100)); err != nil {
 		t.Fatal(err)
 	}
 	hosts := fmt.Sprintf("server = \"%s/v2/proxy\"\noverride_path = true\n", r.URL())
-	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	source, err := p.pull(t, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := source.Served().ManifestReference, r.Host()+"/proxy/team/app:v1"; got != want {
+	if got, want := source.Served().Reference, r.Host()+"/proxy/team/app:v1"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -228,7 +206,7 @@ func TestSourceOfAPath(t *testing.T) {
 // A descriptor from a manifest is the registry's: nothing in it may panic.
 func TestFetchOfOddDescriptors(t *testing.T) {
 	list, hosts := registries(t, 1)
-	s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Request{})
+	s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	fetcher, err := s.Source(ocispec.Descriptor{}).Fetcher(t.Context(), imageRef)
 	if err != nil {
 		t.Fatal(err, list)

@@ -4,7 +4,6 @@
 package resolver
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/containerd/containerd/v2/core/remotes/docker"
-
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -24,64 +21,33 @@ func as(name, secret string) Credentials {
 	return func(string) (string, string, error) { return name, secret, nil }
 }
 
-// Tokens are for one host, one repository and one caller's credentials.
-func TestWhoSharesTokens(t *testing.T) {
-	unreadable := func(string) (string, string, error) { return "", "", errors.New("unreadable") }
-	elsewhere := func(host string) (string, string, error) {
-		if strings.HasPrefix(host, "127.0.0.1") {
-			return username, password, nil
+// Tokens are for a repository, whatever its tag.
+func TestTagsShareTokens(t *testing.T) {
+	g := newGuarded(t)
+	r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(g.server.URL))}})
+	for i, test := range []struct {
+		reference string
+		issued    int32
+	}{{imageRef, 1}, {registryName + "/team/app:v2", 1}, {registryName + "/team/other:v1", 2}} {
+		checkOnce(t, r, Query{Reference: test.reference, Credentials: alice})
+		if n := g.issued.Load(); n != test.issued {
+			t.Errorf("step %d: %d tokens were issued, want %d", i, n, test.issued)
 		}
-		return "bob", "bob's", nil
-	}
-	other := registryName + "/team/other:v1"
-	for name, test := range map[string]struct {
-		first, second Request
-		shared        bool
-	}{
-		"the same credentials":          {Request{Credentials: alice}, Request{Credentials: alice}, true},
-		"another tag":                   {Request{Credentials: alice}, Request{Credentials: alice, Reference: registryName + "/team/app:v2"}, true},
-		"the same for that host":        {Request{Credentials: alice}, Request{Credentials: elsewhere}, true},
-		"another user":                  {Request{Credentials: alice}, Request{Credentials: as("bob", "bob's")}, false},
-		"another password":              {Request{Credentials: alice}, Request{Credentials: as(username, "wrong")}, false},
-		"nobody":                        {Request{Credentials: alice}, Request{}, false},
-		"nobody and empty":              {Request{}, Request{Credentials: as("", "")}, true},
-		"user and password moved":       {Request{Credentials: as("a", "bc")}, Request{Credentials: as("ab", "c")}, false},
-		"credentials cannot be read":    {Request{Credentials: unreadable}, Request{Credentials: unreadable}, false},
-		"another repository":            {Request{Credentials: alice}, Request{Credentials: alice, Reference: other}, false},
-		"unreadable after the good one": {Request{Credentials: alice}, Request{Credentials: unreadable}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server, _ := serve(t, serveManifest)
-			r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}})
-			of := func(request Request) *tokens {
-				h := openAt(t, r, request).hosts[0]
-				return h.Authorizer.(*authorizer).of(h.Host)
-			}
-			if got := of(test.first) == of(test.second); got != test.shared {
-				t.Errorf("shared is %v, want %v", got, test.shared)
-			}
-			// What a redirect leads to is the session's own.
-			a := openAt(t, r, test.first).hosts[0].Authorizer.(*authorizer)
-			b := openAt(t, r, test.first).hosts[0].Authorizer.(*authorizer)
-			if a.of("cdn.test") == b.of("cdn.test") {
-				t.Error("tokens for a redirect's target are shared")
-			}
-		})
 	}
 }
 
 // A caller with the wrong password gets nothing by another's token.
 func TestNeverAcrossCredentials(t *testing.T) {
 	_, r, _ := secured(t)
-	checkOnce(t, r, Request{Credentials: alice})
+	checkOnce(t, r, Query{Credentials: alice})
 	for _, creds := range []Credentials{as(username, "wrong"), as("eve", password), nil} {
-		_, err := once(t.Context(), r, Request{Credentials: creds}, plenty)
+		_, err := once(t.Context(), r, Query{Credentials: creds}, plenty)
 		e := wantClass(t, err, failure.Unauthorized)
 		if strings.Contains(e.Error(), "wrong") || strings.Contains(e.Error(), password) {
 			t.Error(e)
 		}
 	}
-	checkOnce(t, r, Request{Credentials: as("bob", "bob's")})
+	checkOnce(t, r, Query{Credentials: as("bob", "bob's")})
 }
 
 // One bad answer of the token server, or of the registry, is that check's.
@@ -126,7 +92,7 @@ func TestTokensRecover(t *testing.T) {
 					s.trouble(reg)
 				}
 				reg.Forget()
-				_, err := once(t.Context(), r, Request{Credentials: alice}, plenty)
+				_, err := once(t.Context(), r, Query{Credentials: alice}, plenty)
 				if s.class == failure.None && err != nil {
 					t.Errorf("step %d: %v", i, err)
 				} else if s.class != failure.None {
@@ -158,7 +124,7 @@ func TestNoStampede(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 16 {
 			wg.Go(func() {
-				if _, err := once(t.Context(), r, Request{Credentials: alice}, plenty); err != nil {
+				if _, err := once(t.Context(), r, Query{Credentials: alice}, plenty); err != nil {
 					t.Error(err)
 				}
 			})
@@ -201,13 +167,13 @@ func TestTokensExpire(t *testing.T) {
 		})
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
 		head, token := "HEAD "+registryName, "POST auth.test"
-		checkOnce(t, r, Request{Credentials: alice})
+		checkOnce(t, r, Query{Credentials: alice})
 		wantAsked(t, &n, head, token, head)
 		time.Sleep(59 * time.Second)
-		checkOnce(t, r, Request{Credentials: alice})
+		checkOnce(t, r, Query{Credentials: alice})
 		wantAsked(t, &n, head)
 		time.Sleep(2 * time.Second)
-		checkOnce(t, r, Request{Credentials: alice})
+		checkOnce(t, r, Query{Credentials: alice})
 		wantAsked(t, &n, token, head)
 	})
 }
@@ -227,11 +193,11 @@ func TestInsistingOnAToken(t *testing.T) {
 			return answer(req, http.StatusOK, nil, `{"access_token":"fresh"}`), nil
 		})
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
-		r.breakers.insist("http://auth.test").limited(time.Minute, "429")
-		_, err := once(t.Context(), r, Request{Credentials: alice, Local: having(Local{Fallback: func(failure.Class) bool { return true }})}, time.Second)
+		r.health.Force("http://auth.test").Limited(time.Minute, "429")
+		_, err := once(t.Context(), r, Query{Credentials: alice, Fallback: failure.SetOf(failure.All()...)}, time.Second)
 		wantClass(t, err, failure.RateLimited)
-		checkOnce(t, r, Request{Credentials: alice})
-		if r.breakers.blocked("http://auth.test") {
+		checkOnce(t, r, Query{Credentials: alice})
+		if r.health.Blocked("http://auth.test") {
 			t.Error("its answer did not close the breaker")
 		}
 	})
@@ -245,32 +211,11 @@ func TestTokenServerAsksForTime(t *testing.T) {
 		n.set("auth.test", answering(429, "Retry-After", "20"))
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
 		start := time.Now()
-		_, err := once(t.Context(), r, Request{Credentials: alice}, 5*time.Second)
+		_, err := once(t.Context(), r, Query{Credentials: alice}, 5*time.Second)
 		if e := wantClass(t, err, failure.RateLimited); time.Since(start) > time.Second || !strings.Contains(e.Error(), "too long") {
 			t.Errorf("after %v: %v", time.Since(start), e)
 		}
 	})
-}
-
-func TestTokensAreBounded(t *testing.T) {
-	c := newTokenCache()
-	set := &hostSet{}
-	create := func() *tokens { return newTokens(func() docker.Authorizer { return docker.NewDockerAuthorizer() }) }
-	for i := range 2 * maxTokens {
-		c.share(tokenKey{set: set, host: i}, create)
-	}
-	if n := len(c.all.items); n != maxTokens {
-		t.Errorf("%d tokens are kept", n)
-	}
-	c.forget(set)
-	set.retired.Store(true)
-	c.share(tokenKey{set: set}, create)
-	if n := len(c.all.items); n != 0 {
-		t.Errorf("%d tokens of a set that is gone are kept", n)
-	}
-	if a, b := newTokenCache().fingerprint("a", "b"), newTokenCache().fingerprint("a", "b"); a == b {
-		t.Error("fingerprints are the same in every process")
-	}
 }
 
 // Secrets of one session do not show up in another's errors, nor its own.
@@ -281,10 +226,10 @@ func TestSharedTokensStayHidden(t *testing.T) {
 	}
 	g := newGuarded(t)
 	r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(g.server.URL))}})
-	checkOnce(t, r, Request{Credentials: alice})
+	checkOnce(t, r, Query{Credentials: alice})
 	g.server.Config.Handler = http.HandlerFunc(echo)
 	for range 2 {
-		_, err := once(t.Context(), r, Request{Credentials: alice}, plenty)
+		_, err := once(t.Context(), r, Query{Credentials: alice}, plenty)
 		if e := wantClass(t, err, failure.Forbidden); strings.Contains(e.Error(), "token-1") || !strings.Contains(e.Error(), "you sent Bearer ***") {
 			t.Error(e)
 		}

@@ -34,6 +34,6 @@ func (f *Fault) Error() string { return f.Err.Error() }
 func As(err error) (*Fault, bool) { return errors.AsType[*Fault](err) }
 
 // StatusText describes the status of an answer: 503 Service Unavailable.
-func StatusText(resp *http.Response) string {
-	return fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+func StatusText(status int) string {
+	return fmt.Sprintf("%d %s", status, http.StatusText(status))
 }

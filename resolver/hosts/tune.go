@@ -42,5 +42,5 @@ func proxyRefused(_ context.Context, proxy *url.URL, _ *http.Request, resp *http
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	return &fault.Fault{Class: failure.Unreachable, Err: fmt.Errorf("proxy %s refuses: %s", proxy.Host, fault.StatusText(resp))}
+	return &fault.Fault{Class: failure.Unreachable, Err: fmt.Errorf("proxy %s refuses: %s", proxy.Host, fault.StatusText(resp.StatusCode))}
 }

@@ -1,16 +1,19 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package resolver
+package auth
 
 import (
 	"context"
 	"net/http"
 	"net/url"
 	"sync"
-	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
 // tokens is docker's authorizer for one host, one repository and one caller's
@@ -18,7 +21,8 @@ import (
 // way, and each leaves it on its own. Safe for concurrent use; no lock is held
 // while anybody is asked.
 type tokens struct {
-	renew func() docker.Authorizer // a new one, which knows no challenge and no token
+	renew  func() docker.Authorizer // a new one, which knows no challenge and no token
+	health *health.Breakers
 
 	mu         sync.Mutex
 	inner      docker.Authorizer
@@ -29,33 +33,33 @@ type tokens struct {
 
 // tokenRun is one use of docker's authorizer, on a context of its own and on
 // behalf of all who wait for it.
+//
+// tokens counts its waiters itself: a shared.Group has no deadline that moves
+// out as they join, and no replacement of a token while it is asked for.
 type tokenRun struct {
-	call   call // of the one who began it
-	host   *host
-	cancel context.CancelCauseFunc
-
-	waiters int       // guarded by the lock of tokens, like until
-	until   time.Time // when the last of them gives up, zero = never
+	cancel   context.CancelCauseFunc
+	deadline *purpose.Deadline // when the last waiter gives up
+	waiters  int               // guarded by the lock of tokens
 
 	done   chan struct{} // closed when header and err are set
 	header string
 	err    error
 }
 
-func newTokens(renew func() docker.Authorizer) *tokens {
-	return &tokens{renew: renew, inner: renew()}
+func newTokens(renew func() docker.Authorizer, breakers *health.Breakers) *tokens {
+	return &tokens{renew: renew, health: breakers, inner: renew()}
 }
 
 // drop forgets challenge and tokens: docker's authorizer keeps a token request
 // that failed or was given up, and would fail with it for ever.
 func (t *tokens) drop() { t.inner, t.challenged, t.header = t.renew(), false, "" }
 
-// authorization returns the Authorization for requests to u on behalf of a
-// session's host, "" for none. It asks the token server if need be. An error
+// authorization returns the Authorization for requests to u, "" for none. It asks
+// the token server if need be. An error
 // of ctx means that the caller has left; others are of the token server.
-func (t *tokens) authorization(ctx context.Context, h *host, u *url.URL) (string, error) {
+func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) {
 	for try := 1; ; try++ {
-		r := t.join(ctx, h, u, try > 1)
+		r := t.join(ctx, u, try > 1)
 		if r == nil {
 			return "", nil
 		}
@@ -65,8 +69,9 @@ func (t *tokens) authorization(ctx context.Context, h *host, u *url.URL) (string
 			t.leave(r, context.Cause(ctx))
 			return "", ctx.Err()
 		}
-		// Who began it had something else to use; this caller may have nothing.
-		if f, ok := asFault(r.err); ok && f.skipped && try == 1 && !callOf(ctx).spare(h, f.class) {
+		// The caller that began it had something else to use; this one may have
+		// nothing.
+		if f, ok := fault.As(r.err); ok && f.ShortCircuited && try == 1 && !purpose.Of(ctx).CanFailFast(f.Class, t.health) {
 			continue
 		}
 		return r.header, r.err
@@ -75,25 +80,24 @@ func (t *tokens) authorization(ctx context.Context, h *host, u *url.URL) (string
 
 // join returns the run under way, or a new one; nil when there is no challenge
 // to meet.
-func (t *tokens) join(ctx context.Context, h *host, u *url.URL, anew bool) *tokenRun {
+func (t *tokens) join(ctx context.Context, u *url.URL, anew bool) *tokenRun {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.challenged {
 		return nil
 	}
-	until, bounded := ctx.Deadline()
 	r := t.run
 	if r == nil || anew {
-		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-		r = &tokenRun{call: callOf(ctx), host: h, cancel: cancel, until: until, done: make(chan struct{})}
+		r = &tokenRun{deadline: purpose.NewDeadline(ctx), done: make(chan struct{})}
 		t.run = r
-		own = withCall(own, call{token: &tokenCall{tokens: t, run: r}})
-		go t.do(own, r, t.inner, u)
+		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		r.cancel = cancel
+		p := purpose.Of(ctx) // of the caller that begins it
+		p.Deadline = r.deadline
+		go t.do(purpose.With(own, p), r, t.inner, u)
 	}
 	r.waiters++
-	if !bounded || !r.until.IsZero() && until.After(r.until) {
-		r.until = until
-	}
+	r.deadline.Join(ctx)
 	return r
 }
 
@@ -127,7 +131,7 @@ func (t *tokens) leave(r *tokenRun, cause error) {
 	r.waiters--
 	last := r.waiters == 0
 	if last && t.run == r {
-		// Whoever comes next must not wait for what is given up here.
+		// The next caller must not wait for what is given up here.
 		t.run = nil
 		t.drop()
 	}
@@ -176,17 +180,4 @@ func (t *tokens) replace(ctx context.Context, refused string, last *http.Respons
 		t.inner, t.challenged, t.header, t.run = fresh, true, "", nil
 	}
 	return nil
-}
-
-// tokenCall is what a request to a token server is made for.
-type tokenCall struct {
-	tokens *tokens
-	run    *tokenRun
-}
-
-// deadline is when nobody will wait any more.
-func (c *tokenCall) deadline() (until time.Time, bounded bool) {
-	c.tokens.mu.Lock()
-	defer c.tokens.mu.Unlock()
-	return c.run.until, !c.run.until.IsZero()
 }

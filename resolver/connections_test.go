@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -40,7 +40,7 @@ func secured(t testing.TB) (*resolvertest.Registry, *Resolver, string) {
 		t.Fatal(err)
 	}
 	hosts := fmt.Sprintf("server = %q\nca = \"ca.pem\"\n", reg.URL())
-	if err := os.WriteFile(filepath.Join(dir, hostsFileName), []byte(hosts), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte(hosts), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	r := newResolver(t, Options{HostDirs: []string{root}})
@@ -48,9 +48,9 @@ func secured(t testing.TB) (*resolvertest.Registry, *Resolver, string) {
 	return reg, r, dir
 }
 
-func checkOnce(t testing.TB, r *Resolver, request Request) {
+func checkOnce(t testing.TB, r *Resolver, query Query) {
 	t.Helper()
-	if _, err := once(t.Context(), r, request, plenty); err != nil {
+	if _, err := once(t.Context(), r, query, plenty); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,14 +59,14 @@ func checkOnce(t testing.TB, r *Resolver, request Request) {
 // after a change asks nothing twice.
 func TestWarmCheckIsOneRequest(t *testing.T) {
 	reg, r, _ := secured(t)
-	checkOnce(t, r, Request{Credentials: alice})
+	checkOnce(t, r, Query{Credentials: alice})
 	if n := reg.Count(nil); n != 3 {
 		t.Errorf("the first check took %d requests, want 3", n)
 	}
 	before := reg.Connections()
 	for range 5 {
 		reg.Forget()
-		checkOnce(t, r, Request{Credentials: alice})
+		checkOnce(t, r, Query{Credentials: alice})
 		if n, heads := reg.Count(nil), reg.Count(resolvertest.Of(http.MethodHead, resolvertest.Manifests)); n != 1 || heads != 1 {
 			t.Errorf("%d requests, want one HEAD: %+v", n, reg.Requests())
 		}
@@ -76,8 +76,8 @@ func TestWarmCheckIsOneRequest(t *testing.T) {
 	}
 
 	reg.Forget()
-	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{}, Request{})
-	p.session = openAt(t, r, Request{Credentials: alice})
+	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{}, Query{})
+	p.session = openAt(t, r, Query{Credentials: alice})
 	if _, err := p.pull(t, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -100,54 +100,36 @@ func TestHostsChangeWhileSessionsAreOpen(t *testing.T) {
 	second, secondLog := serve(t, serveManifest)
 	root := hostsDir(t, chain(first.URL))
 	r := newResolver(t, Options{HostDirs: []string{root}})
-	old := openAt(t, r, Request{})
-	set, err := r.hostSet(t.Context(), registryName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.release(set)
-
+	old := openAt(t, r, Query{})
 	write(t, root, chain(second.URL))
-	checkOnce(t, r, Request{})
+	checkOnce(t, r, Query{})
 	if _, err := old.Resolve(t.Context(), plenty); err != nil {
 		t.Error(err)
 	}
 	wantRequests(t, firstLog, head)
 	wantRequests(t, secondLog, head)
-	if !set.retired.Load() || set.users != 1 {
-		t.Errorf("retired %v, %d users", set.retired.Load(), set.users)
-	}
 	old.Close()
 	old.Close()
-	if set.users != 0 {
-		t.Errorf("%d users", set.users)
-	}
-	waitFor(t, func() bool { return connections(r) == 1 }) // of the second
+	waitFor(t, func() bool { return r.hosts.Connections() == 1 }) // of the second
 
 	// A file that is not right is an error each time; a good one counts again.
 	write(t, root, "server = 7\n")
 	for range 2 {
-		if _, err := r.Open(t.Context(), Request{Reference: imageRef}); !errors.As(err, new(*HostsFileError)) {
+		if _, err := r.Open(t.Context(), Query{Reference: imageRef}); !errors.As(err, new(*hosts.FileError)) {
 			t.Errorf("got %v", err)
 		}
 	}
 	write(t, root, chain(second.URL))
-	checkOnce(t, r, Request{})
-	if n := connections(r); n != 1 {
+	checkOnce(t, r, Query{})
+	if n := r.hosts.Connections(); n != 1 {
 		t.Errorf("%d connections, want the same 1", n)
 	}
-}
-
-func connections(r *Resolver) int {
-	r.dialer.mu.Lock()
-	defer r.dialer.mu.Unlock()
-	return len(r.dialer.ends)
 }
 
 // The same text is the same configuration, whenever it was written.
 func TestUnchangedFilesKeepConnections(t *testing.T) {
 	reg, r, dir := secured(t)
-	checkOnce(t, r, Request{Credentials: alice})
+	checkOnce(t, r, Query{Credentials: alice})
 	before := reg.Connections()
 	for _, touch := range []func(path string, data []byte) error{
 		func(path string, data []byte) error { return os.WriteFile(path, data, 0o644) },
@@ -155,7 +137,7 @@ func TestUnchangedFilesKeepConnections(t *testing.T) {
 			return errors.Join(os.WriteFile(path+".new", data, 0o644), os.Rename(path+".new", path))
 		},
 	} {
-		for _, name := range []string{hostsFileName, "ca.pem"} {
+		for _, name := range []string{"hosts.toml", "ca.pem"} {
 			path := filepath.Join(dir, name)
 			data, err := os.ReadFile(path)
 			if err == nil {
@@ -165,7 +147,7 @@ func TestUnchangedFilesKeepConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			reg.Forget()
-			checkOnce(t, r, Request{Credentials: alice})
+			checkOnce(t, r, Query{Credentials: alice})
 			if n := reg.Count(nil); n != 1 {
 				t.Errorf("%d requests, want 1", n)
 			}
@@ -180,7 +162,7 @@ func TestUnchangedFilesKeepConnections(t *testing.T) {
 func TestCertificateRotation(t *testing.T) {
 	reg, r, dir := secured(t)
 	other := resolvertest.New(t, resolvertest.WithTLS())
-	checkOnce(t, r, Request{Credentials: alice})
+	checkOnce(t, r, Query{Credentials: alice})
 	ca := filepath.Join(dir, "ca.pem")
 	write := func(data []byte) {
 		t.Helper()
@@ -189,71 +171,18 @@ func TestCertificateRotation(t *testing.T) {
 		}
 	}
 	write(other.CAPEM())
-	_, err := once(t.Context(), r, Request{Credentials: alice}, plenty)
+	_, err := once(t.Context(), r, Query{Credentials: alice}, plenty)
 	wantClass(t, err, failure.Invalid)
 	write(reg.CAPEM())
-	checkOnce(t, r, Request{Credentials: alice})
+	checkOnce(t, r, Query{Credentials: alice})
 	if err := os.Remove(ca); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Open(t.Context(), Request{Reference: imageRef}); !errors.As(err, new(*HostsFileError)) {
+	if _, err := r.Open(t.Context(), Query{Reference: imageRef}); !errors.As(err, new(*hosts.FileError)) {
 		t.Errorf("got %v", err)
 	}
 	write(reg.CAPEM())
-	checkOnce(t, r, Request{Credentials: alice})
-}
-
-// Whoever opens sessions of one registry at a time shares its connections.
-func TestConcurrentOpens(t *testing.T) {
-	server, _ := serve(t, serveManifest)
-	root := hostsDir(t, chain(server.URL))
-	r := newResolver(t, Options{HostDirs: []string{root}})
-	var wg sync.WaitGroup
-	var sets sync.Map
-	start := make(chan struct{})
-	for range 16 {
-		wg.Go(func() {
-			<-start
-			for range 5 {
-				set, err := r.hostSet(t.Context(), registryName)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				sets.Store(set, true)
-				r.release(set)
-			}
-		})
-	}
-	close(start)
-	wg.Wait()
-	n := 0
-	sets.Range(func(set, _ any) bool {
-		n++
-		if set.(*hostSet).users != 0 {
-			t.Errorf("%d users are left", set.(*hostSet).users)
-		}
-		return true
-	})
-	if n != 1 {
-		t.Errorf("%d sets, want 1", n)
-	}
-}
-
-func TestHostSetsAreBounded(t *testing.T) {
-	r := newResolver(t, Options{})
-	first, err := r.hostSet(t.Context(), "first.test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range maxHostSets {
-		session := openAt(t, r, Request{Reference: fmt.Sprintf("host-%d.test/x:1", i)})
-		session.Close()
-	}
-	if n := len(r.sets.sets.items); n != maxHostSets || !first.retired.Load() {
-		t.Errorf("%d sets are kept", n)
-	}
-	r.release(first)
+	checkOnce(t, r, Query{Credentials: alice})
 }
 
 // Deprecated CRI mirrors cannot change: they are made once.
@@ -271,10 +200,10 @@ func TestHostsOptionIsAskedOnce(t *testing.T) {
 		}
 	}})
 	for range 3 {
-		checkOnce(t, r, Request{})
+		checkOnce(t, r, Query{})
 	}
-	if n := asked.Load(); n != 1 || connections(r) != 1 {
-		t.Errorf("asked %d times, %d connections", n, connections(r))
+	if n := asked.Load(); n != 1 || r.hosts.Connections() != 1 {
+		t.Errorf("asked %d times, %d connections", n, r.hosts.Connections())
 	}
 }
 
@@ -290,11 +219,11 @@ func TestClose(t *testing.T) {
 	done := make(chan error, 2)
 	for _, ref := range []string{imageRef, swallowing.Host() + "/x:1"} {
 		go func() {
-			_, err := once(t.Context(), r, Request{Reference: ref}, plenty)
+			_, err := once(t.Context(), r, Query{Reference: ref}, plenty)
 			done <- err
 		}()
 	}
-	waitFor(t, func() bool { return len(log.list()) > 0 && connections(r) > 1 })
+	waitFor(t, func() bool { return len(log.list()) > 0 && r.hosts.Connections() > 1 })
 	start := time.Now()
 	if err := r.Close(); err != nil {
 		t.Error(err)
@@ -305,7 +234,7 @@ func TestClose(t *testing.T) {
 	if elapsed := time.Since(start); elapsed > plenty/2 {
 		t.Errorf("it took %v", elapsed)
 	}
-	if _, err := r.Open(t.Context(), Request{Reference: imageRef}); !errors.Is(err, errClosed) {
+	if _, err := r.Open(t.Context(), Query{Reference: imageRef}); !errors.Is(err, hosts.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 	if err := r.Close(); err != nil {

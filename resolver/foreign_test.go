@@ -58,7 +58,7 @@ func TestEvidence(t *testing.T) {
 		"nothing known":             {errors.New("unexpected status code 503"), failure.None},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, Options{}, Request{})
+			s := open(t, Options{}, Query{})
 			source := s.Source(ocispec.Descriptor{Digest: manifestDigest})
 			e := source.Failure(fmt.Errorf("failed to pull and unpack image: %w", test.err))
 			if e == nil {

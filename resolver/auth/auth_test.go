@@ -1,0 +1,141 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"go.uber.org/goleak"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	registryName = "registry.test"
+	repository   = registryName + "/team/app"
+	username     = "alice"
+	password     = "correct horse"
+)
+
+// set is a configuration of hosts.
+type set struct{ retired bool }
+
+func (s *set) Retired() bool { return s.retired }
+
+// newAuthorizer makes the authorizer of a session.
+func newAuthorizer(cache *Cache, scope Scope, credentials Credentials) *Authorizer {
+	var redactor redact.Redactor
+	return New(Options{
+		Cache: cache, Scope: scope, Host: registryName,
+		Credentials: Redacted(credentials, &redactor), Redactor: &redactor,
+		Client: func(*redact.Redactor) *http.Client { return &http.Client{} },
+		Health: &health.Breakers{},
+	})
+}
+
+// Tokens are for one host, one repository and one caller's credentials.
+func TestWhoSharesTokens(t *testing.T) {
+	unreadable := func(string) (string, string, error) { return "", "", errors.New("unreadable") }
+	elsewhere := func(host string) (string, string, error) {
+		if host == registryName {
+			return username, password, nil
+		}
+		return "bob", "bob's", nil
+	}
+	alice := fixed(username, password)
+	hosts, others := &set{}, &set{}
+	here := Scope{hosts, 0, repository}
+	type session struct {
+		credentials Credentials
+		scope       Scope
+	}
+	for name, test := range map[string]struct {
+		first, second session
+		shared        bool
+	}{
+		"the same credentials":          {session{alice, here}, session{alice, here}, true},
+		"the same for that host":        {session{alice, here}, session{elsewhere, here}, true},
+		"another user":                  {session{alice, here}, session{fixed("bob", "bob's"), here}, false},
+		"another password":              {session{alice, here}, session{fixed(username, "wrong"), here}, false},
+		"nobody":                        {session{alice, here}, session{nil, here}, false},
+		"nobody and empty":              {session{nil, here}, session{fixed("", ""), here}, true},
+		"user and password moved":       {session{fixed("a", "bc"), here}, session{fixed("ab", "c"), here}, false},
+		"credentials cannot be read":    {session{unreadable, here}, session{unreadable, here}, false},
+		"another repository":            {session{alice, here}, session{alice, Scope{hosts, 0, registryName + "/team/other"}}, false},
+		"another host":                  {session{alice, here}, session{alice, Scope{hosts, 1, repository}}, false},
+		"another configuration":         {session{alice, here}, session{alice, Scope{others, 0, repository}}, false},
+		"unreadable after the good one": {session{alice, here}, session{unreadable, here}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache := NewCache()
+			of := func(s session, address string) *tokens {
+				return newAuthorizer(cache, s.scope, s.credentials).tokensOf(address)
+			}
+			if got := of(test.first, registryName) == of(test.second, registryName); got != test.shared {
+				t.Errorf("shared is %v, want %v", got, test.shared)
+			}
+			// Those of a redirect's target are the session's own.
+			if of(test.first, "cdn.test") == of(test.first, "cdn.test") {
+				t.Error("tokens for a redirect's target are shared")
+			}
+		})
+	}
+}
+
+func TestTokensAreBounded(t *testing.T) {
+	c := NewCache()
+	hosts := &set{}
+	create := func() *tokens {
+		return newTokens(func() docker.Authorizer { return docker.NewDockerAuthorizer() }, &health.Breakers{})
+	}
+	for i := range 2 * maxTokens {
+		c.share(cacheKey{scope: Scope{Configuration: hosts, Host: i}}, create)
+	}
+	if n := c.all.Len(); n != maxTokens {
+		t.Errorf("%d tokens are kept", n)
+	}
+	c.share(cacheKey{scope: Scope{Configuration: &set{}}}, create)
+	c.Forget(hosts)
+	if n := c.all.Len(); n != 1 {
+		t.Errorf("%d tokens are kept, want those of the other configuration", n)
+	}
+	hosts.retired = true
+	c.share(cacheKey{scope: Scope{Configuration: hosts}}, create)
+	if n := c.all.Len(); n != 1 {
+		t.Errorf("%d tokens are kept, some of them of a set that is gone", n)
+	}
+	if a, b := NewCache().fingerprint("a", "b"), NewCache().fingerprint("a", "b"); a == b {
+		t.Error("fingerprints are the same in every process")
+	}
+}
+
+// Credentials are known to the redactor before they are used, and errors about
+// them do not quote them.
+func TestRedactedCredentials(t *testing.T) {
+	var redactor redact.Redactor
+	if user, secret, err := Redacted(nil, &redactor)(registryName); user != "" || secret != "" || err != nil {
+		t.Errorf("nobody is %q, %q, %v", user, secret, err)
+	}
+	if user, secret, err := Redacted(fixed(username, password), &redactor)(registryName); user != username || secret != password || err != nil {
+		t.Errorf("got %q, %q, %v", user, secret, err)
+	}
+	if got := redactor.Clean("it is " + password); got != "it is ***" {
+		t.Errorf("got %q", got)
+	}
+	unreadable := func(string) (string, string, error) { return "", "", errors.New("bad base64: " + password) }
+	_, _, err := Redacted(unreadable, &redactor)(registryName)
+	f, ok := fault.As(err)
+	if !ok || f.Class != failure.Unauthorized || !strings.Contains(err.Error(), registryName) || strings.Contains(err.Error(), password) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,205 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package auth meets the challenges of registries: it keeps the tokens of their
+// token servers, for as long as they are good, and shares them between those who
+// may have them.
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
+	"github.com/containerd/errdefs"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// Options are what an Authorizer works with. All fields but Headers are needed.
+type Options struct {
+	Cache *Cache
+	Scope Scope  // of its tokens
+	Host  string // host[:port] of the registry host
+
+	// Credentials of the session, as Redacted gives them.
+	Credentials Credentials
+
+	// Redactor of the session.
+	Redactor *redact.Redactor
+
+	// Headers are sent with every request, to token servers too. An
+	// Authorization in them is not the Authorizer's.
+	Headers []http.Header
+
+	// Client returns a client for token servers whose errors repeat nothing
+	// that the redactor knows.
+	Client func(*redact.Redactor) *http.Client
+
+	// Health of the hosts that the clients ask.
+	Health *health.Breakers
+}
+
+// Authorizer gives the requests of one session to one host their
+// Authorization. Its tokens are shared with other sessions. It adds to docker's
+// authorizer that a refused token is replaced once by a fresh one, and that
+// failures are judged. Safe for concurrent use.
+type Authorizer struct {
+	Options
+
+	mu     sync.Mutex
+	tokens map[string]*tokens // by address: a redirect's target may want tokens too
+}
+
+var _ docker.Authorizer = (*Authorizer)(nil)
+
+// New returns an Authorizer.
+func New(options Options) *Authorizer {
+	return &Authorizer{Options: options, tokens: map[string]*tokens{}}
+}
+
+// tokensOf returns the tokens of an address, host[:port]. They are looked for
+// without the lock, since credentials may have to be asked for.
+func (a *Authorizer) tokensOf(address string) *tokens {
+	a.mu.Lock()
+	t, ok := a.tokens[address]
+	a.mu.Unlock()
+	if ok {
+		return t
+	}
+	found := a.find(address)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t, ok := a.tokens[address]; ok {
+		return t
+	}
+	a.tokens[address] = found
+	return found
+}
+
+// find returns tokens that are shared, unless nobody knows whose the
+// credentials are, or they are for elsewhere.
+func (a *Authorizer) find(address string) *tokens {
+	username, secret, err := a.Credentials(address)
+	if err != nil || address != a.Host {
+		return newTokens(a.renewer(a.Redactor, a.Credentials), a.Health)
+	}
+	key := cacheKey{scope: a.Scope, credentials: a.Cache.fingerprint(username, secret)}
+	return a.Cache.share(key, func() *tokens {
+		var own redact.Redactor // they outlive the session
+		own.AddCredentials(username, secret)
+		return newTokens(a.renewer(&own, fixed(username, secret)), a.Health)
+	})
+}
+
+// renewer returns a function that makes docker's authorizers.
+func (a *Authorizer) renewer(redactor *redact.Redactor, credentials Credentials) func() docker.Authorizer {
+	options := []docker.AuthorizerOpt{docker.WithAuthClient(a.Client(redactor)), docker.WithAuthCreds(credentials)}
+	for _, h := range a.Headers {
+		options = append(options, docker.WithAuthHeader(h))
+	}
+	return func() docker.Authorizer { return docker.NewDockerAuthorizer(options...) }
+}
+
+// Authorize implements docker.Authorizer. It asks the token server if need be. The
+// error is a *fault.Fault, or that of ctx when that has ended.
+func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
+	header, err := a.tokensOf(req.URL.Host).authorization(ctx, req.URL)
+	switch {
+	case err == nil:
+		if header != "" {
+			a.Redactor.AddHeader(header)
+			req.Header.Set("Authorization", header)
+		}
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return a.fail(fault.TokenClass(err), "token: "+a.tokenText(err), err)
+}
+
+// AddResponses implements docker.Authorizer. It is called after each answer
+// with status 401; no error means that another try is worth it. The error is a
+// *fault.Fault, or errdefs.ErrNotImplemented when there is no challenge that it
+// could meet.
+func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Response) error {
+	last := responses[len(responses)-1]
+	sent := last.Request.Header.Get("Authorization")
+	t := a.tokensOf(last.Request.URL.Host)
+	if !a.issued(sent) {
+		return a.challenged(last, t.challenge(ctx, last))
+	}
+
+	refusals := 0
+	for _, resp := range responses {
+		if resp.StatusCode == http.StatusUnauthorized && a.issued(resp.Request.Header.Get("Authorization")) {
+			refusals++
+		}
+	}
+	if scheme, _, _ := strings.Cut(sent, " "); strings.EqualFold(scheme, "Basic") {
+		return a.refuse(last, "the credentials are refused")
+	} else if refusals > 1 {
+		return a.refuse(last, "a fresh token is refused")
+	}
+	return a.challenged(last, t.replace(ctx, sent, last))
+}
+
+// issued reports whether an Authorization header comes from an authorizer. A
+// fixed one in the configuration does not: the registry's challenge stands
+// above it.
+func (a *Authorizer) issued(header string) bool {
+	return header != "" &&
+		!slices.ContainsFunc(a.Headers, func(fixed http.Header) bool {
+			return slices.Contains(fixed.Values("Authorization"), header)
+		})
+}
+
+// challenged judges the error of docker's authorizer about a challenge.
+func (a *Authorizer) challenged(last *http.Response, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errdefs.IsNotImplemented(err):
+		return err // no challenge it could meet: docker's resolver reports the 401
+	case errors.Is(err, docker.ErrInvalidAuthorization):
+		return a.refuse(last, "there are no credentials for it")
+	}
+	return a.fail(fault.TokenClass(err), a.answer(last, "challenge: "+a.tokenText(err)).Error(), err)
+}
+
+// refuse says that the registry does not accept the credentials.
+func (a *Authorizer) refuse(last *http.Response, reason string) error {
+	text := a.answer(last, redact.WithReason(reason, a.Redactor.ReadReason(last))).Error()
+	return a.fail(failure.Unauthorized, text, docker.ErrInvalidAuthorization)
+}
+
+// answer describes an answer with status 401.
+func (a *Authorizer) answer(resp *http.Response, reason string) error {
+	text := fmt.Sprintf("%s %s: %s", resp.Request.Method, redact.URL(resp.Request.URL), fault.StatusText(resp.StatusCode))
+	return a.Redactor.Wrap(redact.WithReason(text, reason), docker.ErrInvalidAuthorization)
+}
+
+func (a *Authorizer) fail(class failure.Class, text string, cause error) error {
+	return &fault.Fault{Class: class, Err: a.Redactor.Wrap(text, cause)}
+}
+
+// tokenText describes an error of docker's authorizer without its wrappings,
+// which repeat URLs.
+func (a *Authorizer) tokenText(err error) string {
+	if f, ok := fault.As(err); ok {
+		return f.Error()
+	}
+	if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
+		return a.Redactor.Answer(answer)
+	}
+	return err.Error()
+}

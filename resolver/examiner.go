@@ -1,0 +1,180 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// examiner examines the answers of one host in a check before docker's resolver
+// sees them, which trusts whatever is not an error. Docker's resolver makes its
+// requests one after the other, so the examiner needs no lock.
+type examiner struct {
+	next     http.RoundTripper
+	known    digest.Digest // what the node has, "" = nothing
+	wanted   digest.Digest // what the reference says, "" = it names a tag
+	redactor *redact.Redactor
+
+	status   string        // the last answer that was no success, for error texts
+	shown    bool          // whether any request had credentials: one that was redirected may have lost them
+	promised digest.Digest // what the answer to HEAD promised
+}
+
+// before puts the examiner before another RoundTripper.
+func (e *examiner) before(next http.RoundTripper) http.RoundTripper {
+	e.next = next
+	return e
+}
+
+// errNoBlob is why a check asks for no blob.
+var errNoBlob = errors.New("a check asks for manifests only")
+
+// RoundTrip implements http.RoundTripper. A success that is not right is a
+// *fault.Fault.
+func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
+	if forBlob(req) {
+		return nil, &fault.Fault{Class: failure.NotFound, Err: errNoBlob}
+	}
+	if req.Header.Get("Authorization") != "" {
+		e.shown = true
+	}
+	resp, err := e.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		e.status = e.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode))).Error()
+		return resp, nil
+	}
+	if err := e.accept(req, resp); err != nil {
+		_ = resp.Body.Close()
+		if ctx := req.Context(); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		f, ok := fault.As(err)
+		if !ok {
+			f = &fault.Fault{Class: failure.Invalid, Err: err}
+		}
+		f.Err = e.redactor.Request(req, f.Err)
+		return nil, f
+	}
+	return resp, nil
+}
+
+// forBlob reports whether a request is that for a blob that docker's resolver
+// sends when it got no manifest by digest. It is for registries older than
+// manifests; a mirror that answered it would hand out an image nobody can run. It
+// gets an error, and not an answer with status 404, which would hide why there
+// was no manifest.
+func forBlob(req *http.Request) bool {
+	return req.Response == nil && path.Base(path.Dir(req.URL.Path)) == "blobs"
+}
+
+const digestHeader = "Docker-Content-Digest"
+
+// accept examines a success. It may change the answer's length, to make docker's
+// resolver ask for the manifest or to keep it from doing so.
+func (e *examiner) accept(req *http.Request, resp *http.Response) error {
+	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if isPage(mediaType) {
+		return fmt.Errorf("a web page (%s) instead of a manifest", mediaType)
+	}
+	promised := digest.Digest(resp.Header.Get(digestHeader))
+	if promised != "" {
+		if err := promised.Validate(); err != nil {
+			return fmt.Errorf("%s %s: %w", digestHeader, redact.Quote(promised.String()), err)
+		}
+		if err := checkMediaType(mediaType, true); err != nil {
+			return err
+		}
+	}
+	if resp.ContentLength > docker.MaxManifestSize {
+		return fmt.Errorf("a manifest of %d bytes: more than %d are not allowed", resp.ContentLength, docker.MaxManifestSize)
+	}
+	if req.Method != http.MethodHead {
+		return e.read(resp, promised)
+	}
+	e.promised = promised
+	switch unusable := resp.ContentLength <= 0 || mediaType == ""; {
+	case unusable && promised != "" && promised == e.known:
+		// Nothing changed, so nobody needs what is missing.
+		resp.ContentLength = max(resp.ContentLength, 0)
+	case unusable:
+		resp.ContentLength = -1
+	}
+	return nil
+}
+
+// read replaces the body by the manifest, once it is there and has the digest
+// of the reference, or else that of its own answer: a tag may have moved since
+// HEAD.
+func (e *examiner) read(resp *http.Response, promised digest.Digest) error {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, docker.MaxManifestSize+1))
+	_ = resp.Body.Close()
+	if err != nil {
+		return &fault.Fault{Class: fault.TransportClass(err, false), Err: err, Temporary: fault.BrokenOff(err)}
+	}
+	if len(data) == 0 {
+		return errors.New("an empty manifest")
+	}
+	if int64(len(data)) > docker.MaxManifestSize {
+		return fmt.Errorf("a manifest of more than %d bytes", docker.MaxManifestSize)
+	}
+	promised = cmp.Or(e.wanted, promised, e.promised)
+	got := digest.FromBytes(data)
+	if promised != "" {
+		got = promised.Algorithm().FromBytes(data)
+	}
+	if promised != "" && got != promised {
+		return fmt.Errorf("a manifest with digest %s instead of the promised %s", got, promised)
+	}
+	// With digest and length, docker's resolver does not ask for it again.
+	resp.Header.Set(digestHeader, got.String())
+	resp.ContentLength = int64(len(data))
+	resp.Body = io.NopCloser(bytes.NewReader(data))
+	return nil
+}
+
+// descriptor examines the descriptor that docker's resolver made of the answers.
+func (e *examiner) descriptor(desc ocispec.Descriptor) error {
+	if err := desc.Digest.Validate(); err != nil {
+		return fmt.Errorf("digest %q: %w", desc.Digest, err)
+	}
+	return checkMediaType(desc.MediaType, desc.MediaType == "" && desc.Digest == e.known)
+}
+
+func isPage(mediaType string) bool {
+	switch strings.ToLower(strings.TrimSpace(mediaType)) {
+	case "text/html", "application/xhtml+xml":
+		return true
+	}
+	return false
+}
+
+var errMediaType = errors.New("neither a manifest nor an index")
+
+// checkMediaType allows the types that containerd can pull. An answer without
+// a type is allowed if it is not needed.
+func checkMediaType(mediaType string, orNone bool) error {
+	if images.IsManifestType(mediaType) || images.IsIndexType(mediaType) || mediaType == "" && orNone {
+		return nil
+	}
+	return fmt.Errorf("content type %s: %w", redact.Quote(mediaType), errMediaType)
+}

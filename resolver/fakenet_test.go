@@ -1,0 +1,87 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// scripted is how a host answers.
+type scripted func(*http.Request) (*http.Response, error)
+
+// fakeNet answers by host, in synctest bubbles.
+type fakeNet struct {
+	mu     sync.Mutex
+	log    []string // METHOD host
+	answer map[string]scripted
+}
+
+func (n *fakeNet) roundTrip(req *http.Request) (*http.Response, error) {
+	n.mu.Lock()
+	n.log = append(n.log, req.Method+" "+req.URL.Host)
+	answer := n.answer[req.URL.Host]
+	n.mu.Unlock()
+	return answer(req)
+}
+
+func (n *fakeNet) set(host string, answer scripted) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.answer == nil {
+		n.answer = map[string]scripted{}
+	}
+	n.answer[host] = answer
+}
+
+// asked returns the requests since it was called last.
+func (n *fakeNet) asked() (log []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	log, n.log = n.log, nil
+	return log
+}
+
+func fine(req *http.Request) (*http.Response, error) { return manifestAnswer(req), nil }
+
+func mute(req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
+
+func answering(code int, header ...string) scripted {
+	return func(req *http.Request) (*http.Response, error) {
+		h := http.Header{}
+		for i := 0; i < len(header); i += 2 {
+			h.Set(header[i], header[i+1])
+		}
+		return answer(req, code, h, ""), nil
+	}
+}
+
+const mirrorName = "mirror.test"
+
+// once opens a session, checks, and closes it.
+func once(ctx context.Context, r *Resolver, query Query, timeout time.Duration) (Resolution, error) {
+	if query.Reference == "" {
+		query.Reference = imageRef
+	}
+	s, err := r.Open(ctx, query)
+	if err != nil {
+		return Resolution{}, err
+	}
+	defer s.Close()
+	return s.Resolve(ctx, timeout)
+}
+
+func wantAsked(t *testing.T, n *fakeNet, want ...string) {
+	t.Helper()
+	if got := n.asked(); !slices.Equal(got, want) {
+		t.Errorf("got requests %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,57 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"io"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// fetcher lets the tracker know which digest its requests are for, and the judge
+// of a failed transfer which digest failed.
+type fetcher struct {
+	inner transfer.Fetcher
+	log   *fetchLog
+}
+
+// Fetch implements transfer.Fetcher. The requests are made when the reader is
+// read, which can also be sought.
+func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	of := &fetch{log: f.log, digest: desc.Digest, document: isDocument(desc)}
+	ctx = withFetch(f.log.redactor.WithRedactedLogger(ctx), of)
+	rc, err := f.inner.Fetch(ctx, desc)
+	if err != nil {
+		return nil, f.log.fetchError(desc.Digest, err)
+	}
+	reader := &retryReader{ReadCloser: rc, fetch: of}
+	if of.document {
+		return &verifyingReader{rc: reader, desc: desc, log: f.log}, nil
+	}
+	return &streamReader{rc: reader, desc: desc, log: f.log}, nil
+}
+
+// fetchError tells which content an error is about. Its text is clean.
+type fetchError struct {
+	digest digest.Digest
+	err    error
+}
+
+func (l *fetchLog) fetchError(d digest.Digest, err error) *fetchError {
+	return &fetchError{digest: d, err: l.redactor.Wrap(err.Error(), err)}
+}
+
+func (e *fetchError) Error() string { return e.err.Error() }
+func (e *fetchError) Unwrap() error { return e.err }
+
+// isDocument reports whether content is JSON that fits into memory.
+func isDocument(desc ocispec.Descriptor) bool {
+	return desc.Size <= docker.MaxManifestSize && desc.Digest.Validate() == nil &&
+		(images.IsManifestType(desc.MediaType) || images.IsIndexType(desc.MediaType) || images.IsConfigType(desc.MediaType))
+}

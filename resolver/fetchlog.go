@@ -1,0 +1,178 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// fetchLog is who served what in a pull, and who failed. Safe for concurrent
+// use: layers are fetched side by side.
+type fetchLog struct {
+	redactor *redact.Redactor
+
+	mu       sync.Mutex
+	contents map[digest.Digest]*content
+}
+
+// content is all that is known about one digest.
+type content struct {
+	failures []Attempt // the last one of each host, in the order in which they happened
+	failed   bool      // a failure is the last that happened
+	pending  []Attempt // hosts that were being asked when the context ended
+	sources  []*host   // hosts that served bytes, in the order in which they did so last
+	verified bool      // the content that was served has the digest
+}
+
+func (l *fetchLog) update(d digest.Digest, change func(*content)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.contents == nil {
+		l.contents = map[digest.Digest]*content{}
+	}
+	c, ok := l.contents[d]
+	if !ok {
+		c = &content{}
+		l.contents[d] = c
+	}
+	change(c)
+}
+
+// without takes the attempt of a host out of a list.
+func without(attempts []Attempt, h *host) []Attempt {
+	return slices.DeleteFunc(attempts, func(a Attempt) bool { return a.Host == h.RegistryHost.Host })
+}
+
+func (l *fetchLog) failed(d digest.Digest, h *host, class failure.Class, err error, elapsed time.Duration) {
+	l.update(d, func(c *content) {
+		c.failures = append(without(c.failures, h), h.attempt(class, err, elapsed))
+		c.failed = true
+	})
+}
+
+func (l *fetchLog) interrupted(d digest.Digest, h *host, err error, elapsed time.Duration) {
+	l.update(d, func(c *content) {
+		c.pending = append(without(c.pending, h), h.attempt(failure.Unreachable, err, elapsed))
+	})
+}
+
+// answered takes note of a success, whose body is still to be read.
+func (l *fetchLog) answered(d digest.Digest, h *host) {
+	l.update(d, func(c *content) {
+		c.failures = without(c.failures, h)
+		c.failed = false
+	})
+}
+
+func (l *fetchLog) served(d digest.Digest, h *host) {
+	l.update(d, func(c *content) {
+		c.sources = append(slices.DeleteFunc(c.sources, func(other *host) bool { return other == h }), h)
+	})
+}
+
+// untouched reports whether nothing was ever asked for.
+func (l *fetchLog) untouched() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.contents) == 0
+}
+
+// verified takes note that content has its digest.
+func (l *fetchLog) verified(d digest.Digest) {
+	l.update(d, func(c *content) { c.verified = true })
+}
+
+// delivered reports whether content was served that has its digest.
+func (l *fetchLog) delivered(d digest.Digest) (ok bool) {
+	l.update(d, func(c *content) { ok = c.verified })
+	return ok
+}
+
+// corrupt blames the hosts that served content for what is wrong with it.
+func (l *fetchLog) corrupt(d digest.Digest, err error) {
+	l.update(d, func(c *content) {
+		for _, h := range c.sources {
+			c.failures = append(without(c.failures, h), h.attempt(failure.Invalid, err, 0))
+			c.failed = true
+		}
+	})
+}
+
+// sources returns the hosts that served bytes of a digest, in the order in
+// which they did so last.
+func (l *fetchLog) sources(d digest.Digest) (hosts []*host) {
+	l.update(d, func(c *content) { hosts = slices.Clone(c.sources) })
+	return hosts
+}
+
+// allSources returns the hosts that served any bytes.
+func (l *fetchLog) allSources() map[*host]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[*host]bool{}
+	for _, c := range l.contents {
+		for _, h := range c.sources {
+			all[h] = true
+		}
+	}
+	return all
+}
+
+// failures returns why a digest could not be had, host by host.
+func (l *fetchLog) failures(d digest.Digest) (attempts []Attempt) {
+	l.update(d, func(c *content) { attempts = slices.Clone(c.failures) })
+	return attempts
+}
+
+// collect gathers what pick finds in the contents, in the order of digests.
+func (l *fetchLog) collect(pick func(digest.Digest, *content) []Attempt) (attempts []Attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range slices.Sorted(maps.Keys(l.contents)) {
+		attempts = append(attempts, pick(d, l.contents[d])...)
+	}
+	return attempts
+}
+
+// unfinished returns the failures of content that could not be had; if there is
+// nothing of the kind, the hosts that were being asked when the context ended.
+func (l *fetchLog) unfinished() []Attempt {
+	failed := l.collect(func(_ digest.Digest, c *content) []Attempt {
+		if !c.failed {
+			return nil
+		}
+		return c.failures
+	})
+	if len(failed) > 0 {
+		return failed
+	}
+	return l.collect(func(_ digest.Digest, c *content) []Attempt {
+		if len(c.pending) == 0 {
+			return nil
+		}
+		return slices.Concat(c.failures, c.pending)
+	})
+}
+
+// unverified blames the hosts that served content which was not known to have
+// its digest.
+func (l *fetchLog) unverified(err error) []Attempt {
+	return l.collect(func(_ digest.Digest, c *content) (attempts []Attempt) {
+		if c.verified {
+			return nil
+		}
+		for _, h := range c.sources {
+			attempts = append(attempts, h.attempt(failure.Invalid, err, 0))
+		}
+		return attempts
+	})
+}

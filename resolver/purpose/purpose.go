@@ -1,0 +1,92 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package purpose says what a request is made for. A request's context carries
+// that through docker's resolver, which cannot pass anything else, to the
+// RoundTrippers and the token machinery. They only read it.
+package purpose
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
+)
+
+// Kind is the kind of work that a request is a part of.
+type Kind int
+
+const (
+	Other Kind = iota // not ours: it is neither hurried nor tried again
+	Check             // asking one host for a digest
+	Fetch             // getting content of one digest in a pull
+)
+
+// Purpose is what a request to one host is made for, or a request for a token on
+// its behalf. It is a value: whoever knows more puts another into the context.
+type Purpose struct {
+	Kind Kind
+
+	// Last says that no other host can answer instead.
+	Last bool
+
+	// Fallback are the classes of failure after which the caller of a check has
+	// something else to use.
+	Fallback failure.Set
+
+	// Next are the keys of the hosts that a fetch asks after this one.
+	Next []string
+
+	// Document says that a fetch is of a manifest or config: small, and made to
+	// be answered at once.
+	Document bool
+
+	// KeepHost says that the host is already serving the content of the fetch,
+	// which is not moved then.
+	KeepHost bool
+
+	// Force says that nothing else is left for the fetch: the host is asked even
+	// when it is in trouble.
+	Force bool
+
+	// Permit is what the caller has to ask the host of its key; nil = none. The
+	// caller releases it.
+	Permit *health.Permit
+
+	// Deadline bounds a request that several callers wait for, in place of the
+	// deadline of the context; nil = that one counts.
+	Deadline *Deadline
+}
+
+// HasAlternative reports whether another host can answer when this one does
+// not.
+func (p Purpose) HasAlternative() bool { return p.Kind != Other && !p.Last }
+
+// CanFailFast reports whether there is something else to use than the host,
+// which is in trouble of that class.
+func (p Purpose) CanFailFast(class failure.Class, breakers *health.Breakers) bool {
+	switch p.Kind {
+	case Check:
+		return !p.Last || p.Fallback.Has(class)
+	case Fetch:
+		return !p.Force && !p.KeepHost && slices.ContainsFunc(p.Next, func(key string) bool { return !breakers.Blocked(key) })
+	}
+	return false
+}
+
+type contextKey struct{}
+
+// With returns a context whose requests are made for p.
+func With(ctx context.Context, p Purpose) context.Context {
+	return context.WithValue(ctx, contextKey{}, &p)
+}
+
+// Of returns what the requests of a context are made for, the zero value if
+// nobody has said so.
+func Of(ctx context.Context) Purpose {
+	if p, ok := ctx.Value(contextKey{}).(*Purpose); ok {
+		return *p
+	}
+	return Purpose{}
+}

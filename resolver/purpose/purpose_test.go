@@ -1,0 +1,77 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package purpose
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
+)
+
+func TestCanFailFast(t *testing.T) {
+	var breakers health.Breakers
+	breakers.Force("blocked").Failed(failure.Unreachable, "silent", true)
+	fallback := failure.SetOf(failure.Unreachable)
+	for name, test := range map[string]struct {
+		p           Purpose
+		alternative bool
+		failFast    bool // after a failure of class unreachable
+	}{
+		"nobody's":                     {Purpose{Next: []string{"free"}, Fallback: fallback}, false, false},
+		"a check, others follow":       {Purpose{Kind: Check}, true, true},
+		"a check of the last host":     {Purpose{Kind: Check, Last: true}, false, false},
+		"with a fallback":              {Purpose{Kind: Check, Last: true, Fallback: fallback}, false, true},
+		"with another fallback":        {Purpose{Kind: Check, Last: true, Fallback: failure.SetOf(failure.NotFound)}, false, false},
+		"a fetch, another host":        {Purpose{Kind: Fetch, Next: []string{"blocked", "free"}}, true, true},
+		"a fetch, others in trouble":   {Purpose{Kind: Fetch, Next: []string{"blocked"}}, true, false},
+		"a fetch from the last host":   {Purpose{Kind: Fetch, Last: true}, false, false},
+		"a fetch when nothing is left": {Purpose{Kind: Fetch, Next: []string{"free"}, Force: true}, true, false},
+		"a fetch that goes on":         {Purpose{Kind: Fetch, Next: []string{"free"}, KeepHost: true}, true, false},
+		"a fallback is no fetch's":     {Purpose{Kind: Fetch, Last: true, Fallback: fallback}, false, false},
+	} {
+		p := Of(With(t.Context(), test.p))
+		if got := p.HasAlternative(); got != test.alternative {
+			t.Errorf("%s: has an alternative: %v", name, got)
+		}
+		if got := p.CanFailFast(failure.Unreachable, &breakers); got != test.failFast {
+			t.Errorf("%s: can fail fast: %v", name, got)
+		}
+	}
+	if p := Of(t.Context()); p.Kind != Other || p.HasAlternative() {
+		t.Errorf("got %+v of a context that says nothing", p)
+	}
+}
+
+// The last caller's deadline counts, and none at all if one of them has none.
+func TestDeadline(t *testing.T) {
+	in := func(d time.Duration) context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	minute, hour := in(time.Minute), in(time.Hour)
+	want := func(d *Deadline, ctx context.Context) {
+		t.Helper()
+		at, bounded := d.At()
+		if wantAt, wantBounded := ctx.Deadline(); !at.Equal(wantAt) || bounded != wantBounded {
+			t.Errorf("got %v, %v, want %v", at, bounded, wantAt)
+		}
+	}
+	d := NewDeadline(minute)
+	want(d, minute)
+	d.Join(hour)
+	want(d, hour)
+	d.Join(minute)
+	want(d, hour)
+	d.Join(t.Context())
+	want(d, t.Context())
+	d.Join(minute)
+	want(d, t.Context())
+	d = NewDeadline(t.Context())
+	d.Join(minute)
+	want(d, t.Context())
+}

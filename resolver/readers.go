@@ -1,0 +1,122 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// retryReader asks all hosts once more when a fetch fails and some were passed
+// over, since nothing else is left. Docker's fetcher begins anew with each read
+// after an error.
+type retryReader struct {
+	io.ReadCloser
+	fetch *fetch
+}
+
+func (r *retryReader) Read(b []byte) (int, error) {
+	n, err := r.ReadCloser.Read(b)
+	if n == 0 && err != nil && err != io.EOF && r.fetch.again() {
+		return r.ReadCloser.Read(b)
+	}
+	return n, err
+}
+
+func (r *retryReader) Seek(offset int64, whence int) (int64, error) {
+	seeker, ok := r.ReadCloser.(io.Seeker)
+	if !ok {
+		return 0, errUnseekable
+	}
+	return seeker.Seek(offset, whence)
+}
+
+var errUnseekable = errors.New("it cannot be sought")
+
+// verifyingReader reads a document as a whole and hands it out only if it has
+// its digest. Otherwise it would stay in the content store as an ingest that
+// can neither be committed nor continued.
+type verifyingReader struct {
+	rc   io.ReadCloser
+	desc ocispec.Descriptor
+	log  *fetchLog
+	data *bytes.Reader // nil = not read yet
+	err  error
+}
+
+func (r *verifyingReader) load() error {
+	if r.data != nil || r.err != nil {
+		return r.err
+	}
+	data, err := io.ReadAll(io.LimitReader(r.rc, r.desc.Size+1))
+	if err == nil {
+		if got := r.desc.Digest.Algorithm().FromBytes(data); got != r.desc.Digest {
+			err = fmt.Errorf("content with digest %s instead of %s", got, r.desc.Digest)
+			r.log.corrupt(r.desc.Digest, err)
+		}
+	}
+	if err != nil {
+		r.err = r.log.fetchError(r.desc.Digest, err)
+		return r.err
+	}
+	r.log.verified(r.desc.Digest)
+	r.data = bytes.NewReader(data)
+	return nil
+}
+
+func (r *verifyingReader) Read(p []byte) (int, error) {
+	if err := r.load(); err != nil {
+		return 0, err
+	}
+	return r.data.Read(p)
+}
+
+func (r *verifyingReader) Seek(offset int64, whence int) (int64, error) {
+	if err := r.load(); err != nil {
+		return 0, err
+	}
+	return r.data.Seek(offset, whence)
+}
+
+func (r *verifyingReader) Close() error { return r.rc.Close() }
+
+// streamReader passes content on, which the content store compares with its
+// digest, and notices when there is too little of it.
+type streamReader struct {
+	rc     io.ReadSeekCloser
+	desc   ocispec.Descriptor
+	log    *fetchLog
+	offset int64
+}
+
+func (r *streamReader) Read(p []byte) (int, error) {
+	n, err := r.rc.Read(p)
+	r.offset += int64(n)
+	switch {
+	case err == nil:
+	case err != io.EOF: //nolint:errorlint // one that is wrapped is a failure
+		err = r.log.fetchError(r.desc.Digest, err)
+	case r.offset < r.desc.Size:
+		err = fmt.Errorf("%d bytes of %d: %w", r.offset, r.desc.Size, io.ErrUnexpectedEOF)
+		r.log.corrupt(r.desc.Digest, err)
+		err = r.log.fetchError(r.desc.Digest, err)
+	}
+	return n, err
+}
+
+// Seek implements io.Seeker, for resuming what is half in the content store.
+func (r *streamReader) Seek(offset int64, whence int) (int64, error) {
+	at, err := r.rc.Seek(offset, whence)
+	if err != nil {
+		return at, r.log.fetchError(r.desc.Digest, err)
+	}
+	r.offset = at
+	return at, nil
+}
+
+func (r *streamReader) Close() error { return r.rc.Close() }

@@ -1,0 +1,187 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
+)
+
+// fetch is the fetch of one digest in a pull.
+type fetch struct {
+	log      *fetchLog
+	digest   digest.Digest
+	document bool // small, and made to be answered at once
+
+	serving    atomic.Pointer[host] // that answered last: a fetch under way is not moved
+	passedOver atomic.Bool          // a host was not asked because it is in trouble
+	forced     atomic.Bool          // nothing else is left: it is asked all the same
+}
+
+// again reports whether a fetch that failed is worth another try with the hosts
+// that were passed over, once.
+func (f *fetch) again() bool {
+	return f.passedOver.Load() && f.forced.CompareAndSwap(false, true)
+}
+
+// purpose is what a request to a host is made for, as things are now.
+func (f *fetch) purpose(h *host) purpose.Purpose {
+	return purpose.Purpose{
+		Kind:     purpose.Fetch,
+		Last:     len(h.next) == 0,
+		Next:     h.next,
+		Document: f.document,
+		KeepHost: f.serving.Load() == h,
+		Force:    f.forced.Load(),
+	}
+}
+
+type fetchKey struct{}
+
+func withFetch(ctx context.Context, f *fetch) context.Context {
+	return context.WithValue(ctx, fetchKey{}, f)
+}
+
+// fetchOf returns the fetch that a request is a part of, nil for none.
+func fetchOf(ctx context.Context) *fetch {
+	f, _ := ctx.Value(fetchKey{}).(*fetch)
+	return f
+}
+
+// tracker says what the requests of a pull to one host are made for, and records
+// who served and who failed.
+type tracker struct {
+	next http.RoundTripper
+	host *host
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
+	of := fetchOf(req.Context())
+	if of == nil {
+		return t.next.RoundTrip(req)
+	}
+	start := time.Now()
+	resp, err := t.next.RoundTrip(req.WithContext(purpose.With(req.Context(), of.purpose(t.host))))
+	elapsed := time.Since(start)
+	if err != nil {
+		t.failed(of, req, err, elapsed)
+		return nil, err
+	}
+	switch code := resp.StatusCode; {
+	case code >= 200 && code <= 299:
+		if req.Method == http.MethodGet {
+			of.log.answered(of.digest, t.host)
+			of.serving.Store(t.host)
+			resp.Body = &trackedBody{ReadCloser: resp.Body, req: req, fetch: of, host: t.host, start: time.Now()}
+		}
+	case code == http.StatusUnauthorized:
+		// A challenge, or the authorizer knows why not.
+	case code >= 300 && code <= 399:
+		// Followed by a request of its own.
+	default:
+		// The body is left to docker's fetcher.
+		of.log.failed(of.digest, t.host, fault.StatusClass(code), statusError(t.host, resp), elapsed)
+	}
+	return resp, nil
+}
+
+// failed records why a request got no answer.
+func (t *tracker) failed(of *fetch, req *http.Request, err error, elapsed time.Duration) {
+	f, judged := fault.As(err)
+	switch {
+	case !judged:
+		of.log.interrupted(of.digest, t.host, t.host.chain.Redactor.Request(req, err), elapsed)
+	case f.ShortCircuited:
+		of.passedOver.Store(true)
+		of.log.failed(of.digest, t.host, f.Class, f.Err, 0)
+	default:
+		of.log.failed(of.digest, t.host, f.Class, f.Err, elapsed)
+	}
+}
+
+// statusError describes an answer by its status.
+func statusError(h *host, resp *http.Response) error {
+	return h.chain.Redactor.Request(resp.Request, errors.New(fault.StatusText(resp.StatusCode)))
+}
+
+// trackedAuthorizer does for the authorizer of a host what tracker does for its
+// transport.
+type trackedAuthorizer struct {
+	next docker.Authorizer
+	host *host
+}
+
+// Authorize implements docker.Authorizer.
+func (a *trackedAuthorizer) Authorize(ctx context.Context, req *http.Request) error {
+	of := fetchOf(ctx)
+	if of == nil {
+		return a.next.Authorize(ctx, req)
+	}
+	start := time.Now()
+	err := a.next.Authorize(purpose.With(ctx, of.purpose(a.host)), req)
+	if f, judged := fault.As(err); judged {
+		of.log.failed(of.digest, a.host, f.Class, f.Err, time.Since(start))
+	} else if err != nil {
+		of.log.interrupted(of.digest, a.host, fmt.Errorf("token: %w", err), time.Since(start))
+	}
+	return err
+}
+
+// AddResponses implements docker.Authorizer.
+func (a *trackedAuthorizer) AddResponses(ctx context.Context, responses []*http.Response) error {
+	err := a.next.AddResponses(ctx, responses)
+	of := fetchOf(ctx)
+	if of == nil {
+		return err
+	}
+	if f, judged := fault.As(err); judged {
+		of.log.failed(of.digest, a.host, f.Class, f.Err, 0)
+	} else if errdefs.IsNotImplemented(err) {
+		// There is no challenge to meet: docker's fetcher reports the 401.
+		of.log.failed(of.digest, a.host, failure.Unauthorized, statusError(a.host, responses[len(responses)-1]), 0)
+	}
+	return err
+}
+
+// trackedBody records which host content came from, and why it broke off. The
+// errors stay as they are: docker's fetcher resumes after some of them.
+type trackedBody struct {
+	io.ReadCloser
+	req    *http.Request
+	fetch  *fetch
+	host   *host
+	start  time.Time
+	served bool
+}
+
+func (b *trackedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	of, redactor := b.fetch, b.host.chain.Redactor
+	if n > 0 && !b.served {
+		b.served = true
+		of.log.served(of.digest, b.host)
+	}
+	switch ctx, elapsed := b.req.Context(), time.Since(b.start); {
+	case err == nil || err == io.EOF:
+	case ctx.Err() != nil:
+		of.log.interrupted(of.digest, b.host, redactor.Request(b.req, context.Cause(ctx)), elapsed)
+	default:
+		of.log.failed(of.digest, b.host, fault.TransportClass(err, false), redactor.Request(b.req, err), elapsed)
+	}
+	return n, err
+}

@@ -1,0 +1,64 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package transport is what stands between docker's resolver and containerd's
+// HTTP transports: a chain of RoundTrippers, each with one job. They know what a
+// request is made for from its context (package purpose), only read that, and
+// answer in values: a response, a *fault.Fault, or the error of the request's
+// context when that has ended. Status 401 is left to the authorizer.
+package transport
+
+import (
+	"net/http"
+
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// Config is what the chains of one host have in common.
+type Config struct {
+	Host     string            // host[:port] as it is configured, for observations
+	Base     http.RoundTripper // containerd's transport
+	Health   *health.Breakers
+	Redactor *redact.Redactor  // knows what errors must not repeat
+	Observe  func(Observation) // nil = nobody listens
+}
+
+// Registry returns the chain for requests to a registry. Examine may put one
+// more RoundTripper into it, which sees each try; nil = none.
+//
+//	Registry                       Token
+//	   │                             │
+//	guard      is the host in trouble? skip it, or get a permit
+//	retry      once more, if that may help and there is time
+//	examine                       limit        of a token server's answer
+//	report     tell the host's health what became of the try
+//	classify   no answer, or none that makes sense: a fault
+//	observe    count and measure
+//	deadline                         │         of manifests and configs
+//	shortDial  another host can answer: be quick
+//	   │                             │
+//	containerd's transport, shared by all sessions
+func (c Config) Registry(examine func(next http.RoundTripper) http.RoundTripper) http.RoundTripper {
+	rt := c.judged(&deadline{next: &shortDial{next: c.Base}})
+	if examine != nil {
+		rt = examine(rt)
+	}
+	return c.guarded(rt)
+}
+
+// Token returns the chain for requests to token servers.
+func (c Config) Token() http.RoundTripper {
+	return c.guarded(&limit{next: c.judged(&shortDial{next: c.Base}), redactor: c.Redactor})
+}
+
+func (c Config) judged(next http.RoundTripper) http.RoundTripper {
+	if c.Observe != nil {
+		next = &observe{next: next, host: c.Host, observe: c.Observe}
+	}
+	return &report{next: &classify{next: next, redactor: c.Redactor}}
+}
+
+func (c Config) guarded(next http.RoundTripper) http.RoundTripper {
+	return &guard{next: &retry{next: next, redactor: c.Redactor}, health: c.Health, redactor: c.Redactor}
+}

@@ -1,0 +1,116 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// classify turns missing answers, and those that make no sense or may pass by
+// themselves, into faults with a class and a clean text.
+type classify struct {
+	next     http.RoundTripper
+	redactor *redact.Redactor
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	var wire wire
+	resp, err := c.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())))
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err() // the caller has left, or the host used its time up
+		}
+		return nil, &fault.Fault{
+			Class:     fault.TransportClass(err, wire.silent()),
+			Err:       c.redactor.Request(req, err),
+			Temporary: fault.BrokenOff(err) || wire.silent() && !fault.TimedOut(err),
+		}
+	}
+	resp.Request = req
+	if f := c.judge(req, resp); f != nil {
+		_ = resp.Body.Close()
+		return nil, f
+	}
+	return resp, nil
+}
+
+// judge returns the fault that an answer is, nil if it is none.
+func (c *classify) judge(req *http.Request, resp *http.Response) *fault.Fault {
+	text := fault.StatusText(resp.StatusCode)
+	switch class := fault.StatusClass(resp.StatusCode); {
+	case class == failure.Unavailable, class == failure.RateLimited:
+		after := retryAfter(resp.Header, time.Now())
+		return &fault.Fault{
+			Class:      class,
+			Err:        c.redactor.Request(req, errors.New(redact.WithReason(text, c.redactor.ReadReason(resp)))),
+			Status:     resp.StatusCode,
+			RetryAfter: after,
+			Temporary:  true,
+		}
+	case resp.StatusCode < 200, resp.StatusCode >= 300 && resp.StatusCode <= 399 && !redirects(resp):
+		// Docker's resolver takes some of these for successes.
+		return &fault.Fault{
+			Class:  failure.Invalid,
+			Err:    c.redactor.Request(req, errors.New(text+" makes no sense")),
+			Status: resp.StatusCode,
+		}
+	}
+	return nil
+}
+
+// redirects reports whether net/http can follow an answer elsewhere. When the
+// target is no URL, its error would quote it whole.
+func redirects(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		_, err := url.Parse(resp.Header.Get("Location"))
+		return err == nil && resp.Header.Get("Location") != ""
+	}
+	return false
+}
+
+// retryAfter is how long an answer asks its client to wait: seconds or a date.
+// 0 when it does not say, or says it in another way.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil {
+		if seconds > math.MaxInt64/uint64(time.Second) {
+			return math.MaxInt64
+		}
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(date.Sub(now), 0)
+	}
+	return 0
+}
+
+// wire is how far a request came on its connection. The hooks may run on other
+// goroutines, and after the request.
+type wire struct {
+	sent, answered atomic.Bool
+}
+
+func (w *wire) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		WroteHeaders:         func() { w.sent.Store(true) },
+		GotFirstResponseByte: func() { w.answered.Store(true) },
+	}
+}
+
+// silent reports whether the request was sent and not one byte came back.
+func (w *wire) silent() bool { return w.sent.Load() && !w.answered.Load() }

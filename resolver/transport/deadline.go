@@ -1,0 +1,64 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/purpose"
+)
+
+// documentTimeout is how long a host may take to begin a manifest or a config
+// when another host can give it: less than the 30 s that containerd gives all
+// answers, so that a host that is not asked in checks does not hold up a pull.
+const documentTimeout = 10 * time.Second
+
+// errSlow is a time-out as net/http's are.
+var errSlow = fmt.Errorf("no answer within %v: %w", documentTimeout, os.ErrDeadlineExceeded)
+
+// deadline bounds the time that a host may take to begin a document in a pull,
+// where another host can give it.
+type deadline struct {
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d *deadline) RoundTrip(req *http.Request) (*http.Response, error) {
+	if p := purpose.Of(req.Context()); p.Kind != purpose.Fetch || !p.Document || !p.HasAlternative() {
+		return d.next.RoundTrip(req)
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	timer := time.AfterFunc(documentTimeout, func() { cancel(errSlow) })
+	resp, err := d.next.RoundTrip(req.WithContext(ctx))
+	if timer.Stop() && err == nil {
+		resp.Body = &cancelBody{ReadCloser: resp.Body, cancel: cancel}
+		return resp, nil
+	}
+	cancel(nil)
+	if err == nil {
+		_ = resp.Body.Close() // too late: its body is cut off
+	}
+	if req.Context().Err() == nil && (err == nil || errors.Is(context.Cause(ctx), errSlow)) {
+		err = errSlow
+	}
+	return nil, err
+}
+
+// cancelBody frees the context of an answer with its body.
+type cancelBody struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+// Close closes the body.
+func (b *cancelBody) Close() error {
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
+}
