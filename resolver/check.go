@@ -21,7 +21,7 @@ import (
 
 // check asks one host, with a permit that it releases. The error's text is clean,
 // and fault.AnswerClass judges it.
-func (s *Session) check(ctx context.Context, h *host, permit *health.Permit, sh share) (Resolution, error) {
+func (s *session) check(ctx context.Context, h *host, permit *health.Permit, sh share) (Resolution, error) {
 	defer permit.Release()
 	if deadline, ok := ctx.Deadline(); ok && sh.others > 0 {
 		var cancel context.CancelFunc

@@ -174,7 +174,7 @@ func TestDialTimeouts(t *testing.T) {
 			if elapsed := time.Since(start); elapsed < test.min || elapsed > test.max {
 				t.Errorf("it took %v, want %v to %v", elapsed, test.min, test.max)
 			}
-			if !slices.ContainsFunc(s.hosts, func(h *host) bool { return s.health.Blocked(h.Key()) }) {
+			if !slices.ContainsFunc(s.(*session).hosts, func(h *host) bool { return s.(*session).health.Blocked(h.Key()) }) {
 				t.Error("no breaker is open")
 			}
 		})

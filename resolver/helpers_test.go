@@ -124,7 +124,7 @@ func chain(urls ...string) string {
 }
 
 // open opens a session for imageRef, or for the query if it has a reference.
-func open(t *testing.T, options Options, query Query) *Session {
+func open(t *testing.T, options Options, query Query) Session {
 	t.Helper()
 	return openAt(t, newResolver(t, options), query)
 }
@@ -138,7 +138,7 @@ func newResolver(t testing.TB, options Options) *Resolver {
 }
 
 // openAt is open with a Resolver that may have more sessions.
-func openAt(t testing.TB, r *Resolver, query Query) *Session {
+func openAt(t testing.TB, r *Resolver, query Query) Session {
 	t.Helper()
 	if query.Reference == "" {
 		query.Reference = imageRef

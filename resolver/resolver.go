@@ -126,7 +126,7 @@ func (e *SourcesError) Error() string {
 // asked yet; ctx is only used for logging. The error is a [*hosts.FileError] when
 // hosts.toml is not right, and a [*SourcesError] when no host is allowed. The
 // caller closes the session.
-func (r *Resolver) Open(ctx context.Context, q Query) (*Session, error) {
+func (r *Resolver) Open(ctx context.Context, q Query) (Session, error) {
 	spec, err := reference.Parse(q.Reference)
 	if err != nil {
 		return nil, fmt.Errorf("reference %q: %w", q.Reference, err)
@@ -136,7 +136,7 @@ func (r *Resolver) Open(ctx context.Context, q Query) (*Session, error) {
 		return nil, err
 	}
 	r.applyChange(change, set)
-	s := &Session{
+	s := &session{
 		query:    q,
 		spec:     spec,
 		headers:  r.options.Headers,

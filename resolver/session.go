@@ -22,7 +22,28 @@ import (
 // Session is one reference, from its check to the end of its pull, asked with
 // one caller's credentials. Connections and tokens are shared with other
 // sessions. Safe for concurrent use.
-type Session struct {
+type Session interface {
+	// Resolve asks the hosts, one after the other, until one answers. The
+	// timeout bounds all hosts, tokens and retries together; each host may use
+	// its equal share of what is left. 0 or less means that only ctx bounds it.
+	//
+	// Hosts that are known to be in trouble are asked after all others, and only
+	// if there is nothing to fall back on.
+	//
+	// The error is an [*Error], or that of ctx when ctx has ended before anybody
+	// refused these credentials.
+	Resolve(ctx context.Context, timeout time.Duration) (Resolution, error)
+	// Source returns a source for desc, which must have size and media type. It
+	// uses the hosts, connections and tokens of the session. Each pull needs a
+	// source of its own.
+	Source(desc ocispec.Descriptor) Source
+	// Close ends the session and its sources. Its connections stay for other
+	// sessions, unless the configuration of the hosts has changed.
+	Close()
+}
+
+// session implements Session.
+type session struct {
 	query    Query
 	spec     reference.Spec
 	headers  http.Header // of all requests
@@ -32,9 +53,8 @@ type Session struct {
 	release  func() // of the hosts, once
 }
 
-// Close ends the session. Its connections stay for other sessions, unless the
-// configuration of the hosts has changed.
-func (s *Session) Close() { s.release() }
+// Close implements Session.
+func (s *session) Close() { s.release() }
 
 // Resolution is the answer to a check.
 type Resolution struct {
@@ -52,16 +72,8 @@ type Resolution struct {
 	Elapsed  time.Duration // of the whole check
 }
 
-// Resolve asks the hosts, one after the other, until one answers. The timeout
-// bounds all hosts, tokens and retries together; each host may use its equal
-// share of what is left. 0 or less means that only ctx bounds it.
-//
-// Hosts that are known to be in trouble are asked after all others, and only
-// if there is nothing to fall back on.
-//
-// The error is an [*Error], or that of ctx when ctx has ended before anybody
-// refused these credentials.
-func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolution, error) {
+// Resolve implements Session.
+func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolution, error) {
 	hosts, attempts := s.candidates()
 	start := time.Now()
 	within := ctx
@@ -108,7 +120,7 @@ func (s *Session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 // that is left with it, and whether one of them is sure to be asked.
 type share struct{ others, sure int }
 
-func (s *Session) share(next []*host, postponed, round int) share {
+func (s *session) share(next []*host, postponed, round int) share {
 	if round > 0 {
 		return share{others: len(next)}
 	}
@@ -129,7 +141,7 @@ func (s *Session) share(next []*host, postponed, round int) share {
 
 // candidates returns the hosts that may resolve the reference. If none may, it
 // returns why not.
-func (s *Session) candidates() (hosts []*host, refusals []Attempt) {
+func (s *session) candidates() (hosts []*host, refusals []Attempt) {
 	needed, names := docker.HostCapabilityPull, "pull"
 	if s.spec.Digest() == "" {
 		needed, names = needed|docker.HostCapabilityResolve, "pull and resolve"

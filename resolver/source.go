@@ -23,53 +23,81 @@ import (
 
 // Source is where a pull gets one image from: exactly the one that was
 // resolved. It takes the place of containerd's own source of a transfer.
-type Source struct {
-	session  *Session
+type Source interface {
+	// Resolve returns the reference and the descriptor of the source. It asks
+	// nobody. Fetcher returns a fetcher that asks the hosts in the order of
+	// hosts.toml.
+	transfer.ImageFetcher
+	// Hosts returns the hosts that may serve content, in the order of hosts.toml.
+	Hosts() []string
+	// ServedBy tells who has served bytes of one digest so far, in the order in
+	// which they did so last. Its reference is what the last of them calls the
+	// image.
+	ServedBy(d digest.Digest) provenance.Provenance
+	// Served tells who has served bytes of the image so far: its reference is
+	// that of the host that served the manifest or index that the name stands
+	// for, its hosts served anything, in the order of hosts.toml. Layers that
+	// say themselves where they are (foreign layers) are not in it.
+	Served() provenance.Provenance
+	// Delivered reports whether a whole document with that digest has come from
+	// the source. It is false for content that was there already, and for
+	// layers.
+	Delivered(d digest.Digest) bool
+	// Failure judges the error of a transfer from this source by what was seen
+	// of the registries; when containerd pulled without this source, by what the
+	// error itself shows. It returns nil when none of them was at fault: no
+	// space, an image verifier, a layer that does not unpack.
+	//
+	// Call it only while the caller's own context is alive: an interrupted
+	// transfer then is one that containerd gave up because nothing came any more.
+	Failure(err error) *Error
+}
+
+// source implements Source, and reports who served each digest.
+type source struct {
+	session  *session
 	desc     ocispec.Descriptor
 	resolver remotes.Resolver
 	log      fetchLog
 }
 
 var (
-	_ transfer.ImageFetcher              = (*Source)(nil)
-	_ transfer.ImageResolverOptionSetter = (*Source)(nil)
-	_ fmt.Stringer                       = (*Source)(nil)
+	_ transfer.ImageFetcher              = (*source)(nil)
+	_ transfer.ImageResolverOptionSetter = (*source)(nil)
+	_ fmt.Stringer                       = (*source)(nil)
 )
 
-// Source returns a source for desc, which must have size and media type. It
-// uses the hosts, connections and tokens of the session. Each pull needs a
-// source of its own.
-func (s *Session) Source(desc ocispec.Descriptor) *Source {
+// Source implements Session.
+func (s *session) Source(desc ocispec.Descriptor) Source {
 	list := make([]docker.RegistryHost, len(s.hosts))
 	for i, h := range s.hosts {
 		list[i] = h.registryHost(&tracker{next: h.chain.Registry(nil), host: h}, h.trackedAuthorizer())
 	}
-	return &Source{session: s, desc: desc, resolver: dockerResolver(s.headers, list...), log: fetchLog{redactor: s.redactor}}
+	return &source{session: s, desc: desc, resolver: dockerResolver(s.headers, list...), log: fetchLog{redactor: s.redactor}}
 }
 
 // String names the source in the progress of a pull.
-func (src *Source) String() string {
+func (src *source) String() string {
 	return fmt.Sprintf("OCI Registry (%s as %s)", src.session.query.Reference, src.desc.Digest)
 }
 
 // Image returns the reference.
-func (src *Source) Image() string { return src.session.query.Reference }
+func (src *source) Image() string { return src.session.query.Reference }
 
-// Resolve returns the reference and the descriptor of the source. It asks
-// nobody.
-func (src *Source) Resolve(context.Context) (name string, desc ocispec.Descriptor, err error) {
+// Resolve implements transfer.ImageFetcher.
+func (src *source) Resolve(context.Context) (name string, desc ocispec.Descriptor, err error) {
 	return src.session.query.Reference, src.desc, nil
 }
 
 // SetResolverOptions sets the limits of the fetchers that are made later.
-func (src *Source) SetResolverOptions(options ...transfer.ImageResolverOption) {
+func (src *source) SetResolverOptions(options ...transfer.ImageResolverOption) {
 	if r, ok := src.resolver.(remotes.ResolverWithOptions); ok {
 		r.SetOptions(options...)
 	}
 }
 
-// Fetcher returns a fetcher that asks the hosts in the order of hosts.toml.
-func (src *Source) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, error) {
+// Fetcher implements transfer.ImageFetcher.
+func (src *source) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, error) {
 	inner, err := src.resolver.Fetcher(src.session.redactor.WithRedactedLogger(ctx), ref)
 	if err != nil {
 		return nil, src.session.redactor.Wrap(err.Error(), err)
@@ -77,19 +105,16 @@ func (src *Source) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, e
 	return &fetcher{inner: inner, log: &src.log}, nil
 }
 
-// Hosts returns the hosts that may serve content, in the order of hosts.toml.
-func (src *Source) Hosts() (hosts []string) {
+// Hosts implements Source.
+func (src *source) Hosts() (hosts []string) {
 	for _, h := range src.session.hosts {
 		hosts = append(hosts, h.Name())
 	}
 	return hosts
 }
 
-// Served tells who has served bytes of the image so far: its reference is that
-// of the host that served the manifest or index that the name stands for, its
-// hosts served anything, in the order of hosts.toml. Layers that say themselves
-// where they are (foreign layers) are not in it.
-func (src *Source) Served() (served provenance.Provenance) {
+// Served implements Source.
+func (src *source) Served() (served provenance.Provenance) {
 	served.Reference = src.ServedBy(src.desc.Digest).Reference
 	all := src.log.allSources()
 	for _, h := range src.session.hosts {
@@ -100,27 +125,19 @@ func (src *Source) Served() (served provenance.Provenance) {
 	return served
 }
 
-// ServedBy tells who has served bytes of one digest so far, in the order in
-// which they did so last. Its reference is what the last of them calls the image.
-func (src *Source) ServedBy(d digest.Digest) (served provenance.Provenance) {
+// ServedBy implements Source.
+func (src *source) ServedBy(d digest.Digest) (served provenance.Provenance) {
 	for _, h := range src.log.sources(d) {
 		served.Reference, served.Hosts = h.Reference(src.session.spec), append(served.Hosts, h.Name())
 	}
 	return served
 }
 
-// Delivered reports whether a whole document with that digest has come from the
-// source. It is false for content that was there already, and for layers.
-func (src *Source) Delivered(d digest.Digest) bool { return src.log.delivered(d) }
+// Delivered implements Source.
+func (src *source) Delivered(d digest.Digest) bool { return src.log.delivered(d) }
 
-// Failure judges the error of a transfer from this source by what was seen of
-// the registries; when containerd pulled without this source, by what the error
-// itself shows. It returns nil when none of them was at fault: no space, an image
-// verifier, a layer that does not unpack.
-//
-// Call it only while the caller's own context is alive: an interrupted transfer
-// then is one that containerd gave up because nothing came any more.
-func (src *Source) Failure(err error) *Error {
+// Failure implements Source.
+func (src *source) Failure(err error) *Error {
 	var attempts []Attempt
 	fe, fetching := errors.AsType[*fetchError](err)
 	switch {
@@ -149,7 +166,7 @@ func (src *Source) Failure(err error) *Error {
 // blameLastHost blames the host that served last, or else the first, for a
 // failure that the transport did not see: redirects without end, an unknown
 // encoding, more content than there should be.
-func (src *Source) blameLastHost(fe *fetchError) []Attempt {
+func (src *source) blameLastHost(fe *fetchError) []Attempt {
 	hosts := append(slices.Clone(src.session.hosts[:min(1, len(src.session.hosts))]), src.log.sources(fe.digest)...)
 	if len(hosts) == 0 {
 		return nil
@@ -160,7 +177,7 @@ func (src *Source) blameLastHost(fe *fetchError) []Attempt {
 
 // blameOrigin blames the registry that the name says for the error of a pull
 // that did not use the source: nobody knows which host was asked.
-func (src *Source) blameOrigin(err error) []Attempt {
+func (src *source) blameOrigin(err error) []Attempt {
 	class := fault.ForeignClass(err)
 	if class == failure.None {
 		return nil

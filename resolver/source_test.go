@@ -32,7 +32,7 @@ import (
 // puller is containerd's transfer service, and a session for imageRef.
 type puller struct {
 	service transfer.Transferrer
-	session *Session
+	session Session
 }
 
 func newPuller(t *testing.T, config transferlocal.TransferConfig, options Options, query Query) *puller {
@@ -57,7 +57,7 @@ func newPuller(t *testing.T, config transferlocal.TransferConfig, options Option
 
 // pull resolves imageRef and transfers it. During the transfer, the registries
 // are as trouble makes them.
-func (p *puller) pull(t *testing.T, trouble func()) (*Source, error) {
+func (p *puller) pull(t *testing.T, trouble func()) (Source, error) {
 	t.Helper()
 	got, err := p.session.Resolve(t.Context(), plenty)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *puller) pull(t *testing.T, trouble func()) (*Source, error) {
 	return source, p.transfer(t.Context(), source)
 }
 
-func (p *puller) transfer(ctx context.Context, source *Source) error {
+func (p *puller) transfer(ctx context.Context, source Source) error {
 	return p.service.Transfer(namespaces.WithNamespace(ctx, "test"), source, image.NewStore(imageRef))
 }
 
@@ -105,7 +105,7 @@ func TestPullIsPinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, desc, err := source.Resolve(t.Context())
-	if err != nil || name != imageRef || source.Image() != imageRef || !strings.Contains(source.String(), desc.Digest.String()) {
+	if err != nil || name != imageRef || source.(interface{ Image() string }).Image() != imageRef || !strings.Contains(fmt.Sprint(source), desc.Digest.String()) {
 		t.Errorf("got %q, %v, %v, %s", name, desc, err, source)
 	}
 	want := provenance.Provenance{Reference: r.Host() + "/team/app:v1", Hosts: []string{r.Host()}}

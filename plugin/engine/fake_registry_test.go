@@ -80,6 +80,10 @@ func (s fakeSource) Served() provenance.Provenance {
 	return provenance.Provenance{Reference: name, Hosts: []string{"registry.test"}}
 }
 
+func (s fakeSource) Hosts() []string { return []string{"registry.test"} }
+
+func (s fakeSource) ServedBy(digest.Digest) provenance.Provenance { return s.Served() }
+
 func (s fakeSource) Delivered(digest.Digest) bool { return false }
 
 func (s fakeSource) Failure(error) *resolver.Error {

@@ -17,6 +17,9 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
+// Whatever a session's source serves is tracked.
+var _ transfer.SourceReporter = resolver.Source(nil)
+
 // The phases in which a registry can fail.
 const (
 	checking = "check"
