@@ -56,33 +56,52 @@ func start(ic *plugin.InitContext) (any, error) {
 	if !config.enabled {
 		return nil, fmt.Errorf("pullwarden is not enabled: %w", plugin.ErrSkipPlugin)
 	}
-	criConfig, err := readCRIConfig(ic)
+	host, err := findHost(ic)
 	if err != nil {
 		return nil, err
+	}
+	if err := trackSources(ic, host.db, host.cri); err != nil {
+		return nil, err
+	}
+	if host.cri.LocalPull {
+		wlog.G(ic.Context).Warn("CRI is configured to pull without the transfer service (use_local_image_pull, or settings that need it): " +
+			"policies and checks hold, but a pull resolves its tag again, and the source of a pulled image is not recorded")
+	}
+	return newImagePolicy(config, host, filepath.Join(ic.Properties[plugins.PropertyRootDir], "key"))
+}
+
+// host is the part of the daemon that pullwarden works with.
+type host struct {
+	cri         cri.Config
+	db          *metadata.DB
+	verifyImage func(ctx context.Context, name string, target ocispec.Descriptor) error // nil = there are no verifiers
+}
+
+func findHost(ic *plugin.InitContext) (h host, err error) {
+	if h.cri, err = readCRIConfig(ic); err != nil {
+		return host{}, err
 	}
 	m, err := ic.GetSingle(plugins.MetadataPlugin)
 	if err != nil {
-		return nil, err
+		return host{}, err
 	}
-	db, ok := m.(*metadata.DB)
-	if !ok {
-		return nil, fmt.Errorf("the metadata plugin is a %T", m)
+	var ok bool
+	if h.db, ok = m.(*metadata.DB); !ok {
+		return host{}, fmt.Errorf("the metadata plugin is a %T", m)
 	}
-	verify, err := imageVerifiers(ic)
-	if err != nil {
-		return nil, err
-	}
-	if err := trackSources(ic, db, criConfig); err != nil {
-		return nil, err
-	}
-	key, err := store.OpenKey(filepath.Join(ic.Properties[plugins.PropertyRootDir], "key"))
-	if err != nil {
-		return nil, err
-	}
+	h.verifyImage, err = imageVerifiers(ic)
+	return h, err
+}
 
-	images := metadata.NewImageStore(db)
+// newImagePolicy puts the parts together. The key of fingerprints is in keyFile.
+func newImagePolicy(config config, host host, keyFile string) (*imagePolicy, error) {
+	key, err := store.OpenKey(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	images := metadata.NewImageStore(host.db)
 	metrics := newMetrics(images)
-	registries := resolver.New(resolverOptions(criConfig, metrics))
+	registries := resolver.New(resolverOptions(host.cri, metrics))
 	metrics.troubled = registries.Troubled
 	rules, err := openRules(config.configPath, config.section, metrics.reloaded)
 	if err != nil {
@@ -91,27 +110,24 @@ func start(ic *plugin.InitContext) (any, error) {
 	if err := metrics.register(prometheus.DefaultRegisterer); err != nil {
 		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), rules.Close())
 	}
-	if criConfig.LocalPull {
-		wlog.G(ic.Context).Warn("CRI is configured to pull without the transfer service (use_local_image_pull, or settings that need it): " +
-			"policies and checks hold, but a pull resolves its tag again, and the source of a pulled image is not recorded")
-	}
-	records := store.New(db, images)
-	p := &imagePolicy{cri: criConfig, key: key, store: records, rules: rules, registries: registries}
-	p.engine = &engine.Engine{
-		Directives:  func(s policy.Subject) (policy.Effective, error) { return rules.Current().For(s) },
-		Records:     records,
-		Content:     content.New(db),
-		Marks:       records,
-		Proofs:      records,
-		Registry:    registries,
-		VerifyImage: verify,
-		Observe: func(ctx context.Context, o engine.Outcome) {
-			logOutcome(ctx, o)
-			metrics.observe(o)
+	records := store.New(host.db, images)
+	return &imagePolicy{
+		cri: host.cri, key: key, store: records, rules: rules, registries: registries,
+		engine: &engine.Engine{
+			Directives:  func(s policy.Subject) (policy.Effective, error) { return rules.Current().For(s) },
+			Records:     records,
+			Content:     content.New(host.db),
+			Marks:       records,
+			Proofs:      records,
+			Registry:    registries,
+			VerifyImage: host.verifyImage,
+			Observe: func(ctx context.Context, o engine.Outcome) {
+				logOutcome(ctx, o)
+				metrics.observe(o)
+			},
+			Now: time.Now,
 		},
-		Now: time.Now,
-	}
-	return p, nil
+	}, nil
 }
 
 // readCRIConfig reads how CRI's own plugins were configured.
