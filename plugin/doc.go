@@ -8,20 +8,36 @@
 //	kubelet ── PullImage(ref, auth, pod annotations)
 //	   │
 //	   ▼
-//	plugin/cri         decorators of the CRI ImageService, and of CreateContainer
-//	   │  request → engine.Request
+//	plugin/cri         decorators of CRI: a request in the engine's words, an outcome in CRI's
+//	   │  engine.Request
 //	   ▼
-//	plugin/engine      one decision: Ensure(ctx, Request) → Outcome
-//	   │      ├─ plugin/policy   what applies: defaults < section < rule < hint   (pure)
-//	   │      ├─ store           what the node knows: labels on the image record
-//	   │      └─ resolver        what the registry says: digest, source, failure class
-//	   │  reuse ─────────────────────────────► image ID
-//	   │  pull
+//	plugin/engine      Ensure(ctx, Request) → Outcome, a row of values:
+//	   │
+//	   │   directives := default < section < rule < hint                   ── plugin/policy
+//	   │   local      := inspect()   the node's image, the caller's grant  ── store, store/content
+//	   │   answer     := ask()       the registry's digest, or failure     ── resolver
+//	   │   action     := Decide(directives, local, check)     pure         ── plugin/policy
+//	   │   apply      reuse ───────────────────────────────────► image ID
+//	   │              pull, reverify, fail
+//	   │  transfer.Plan
 //	   ▼
 //	containerd's own PullImage ─► plugin/transfer   source pinned to the digest that was
-//	                                               compared, hosts recorded, labels
+//	                                               compared, its hosts tracked, labels
 //	                                               stored with the new target
 //
-// This package itself is the edge: Install, the configuration section, the
-// rule files, the wiring, the log line and the metrics.
+//	resolver           session, check and source of a pull, on these rooms:
+//	   hosts           hosts.toml: which hosts, how configured, when changed
+//	   auth            challenges, tokens, credentials
+//	   health          which hosts are in trouble
+//	   transport       a chain of RoundTrippers, one a file
+//	   purpose         the purpose of a request, as a value in its context
+//	   fault, failure  failures and their classes; one table classifies
+//	   provenance      where content came from
+//	   redact          what must never be shown
+//	store              records of images: labels, proofs, marks; one writer
+//	   content         is an image complete, the same, possessed by its claimant
+//
+// The package itself is the edge: Install, the configuration section, the rule
+// files, the wiring, the log line and the metrics. TestDirections holds which
+// package may import which.
 package plugin
