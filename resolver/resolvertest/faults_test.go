@@ -73,9 +73,9 @@ func TestSwallow(t *testing.T) {
 	want(t, "status", get(t, c, r.URL()+"/v2/").StatusCode, http.StatusOK)
 }
 
-// TestTroubles holds what each ready-made trouble looks like to a client, that
+// TestFaults holds what each ready-made fault looks like to a client, that
 // it keeps to its part, and that undo and Restore end it.
-func TestTroubles(t *testing.T) {
+func TestFaults(t *testing.T) {
 	const manifest, token, version = "/v2/app/manifests/1", "/token", "/v2/"
 	tests := []struct {
 		name   string
@@ -222,11 +222,11 @@ func TestWrongDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lie := head.Header.Get("Docker-Content-Digest")
-	if lie == actual || digestOf(lie).Validate() != nil {
-		t.Fatalf("digest of the tag is %q", lie)
+	wrong := head.Header.Get("Docker-Content-Digest")
+	if wrong == actual || digestOf(wrong).Validate() != nil {
+		t.Fatalf("digest of the tag is %q", wrong)
 	}
-	a := get(t, c, r.URL()+"/v2/app/manifests/"+lie)
+	a := get(t, c, r.URL()+"/v2/app/manifests/"+wrong)
 	want(t, "status of the false digest", a.StatusCode, http.StatusOK)
 	want(t, "its content's digest", digest.FromBytes(a.body).String(), actual)
 	want(t, "status of the true digest", get(t, c, r.URL()+"/v2/app/manifests/"+actual).StatusCode, http.StatusOK)
@@ -254,7 +254,7 @@ func TestHang(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	undo()
-	want(t, "status once the trouble ends", <-done, http.StatusOK)
+	want(t, "status once the fault ends", <-done, http.StatusOK)
 }
 
 func TestScript(t *testing.T) {
@@ -282,7 +282,7 @@ func TestScript(t *testing.T) {
 	want(t, "status in the end", get(t, c, r.URL()+"/v2/?tea").StatusCode, 200)
 }
 
-// TestScriptMayRefuse holds that a script can shut the door that it answers
+// TestScriptMayRefuse holds that a script can close the listener that it answers
 // behind: the registry goes down in mid-pull.
 func TestScriptMayRefuse(t *testing.T) {
 	r := resolvertest.New(t)
