@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// delayedConn delivers what it reads one round-trip time after it arrived. What it
-// writes goes out at once: together that is one round trip for each turn, and
+// delayedConn delivers incoming bytes one round-trip time after they arrived.
+// Outgoing ones leave at once: together that is one round trip for each turn, and
 // chunks that follow each other closely share it.
 type delayedConn struct {
 	net.Conn          // the peer's: writes, addresses
