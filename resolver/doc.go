@@ -16,16 +16,15 @@
 //	                              ├─ Resolve ──► Resolution | *Error    (session.go, check.go)
 //	                              └─ Source  ──► transfer.ImageFetcher  (source.go, fetcher.go)
 //	                                    │
-//	      docker's resolver, one for each check of a host and one for each Source
-//	          │ Authorizer              │ http.Client
-//	          │                         │
-//	          │      of a check: examiner, inside the chain (examiner.go)
-//	     of a Source: tracker, around both; it fills the fetchLog (tracker.go, fetchlog.go)
-//	          │                         │
-//	        auth ── token requests ► transport
-//	          │                         │  guard, retry, report, classify, …
-//	          │                         ▼
-//	          │                  containerd's transports
+//	docker's resolver, made for each check of a host and for each Source
+//	   │ authorizes with                │ asks with
+//	   │                                │
+//	tracker, of a Source: what its requests are for, who served, who failed
+//	   │                                │                 (tracker.go, fetchlog.go)
+//	 auth ─── asks token servers ─► transport ── guard, retry, report, classify, …
+//	                                    │  └──── examiner, of a check: are its
+//	                                    │        answers right?     (examiner.go)
+//	                             containerd's transports
 //
 // Each room below knows only rooms that stand below it:
 //

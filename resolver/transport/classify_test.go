@@ -56,9 +56,9 @@ func TestClassify(t *testing.T) {
 		"nonsense":         {failing(errors.New("nonsense")), failure.Invalid, false, 0, 0, "nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp, err := send(t.Context(), t, config(test.rt).Registry(nil), purpose.Purpose{})
+			answered, err := send(t.Context(), t, config(test.rt).Registry(nil), purpose.Purpose{})
 			if test.class == failure.None {
-				if err != nil || resp.Request == nil {
+				if err != nil || answered == nil {
 					t.Errorf("got %v", err)
 				}
 				return

@@ -49,18 +49,20 @@ func config(base http.RoundTripper) Config {
 	return Config{Host: "registry.test", Base: base, Health: &health.Breakers{}, Redactor: &redact.Redactor{}}
 }
 
-// send sends a request to registry.test and closes the answer.
-func send(ctx context.Context, t *testing.T, rt http.RoundTripper, p purpose.Purpose) (*http.Response, error) {
+// send sends a request to registry.test, closes the answer and returns the request
+// that it is said to be for.
+func send(ctx context.Context, t *testing.T, rt http.RoundTripper, p purpose.Purpose) (*http.Request, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(purpose.With(ctx, p), http.MethodGet, key+"/v2/x?secret=y", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp, err := rt.RoundTrip(req)
-	if err == nil {
-		_ = resp.Body.Close()
+	if err != nil {
+		return nil, err
 	}
-	return resp, err
+	_ = resp.Body.Close()
+	return resp.Request, nil
 }
 
 // wantFault fails unless err is a fault of that class, which names the request
