@@ -195,29 +195,37 @@ func TestFailedTokenRequestIsForgotten(t *testing.T) {
 	}
 }
 
+// slowTokens is a registry with a token server that answers only when it is
+// released.
+type slowTokens struct {
+	log     requests
+	release chan struct{}
+	ended   int // token requests that were given up
+}
+
+func (s *slowTokens) roundTrip(req *http.Request) (*http.Response, error) {
+	s.log.add(req)
+	switch {
+	case req.URL.Path == "/token":
+		select {
+		case <-s.release:
+			return answer(req, http.StatusOK, nil, `{"access_token":"fresh"}`), nil
+		case <-req.Context().Done():
+			s.ended++
+			return nil, req.Context().Err()
+		}
+	case req.Header.Get("Authorization") == "Bearer fresh":
+		return manifestAnswer(req), nil
+	}
+	return answer(req, http.StatusUnauthorized, http.Header{"Www-Authenticate": {`Bearer realm="http://auth.test/token"`}}, ""), nil
+}
+
 // A check that gives up while it waits for a token takes nobody with it: the
 // request goes on for those who wait too, and ends with the last of them.
 func TestCancelledTokenRequestHurtsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log requests
-		release := make(chan struct{})
-		ended := 0
-		r := newResolver(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
-			log.add(req)
-			switch {
-			case req.URL.Path == "/token":
-				select {
-				case <-release:
-					return answer(req, http.StatusOK, nil, `{"access_token":"fresh"}`), nil
-				case <-req.Context().Done():
-					ended++
-					return nil, req.Context().Err()
-				}
-			case req.Header.Get("Authorization") == "Bearer fresh":
-				return manifestAnswer(req), nil
-			}
-			return answer(req, http.StatusUnauthorized, http.Header{"Www-Authenticate": {`Bearer realm="http://auth.test/token"`}}, ""), nil
-		}, registryName))
+		slow := &slowTokens{release: make(chan struct{})}
+		r := newResolver(t, fakeOptions(slow.roundTrip, registryName))
 		check := func(ctx context.Context) <-chan error {
 			s := openAt(t, r, Query{Credentials: alice}) //nolint:contextcheck // Open asks nobody
 			done := make(chan error, 1)
@@ -237,27 +245,27 @@ func TestCancelledTokenRequestHurtsNobodyElse(t *testing.T) {
 			t.Errorf("got %v, want context.Canceled", err)
 		}
 		synctest.Wait()
-		if ended != 0 {
+		if slow.ended != 0 {
 			t.Error("the token request ended with the first who waited for it")
 		}
-		close(release)
+		close(slow.release)
 		if err := <-other; err != nil {
 			t.Errorf("the other check failed: %v", err)
 		}
-		wantRequests(t, &log, head, post, head) // what the host wants was known to the other
+		wantRequests(t, &slow.log, head, post, head) // what the host wants was known to the other
 
 		// The last to leave ends the request, and spoils nothing.
-		release = make(chan struct{})
+		slow.release = make(chan struct{})
 		r.tokens = auth.NewCache()
 		ctx, cancel = context.WithCancel(t.Context())
 		last := check(ctx)
 		cancel()
 		<-last
 		synctest.Wait()
-		if ended != 1 {
-			t.Errorf("%d token requests were ended, want 1", ended)
+		if slow.ended != 1 {
+			t.Errorf("%d token requests were ended, want 1", slow.ended)
 		}
-		close(release)
+		close(slow.release)
 		if err := <-check(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/pullwarden/pullwarden/internal/filestamp"
 )
 
-// settled makes a Resolver whose hosts.toml is no news.
-func settled(b *testing.B, hosts string) *Resolver {
+// stableHosts makes a Resolver whose hosts.toml has not changed for a while.
+func stableHosts(b *testing.B, hosts string) *Resolver {
 	b.Helper()
 	root := b.TempDir()
 	dir := filepath.Join(root, registryName)
@@ -35,7 +35,7 @@ func settled(b *testing.B, hosts string) *Resolver {
 // BenchmarkOpen measures the price, for each request for an image, of a change of
 // hosts.toml taking effect at once.
 func BenchmarkOpen(b *testing.B) {
-	r := settled(b, chain("https://mirror.test", "https://registry.test"))
+	r := stableHosts(b, chain("https://mirror.test", "https://registry.test"))
 	b.ReportAllocs()
 	for b.Loop() {
 		s, err := r.Open(b.Context(), Query{Reference: imageRef, Credentials: alice})
@@ -64,7 +64,7 @@ func BenchmarkCheckWarm(b *testing.B) {
 				}
 			}))
 			defer server.Close()
-			r := settled(b, chain(server.URL))
+			r := stableHosts(b, chain(server.URL))
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := once(b.Context(), r, Query{Credentials: alice, Known: manifestDigest}, 10*time.Second); err != nil {

@@ -7,29 +7,39 @@
 // Hosts are containerd's: hosts.toml decides their order, capabilities,
 // certificates and headers, and docker's resolver speaks to them. This package
 // adds what containerd does not have: each failure has a class, each host of a
-// check has its share of one time budget, what can pass by itself is tried
-// again, and the hosts that really served content are known afterwards. And it
-// keeps what containerd makes anew for each pull: connections and tokens outlive
-// it, and a host in trouble is found out once, not by every request.
+// check has its share of one time budget, temporary failures are tried again, and
+// the hosts that really served content are known afterwards. And it keeps what
+// containerd makes anew for each pull: connections and tokens outlive it, and a
+// host in trouble is found out once, not by every request.
 //
-//	Resolver ── Open(reference) ──► Session    the hosts.toml hosts of one reference
-//	   │                              ├─ Resolve ──► Resolution | *Error    (check.go)
-//	   │                              └─ Source  ──► transfer.ImageFetcher  (source.go)
-//	   │                                    │
-//	   │   docker's resolver ── Authorizer (authorizer.go)
-//	   │           │                │
-//	   │       transport (transport.go): judges (classify.go), tries again (retry.go),
-//	   │           │            │   records who served what (record.go)
-//	   │           │            │
-//	   ├─ tokens ──┼────────────┘   by host, repository, credentials (tokens.go)
-//	   ├─ breakers ┤                hosts that are not to be asked now (breaker.go)
-//	   └─ host sets┘                containerd's hosts and transports, as long as
-//	                                the files do not change (hostset.go, snapshot.go)
+//	Resolver ── Open(Query) ──► Session     the hosts of one reference
+//	                              ├─ Resolve ──► Resolution | *Error    (session.go, check.go)
+//	                              └─ Source  ──► transfer.ImageFetcher  (source.go, fetcher.go)
+//	                                    │
+//	docker's resolver, made for each check of a host and for each Source
+//	   │ authorizes with                │ asks with
+//	   │                                │
+//	tracker, of a Source: what its requests are for, who served, who failed
+//	   │                                │                 (tracker.go, fetchlog.go)
+//	 auth ─── asks token servers ─► transport ── guard, retry, report, classify, …
+//	                                    │  └──── examiner, of a check: are its
+//	                                    │        answers right?     (examiner.go)
+//	                             containerd's transports
 //
-// Above the line is what belongs to a session: which secrets its errors must not
-// repeat, what failed, who served. Below it is what sessions share.
+// Each room below knows only rooms that stand below it:
 //
-// A request's context says what it is for: a check of one host, the fetch of one
-// digest, a token on behalf of either. That is how the transport, which docker's
-// resolver cannot pass anything else to, knows what to do with an answer.
+//	transport    the chain of RoundTrippers
+//	auth         challenges, tokens, credentials
+//	hosts        hosts.toml, the hosts it names, and their connections
+//	purpose      what a request is made for: a value in its context
+//	health       which hosts are in trouble
+//	fault        a failure that was judged, and the table that judges
+//	redact       what must never be shown
+//	provenance   where bytes came from
+//	failure      the classes
+//
+// A session has a redactor and chains of its own, so that its errors repeat no
+// secret and name no image of another; sessions share connections, tokens and
+// health. No policy is decided here: a Query says in plain values what its caller
+// has already.
 package resolver

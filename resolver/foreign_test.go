@@ -23,7 +23,8 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// What the error of a pull shows that did not use the source.
+// The error of a pull that did not use the source blames the origin, if it shows
+// a failure of a registry.
 func TestEvidence(t *testing.T) {
 	status := func(method, url string, code int) error {
 		return remoteerrors.ErrUnexpectedStatus{StatusCode: code, RequestMethod: method, RequestURL: url}

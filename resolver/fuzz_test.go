@@ -24,34 +24,38 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
-// Whatever a registry and its token server answer: a check ends, with a class
-// or with a digest that the answer really has, and repeats no secret.
+const manifestType = "Content-Type: " + ocispec.MediaTypeImageManifest + "\r\n"
+
+// answerSeeds are answers as they come from a connection.
+var answerSeeds = []struct {
+	status  int
+	headers string
+	body    string
+}{
+	{200, manifestType + digestHeader + ": " + manifestDigest.String() + "\r\nContent-Length: 77\r\n", string(manifest)},
+	{200, manifestType, string(manifest)},
+	{200, manifestType + digestHeader + ": " + otherDigest.String(), string(manifest)},
+	{200, manifestType + digestHeader + ": sha512:" + strings.Repeat("a", 128), string(manifest)},
+	{200, "Content-Type: text/html", "<html>"},
+	{200, "Content-Length: -1", ""},
+	{401, `WWW-Authenticate: Bearer realm="http://auth.test/?secret=` + password + `",scope="a b",error="invalid_token"`, ""},
+	{401, `WWW-Authenticate: Basic realm="x"`, ""},
+	{401, `WWW-Authenticate: Bearer realm="::"`, ""},
+	{302, "Location: http://user:spaced password@other.test/?a=b", ""},
+	{302, "Location: http://user:password@other.test/?a=b", ""},
+	{302, "Location: %zz", ""},
+	{403, "", `{"errors":[{"code":"DENIED","message":"` + password + `"}]}`},
+	{405, "Allow: GET", ""},
+	{429, "Retry-After: 3", ""},
+	{503, "Retry-After: Fri, 31 Dec 1999 23:59:59 GMT", ""},
+	{0, "", ""},
+	{700, "X", "\x00\xff"},
+}
+
+// A check ends, with a class or with a digest that the answer really has, and
+// repeats no secret, whatever a registry and its token server answer.
 func FuzzFailureAnswer(f *testing.F) {
-	manifestType := "Content-Type: " + ocispec.MediaTypeImageManifest + "\r\n"
-	for _, seed := range []struct {
-		status  int
-		headers string
-		body    string
-	}{
-		{200, manifestType + digestHeader + ": " + manifestDigest.String() + "\r\nContent-Length: 77\r\n", string(manifest)},
-		{200, manifestType, string(manifest)},
-		{200, manifestType + digestHeader + ": " + otherDigest.String(), string(manifest)},
-		{200, manifestType + digestHeader + ": sha512:" + strings.Repeat("a", 128), string(manifest)},
-		{200, "Content-Type: text/html", "<html>"},
-		{200, "Content-Length: -1", ""},
-		{401, `WWW-Authenticate: Bearer realm="http://auth.test/?secret=` + password + `",scope="a b",error="invalid_token"`, ""},
-		{401, `WWW-Authenticate: Basic realm="x"`, ""},
-		{401, `WWW-Authenticate: Bearer realm="::"`, ""},
-		{302, "Location: http://user:spaced password@other.test/?a=b", ""},
-		{302, "Location: http://user:password@other.test/?a=b", ""},
-		{302, "Location: %zz", ""},
-		{403, "", `{"errors":[{"code":"DENIED","message":"` + password + `"}]}`},
-		{405, "Allow: GET", ""},
-		{429, "Retry-After: 3", ""},
-		{503, "Retry-After: Fri, 31 Dec 1999 23:59:59 GMT", ""},
-		{0, "", ""},
-		{700, "X", "\x00\xff"},
-	} {
+	for _, seed := range answerSeeds {
 		f.Add(seed.status, seed.headers, seed.body, seed.status, seed.headers, seed.body)
 	}
 	f.Fuzz(func(t *testing.T, headStatus int, headHeaders, headBody string, getStatus int, getHeaders, getBody string) {

@@ -167,7 +167,7 @@ func TestResumedPull(t *testing.T) {
 	}
 }
 
-// What a broken pull left in the content store, the next one continues.
+// The next pull continues the content that a broken one left in the store.
 func TestContinuedPull(t *testing.T) {
 	list, hosts := registries(t, 1)
 	r := list[0]

@@ -38,6 +38,15 @@ func TestErrorsRepeatNoSecrets(t *testing.T) {
 	}
 }
 
+// newLogger returns a logger, and the text that it logs.
+func newLogger(level log.Level) (*log.Entry, *bytes.Buffer) {
+	var logged bytes.Buffer
+	entry := log.L.Dup()
+	entry.Logger = logrus.New()
+	entry.Logger.Out, entry.Logger.Formatter, entry.Logger.Level = &logged, log.L.Logger.Formatter, level
+	return entry, &logged
+}
+
 // Docker's resolver logs whole URLs of redirects.
 func TestLogsRepeatNoQueries(t *testing.T) {
 	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -47,15 +56,12 @@ func TestLogsRepeatNoQueries(t *testing.T) {
 		}
 		page(w, r)
 	})
-	var logged bytes.Buffer
-	entry := log.L.Dup()
-	entry.Logger = logrus.New()
-	entry.Logger.Out, entry.Logger.Formatter, entry.Logger.Level = &logged, log.L.Logger.Formatter, log.InfoLevel
+	entry, logged := newLogger(log.InfoLevel)
 	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{})
 	_, err := s.Resolve(log.WithLogger(t.Context(), entry), plenty)
 	wantClass(t, err, failure.Invalid)
 	if logged.Len() > 0 {
-		t.Errorf("logged %s", &logged)
+		t.Errorf("logged %s", logged)
 	}
 	entry.Logger.Level = log.DebugLevel
 	_, _ = s.Resolve(log.WithLogger(t.Context(), entry), plenty)
@@ -91,10 +97,7 @@ func TestLogsRepeatNoSecrets(t *testing.T) {
 		}
 		serveManifest(w, r)
 	})
-	var logged bytes.Buffer
-	entry := log.L.Dup()
-	entry.Logger = logrus.New()
-	entry.Logger.Out, entry.Logger.Formatter, entry.Logger.Level = &logged, log.L.Logger.Formatter, log.TraceLevel
+	entry, logged := newLogger(log.TraceLevel)
 	ctx := log.WithLogger(t.Context(), entry)
 
 	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: alice})

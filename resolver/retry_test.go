@@ -22,53 +22,60 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
+// retryStatus answers with a status and a Retry-After, "" for none.
+func retryStatus(code int, retryAfter string) roundTrip {
+	return func(req *http.Request) (*http.Response, error) {
+		h := http.Header{}
+		if retryAfter != "" {
+			h.Set("Retry-After", retryAfter)
+		}
+		return answer(req, code, h, "scripted"), nil
+	}
+}
+
+func failing(err error) roundTrip {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
+// dateIn is a date as Retry-After has it.
+func dateIn(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+
+// retries are failures, and how often each is tried again within how long.
+var retries = map[string]struct {
+	first   func() roundTrip // answers first, the manifest follows
+	times   int              // how often
+	budget  time.Duration
+	class   failure.Class // None = the manifest is got
+	tries   int
+	atLeast time.Duration
+	atMost  time.Duration
+}{
+	"503 once":                 {func() roundTrip { return retryStatus(503, "") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
+	"503 twice":                {func() roundTrip { return retryStatus(503, "") }, 2, plenty, failure.None, 3, 0, 3 * transport.FirstBackoff},
+	"503":                      {func() roundTrip { return retryStatus(503, "") }, 9, plenty, failure.Unavailable, 3, 0, 3 * transport.FirstBackoff},
+	"429 asks for 2 s":         {func() roundTrip { return retryStatus(429, "2") }, 1, plenty, failure.None, 2, 2 * time.Second, 2 * time.Second},
+	"429 asks for a date":      {func() roundTrip { return retryStatus(429, dateIn(3*time.Second)) }, 1, plenty, failure.None, 2, 3 * time.Second, 3 * time.Second},
+	"429 asks for a past date": {func() roundTrip { return retryStatus(429, dateIn(-time.Hour)) }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
+	"429 asks for 0 s":         {func() roundTrip { return retryStatus(429, "0") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
+	"429 asks for nonsense":    {func() roundTrip { return retryStatus(429, "-1") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
+	"429 asks for too much":    {func() roundTrip { return retryStatus(429, "10") }, 9, 5 * time.Second, failure.RateLimited, 1, 0, 0},
+	"429 twice uses it up":     {func() roundTrip { return retryStatus(429, "3") }, 9, 5 * time.Second, failure.RateLimited, 2, 3 * time.Second, 3 * time.Second},
+	"503 asks too":             {func() roundTrip { return retryStatus(503, "1") }, 1, plenty, failure.None, 2, time.Second, time.Second},
+	"no time for a backoff":    {func() roundTrip { return retryStatus(503, "") }, 9, 1, failure.Unavailable, 1, 0, 0},
+	"EOF":                      {func() roundTrip { return failing(io.EOF) }, 2, plenty, failure.None, 3, 0, 3 * transport.FirstBackoff},
+	"reset":                    {func() roundTrip { return failing(syscall.ECONNRESET) }, 9, plenty, failure.Unreachable, 3, 0, 3 * transport.FirstBackoff},
+	"silence":                  {func() roundTrip { return silent(errors.New("server closed idle connection")) }, 9, plenty, failure.Unreachable, 3, 0, 3 * transport.FirstBackoff},
+	"silent time-out is not":   {func() roundTrip { return silent(os.ErrDeadlineExceeded) }, 9, plenty, failure.Unreachable, 1, 0, 0},
+	"refused is not":           {func() roundTrip { return failing(syscall.ECONNREFUSED) }, 9, plenty, failure.Unreachable, 1, 0, 0},
+	"404 is not":               {func() roundTrip { return retryStatus(404, "1") }, 9, plenty, failure.NotFound, 1, 0, 0},
+	"403 is not":               {func() roundTrip { return retryStatus(403, "") }, 9, plenty, failure.Forbidden, 2, 0, 0}, // HEAD, and GET for the reason
+	"401 is not":               {func() roundTrip { return retryStatus(401, "") }, 9, plenty, failure.Unauthorized, 1, 0, 0},
+	"nonsense is not":          {func() roundTrip { return failing(errors.New("nonsense")) }, 9, plenty, failure.Invalid, 1, 0, 0},
+}
+
 // Each failure is tried again as often as it may help, for as long as there is time.
 func TestRetries(t *testing.T) {
-	status := func(code int, retryAfter string) roundTrip {
-		return func(req *http.Request) (*http.Response, error) {
-			h := http.Header{}
-			if retryAfter != "" {
-				h.Set("Retry-After", retryAfter)
-			}
-			return answer(req, code, h, "scripted"), nil
-		}
-	}
-	fail := func(err error) roundTrip {
-		return func(*http.Request) (*http.Response, error) { return nil, err }
-	}
-	date := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
-
-	for name, test := range map[string]struct {
-		first   func() roundTrip // answers first, the manifest follows
-		times   int              // how often
-		budget  time.Duration
-		class   failure.Class // None = the manifest is got
-		tries   int
-		atLeast time.Duration
-		atMost  time.Duration
-	}{
-		"503 once":                 {func() roundTrip { return status(503, "") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
-		"503 twice":                {func() roundTrip { return status(503, "") }, 2, plenty, failure.None, 3, 0, 3 * transport.FirstBackoff},
-		"503":                      {func() roundTrip { return status(503, "") }, 9, plenty, failure.Unavailable, 3, 0, 3 * transport.FirstBackoff},
-		"429 asks for 2 s":         {func() roundTrip { return status(429, "2") }, 1, plenty, failure.None, 2, 2 * time.Second, 2 * time.Second},
-		"429 asks for a date":      {func() roundTrip { return status(429, date(3*time.Second)) }, 1, plenty, failure.None, 2, 3 * time.Second, 3 * time.Second},
-		"429 asks for a past date": {func() roundTrip { return status(429, date(-time.Hour)) }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
-		"429 asks for 0 s":         {func() roundTrip { return status(429, "0") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
-		"429 asks for nonsense":    {func() roundTrip { return status(429, "-1") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
-		"429 asks for too much":    {func() roundTrip { return status(429, "10") }, 9, 5 * time.Second, failure.RateLimited, 1, 0, 0},
-		"429 twice uses it up":     {func() roundTrip { return status(429, "3") }, 9, 5 * time.Second, failure.RateLimited, 2, 3 * time.Second, 3 * time.Second},
-		"503 asks too":             {func() roundTrip { return status(503, "1") }, 1, plenty, failure.None, 2, time.Second, time.Second},
-		"no time for a backoff":    {func() roundTrip { return status(503, "") }, 9, 1, failure.Unavailable, 1, 0, 0},
-		"EOF":                      {func() roundTrip { return fail(io.EOF) }, 2, plenty, failure.None, 3, 0, 3 * transport.FirstBackoff},
-		"reset":                    {func() roundTrip { return fail(syscall.ECONNRESET) }, 9, plenty, failure.Unreachable, 3, 0, 3 * transport.FirstBackoff},
-		"silence":                  {func() roundTrip { return silent(errors.New("server closed idle connection")) }, 9, plenty, failure.Unreachable, 3, 0, 3 * transport.FirstBackoff},
-		"silent time-out is not":   {func() roundTrip { return silent(os.ErrDeadlineExceeded) }, 9, plenty, failure.Unreachable, 1, 0, 0},
-		"refused is not":           {func() roundTrip { return fail(syscall.ECONNREFUSED) }, 9, plenty, failure.Unreachable, 1, 0, 0},
-		"404 is not":               {func() roundTrip { return status(404, "1") }, 9, plenty, failure.NotFound, 1, 0, 0},
-		"403 is not":               {func() roundTrip { return status(403, "") }, 9, plenty, failure.Forbidden, 2, 0, 0}, // HEAD, and GET for the reason
-		"401 is not":               {func() roundTrip { return status(401, "") }, 9, plenty, failure.Unauthorized, 1, 0, 0},
-		"nonsense is not":          {func() roundTrip { return fail(errors.New("nonsense")) }, 9, plenty, failure.Invalid, 1, 0, 0},
-	} {
+	for name, test := range retries {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				first := test.first()

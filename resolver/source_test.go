@@ -124,7 +124,7 @@ func TestPullIsPinned(t *testing.T) {
 		t.Errorf("%d connections", n)
 	}
 
-	// What is there is not fetched, so nobody served it.
+	// Content that is there is not fetched, so nobody served it.
 	again := p.session.Source(desc)
 	if err := p.transfer(t.Context(), again); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func TestDeadMirrorCostsOneCheck(t *testing.T) {
 	})
 }
 
-// Whose time it was that ran out.
+// A host's time that ran out counts, its caller's does not.
 func TestWhichTimeoutsCount(t *testing.T) {
 	for name, test := range map[string]struct {
 		timeout, caller time.Duration
@@ -88,7 +88,7 @@ func TestWhichTimeoutsCount(t *testing.T) {
 	}
 }
 
-// What answers, if only with a refusal, is not in trouble.
+// A host that answers, if only with a refusal, is not in trouble.
 func TestAnswersKeepBreakersClosed(t *testing.T) {
 	for _, code := range []int{400, 401, 403, 404, 408, 418} {
 		synctest.Test(t, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestProbeRenewsItsToken(t *testing.T) {
 	})
 }
 
-// What one tenant's check found out names nothing of it to another's.
+// One tenant's check names nothing of its image to another's.
 func TestBreakersNameNoImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n fakeNet

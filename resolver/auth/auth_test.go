@@ -85,7 +85,7 @@ func TestWhoSharesTokens(t *testing.T) {
 				t.Errorf("shared is %v, want %v", got, test.shared)
 			}
 			// Those of a redirect's target are the session's own.
-			if of(test.first, "cdn.test") == of(test.first, "cdn.test") {
+			if one, other := of(test.first, "cdn.test"), of(test.first, "cdn.test"); one == other {
 				t.Error("tokens for a redirect's target are shared")
 			}
 		})

@@ -54,7 +54,7 @@ type Options struct {
 // authorizer that a refused token is replaced once by a fresh one, and that
 // failures are judged. Safe for concurrent use.
 type Authorizer struct {
-	Options
+	options Options
 
 	mu     sync.Mutex
 	tokens map[string]*tokens // by address: a redirect's target may want tokens too
@@ -64,7 +64,7 @@ var _ docker.Authorizer = (*Authorizer)(nil)
 
 // New returns an Authorizer.
 func New(options Options) *Authorizer {
-	return &Authorizer{Options: options, tokens: map[string]*tokens{}}
+	return &Authorizer{options: options, tokens: map[string]*tokens{}}
 }
 
 // tokensOf returns the tokens of an address, host[:port]. They are looked for
@@ -89,22 +89,22 @@ func (a *Authorizer) tokensOf(address string) *tokens {
 // find returns tokens that are shared, unless nobody knows whose the
 // credentials are, or they are for elsewhere.
 func (a *Authorizer) find(address string) *tokens {
-	username, secret, err := a.Credentials(address)
-	if err != nil || address != a.Host {
-		return newTokens(a.renewer(a.Redactor, a.Credentials), a.Health)
+	username, secret, err := a.options.Credentials(address)
+	if err != nil || address != a.options.Host {
+		return newTokens(a.renewer(a.options.Redactor, a.options.Credentials), a.options.Health)
 	}
-	key := cacheKey{scope: a.Scope, credentials: a.Cache.fingerprint(username, secret)}
-	return a.Cache.share(key, func() *tokens {
+	key := cacheKey{scope: a.options.Scope, credentials: a.options.Cache.fingerprint(username, secret)}
+	return a.options.Cache.share(key, func() *tokens {
 		var own redact.Redactor // they outlive the session
 		own.AddCredentials(username, secret)
-		return newTokens(a.renewer(&own, fixed(username, secret)), a.Health)
+		return newTokens(a.renewer(&own, fixed(username, secret)), a.options.Health)
 	})
 }
 
 // renewer returns a function that makes docker's authorizers.
 func (a *Authorizer) renewer(redactor *redact.Redactor, credentials Credentials) func() docker.Authorizer {
-	options := []docker.AuthorizerOpt{docker.WithAuthClient(a.Client(redactor)), docker.WithAuthCreds(credentials)}
-	for _, h := range a.Headers {
+	options := []docker.AuthorizerOpt{docker.WithAuthClient(a.options.Client(redactor)), docker.WithAuthCreds(credentials)}
+	for _, h := range a.options.Headers {
 		options = append(options, docker.WithAuthHeader(h))
 	}
 	return func() docker.Authorizer { return docker.NewDockerAuthorizer(options...) }
@@ -117,7 +117,7 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	switch {
 	case err == nil:
 		if header != "" {
-			a.Redactor.AddHeader(header)
+			a.options.Redactor.AddHeader(header)
 			req.Header.Set("Authorization", header)
 		}
 		return nil
@@ -158,7 +158,7 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 // above it.
 func (a *Authorizer) issued(header string) bool {
 	return header != "" &&
-		!slices.ContainsFunc(a.Headers, func(fixed http.Header) bool {
+		!slices.ContainsFunc(a.options.Headers, func(fixed http.Header) bool {
 			return slices.Contains(fixed.Values("Authorization"), header)
 		})
 }
@@ -178,18 +178,18 @@ func (a *Authorizer) challenged(last *http.Response, err error) error {
 
 // refuse says that the registry does not accept the credentials.
 func (a *Authorizer) refuse(last *http.Response, reason string) error {
-	text := a.answer(last, redact.WithReason(reason, a.Redactor.ReadReason(last))).Error()
+	text := a.answer(last, redact.WithReason(reason, a.options.Redactor.ReadReason(last))).Error()
 	return a.fail(failure.Unauthorized, text, docker.ErrInvalidAuthorization)
 }
 
 // answer describes an answer with status 401.
 func (a *Authorizer) answer(resp *http.Response, reason string) error {
 	text := fmt.Sprintf("%s %s: %s", resp.Request.Method, redact.URL(resp.Request.URL), fault.StatusText(resp.StatusCode))
-	return a.Redactor.Wrap(redact.WithReason(text, reason), docker.ErrInvalidAuthorization)
+	return a.options.Redactor.Wrap(redact.WithReason(text, reason), docker.ErrInvalidAuthorization)
 }
 
 func (a *Authorizer) fail(class failure.Class, text string, cause error) error {
-	return &fault.Fault{Class: class, Err: a.Redactor.Wrap(text, cause)}
+	return &fault.Fault{Class: class, Err: a.options.Redactor.Wrap(text, cause)}
 }
 
 // tokenText describes an error of docker's authorizer without its wrappings,
@@ -199,7 +199,7 @@ func (a *Authorizer) tokenText(err error) string {
 		return f.Error()
 	}
 	if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
-		return a.Redactor.Answer(answer)
+		return a.options.Redactor.Answer(answer)
 	}
 	return err.Error()
 }

@@ -118,7 +118,8 @@ func TestTimedOut(t *testing.T) {
 	}
 }
 
-// What the error of a pull shows that this project's resolver had no part in.
+// The error of a pull that this project's resolver had no part in shows a
+// registry's failure, or nothing.
 func TestForeignClasses(t *testing.T) {
 	status := func(method, url string, code int) error {
 		return remoteerrors.ErrUnexpectedStatus{StatusCode: code, RequestMethod: method, RequestURL: url}

@@ -13,35 +13,43 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
+// Events at a host.
+var (
+	timeout    = func(p *Permit) { p.Failed(failure.Unreachable, "silent", true) }
+	fail       = func(p *Permit) { p.Failed(failure.Unavailable, "503", false) }
+	limited    = func(after time.Duration) func(*Permit) { return func(p *Permit) { p.Limited(after, "429") } }
+	connFailed = func(p *Permit) { p.ConnFailed(failure.Unreachable, "refused") }
+	answered   = (*Permit).Answered
+)
+
+const about = 5 * time.Second
+
+// breakerEvents are events in a row, and the state of the breaker after them.
+var breakerEvents = map[string]struct {
+	events []func(*Permit)
+	class  failure.Class // None = it is closed
+	pause  time.Duration // give or take a quarter
+}{
+	"nothing":                   {nil, failure.None, 0},
+	"a time-out":                {[]func(*Permit){timeout}, failure.Unreachable, about},
+	"one failure":               {[]func(*Permit){fail}, failure.None, 0},
+	"two failures":              {[]func(*Permit){fail, fail}, failure.None, 0},
+	"three failures":            {[]func(*Permit){fail, fail, fail}, failure.Unavailable, about},
+	"not in a row":              {[]func(*Permit){fail, fail, answered, fail, fail}, failure.None, 0},
+	"failures, then a silence":  {[]func(*Permit){fail, timeout}, failure.Unreachable, about},
+	"429":                       {[]func(*Permit){limited(0)}, failure.RateLimited, about},
+	"429 with Retry-After":      {[]func(*Permit){limited(time.Minute)}, failure.RateLimited, time.Minute},
+	"429 for ever":              {[]func(*Permit){limited(1 << 60)}, failure.RateLimited, maxLimit},
+	"refused":                   {[]func(*Permit){connFailed, connFailed, connFailed, connFailed}, failure.None, 0},
+	"refused while it is open":  {[]func(*Permit){timeout, connFailed}, failure.Unreachable, about},
+	"429, shorter afterwards":   {[]func(*Permit){limited(time.Minute), limited(time.Second)}, failure.RateLimited, time.Minute},
+	"an answer after all":       {[]func(*Permit){timeout, answered}, failure.None, 0},
+	"failures while it is open": {[]func(*Permit){timeout, timeout, timeout, fail}, failure.Unreachable, about},
+}
+
 // Each event that opens a breaker, and each that closes it.
 func TestBreaker(t *testing.T) {
-	timeout := func(p *Permit) { p.Failed(failure.Unreachable, "silent", true) }
-	fail := func(p *Permit) { p.Failed(failure.Unavailable, "503", false) }
-	limited := func(after time.Duration) func(*Permit) { return func(p *Permit) { p.Limited(after, "429") } }
-	lost := func(p *Permit) { p.ConnFailed(failure.Unreachable, "refused") }
-	answered := (*Permit).Answered
-	const about = 5 * time.Second
-	for name, test := range map[string]struct {
-		events []func(*Permit)
-		class  failure.Class // None = it is closed
-		pause  time.Duration // give or take a quarter
-	}{
-		"nothing":                   {nil, failure.None, 0},
-		"a time-out":                {[]func(*Permit){timeout}, failure.Unreachable, about},
-		"one failure":               {[]func(*Permit){fail}, failure.None, 0},
-		"two failures":              {[]func(*Permit){fail, fail}, failure.None, 0},
-		"three failures":            {[]func(*Permit){fail, fail, fail}, failure.Unavailable, about},
-		"not in a row":              {[]func(*Permit){fail, fail, answered, fail, fail}, failure.None, 0},
-		"failures, then a silence":  {[]func(*Permit){fail, timeout}, failure.Unreachable, about},
-		"429":                       {[]func(*Permit){limited(0)}, failure.RateLimited, about},
-		"429 with Retry-After":      {[]func(*Permit){limited(time.Minute)}, failure.RateLimited, time.Minute},
-		"429 for ever":              {[]func(*Permit){limited(1 << 60)}, failure.RateLimited, maxLimit},
-		"refused":                   {[]func(*Permit){lost, lost, lost, lost}, failure.None, 0},
-		"refused while it is open":  {[]func(*Permit){timeout, lost}, failure.Unreachable, about},
-		"429, shorter afterwards":   {[]func(*Permit){limited(time.Minute), limited(time.Second)}, failure.RateLimited, time.Minute},
-		"an answer after all":       {[]func(*Permit){timeout, answered}, failure.None, 0},
-		"failures while it is open": {[]func(*Permit){timeout, timeout, timeout, fail}, failure.Unreachable, about},
-	} {
+	for name, test := range breakerEvents {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var b Breakers

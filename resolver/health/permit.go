@@ -21,8 +21,8 @@ type Permit struct {
 // Key is the key of the host.
 func (p *Permit) Key() string { return p.key }
 
-// Begin is called before each request. What began before a breaker opened says
-// nothing about it.
+// Begin is called before each request. A request that began before a
+// breaker opened says nothing about it.
 func (p *Permit) Begin() {
 	p.breakers.mu.Lock()
 	defer p.breakers.mu.Unlock()

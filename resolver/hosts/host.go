@@ -37,8 +37,8 @@ func (h Host) Name() string {
 	return h.Host
 }
 
-// Reference is what the host calls the image of spec. Whatever its path has
-// after the API's root (https://host/v2/project with override_path) belongs to
+// Reference is what the host calls the image of spec. A part of its path
+// behind the API's root (https://host/v2/project with override_path) belongs to
 // the repository.
 func (h Host) Reference(spec reference.Spec) string {
 	_, project, _ := strings.Cut(h.Path+"/", "/v2/")

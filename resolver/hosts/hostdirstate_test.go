@@ -60,9 +60,24 @@ func TestHostDirState(t *testing.T) {
 		}
 		last = now
 	}
-	// Once it has settled, the stamps tell.
+}
+
+// Once a directory has settled, its stamps tell whether it has changed.
+func TestStampsOfAHostDir(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(fileName, "ca = \"d.pem\"\n")
+	put("d.pem", "2")
 	time.Sleep(filestamp.SettleTime)
-	last = read()
+	last, err := readHostDirState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if !last.current(dir) || last.current("elsewhere") {
 		t.Error("nothing changed, but the stamps differ")
 	}

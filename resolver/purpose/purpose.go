@@ -24,7 +24,8 @@ const (
 )
 
 // Purpose is what a request to one host is made for, or a request for a token on
-// its behalf. It is a value: whoever knows more puts another into the context.
+// its behalf. It is a value: a caller that knows more puts another into the
+// context.
 type Purpose struct {
 	Kind Kind
 

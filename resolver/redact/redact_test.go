@@ -60,7 +60,7 @@ func TestCleanHidesBeforeAndAfter(t *testing.T) {
 	}
 }
 
-// What was sent comes back in forms, documents, quotes and other cases.
+// Secrets that were sent come back in forms, documents, quotes and other cases.
 func TestCleanKnowsEncodings(t *testing.T) {
 	const secret = `s3cret: %&+/=?"\<é>`
 	var r Redactor

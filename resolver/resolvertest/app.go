@@ -15,7 +15,7 @@ import (
 )
 
 func startApp() *handlers.App {
-	return handlers.NewApp(quiet{context.Background()}, &configuration.Configuration{
+	return handlers.NewApp(discardLogger{context.Background()}, &configuration.Configuration{
 		Storage: configuration.Storage{
 			"inmemory":    configuration.Parameters{},
 			"delete":      configuration.Parameters{"enabled": true},

@@ -83,7 +83,7 @@ type direct struct{ handler http.Handler }
 
 // RoundTrip answers from the handler.
 func (d direct) RoundTrip(req *http.Request) (*http.Response, error) {
-	in := req.Clone(quiet{req.Context()}) //nolint:contextcheck // it inherits all but the logger
+	in := req.Clone(discardLogger{req.Context()}) //nolint:contextcheck // it inherits all but the logger
 	in.RequestURI = req.URL.RequestURI()
 	if in.Body == nil {
 		in.Body = http.NoBody

@@ -37,7 +37,7 @@ func partOf(path string) Part {
 
 func (p Part) has(path string) bool { return p == All || p == partOf(path) }
 
-// Request is what came in by the door, in order of arrival.
+// Request is what came in by the listener, in order of arrival.
 type Request struct {
 	Method     string
 	Path       string

@@ -29,17 +29,17 @@ func WithDelay(d time.Duration) Option { return func(r *Registry) { r.SetDelay(d
 // Registry is a running registry. Its methods may be called at any time, by
 // several goroutines, and from scripts.
 type Registry struct {
-	app   *handlers.App
-	door  *door
-	pki   *pki // nil: plain HTTP
-	auth  auth // nil: open to all
-	delay atomic.Int64
+	app      *handlers.App
+	listener *listener
+	pki      *pki // nil: plain HTTP
+	auth     auth // nil: open to all
+	delay    atomic.Int64
 
 	scripts scripts
 	record  record
 	conns   atomic.Int64
 
-	mu     sync.Mutex // guards server, which is nil while the door is shut
+	mu     sync.Mutex // guards server, which is nil while the listener is closed
 	server *http.Server
 	busy   sync.RWMutex   // read-held by requests in hand
 	served sync.WaitGroup // Serve loops
@@ -66,22 +66,22 @@ func Start(opts ...Option) (*Registry, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	d, err := newDoor()
+	l, err := newListener()
 	if err != nil {
 		return nil, fmt.Errorf("reserve a port for the registry: %w", err)
 	}
-	r.door = d
+	r.listener = l
 	r.app = startApp()
 	if err := r.open(); err != nil {
 		stopApp(r.app)
-		d.release()
+		l.release()
 		return nil, err
 	}
 	return r, nil
 }
 
 // Host returns the host:port of the registry.
-func (r *Registry) Host() string { return r.door.addr }
+func (r *Registry) Host() string { return r.listener.addr }
 
 // URL returns the registry's base URL, without a slash at its end.
 func (r *Registry) URL() string { return r.scheme() + "://" + r.Host() }
@@ -104,7 +104,7 @@ func (r *Registry) Close() {
 	r.busy.Lock() // waits for the requests in hand
 	defer r.busy.Unlock()
 	r.served.Wait()
-	r.door.release()
+	r.listener.release()
 	stopApp(r.app)
 }
 
@@ -115,7 +115,7 @@ func (r *Registry) open() error {
 	if r.server != nil {
 		return nil
 	}
-	l, err := r.door.listen()
+	l, err := r.listener.listen()
 	if err != nil {
 		return fmt.Errorf("listen for the registry: %w", err)
 	}
@@ -146,7 +146,7 @@ func (r *Registry) shut() {
 	s := r.server
 	r.server = nil
 	r.mu.Unlock()
-	r.door.unswallow()
+	r.listener.unswallow()
 	if s != nil {
 		_ = s.Close()
 	}
@@ -155,12 +155,12 @@ func (r *Registry) shut() {
 func (r *Registry) accepted(c net.Conn) net.Conn {
 	r.conns.Add(1)
 	if r.delay.Load() > 0 {
-		return lagged(c, func() time.Duration { return time.Duration(r.delay.Load()) })
+		return delayed(c, func() time.Duration { return time.Duration(r.delay.Load()) })
 	}
 	return c
 }
 
-// serve answers one request that came in by the door.
+// serve answers one request that came in by the listener.
 func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
 	r.busy.RLock()
 	defer r.busy.RUnlock()
@@ -168,12 +168,12 @@ func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
 	r.scripts.chain(http.HandlerFunc(r.answer)).ServeHTTP(w, req)
 }
 
-// answer is what a registry without any trouble answers.
+// answer is what a registry without any fault answers.
 func (r *Registry) answer(w http.ResponseWriter, req *http.Request) {
 	if r.auth != nil && r.auth.answered(w, req, r.URL()) {
 		return
 	}
-	r.app.ServeHTTP(w, req.WithContext(quiet{req.Context()})) //nolint:contextcheck // it inherits all but the logger
+	r.app.ServeHTTP(w, req.WithContext(discardLogger{req.Context()})) //nolint:contextcheck // it inherits all but the logger
 }
 
 // Connections returns how many connections were accepted since the start.

@@ -19,10 +19,10 @@ type scripts struct {
 }
 
 type script struct {
-	run     ScriptFunc
-	trouble bool          // Restore ends it
-	ended   chan struct{} // closed by its undo
-	once    sync.Once
+	run   ScriptFunc
+	fault bool          // Restore ends it
+	ended chan struct{} // closed by its undo
+	once  sync.Once
 }
 
 // Script puts a script in front of the registry. The newest is asked first.
@@ -31,11 +31,11 @@ func (r *Registry) Script(run func(w http.ResponseWriter, r *http.Request, next 
 	return r.scripts.add(&script{run: run, ended: make(chan struct{})})
 }
 
-// trouble is a script for one part of the registry that Restore ends. run's
-// last argument is closed when the trouble ends.
-func (r *Registry) trouble(on Part, run func(http.ResponseWriter, *http.Request, http.Handler, <-chan struct{})) (undo func()) {
+// fault is a script for one part of the registry that Restore ends. run's
+// last argument is closed when the fault ends.
+func (r *Registry) fault(on Part, run func(http.ResponseWriter, *http.Request, http.Handler, <-chan struct{})) (undo func()) {
 	ended := make(chan struct{})
-	return r.scripts.add(&script{trouble: true, ended: ended, run: func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+	return r.scripts.add(&script{fault: true, ended: ended, run: func(w http.ResponseWriter, req *http.Request, next http.Handler) {
 		if !on.has(req.URL.Path) {
 			next.ServeHTTP(w, req)
 			return

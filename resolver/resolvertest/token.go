@@ -35,7 +35,7 @@ func WithTokenAuth(users map[string]string) Option {
 }
 
 // SetTokenLifetime says how long tokens last that are handed out from now on.
-// What the client is told is rounded up to seconds. Default: 5 minutes.
+// The client is told a time that is rounded up to seconds. Default: 5 minutes.
 func (r *Registry) SetTokenLifetime(d time.Duration) {
 	if t, ok := r.auth.(*tokenAuth); ok {
 		t.mu.Lock()

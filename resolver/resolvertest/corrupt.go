@@ -20,7 +20,7 @@ const digestHeader = "Docker-Content-Digest"
 func (r *Registry) WrongDigest() (undo func()) {
 	var mu sync.Mutex
 	truth := map[string]string{} // false digest: true one
-	return r.trouble(Manifests, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
+	return r.fault(Manifests, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
 		dir, ref := path.Split(req.URL.Path)
 		mu.Lock()
 		actual, asked := truth[ref]
@@ -38,19 +38,19 @@ func (r *Registry) WrongDigest() (undo func()) {
 			if d == "" {
 				return
 			}
-			lie := digest.FromString("no content has the digest of " + d).String()
+			wrong := digest.FromString("no content has the digest of " + d).String()
 			mu.Lock()
-			truth[lie] = d
+			truth[wrong] = d
 			mu.Unlock()
-			h.Set(digestHeader, lie)
-			h.Set("ETag", `"`+lie+`"`)
+			h.Set(digestHeader, wrong)
+			h.Set("ETag", `"`+wrong+`"`)
 		}}, req)
 	})
 }
 
 // Corrupt flips a bit in the first byte of each body of that part.
 func (r *Registry) Corrupt(on Part) (undo func()) {
-	return r.trouble(on, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
+	return r.fault(on, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
 		first := true
 		next.ServeHTTP(&filter{ResponseWriter: w, head: req.Method == http.MethodHead, body: func(p []byte) ([]byte, bool) {
 			if first && len(p) > 0 {
@@ -65,7 +65,7 @@ func (r *Registry) Corrupt(on Part) (undo func()) {
 // DropMidBlob closes the connection after n bytes of each blob, counted from
 // the blob's start also where a client asks for a range.
 func (r *Registry) DropMidBlob(n int64) (undo func()) {
-	return r.trouble(Blobs, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
+	return r.fault(Blobs, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
 		if req.Method != http.MethodGet {
 			next.ServeHTTP(w, req)
 			return

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// lagConn delivers what it reads one round-trip time after it arrived. What it
-// writes goes out at once: together that is one round trip for each turn, and
+// delayedConn delivers incoming bytes one round-trip time after they arrived.
+// Outgoing ones leave at once: together that is one round trip for each turn, and
 // chunks that follow each other closely share it.
-type lagConn struct {
+type delayedConn struct {
 	net.Conn          // the peer's: writes, addresses
 	in       net.Conn // where the delayed bytes come out
 	feed     net.Conn // where they go in
@@ -26,9 +26,9 @@ type chunk struct {
 	due  time.Time
 }
 
-func lagged(c net.Conn, delay func() time.Duration) net.Conn {
+func delayed(c net.Conn, delay func() time.Duration) net.Conn {
 	in, feed := net.Pipe()
-	l := &lagConn{Conn: c, in: in, feed: feed, done: make(chan struct{})}
+	l := &delayedConn{Conn: c, in: in, feed: feed, done: make(chan struct{})}
 	var err error
 	if l.clock, err = newClock(); err != nil {
 		_ = l.Close() // no descriptors are left; the next Accept says so
@@ -41,7 +41,7 @@ func lagged(c net.Conn, delay func() time.Duration) net.Conn {
 }
 
 // collect notes when bytes arrive.
-func (l *lagConn) collect(chunks chan<- chunk, delay func() time.Duration) {
+func (l *delayedConn) collect(chunks chan<- chunk, delay func() time.Duration) {
 	defer close(chunks)
 	wait := 2 * delay() // the first bytes also pay for the TCP handshake
 	buf := make([]byte, 32<<10)
@@ -62,7 +62,7 @@ func (l *lagConn) collect(chunks chan<- chunk, delay func() time.Duration) {
 }
 
 // deliver hands them on when they are due.
-func (l *lagConn) deliver(chunks <-chan chunk) {
+func (l *delayedConn) deliver(chunks <-chan chunk) {
 	defer func() { _ = l.feed.Close() }()
 	for c := range chunks {
 		if err := l.clock.waitUntil(c.due); err != nil {
@@ -75,10 +75,10 @@ func (l *lagConn) deliver(chunks <-chan chunk) {
 }
 
 // Read returns bytes that have served their delay.
-func (l *lagConn) Read(p []byte) (int, error) { return l.in.Read(p) }
+func (l *delayedConn) Read(p []byte) (int, error) { return l.in.Read(p) }
 
 // Close closes both ends and lets the goroutines go.
-func (l *lagConn) Close() error {
+func (l *delayedConn) Close() error {
 	l.once.Do(func() {
 		close(l.done)
 		_ = l.clock.Close()
@@ -88,7 +88,7 @@ func (l *lagConn) Close() error {
 }
 
 // SetDeadline sets both deadlines.
-func (l *lagConn) SetDeadline(t time.Time) error {
+func (l *delayedConn) SetDeadline(t time.Time) error {
 	if err := l.in.SetReadDeadline(t); err != nil {
 		return err
 	}
@@ -96,4 +96,4 @@ func (l *lagConn) SetDeadline(t time.Time) error {
 }
 
 // SetReadDeadline sets the deadline of Read.
-func (l *lagConn) SetReadDeadline(t time.Time) error { return l.in.SetReadDeadline(t) }
+func (l *delayedConn) SetReadDeadline(t time.Time) error { return l.in.SetReadDeadline(t) }

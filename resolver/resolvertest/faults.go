@@ -18,25 +18,25 @@ func (r *Registry) Refuse() { r.shut() }
 // port: dial timeouts, until Restore.
 func (r *Registry) Swallow() error {
 	r.shut()
-	if err := r.door.startSwallowing(); err != nil {
-		r.door.unswallow()
+	if err := r.listener.startSwallowing(); err != nil {
+		r.listener.unswallow()
 		return fmt.Errorf("swallow connections to %s: %w", r.Host(), err)
 	}
 	return nil
 }
 
 // Restore opens the port again, on the same number, and ends every ready-made
-// trouble. Scripts that were added with Script stay.
+// fault. Scripts that were added with Script stay.
 func (r *Registry) Restore() error {
-	r.scripts.remove(func(sc *script) bool { return sc.trouble })
-	r.door.unswallow()
+	r.scripts.remove(func(sc *script) bool { return sc.fault })
+	r.listener.unswallow()
 	return r.open()
 }
 
 // Status answers requests to that part with the code, the headers (name,
 // value, name, value, …) and the error body of a registry.
 func (r *Registry) Status(on Part, code int, headers ...string) (undo func()) {
-	return r.trouble(on, func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ <-chan struct{}) {
+	return r.fault(on, func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ <-chan struct{}) {
 		for i := 0; i+1 < len(headers); i += 2 {
 			w.Header().Add(headers[i], headers[i+1])
 		}
@@ -45,9 +45,9 @@ func (r *Registry) Status(on Part, code int, headers ...string) (undo func()) {
 }
 
 // Hang accepts requests to that part and does not answer them until the
-// trouble ends or the client goes.
+// fault ends or the client goes.
 func (r *Registry) Hang(on Part) (undo func()) {
-	return r.trouble(on, func(w http.ResponseWriter, req *http.Request, next http.Handler, ended <-chan struct{}) {
+	return r.fault(on, func(w http.ResponseWriter, req *http.Request, next http.Handler, ended <-chan struct{}) {
 		select {
 		case <-req.Context().Done():
 			panic(http.ErrAbortHandler)
@@ -59,7 +59,7 @@ func (r *Registry) Hang(on Part) (undo func()) {
 
 // Reset answers requests to that part with a TCP reset.
 func (r *Registry) Reset(on Part) (undo func()) {
-	return r.trouble(on, func(_ http.ResponseWriter, req *http.Request, _ http.Handler, _ <-chan struct{}) {
+	return r.fault(on, func(_ http.ResponseWriter, req *http.Request, _ http.Handler, _ <-chan struct{}) {
 		reset(req)
 		panic(http.ErrAbortHandler)
 	})
@@ -70,7 +70,7 @@ func reset(req *http.Request) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	if l, ok := c.(*lagConn); ok {
+	if l, ok := c.(*delayedConn); ok {
 		c = l.Conn
 	}
 	if t, ok := c.(*net.TCPConn); ok {
@@ -82,7 +82,7 @@ func reset(req *http.Request) {
 // HTML answers requests to that part with status 200 and a web page, as
 // captive portals do.
 func (r *Registry) HTML(on Part) (undo func()) {
-	return r.trouble(on, func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ <-chan struct{}) {
+	return r.fault(on, func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ <-chan struct{}) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = w.Write([]byte("<!doctype html><title>Welcome</title><p>Please log in.\n"))
 	})
@@ -90,7 +90,7 @@ func (r *Registry) HTML(on Part) (undo func()) {
 
 // NoHead answers HEAD requests for manifests with 405.
 func (r *Registry) NoHead() (undo func()) {
-	return r.trouble(Manifests, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
+	return r.fault(Manifests, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
 		if req.Method == http.MethodHead {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
@@ -106,7 +106,7 @@ func (r *Registry) NoDigest(on Part) (undo func()) { return r.without(on, "Docke
 func (r *Registry) NoLength(on Part) (undo func()) { return r.without(on, "Content-Length") }
 
 func (r *Registry) without(on Part, header string) (undo func()) {
-	return r.trouble(on, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
+	return r.fault(on, func(w http.ResponseWriter, req *http.Request, next http.Handler, _ <-chan struct{}) {
 		next.ServeHTTP(&filter{
 			ResponseWriter: w,
 			head:           req.Method == http.MethodHead,

@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// door is the registry's port. It stays reserved by a bound socket that never
-// listens, so that connections are refused while the registry is shut, and
+// listener is the registry's port. A bound socket that never listens keeps it
+// reserved, so that connections are refused while the registry is shut, and
 // nothing else takes the port before it opens again. (Linux lets sockets with
 // SO_REUSEADDR, which net.Listen sets, share an address of which at most one
 // listens.)
-type door struct {
+type listener struct {
 	addr string
 	port int
 	fd   int
 
 	mu      sync.Mutex
-	swallow []func() // what to close to end swallowing
+	swallow []func() // each closes one of the sockets that swallow
 }
 
-func newDoor() (*door, error) {
+func newListener() (*listener, error) {
 	fd, err := bound(0)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func newDoor() (*door, error) {
 		return nil, errors.Join(err, syscall.Close(fd))
 	}
 	port := sa.(*syscall.SockaddrInet4).Port
-	return &door{addr: fmt.Sprintf("127.0.0.1:%d", port), port: port, fd: fd}, nil
+	return &listener{addr: fmt.Sprintf("127.0.0.1:%d", port), port: port, fd: fd}, nil
 }
 
 // bound returns a socket bound to that port of 127.0.0.1; 0 takes a free one.
@@ -56,35 +56,35 @@ func bound(port int) (int, error) {
 	return fd, nil
 }
 
-func (d *door) listen() (net.Listener, error) {
+func (l *listener) listen() (net.Listener, error) {
 	var lc net.ListenConfig
-	return lc.Listen(context.Background(), "tcp4", d.addr)
+	return lc.Listen(context.Background(), "tcp4", l.addr)
 }
 
-func (d *door) release() {
-	d.unswallow()
-	_ = syscall.Close(d.fd)
+func (l *listener) release() {
+	l.unswallow()
+	_ = syscall.Close(l.fd)
 }
 
 // startSwallowing listens with a backlog that is full, so that the kernel
 // drops each new connection's SYN: a host behind a firewall without a word.
-func (d *door) startSwallowing() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.swallow != nil {
+func (l *listener) startSwallowing() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.swallow != nil {
 		return nil
 	}
-	fd, err := bound(d.port)
+	fd, err := bound(l.port)
 	if err != nil {
 		return err
 	}
-	d.swallow = append(d.swallow, func() { _ = syscall.Close(fd) })
+	l.swallow = append(l.swallow, func() { _ = syscall.Close(fd) })
 	if err := syscall.Listen(fd, 0); err != nil {
 		return err
 	}
 	dialer := &net.Dialer{Timeout: 50 * time.Millisecond}
 	for {
-		c, err := dialer.DialContext(context.Background(), "tcp4", d.addr)
+		c, err := dialer.DialContext(context.Background(), "tcp4", l.addr)
 		var timeout net.Error
 		if errors.As(err, &timeout) && timeout.Timeout() {
 			return nil
@@ -92,17 +92,17 @@ func (d *door) startSwallowing() error {
 		if err != nil {
 			return err
 		}
-		d.swallow = append(d.swallow, func() { _ = c.Close() })
+		l.swallow = append(l.swallow, func() { _ = c.Close() })
 	}
 }
 
-func (d *door) unswallow() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, undo := range d.swallow {
+func (l *listener) unswallow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, undo := range l.swallow {
 		undo()
 	}
-	d.swallow = nil
+	l.swallow = nil
 }
 
 // acceptor lets accepted see, and wrap, each new connection.

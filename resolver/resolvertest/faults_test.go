@@ -73,95 +73,98 @@ func TestSwallow(t *testing.T) {
 	want(t, "status", get(t, c, r.URL()+"/v2/").StatusCode, http.StatusOK)
 }
 
-// TestTroubles holds what each ready-made trouble looks like to a client, that
+const manifest, token, version = "/v2/app/manifests/1", "/token", "/v2/"
+
+// faults are the ready-made ones, and what each looks like to a client.
+var faults = []struct {
+	name   string
+	make   func(*resolvertest.Registry) func()
+	method string
+	path   string // "" for the first layer
+	spared string // a path that stays as it was
+	check  func(t *testing.T, a answer, err error)
+}{
+	{"status", func(r *resolvertest.Registry) func() {
+		return r.Status(resolvertest.Manifests, 503, "Retry-After", "7", "X-Other", "y")
+	}, "GET", manifest, version, func(t *testing.T, a answer, err error) {
+		want(t, "error", err, nil)
+		want(t, "status", a.StatusCode, 503)
+		want(t, "Retry-After", a.Header.Get("Retry-After"), "7")
+		want(t, "X-Other", a.Header.Get("X-Other"), "y")
+	}},
+	{"status of the token server", func(r *resolvertest.Registry) func() {
+		return r.Status(resolvertest.Tokens, 502)
+	}, "GET", token, manifest, func(t *testing.T, a answer, err error) {
+		want(t, "error", err, nil)
+		want(t, "status", a.StatusCode, 502)
+	}},
+	{"status of blobs", func(r *resolvertest.Registry) func() {
+		return r.Status(resolvertest.Blobs, 403)
+	}, "GET", "", manifest, func(t *testing.T, a answer, err error) {
+		want(t, "error", err, nil)
+		want(t, "status", a.StatusCode, 403)
+	}},
+	{"reset", func(r *resolvertest.Registry) func() {
+		return r.Reset(resolvertest.Manifests)
+	}, "GET", manifest, version, func(t *testing.T, _ answer, err error) {
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("got %v, want a reset connection", err)
+		}
+	}},
+	{"html", func(r *resolvertest.Registry) func() {
+		return r.HTML(resolvertest.Manifests)
+	}, "HEAD", manifest, version, func(t *testing.T, a answer, err error) {
+		want(t, "error", err, nil)
+		want(t, "status", a.StatusCode, 200)
+		want(t, "type", a.Header.Get("Content-Type"), "text/html; charset=utf-8")
+		want(t, "digest", a.Header.Get("Docker-Content-Digest"), "")
+	}},
+	{"no head", (*resolvertest.Registry).NoHead, "HEAD", manifest, version, func(t *testing.T, a answer, err error) {
+		want(t, "error", err, nil)
+		want(t, "status", a.StatusCode, 405)
+	}},
+	{"no digest", func(r *resolvertest.Registry) func() {
+		return r.NoDigest(resolvertest.Manifests)
+	}, "HEAD", manifest, version, func(t *testing.T, a answer, err error) {
+		want(t, "error", err, nil)
+		want(t, "status", a.StatusCode, 200)
+		want(t, "digest", a.Header.Get("Docker-Content-Digest"), "")
+		want(t, "length is given", a.ContentLength > 0, true)
+	}},
+	{"no length of a head", func(r *resolvertest.Registry) func() {
+		return r.NoLength(resolvertest.Manifests)
+	}, "HEAD", manifest, version, func(t *testing.T, a answer, err error) {
+		want(t, "error", err, nil)
+		want(t, "length", a.ContentLength, -1)
+		want(t, "digest is given", a.Header.Get("Docker-Content-Digest") != "", true)
+	}},
+	{"no length of a body", func(r *resolvertest.Registry) func() {
+		return r.NoLength(resolvertest.Manifests)
+	}, "GET", manifest, version, func(t *testing.T, a answer, err error) {
+		want(t, "error", err, nil)
+		want(t, "length", a.ContentLength, -1)
+		want(t, "digest", digest.FromBytes(a.body).String(), a.Header.Get("Docker-Content-Digest"))
+	}},
+	{"corrupt", func(r *resolvertest.Registry) func() {
+		return r.Corrupt(resolvertest.Blobs)
+	}, "GET", "", manifest, func(t *testing.T, a answer, err error) {
+		want(t, "error", err, nil)
+		want(t, "length", int64(len(a.body)), a.ContentLength)
+		want(t, "body is true", digest.FromBytes(a.body).String() == a.Header.Get("Docker-Content-Digest"), false)
+	}},
+	{"drop", func(r *resolvertest.Registry) func() {
+		return r.DropMidBlob(100)
+	}, "GET", "", manifest, func(t *testing.T, a answer, err error) {
+		want(t, "error", err, nil)
+		want(t, "error of the body", a.err, io.ErrUnexpectedEOF)
+		want(t, "bytes", len(a.body), 100)
+	}},
+}
+
+// TestFaults holds what each ready-made fault looks like to a client, that
 // it keeps to its part, and that undo and Restore end it.
-func TestTroubles(t *testing.T) {
-	const manifest, token, version = "/v2/app/manifests/1", "/token", "/v2/"
-	tests := []struct {
-		name   string
-		make   func(*resolvertest.Registry) func()
-		method string
-		path   string // "" for the first layer
-		spared string // a path that stays as it was
-		check  func(t *testing.T, a answer, err error)
-	}{
-		{"status", func(r *resolvertest.Registry) func() {
-			return r.Status(resolvertest.Manifests, 503, "Retry-After", "7", "X-Other", "y")
-		}, "GET", manifest, version, func(t *testing.T, a answer, err error) {
-			want(t, "error", err, nil)
-			want(t, "status", a.StatusCode, 503)
-			want(t, "Retry-After", a.Header.Get("Retry-After"), "7")
-			want(t, "X-Other", a.Header.Get("X-Other"), "y")
-		}},
-		{"status of the token server", func(r *resolvertest.Registry) func() {
-			return r.Status(resolvertest.Tokens, 502)
-		}, "GET", token, manifest, func(t *testing.T, a answer, err error) {
-			want(t, "error", err, nil)
-			want(t, "status", a.StatusCode, 502)
-		}},
-		{"status of blobs", func(r *resolvertest.Registry) func() {
-			return r.Status(resolvertest.Blobs, 403)
-		}, "GET", "", manifest, func(t *testing.T, a answer, err error) {
-			want(t, "error", err, nil)
-			want(t, "status", a.StatusCode, 403)
-		}},
-		{"reset", func(r *resolvertest.Registry) func() {
-			return r.Reset(resolvertest.Manifests)
-		}, "GET", manifest, version, func(t *testing.T, _ answer, err error) {
-			if !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("got %v, want a reset connection", err)
-			}
-		}},
-		{"html", func(r *resolvertest.Registry) func() {
-			return r.HTML(resolvertest.Manifests)
-		}, "HEAD", manifest, version, func(t *testing.T, a answer, err error) {
-			want(t, "error", err, nil)
-			want(t, "status", a.StatusCode, 200)
-			want(t, "type", a.Header.Get("Content-Type"), "text/html; charset=utf-8")
-			want(t, "digest", a.Header.Get("Docker-Content-Digest"), "")
-		}},
-		{"no head", (*resolvertest.Registry).NoHead, "HEAD", manifest, version, func(t *testing.T, a answer, err error) {
-			want(t, "error", err, nil)
-			want(t, "status", a.StatusCode, 405)
-		}},
-		{"no digest", func(r *resolvertest.Registry) func() {
-			return r.NoDigest(resolvertest.Manifests)
-		}, "HEAD", manifest, version, func(t *testing.T, a answer, err error) {
-			want(t, "error", err, nil)
-			want(t, "status", a.StatusCode, 200)
-			want(t, "digest", a.Header.Get("Docker-Content-Digest"), "")
-			want(t, "length is given", a.ContentLength > 0, true)
-		}},
-		{"no length of a head", func(r *resolvertest.Registry) func() {
-			return r.NoLength(resolvertest.Manifests)
-		}, "HEAD", manifest, version, func(t *testing.T, a answer, err error) {
-			want(t, "error", err, nil)
-			want(t, "length", a.ContentLength, -1)
-			want(t, "digest is given", a.Header.Get("Docker-Content-Digest") != "", true)
-		}},
-		{"no length of a body", func(r *resolvertest.Registry) func() {
-			return r.NoLength(resolvertest.Manifests)
-		}, "GET", manifest, version, func(t *testing.T, a answer, err error) {
-			want(t, "error", err, nil)
-			want(t, "length", a.ContentLength, -1)
-			want(t, "digest", digest.FromBytes(a.body).String(), a.Header.Get("Docker-Content-Digest"))
-		}},
-		{"corrupt", func(r *resolvertest.Registry) func() {
-			return r.Corrupt(resolvertest.Blobs)
-		}, "GET", "", manifest, func(t *testing.T, a answer, err error) {
-			want(t, "error", err, nil)
-			want(t, "length", int64(len(a.body)), a.ContentLength)
-			want(t, "body is true", digest.FromBytes(a.body).String() == a.Header.Get("Docker-Content-Digest"), false)
-		}},
-		{"drop", func(r *resolvertest.Registry) func() {
-			return r.DropMidBlob(100)
-		}, "GET", "", manifest, func(t *testing.T, a answer, err error) {
-			want(t, "error", err, nil)
-			want(t, "error of the body", a.err, io.ErrUnexpectedEOF)
-			want(t, "bytes", len(a.body), 100)
-		}},
-	}
-	for _, tt := range tests {
+func TestFaults(t *testing.T) {
+	for _, tt := range faults {
 		t.Run(tt.name, func(t *testing.T) {
 			r := resolvertest.New(t, resolvertest.WithTokenAuth(nil))
 			r.Allow(func(string, string) bool { return true })
@@ -222,11 +225,11 @@ func TestWrongDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lie := head.Header.Get("Docker-Content-Digest")
-	if lie == actual || digestOf(lie).Validate() != nil {
-		t.Fatalf("digest of the tag is %q", lie)
+	wrong := head.Header.Get("Docker-Content-Digest")
+	if wrong == actual || digestOf(wrong).Validate() != nil {
+		t.Fatalf("digest of the tag is %q", wrong)
 	}
-	a := get(t, c, r.URL()+"/v2/app/manifests/"+lie)
+	a := get(t, c, r.URL()+"/v2/app/manifests/"+wrong)
 	want(t, "status of the false digest", a.StatusCode, http.StatusOK)
 	want(t, "its content's digest", digest.FromBytes(a.body).String(), actual)
 	want(t, "status of the true digest", get(t, c, r.URL()+"/v2/app/manifests/"+actual).StatusCode, http.StatusOK)
@@ -254,7 +257,7 @@ func TestHang(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	undo()
-	want(t, "status once the trouble ends", <-done, http.StatusOK)
+	want(t, "status once the fault ends", <-done, http.StatusOK)
 }
 
 func TestScript(t *testing.T) {
@@ -282,7 +285,7 @@ func TestScript(t *testing.T) {
 	want(t, "status in the end", get(t, c, r.URL()+"/v2/?tea").StatusCode, 200)
 }
 
-// TestScriptMayRefuse holds that a script can shut the door that it answers
+// TestScriptMayRefuse holds that a script can close the listener that it answers
 // behind: the registry goes down in mid-pull.
 func TestScriptMayRefuse(t *testing.T) {
 	r := resolvertest.New(t)

@@ -1,0 +1,84 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
+)
+
+// silent fails after the request was sent, without a byte of an answer.
+func silent(err error) roundTrip {
+	return func(req *http.Request) (*http.Response, error) {
+		httptrace.ContextClientTrace(req.Context()).WroteHeaders()
+		return nil, err
+	}
+}
+
+// Each answer that is none has a class, and is temporary or not.
+func TestClassify(t *testing.T) {
+	for name, test := range map[string]struct {
+		rt        roundTrip
+		class     failure.Class // None = it is an answer
+		temporary bool
+		after     time.Duration
+		status    int
+		says      string
+	}{
+		"200":                  {rt: answering(200)},
+		"401":                  {rt: answering(401)},
+		"404":                  {rt: answering(404)},
+		"302":                  {rt: answering(302, "Location", "/elsewhere")},
+		"302 without a target": {answering(302), failure.Invalid, false, 0, 302, "302 Found makes no sense"},
+		"302 to no URL":        {answering(302, "Location", "%zz"), failure.Invalid, false, 0, 302, "302"},
+		"304":                  {answering(304), failure.Invalid, false, 0, 304, "makes no sense"},
+		"101":                  {answering(101), failure.Invalid, false, 0, 101, "makes no sense"},
+		"429":                  {answering(429, "Retry-After", "7"), failure.RateLimited, true, 7 * time.Second, 429, "429 Too Many Requests"},
+		"503": {func(req *http.Request) (*http.Response, error) {
+			return answer(req, 503, `{"errors":[{"code":"DOWN","message":"at night"}]}`), nil
+		}, failure.Unavailable, true, 0, 503, "503 Service Unavailable: DOWN: at night"},
+		"EOF":              {failing(io.EOF), failure.Unreachable, true, 0, 0, "EOF"},
+		"refused":          {failing(syscall.ECONNREFUSED), failure.Unreachable, false, 0, 0, "refused"},
+		"silence":          {silent(errors.New("closed")), failure.Unreachable, true, 0, 0, "closed"},
+		"a silent timeout": {silent(os.ErrDeadlineExceeded), failure.Unreachable, false, 0, 0, "timeout"},
+		"nonsense":         {failing(errors.New("nonsense")), failure.Invalid, false, 0, 0, "nonsense"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answered, err := send(t.Context(), t, config(test.rt).Registry(nil), purpose.Purpose{})
+			if test.class == failure.None {
+				if err != nil || answered == nil {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			f := wantFault(t, err, test.class)
+			if f.Temporary != test.temporary || f.RetryAfter != test.after || f.Status != test.status || !strings.Contains(f.Error(), test.says) {
+				t.Errorf("got %+v", f)
+			}
+		})
+	}
+}
+
+// The end of the caller's context stays what it is.
+func TestClassifyLeavesTheContextsError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	rt := config(roundTrip(func(*http.Request) (*http.Response, error) {
+		cancel()
+		return nil, io.EOF
+	})).Registry(nil)
+	if _, err := send(ctx, t, rt, purpose.Purpose{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
