@@ -1,0 +1,37 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sources
+
+import (
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+)
+
+// BenchmarkListImages lists 1,000 images through CRI, with containerd as it is
+// and with pullwarden. What is left between them are the longer answers.
+func BenchmarkListImages(b *testing.B) {
+	d := nodetest.Start(b)
+	d.Must(d.Fill(b.Context(), "registry.test", 1000, 1))
+	for _, bm := range []struct {
+		name string
+		opt  nodetest.Option
+	}{
+		{"stock", nodetest.OnlySection()},
+		{"pullwarden", nodetest.OnlySection("enabled = true")},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			d := d.In(b)
+			d.Restart(bm.opt)
+			nodetest.Want(b, "images", len(d.List()), 1000)
+			for b.Loop() {
+				if _, err := d.Images.ListImages(b.Context(), &runtimeapi.ListImagesRequest{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,12 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stock
+
+import (
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+)
+
+func TestMain(m *testing.M) { nodetest.Main(m) }
