@@ -20,6 +20,9 @@ func TestAccess(t *testing.T) {
 	for name, kind := range map[string]guard{"401": resolvertest.WithTokenAuth, "403": resolvertest.WithBasicAuth} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			// CRI removes an image under all of its names, so the two registries
+			// have different images.
+			seeds := map[string]int64{"401": 0, "403": 100_000}[name]
 			g := newGuarded(t, kind, "r"+name+".test")
 			g.serve(d)
 			for i, story := range stories {
@@ -29,7 +32,7 @@ func TestAccess(t *testing.T) {
 						prefix = "public"
 					}
 					s := g.scene(t, d, fmt.Sprintf("%s/app%d", prefix, i))
-					s.seed = int64(i)
+					s.seed = seeds + int64(i)
 					s.digest = s.push("1", nodetest.Image(s.seed))
 					for _, step := range story.steps {
 						step(s)
@@ -78,7 +81,7 @@ func preloads(object string) step {
 	}
 }
 
-// down lets the registry refuse connections, and up ends all its troubles.
+// down lets the registry refuse connections, and up ends all its faults.
 func down(s *scene) { s.g.Refuse() }
 func up(s *scene)   { s.Restore() }
 

@@ -119,8 +119,8 @@ func TestAccessWithLocalPull(t *testing.T) {
 }
 
 // TestAccessAfterPullsByOthers holds that a pull past CRI, which only root can
-// make, takes no restriction off the image that is there. What it brings is
-// open, like everything that is preloaded.
+// make, takes no restriction off the image that is there. An image that
+// it brings is open, like everything that is preloaded.
 func TestAccessAfterPullsByOthers(t *testing.T) {
 	t.Parallel()
 	d := nodetest.Start(t)
@@ -156,7 +156,7 @@ func TestAccessOfLabelsMadeByHand(t *testing.T) {
 	s.digest = s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")
 	s.wantPull(alice, "Always", ref, "Pulled")
-	s.settle()
+	s.waitForWrites()
 	good := s.Labels(ref)
 	for what, change := range map[string]map[string]string{
 		"no digest":           {"verified-digest": ""},

@@ -14,7 +14,7 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// echo is a trouble of a registry that repeats what it was sent.
+// echo is a fault of a registry that repeats what it was sent.
 type echo struct {
 	what   string
 	script func(*guarded) (undo func())
@@ -23,7 +23,7 @@ type echo struct {
 // echoes are answers with what is in the request, in the places and encodings
 // in which registries, token servers and proxies put it.
 func echoes() []echo {
-	none := echo{"no trouble", func(*guarded) func() { return func() {} }}
+	none := echo{"no fault", func(*guarded) func() { return func() {} }}
 	all := []echo{none}
 	add := func(what string, answer func(w http.ResponseWriter, sent string)) {
 		for _, part := range []resolvertest.Part{resolvertest.Tokens, resolvertest.Manifests, resolvertest.Blobs} {

@@ -49,7 +49,7 @@ func TestAccessErrors(t *testing.T) {
 				text := fmt.Sprint(status.Code(err), ": ", status.Convert(err).Message())
 				return moments.ReplaceAllString(strings.ReplaceAll(text, s.repo, "private/it"), "")
 			}
-			for what, trouble := range map[string]func(){
+			for what, fault := range map[string]func(){
 				"says no":             func() {},
 				"refuses connections": g.Refuse,
 				"hangs":               func() { g.Hang(resolvertest.Manifests); timeout = "100ms" },
@@ -61,7 +61,7 @@ func TestAccessErrors(t *testing.T) {
 				"shows a page":        func() { g.HTML(resolvertest.Manifests) },
 			} {
 				timeout = "5s"
-				trouble()
+				fault()
 				for _, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent", "Never"} {
 					for _, who := range []caller{nobody, wrong, eve} {
 						for _, pair := range [][2]*scene{{here, gone}, {moved, neither}} {

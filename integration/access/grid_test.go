@@ -37,8 +37,8 @@ var grid = []gridRow{
 	{"IfDigestChanged", true, nil, "Present", "Present", "Unchanged"},
 }
 
-// gridTroubles are those in which nobody can prove anything.
-var gridTroubles = map[string]func(*guarded){
+// gridFaults are those in which nobody can prove anything.
+var gridFaults = map[string]func(*guarded){
 	"refuses connections": func(g *guarded) { g.Refuse() },
 	"says 500":            func(g *guarded) { g.Status(resolvertest.All, 500) },
 	"says 429":            func(g *guarded) { g.Status(resolvertest.All, 429, "Retry-After", "3600") },
@@ -58,8 +58,8 @@ func (row gridRow) try(s *scene, seed int64) {
 		t.Helper()
 		s.wantPull(who, row.policy, ref, outcome, row.opts...)
 	}
-	for what, trouble := range gridTroubles {
-		trouble(s.g)
+	for what, fault := range gridFaults {
+		fault(s.g)
 		for _, who := range append(strangers, bob) {
 			ask(who, refused)
 		}

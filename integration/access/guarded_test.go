@@ -44,7 +44,7 @@ func (c caller) String() string {
 	return c.user
 }
 
-// guarded is a registry with callers, under a name of the node's.
+// guarded is a registry that knows the callers, under a name of the node's.
 type guarded struct {
 	*resolvertest.Registry
 	name string
@@ -53,7 +53,7 @@ type guarded struct {
 	denied map[string]bool // "user repository"
 }
 
-// guard asks the registry's visitors who they are.
+// guard is how a registry with these users has callers show who they are.
 type guard func(users map[string]string) resolvertest.Option
 
 // newGuarded starts a registry. More users than the callers may have what is

@@ -38,7 +38,7 @@ func TestAccessTTL(t *testing.T) {
 				if tt.at == "" {
 					return
 				}
-				s.settle()
+				s.waitForWrites()
 				for _, name := range []string{ref, byDigest} {
 					s.setProofs(name, func(string) string { return tt.at })
 				}
@@ -82,7 +82,7 @@ func TestAccessTTLOfAnonymous(t *testing.T) {
 	byDigest := s.push("1", nodetest.Image(1))
 	s.wantPull(nobody, "Always", s.ref(":1"), "Pulled")
 	s.wantPull(eve, "Never", s.ref(":1"), "Present")
-	s.settle()
+	s.waitForWrites()
 	for _, name := range []string{s.ref(":1"), byDigest} {
 		s.setProofs(name, func(string) string { return ago(2 * time.Hour) })
 	}
@@ -206,7 +206,7 @@ func TestAccessOf33(t *testing.T) {
 	for _, who := range all[1:32] {
 		s.wantPull(who, "Always", ref, "Unchanged")
 	}
-	s.settle()
+	s.waitForWrites()
 	for _, name := range []string{ref, byDigest} {
 		nodetest.Want(t, "proofs on "+name, len(s.proofs(name)), 32)
 		s.setProofs(name, func(string) string { return ago(time.Hour) })

@@ -111,13 +111,13 @@ func (s *scene) setProofs(ref string, change func(at string) string) {
 	s.SetLabels(ref, changed)
 }
 
-// settle waits until what the store writes behind is written, so that labels
+// waitForWrites waits until what the store writes behind is written, so that labels
 // which a test sets are not set back: it writes in order, and this is another
 // image, which is checked later.
-func (s *scene) settle() {
+func (s *scene) waitForWrites() {
 	s.T.Helper()
 	other := *s
-	other.repo = "private/settle"
+	other.repo = "private/writes"
 	other.push("1", nodetest.Image(1))
 	ref, never := other.ref(":1"), ago(24*time.Hour)
 	other.MustPull(ref, alice.secret())

@@ -52,23 +52,23 @@ func secretForms() map[string]node.PullOption {
 // sent, in every way of echoes. It returns the errors.
 func pullWithEchoes(t *testing.T, n *nodetest.Node, g *guarded) (told []string) {
 	t.Helper()
-	for i, trouble := range echoes() {
+	for i, fault := range echoes() {
 		s := g.scene(t, n, fmt.Sprintf("private/app%d", i))
 		byDigest := s.push("1", nodetest.Image(int64(i)))
 		s.MustPull(s.ref(":1"), alice.secret()) // so that there is something to reuse
-		undo := trouble.script(g)
+		undo := fault.script(g)
 		for who, secret := range secretForms() {
 			if i > 0 && who != "alice" && who != "wrong" && who != "identity token" {
-				continue // with the first trouble, which is none, everybody pulls
+				continue // with the first fault, which is none, everybody pulls
 			}
 			for _, ref := range []string{s.ref(":1"), byDigest}[:max(1, 2-i)] {
 				_, err := s.Pull(ref, secret, node.Hint("policy", "IfDigestChanged", "on-unreachable", "Fail"))
-				told = append(told, fmt.Sprintf("%s, %s, %s: %v", trouble.what, who, ref, err))
+				told = append(told, fmt.Sprintf("%s, %s, %s: %v", fault.what, who, ref, err))
 			}
 		}
 		s.push("2", nodetest.Image(int64(i+1000)))
 		_, err := s.Pull(s.ref(":2"), alice.secret()) // the content is asked for, too
-		told = append(told, fmt.Sprintf("%s, alice, content: %v", trouble.what, err))
+		told = append(told, fmt.Sprintf("%s, alice, content: %v", fault.what, err))
 		undo()
 		s.Restore()
 	}

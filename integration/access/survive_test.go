@@ -44,7 +44,7 @@ func newSurvivors(t *testing.T) survivors {
 	v.public.wantPull(nobody, "Always", v.public.ref(":1"), "Pulled")
 	v.refused.wantPull(alice, "Always", v.refused.ref(":1"), "Pulled")
 	v.refused.wantPull(bob, "IfNotPresent", v.refused.ref(":1"), "Unchanged")
-	v.private.settle()
+	v.private.waitForWrites()
 	g.deny(alice.user, v.refused.repo, true)
 	v.refused.wantPull(alice, "Always", v.refused.ref(":1"), "Failed") // and the daemon may end at once
 	return v

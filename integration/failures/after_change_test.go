@@ -34,10 +34,10 @@ func statusOnGet(code int) func(*resolvertest.Registry) (undo func()) {
 // afterChange is what can go wrong between a check and its pull, and whether
 // the cached image is used then.
 var afterChange = []struct {
-	name    string
-	class   failure.Class
-	trouble func(*resolvertest.Registry) func()
-	cached  bool
+	name   string
+	class  failure.Class
+	fault  func(*resolvertest.Registry) func()
+	cached bool
 }{
 	{"connections break", failure.Unreachable, onGet(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), true},
 	{"blobs break off", failure.Unreachable, func(r *resolvertest.Registry) func() { return r.DropMidBlob(50) }, true},
@@ -66,7 +66,7 @@ func TestFailureAfterChange(t *testing.T) {
 			old := n.Push("app:1", nodetest.Image(1))
 			id := n.MustPull(ref)
 			n.Push("app:1", resolvertest.Image(2, 2, 5000))
-			undo := tt.trouble(n.Registry)
+			undo := tt.fault(n.Registry)
 
 			mark := n.Mark()
 			got, err := n.Pull(ref, node.Hint("policy", "IfDigestChanged"))

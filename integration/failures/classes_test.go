@@ -13,9 +13,9 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// troubles makes a registry with token authentication, which lets everybody
+// faults makes a registry with token authentication, which lets everybody
 // pull, fail in each class.
-var troubles = map[failure.Class]func(*resolvertest.Registry){
+var faults = map[failure.Class]func(*resolvertest.Registry){
 	failure.None:        func(*resolvertest.Registry) {},
 	failure.Unreachable: (*resolvertest.Registry).Refuse,
 	failure.Unavailable: func(r *resolvertest.Registry) { r.Status(resolvertest.Manifests, 503) },
@@ -29,7 +29,7 @@ var troubles = map[failure.Class]func(*resolvertest.Registry){
 	},
 }
 
-// What happens to a cached image when the registry fails.
+// The outcomes of a pull of a cached image when the registry fails.
 const (
 	fails  = "Failed"
 	cached = "UsedCached"
@@ -65,7 +65,7 @@ var expect = map[string]map[failure.Class]string{
 // class, with and without an image on the node.
 func TestPoliciesAndFailures(t *testing.T) {
 	t.Parallel()
-	for class, makeTrouble := range troubles {
+	for class, fail := range faults {
 		t.Run("registry "+orFine(class), func(t *testing.T) {
 			t.Parallel()
 			n := nodetest.NewWith(t, nodetest.OpenToAll(t), nodetest.Section(`verify_timeout = "1s"`))
@@ -74,7 +74,7 @@ func TestPoliciesAndFailures(t *testing.T) {
 				n.Push(policyRepo(policy, false)+":1", nodetest.Image(2))
 				n.MustPull(nodetest.Named(policyRepo(policy, true) + ":1"))
 			}
-			makeTrouble(n.Registry)
+			fail(n.Registry)
 			for policy, outcomes := range expect {
 				t.Run(policy+" cached", func(t *testing.T) {
 					tryFailure(n.In(t), policy, class, true, outcomes[class])

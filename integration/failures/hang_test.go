@@ -19,17 +19,17 @@ func TestHangingRegistry(t *testing.T) {
 	n.Push("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
-	troubles := map[string]func() error{
+	faults := map[string]func() error{
 		"hangs":    func() error { n.Registry.Hang(resolvertest.All); return nil },
 		"swallows": func() error { return n.Registry.Swallow() },
 	}
-	for name, trouble := range troubles {
+	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			n := n.In(t)
-			n.Must(trouble())
+			n.Must(fault())
 			defer n.Restore()
 			for _, policy := range []string{"IfDigestChanged", "Always"} {
-				n.WriteHosts("registry.test", n.Server(n.Registry)+"# "+name+policy) // no trouble before counts
+				n.WriteHosts("registry.test", n.Server(n.Registry)+"# "+name+policy) // no fault before counts
 				began := time.Now()
 				mark := n.Mark()
 				_, err := n.Pull(ref, node.Hint("policy", policy))

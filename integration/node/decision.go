@@ -14,6 +14,7 @@ type Decision struct {
 	Level       string `json:"level"`
 	Message     string `json:"msg"`
 	Image       string `json:"image"` // the normalised reference
+	Namespace   string `json:"pod_namespace"`
 	Policy      string `json:"policy"`
 	Outcome     string `json:"outcome"`
 	Reason      string `json:"reason"`
@@ -24,6 +25,8 @@ type Decision struct {
 	VerifiedBy  string `json:"verified_by"`
 	LastChecked string `json:"last_checked"`
 	Attempts    string `json:"attempts"`
+	Coalesced   bool   `json:"coalesced"`
+	Error       string `json:"error"`
 	Elapsed     string `json:"elapsed"` // as time.ParseDuration reads it
 }
 

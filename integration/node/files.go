@@ -54,8 +54,8 @@ func (n *Node) makeDirs() error {
 	return nil
 }
 
-// removeFiles takes mounts and files away. What is still mounted is not
-// removed: it may be somebody else's.
+// removeFiles takes mounts and files away. Files below a mount that stays are
+// not removed: they may be somebody else's.
 func (n *Node) removeFiles() error {
 	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(n.dir))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
-// What comes out of a pull with a hint.
+// The outcomes of a pull with a hint.
 const (
 	checked = "Unchanged"
 	fresh   = "Fresh"

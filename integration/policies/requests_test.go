@@ -22,11 +22,11 @@ func TestRequests(t *testing.T) {
 	n.MustPull(ref)
 
 	tests := []struct {
-		name    string
-		trouble func() (undo func())
-		ref     string
-		policy  string
-		cost    string
+		name   string
+		fault  func() (undo func())
+		ref    string
+		policy string
+		cost   string
 	}{
 		{"unchanged", nil, ref, "Always", "HEAD manifests"},
 		{"unchanged", nil, ref, "IfDigestChanged", "HEAD manifests"},
@@ -40,8 +40,8 @@ func TestRequests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+" "+tt.policy, func(t *testing.T) {
-			if tt.trouble != nil {
-				defer tt.trouble()()
+			if tt.fault != nil {
+				defer tt.fault()()
 			}
 			n.Registry.Forget()
 			mark := n.Mark()

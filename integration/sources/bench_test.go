@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkListImages lists 1,000 images through CRI, with containerd as it is
-// and with pullwarden. What is left between them are the longer answers.
+// and with pullwarden. The difference between them is longer answers.
 func BenchmarkListImages(b *testing.B) {
 	d := nodetest.Start(b)
 	d.Must(d.Fill(b.Context(), "registry.test", 1000, 1))

@@ -23,7 +23,7 @@ func TestSourceContent(t *testing.T) {
 	const both = "{m},{o}"
 	for i, tc := range []struct {
 		what            string
-		trouble         func(mirror *resolvertest.Registry, p parts)
+		fault           func(mirror *resolvertest.Registry, p parts)
 		source, content string
 	}{
 		{"all", func(*resolvertest.Registry, parts) {}, "{m}", ""},
@@ -50,7 +50,7 @@ func TestSourceContent(t *testing.T) {
 			m := mirroredOn(n.In(t).With(resolvertest.New(t)))
 			img, ref := resolvertest.Image(int64(i), 2, 200_000), fmt.Sprintf("app:%d", i)
 			m.both(ref, img)
-			tc.trouble(m.mirror, partsOf(t, img))
+			tc.fault(m.mirror, partsOf(t, img))
 			m.MustPull(nodetest.Named(ref))
 			names := strings.NewReplacer("{m}", m.mirror.Host(), "{o}", m.Registry.Host())
 			m.wantSources(tc.what, nodetest.Named(ref), names.Replace(tc.source)+"/"+ref, names.Replace(tc.content))
@@ -59,8 +59,8 @@ func TestSourceContent(t *testing.T) {
 	}
 }
 
-// TestSourceOfAResumedPull breaks a pull off in the middle of a layer. What
-// another pull gets from another host is only the rest.
+// TestSourceOfAResumedPull breaks a pull off in the middle of a layer. The next
+// pull gets only the rest from another host.
 func TestSourceOfAResumedPull(t *testing.T) {
 	t.Parallel()
 	m := newMirrored(t)

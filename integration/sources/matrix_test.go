@@ -60,8 +60,8 @@ func (m matrix) try(seed int64, row matrixRow) {
 	if row.hosts != nil {
 		m.WriteHosts(name, row.hosts(m))
 	}
-	if row.trouble != nil {
-		row.trouble(m)
+	if row.fault != nil {
+		row.fault(m)
 	}
 	for form, by := range map[string]string{"tag": row.byTag, "digest": row.byHash} {
 		dgst := m.everywhere(seed, form)
@@ -107,12 +107,11 @@ func (m matrix) everywhere(seed int64, form string) digest.Digest {
 }
 
 // TestSourceDockerHub holds that Docker Hub is called what references call it,
-// not what its API is called. It is not parallel: its daemon has a proxy that
-// plays the API.
+// not what its API is called. Its daemon has a proxy that plays the API.
 func TestSourceDockerHub(t *testing.T) {
+	t.Parallel()
 	r := resolvertest.New(t)
-	t.Setenv("HTTP_PROXY", r.URL())
-	d := nodetest.Start(t)
+	d := nodetest.Start(t, nodetest.Env("HTTP_PROXY="+r.URL()))
 	d.WriteHosts("docker.io", `server = "http://registry-1.docker.io"`)
 	d.PushTo(r, "library/app:1", nodetest.Image(1))
 	d.MustPull("app:1")

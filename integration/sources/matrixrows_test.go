@@ -14,14 +14,14 @@ import (
 // matrixRow is one way in which hosts.toml can have an image served. The
 // mirror, a second mirror and the registry itself all have the image app:1.
 type matrixRow struct {
-	what    string
-	name    string // that the image is asked by; "" = registry.test
-	repo    string // of the image there; "" = app
-	hosts   func(m matrix) string
-	trouble func(m matrix)
-	hint    []string // of the pod
-	// What is to be told, with {m}, {n} and {o} for the hosts and {ref} for
-	// ":1" or "@sha256:…".
+	what  string
+	name  string // the registry's in the reference; "" = registry.test
+	repo  string // of the image there; "" = app
+	hosts func(m matrix) string
+	fault func(m matrix)
+	hint  []string // of the pod
+	// The labels to expect, with {m}, {n} and {o} for the hosts and {ref} for ":1"
+	// or "@sha256:…".
 	source  string
 	byTag   string // the host that resolves the tag
 	byHash  string // the host that confirms the digest
@@ -83,22 +83,22 @@ var matrixRows = []matrixRow{
 		hosts: func(m matrix) string {
 			return m.Server(m.Registry) + capable(m.mirror, "", `"pull"`, "")
 		},
-		trouble: func(m matrix) { m.mirror.Status(resolvertest.All, http.StatusNotFound) },
-		source:  "{o}/app{ref}", byTag: "{o}", byHash: "{o}",
+		fault:  func(m matrix) { m.mirror.Status(resolvertest.All, http.StatusNotFound) },
+		source: "{o}/app{ref}", byTag: "{o}", byHash: "{o}",
 	},
 	{
-		what:    "a mirror that is down",
-		hosts:   func(m matrix) string { return m.Server(m.Registry) + capable(m.mirror, "", `"pull", "resolve"`, "") },
-		trouble: func(m matrix) { m.mirror.Refuse() },
-		source:  "{o}/app{ref}", byTag: "{o}", byHash: "{o}",
+		what:   "a mirror that is down",
+		hosts:  func(m matrix) string { return m.Server(m.Registry) + capable(m.mirror, "", `"pull", "resolve"`, "") },
+		fault:  func(m matrix) { m.mirror.Refuse() },
+		source: "{o}/app{ref}", byTag: "{o}", byHash: "{o}",
 	},
 	{
 		what: "two mirrors, the first has nothing",
 		hosts: func(m matrix) string {
 			return m.Server(m.Registry) + capable(m.mirror, "", `"pull", "resolve"`, "") + capable(m.second, "", `"pull", "resolve"`, "")
 		},
-		trouble: func(m matrix) { m.mirror.Status(resolvertest.Manifests, http.StatusNotFound) },
-		source:  "{n}/app{ref}", byTag: "{n}", byHash: "{n}", content: "{m},{n}",
+		fault:  func(m matrix) { m.mirror.Status(resolvertest.Manifests, http.StatusNotFound) },
+		source: "{n}/app{ref}", byTag: "{n}", byHash: "{n}", content: "{m},{n}",
 	},
 	{
 		what: "a mirror that may pull, and one that may resolve too",
@@ -122,21 +122,21 @@ var matrixRows = []matrixRow{
 		source: "{m}/proxy/cache/app{ref}", byTag: "{o}", byHash: "{m}",
 	},
 	{
-		// What comes before the API is nothing that a reference could say.
+		// A reference cannot say what comes before the API.
 		what: "a mirror with its API under a path",
 		hosts: func(m matrix) string {
 			return m.Server(m.Registry) + capable(m.mirror, "/prefix", `"pull", "resolve"`, "")
 		},
-		trouble: func(m matrix) { behindPrefix(m.mirror, "/prefix") },
-		source:  "{m}/app{ref}", byTag: "{m}", byHash: "{m}",
+		fault:  func(m matrix) { behindPrefix(m.mirror, "/prefix") },
+		source: "{m}/app{ref}", byTag: "{m}", byHash: "{m}",
 	},
 	{
 		what: "a mirror with its API under a path (override_path)",
 		hosts: func(m matrix) string {
 			return m.Server(m.Registry) + capable(m.mirror, "/prefix/v2", `"pull", "resolve"`, "override_path = true")
 		},
-		trouble: func(m matrix) { behindPrefix(m.mirror, "/prefix") },
-		source:  "{m}/app{ref}", byTag: "{m}", byHash: "{m}",
+		fault:  func(m matrix) { behindPrefix(m.mirror, "/prefix") },
+		source: "{m}/app{ref}", byTag: "{m}", byHash: "{m}",
 	},
 	{
 		what: "Docker Hub by a mirror", name: "docker.io", repo: "library/app",

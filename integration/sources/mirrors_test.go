@@ -13,8 +13,8 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// trouble is what a registry can be in.
-type trouble = func(*resolvertest.Registry)
+// fault is what a registry can be in.
+type fault = func(*resolvertest.Registry)
 
 func fine(*resolvertest.Registry) {}
 
@@ -23,7 +23,7 @@ func down(r *resolvertest.Registry) { r.Refuse() }
 // portal answers as one does that wants a login first.
 func portal(r *resolvertest.Registry) { r.HTML(resolvertest.Manifests) }
 
-func statusOf(code int) trouble {
+func statusOf(code int) fault {
 	return func(r *resolvertest.Registry) { r.Status(resolvertest.Manifests, code) }
 }
 
@@ -31,7 +31,7 @@ func statusOf(code int) trouble {
 // hosts fail.
 var mirrorOrder = []struct {
 	name                  string
-	first, second, origin trouble
+	first, second, origin fault
 	by                    string // who confirms; "" for none
 	class                 string
 }{
@@ -68,7 +68,7 @@ func TestMirrorOrder(t *testing.T) {
 	for _, tt := range mirrorOrder {
 		t.Run(tt.name, func(t *testing.T) {
 			n := n.In(t)
-			n.WriteHosts("registry.test", hosts+"# "+tt.name) // no trouble before counts
+			n.WriteHosts("registry.test", hosts+"# "+tt.name) // no fault before counts
 			tt.first(first)
 			tt.second(second)
 			tt.origin(n.Registry)

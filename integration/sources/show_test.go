@@ -29,7 +29,7 @@ func TestSourceIsShown(t *testing.T) {
 	id := m.MustPull(ref)
 	m.mirror.Refuse()
 	m.MustPull(other)
-	// What is stale is shown too.
+	// Stale marks are shown too.
 	m.Registry.Refuse()
 	m.MustPull(ref, node.Hint("policy", "IfDigestChanged"))
 	m.Restore()

@@ -110,7 +110,7 @@ func (n *Node) context() context.Context { return context.WithoutCancel(n.T.Cont
 // never log.
 func (n *Node) cleanup() {
 	n.Stop()
-	log, err := n.Node.Log(0)
+	log, err := n.Log(0)
 	if err != nil {
 		n.T.Errorf("read the daemon's log: %v", err)
 	}

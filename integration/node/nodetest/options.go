@@ -41,6 +41,11 @@ func Tables(toml string) Option {
 // HostsDirectories sets how many directories of hosts.toml files CRI is given.
 func HostsDirectories(n int) Option { return func(o *node.Options) { o.Hosts = n } }
 
+// Env adds variables, NAME=VALUE each, to the daemon's environment.
+func Env(vars ...string) Option {
+	return func(o *node.Options) { o.Env = append(slices.Clone(o.Env), vars...) }
+}
+
 // NativeRuntime adds a runtime handler "native" whose images are unpacked by
 // the native snapshotter.
 func NativeRuntime() Option {

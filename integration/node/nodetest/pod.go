@@ -84,8 +84,8 @@ func (n *Node) runtime() runtimeapi.RuntimeServiceClient {
 	return runtimeapi.NewRuntimeServiceClient(n.Conn)
 }
 
-// remove ends the pod and its containers. What is left of them after a test
-// that has failed does not outlive it either.
+// remove ends the pod and its containers, also those that a failed test has
+// left.
 func (p *Pod) remove() {
 	defer p.n.killShims()
 	if !p.n.Alive() || p.id == "" {

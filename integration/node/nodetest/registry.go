@@ -54,7 +54,7 @@ func (n *Node) DeleteTag(repository, tag string) {
 	n.Must(n.Registry.DeleteTag(n.T.Context(), repository, tag))
 }
 
-// Restore ends the troubles of the node's registry.
+// Restore ends the faults of the node's registry.
 func (n *Node) Restore() {
 	n.T.Helper()
 	n.Must(n.Registry.Restore())
