@@ -16,7 +16,7 @@ import (
 // registry that refuses with 401, and one that refuses with 403.
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	for name, kind := range map[string]guard{"401": resolvertest.WithTokenAuth, "403": resolvertest.WithBasicAuth} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -24,14 +24,14 @@ func TestAccess(t *testing.T) {
 			// have different images.
 			seeds := map[string]int64{"401": 0, "403": 100_000}[name]
 			g := newGuarded(t, kind, "r"+name+".test")
-			g.serve(d)
+			g.serve(n)
 			for i, story := range stories {
 				t.Run(story.what, func(t *testing.T) {
 					prefix := "private"
 					if story.public {
 						prefix = "public"
 					}
-					s := g.scene(t, d, fmt.Sprintf("%s/app%d", prefix, i))
+					s := g.scene(t, n, fmt.Sprintf("%s/app%d", prefix, i))
 					s.seed = seeds + int64(i)
 					s.digest = s.push("1", nodetest.Image(s.seed))
 					for _, step := range story.steps {

@@ -19,13 +19,13 @@ import (
 // came, after the credentials were shown, from a storage that asks for none.
 func TestAccessBehindRedirect(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
+	g.serve(n)
 	storage := resolvertest.New(t)
-	s := g.scene(t, d, "private/app")
+	s := g.scene(t, n, "private/app")
 	byDigest := s.push("1", nodetest.Image(1))
-	d.PushTo(storage, "private/app:1", nodetest.Image(1))
+	n.PushTo(storage, "private/app:1", nodetest.Image(1))
 	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		answer := httptest.NewRecorder()
 		next.ServeHTTP(answer, r)
@@ -49,10 +49,10 @@ func TestAccessBehindRedirect(t *testing.T) {
 
 func TestAccessMoved(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
-	s := g.scene(t, d, "private/app")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
 	s.push("1", nodetest.Image(1))
 	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
 	s.push("2", nodetest.Image(2))
@@ -76,10 +76,10 @@ func TestAccessMoved(t *testing.T) {
 // removal does that is cut short.
 func TestAccessOfNamesMadeAnew(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
-	s := g.scene(t, d, "private/app")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
 	byDigest := s.push("1", nodetest.Image(1))
 	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
 	if err := s.Client.ImageService().Delete(t.Context(), byDigest); err != nil {

@@ -20,9 +20,9 @@ import (
 // caller like any other.
 func TestAccessByIdentityToken(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
+	g.serve(n)
 	const identity = "the identity token of alice"
 	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if r.Method == http.MethodPost && r.URL.Path == "/token" && r.ParseForm() == nil && r.PostForm.Get("refresh_token") == identity {
@@ -33,7 +33,7 @@ func TestAccessByIdentityToken(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	s := g.scene(t, d, "private/app")
+	s := g.scene(t, n, "private/app")
 	s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")
 	token := func(t string) node.PullOption { return node.Auth(&runtimeapi.AuthConfig{IdentityToken: t}) }
@@ -54,10 +54,10 @@ func TestAccessByIdentityToken(t *testing.T) {
 // hosts that they are not for, and that what cannot be read proves nothing.
 func TestAccessOfCredentialsForElsewhere(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
-	g.serve(d)
-	s := g.scene(t, d, "private/app")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
 	s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")
 	of := func(who caller, server string) node.PullOption {
@@ -90,10 +90,10 @@ func TestAccessOfCredentialsForElsewhere(t *testing.T) {
 // TestAccessWithLocalPull holds that access is kept where CRI pulls by itself.
 func TestAccessWithLocalPull(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t, nodetest.CRIImages("use_local_image_pull = true"))
+	n := nodetest.Start(t, nodetest.CRIImages("use_local_image_pull = true"))
 	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
-	g.serve(d)
-	s := g.scene(t, d, "private/app")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
 	s.digest = s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")
 	s.wantPull(wrong, "IfNotPresent", ref, "Failed")
@@ -123,10 +123,10 @@ func TestAccessWithLocalPull(t *testing.T) {
 // it brings is open, like everything that is preloaded.
 func TestAccessAfterPullsByOthers(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
-	s := g.scene(t, d, "public/app")
+	g.serve(n)
+	s := g.scene(t, n, "public/app")
 	s.digest = s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")
 	s.wantPull(alice, "Always", ref, "Pulled")
@@ -149,10 +149,10 @@ func TestAccessAfterPullsByOthers(t *testing.T) {
 // let nobody in.
 func TestAccessOfLabelsMadeByHand(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
-	g.serve(d)
-	s := g.scene(t, d, "private/app")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
 	s.digest = s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")
 	s.wantPull(alice, "Always", ref, "Pulled")

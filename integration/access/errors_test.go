@@ -23,15 +23,15 @@ var moments = regexp.MustCompile(` (after|within) [0-9.]+m?s|before [0-9TZ:-]+`)
 // is on the node: neither by the code nor by a word of the message.
 func TestAccessErrors(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t, nodetest.Section(`max_stale = "1h"`))
+	n := nodetest.Start(t, nodetest.Section(`max_stale = "1h"`))
 	for name, kind := range map[string]guard{"401": resolvertest.WithTokenAuth, "403": resolvertest.WithBasicAuth} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGuarded(t, kind, "r"+name+".test")
-			g.serve(d)
-			here, gone := g.scene(t, d, "private/here"), g.scene(t, d, "private/gone")
+			g.serve(n)
+			here, gone := g.scene(t, n, "private/here"), g.scene(t, n, "private/gone")
 			here.digest, gone.digest = here.push("1", nodetest.Image(1)), gone.push("1", nodetest.Image(1))
-			moved, neither := g.scene(t, d, "private/moved"), g.scene(t, d, "private/lost")
+			moved, neither := g.scene(t, n, "private/moved"), g.scene(t, n, "private/lost")
 			moved.digest, neither.digest = moved.push("1", nodetest.Image(1)), neither.push("1", nodetest.Image(1))
 			for _, s := range []*scene{here, moved} {
 				s.wantPull(alice, "Always", s.ref(":1"), "Pulled")

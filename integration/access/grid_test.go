@@ -85,15 +85,15 @@ func (row gridRow) try(s *scene, seed int64) {
 // the registry, for an image that alice has pulled.
 func TestAccessGrid(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t, nodetest.Section(`verify_timeout = "2s"`))
+	n := nodetest.Start(t, nodetest.Section(`verify_timeout = "2s"`))
 	for name, kind := range map[string]guard{"401": resolvertest.WithTokenAuth, "403": resolvertest.WithBasicAuth} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGuarded(t, kind, "r"+name+".test")
-			g.serve(d)
+			g.serve(n)
 			for i, row := range grid {
 				t.Run(fmt.Sprintf("%s,byDigest=%v,%d", row.policy, row.byDigest, len(row.opts)), func(t *testing.T) {
-					row.try(g.scene(t, d, fmt.Sprintf("private/app%d", i)), int64(i))
+					row.try(g.scene(t, n, fmt.Sprintf("private/app%d", i)), int64(i))
 				})
 			}
 		})

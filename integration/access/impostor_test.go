@@ -85,10 +85,10 @@ func forgeries(t *testing.T, target, config ocispec.Descriptor) map[string]*forg
 // registry the image can be had.
 func TestAccessImpostor(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
-	s := g.scene(t, d, "private/app")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
 	s.push("1", nodetest.Image(1))
 	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
 	private, _ := s.Record(s.ref(":1"))
@@ -104,15 +104,15 @@ func TestAccessImpostor(t *testing.T) {
 			evil := resolvertest.New(t)
 			name := fmt.Sprintf("evil%s.test", evil.Host()[strings.LastIndex(evil.Host(), ":")+1:])
 			evil.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
-			d := d.In(t)
-			d.Serve(name, evil)
+			n := n.In(t)
+			n.Serve(name, evil)
 			for _, ref := range []string{name + "/x:1", name + "/x@" + f.top.Digest.String()} {
 				for _, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent", "Never"} {
-					if id, err := d.Pull(ref, node.Hint("policy", policy)); err == nil {
+					if id, err := n.Pull(ref, node.Hint("policy", policy)); err == nil {
 						t.Errorf("%s by %s gives %s", ref, policy, id)
 					}
 				}
-				if _, ok := d.Record(ref); ok {
+				if _, ok := n.Record(ref); ok {
 					t.Errorf("there is a record of %s", ref)
 				}
 			}
@@ -148,10 +148,10 @@ func (f *forgery) serve(w http.ResponseWriter, r *http.Request) {
 // under several names, without a layer being downloaded twice.
 func TestAccessTwoRepositories(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
-	g.serve(d)
-	one, two := g.scene(t, d, "private/one"), g.scene(t, d, "private/two")
+	g.serve(n)
+	one, two := g.scene(t, n, "private/one"), g.scene(t, n, "private/two")
 	one.push("1", nodetest.Image(1))
 	two.push("1", nodetest.Image(1))
 	one.wantPull(alice, "Always", one.ref(":1"), "Pulled")

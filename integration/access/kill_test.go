@@ -22,15 +22,15 @@ import (
 // the download, and at every change of an image record.
 func TestAccessAfterKillInPull(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
+	g.serve(n)
 	const maxEvents = 20
 	for event := 0; event <= maxEvents; event++ {
-		s := g.scene(t, d, fmt.Sprintf("private/app%d", event))
+		s := g.scene(t, n, fmt.Sprintf("private/app%d", event))
 		s.digest = s.push("1", nodetest.Image(int64(event)))
 		finished := s.pullAndKill(event)
-		d.Restart()
+		n.Restart()
 		g.Refuse()
 		for _, ref := range []string{s.ref(":1"), s.digest} {
 			for _, policy := range []string{"IfNotPresent", "Never", "IfDigestChanged"} {

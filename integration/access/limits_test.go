@@ -17,9 +17,9 @@ import (
 // TestAccessTTL holds that proofs end by age, in doubt too early.
 func TestAccessTTL(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t, nodetest.Section(`access_ttl = "1h"`))
+	n := nodetest.Start(t, nodetest.Section(`access_ttl = "1h"`))
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
+	g.serve(n)
 	for i, tt := range []struct {
 		what, at string
 		holds    bool
@@ -31,7 +31,7 @@ func TestAccessTTL(t *testing.T) {
 		{"no time", "yesterday", false},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			s := g.scene(t, d, fmt.Sprintf("private/app%d", i))
+			s := g.scene(t, n, fmt.Sprintf("private/app%d", i))
 			byDigest := s.push("1", nodetest.Image(int64(i)))
 			ref := s.ref(":1")
 			age := func() {
@@ -75,10 +75,10 @@ func TestAccessTTL(t *testing.T) {
 // without being asked for.
 func TestAccessTTLOfAnonymous(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t, nodetest.Section(`access_ttl = "1h"`))
+	n := nodetest.Start(t, nodetest.Section(`access_ttl = "1h"`))
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
-	s := g.scene(t, d, "public/app")
+	g.serve(n)
+	s := g.scene(t, n, "public/app")
 	byDigest := s.push("1", nodetest.Image(1))
 	s.wantPull(nobody, "Always", s.ref(":1"), "Pulled")
 	s.wantPull(eve, "Never", s.ref(":1"), "Present")
@@ -96,8 +96,8 @@ func TestAccessTTLOfAnonymous(t *testing.T) {
 // nothing else does.
 func TestAccessAny(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Prepare(t)
-	d.WriteRules("any.toml", `
+	n := nodetest.Prepare(t)
+	n.WriteRules("any.toml", `
 [[rule]]
 images = ["r.test/private/open/*"]
 access = "Any"
@@ -109,12 +109,11 @@ images = ["r.test/private/team/*"]
 namespaces = ["team-*"]
 access = "Any"
 `)
-	d.Run()
-	d.WaitForCRI()
+	n.Start()
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
+	g.serve(n)
 
-	open := g.scene(t, d, "private/open/app")
+	open := g.scene(t, n, "private/open/app")
 	open.push("1", nodetest.Image(1))
 	open.wantPull(nobody, "IfNotPresent", open.ref(":1"), "Failed") // nothing is there, and the registry says no
 	open.wantPull(alice, "Always", open.ref(":1"), "Pulled")
@@ -129,7 +128,7 @@ access = "Any"
 	open.wantPull(alice, "IfDigestChanged", open.ref(":1"), "UsedCached")
 
 	for _, repo := range []string{"private/opener/app", "private/app", "private/open"} {
-		other := g.scene(t, d, repo)
+		other := g.scene(t, n, repo)
 		other.push("1", nodetest.Image(1))
 		other.wantPull(alice, "Always", other.ref(":1"), "Pulled")
 		other.wantPull(nobody, "IfNotPresent", other.ref(":1"), "Failed")
@@ -146,7 +145,7 @@ access = "Any"
 		}
 	}
 
-	team := g.scene(t, d, "private/team/app")
+	team := g.scene(t, n, "private/team/app")
 	team.push("1", nodetest.Image(1))
 	team.wantPull(alice, "Always", team.ref(":1"), "Pulled")
 	team.wantPull(nobody, "Never", team.ref(":1"), "Present", node.Pod("team-a", "pod"))
@@ -157,13 +156,13 @@ access = "Any"
 // with each other.
 func TestAccessOfRepositories(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
-	g.serve(d)
+	g.serve(n)
 	repos := []string{"private/app", "private/app2", "private/app/sub", "private/ap", "private"}
 	scenes := map[string]*scene{}
 	for _, repo := range repos {
-		s := g.scene(t, d, repo)
+		s := g.scene(t, n, repo)
 		s.push("1", nodetest.Image(1)) // the same content in each
 		scenes[repo] = s
 	}
@@ -196,10 +195,10 @@ func TestAccessOf33(t *testing.T) {
 	for i := range 33 {
 		all = append(all, caller{fmt.Sprintf("user%02d", i), fmt.Sprintf("password-of-user-%02d", i)})
 	}
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test", all...)
-	g.serve(d)
-	s := g.scene(t, d, "private/app")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
 	byDigest := s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")
 	s.MustPull(ref, all[0].secret())
@@ -236,11 +235,11 @@ func TestAccessOf33(t *testing.T) {
 // longer than the registry said: a refusal comes then, at the latest.
 func TestAccessUntilTheTokenEnds(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
+	g.serve(n)
 	g.SetTokenLifetime(2 * time.Second)
-	s := g.scene(t, d, "private/app")
+	s := g.scene(t, n, "private/app")
 	s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")
 	s.wantPull(alice, "Always", ref, "Pulled")

@@ -32,8 +32,7 @@ images = ["r.test/private/tight/*"]
 resolve_from = "Origin"
 hints = "Tighten"
 `)
-	n.Run()
-	n.WaitForCRI()
+	n.Start()
 	m := openMirror{n, newGuarded(t, resolvertest.WithTokenAuth, "r.test"), resolvertest.New(t)}
 	n.Serve(m.g.name, m.g.Registry, m.mirror)
 	return m
@@ -104,13 +103,13 @@ func (m openMirror) wantOriginsWord(strict *scene) {
 // away while the origin has its say.
 func TestAccessAndMirrorsThatRefuse(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
 	mirror := resolvertest.New(t)
-	d.Serve(g.name, g.Registry, mirror)
+	n.Serve(g.name, g.Registry, mirror)
 	for _, code := range []int{401, 403} {
 		mirror.Status(resolvertest.All, code)
-		s := g.scene(t, d, fmt.Sprintf("private/app%d", code))
+		s := g.scene(t, n, fmt.Sprintf("private/app%d", code))
 		s.digest = s.push("1", nodetest.Image(int64(code)))
 		s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
 		s.wantPull(alice, "Always", s.ref(":1"), "Unchanged")
@@ -123,7 +122,7 @@ func TestAccessAndMirrorsThatRefuse(t *testing.T) {
 		g.deny(alice.user, s.repo, true)
 		s.wantPull(alice, "Always", s.ref(":1"), "Failed")
 		s.wantPull(alice, "Never", s.ref(":1"), "Failed")
-		d.Must(mirror.Restore())
+		n.Must(mirror.Restore())
 	}
 }
 
@@ -131,12 +130,12 @@ func TestAccessAndMirrorsThatRefuse(t *testing.T) {
 // proves access to those that it knows.
 func TestAccessThroughAPrivateMirror(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	origin := resolvertest.New(t)
 	mirror := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
-	d.Serve(mirror.name, origin, mirror.Registry)
+	n.Serve(mirror.name, origin, mirror.Registry)
 	origin.Refuse()
-	s := mirror.scene(t, d, "private/app")
+	s := mirror.scene(t, n, "private/app")
 	byDigest := s.push("1", nodetest.Image(1))
 	s.wantPull(alice, "IfNotPresent", s.ref(":1"), "Pulled")
 	for _, who := range []caller{nobody, wrong, eve} {

@@ -23,13 +23,13 @@ import (
 // absent and then cached: only the good ones get it.
 func TestAccessInParallel(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	for name, kind := range map[string]guard{"401": resolvertest.WithTokenAuth, "403": resolvertest.WithBasicAuth} {
 		g := newGuarded(t, kind, "r"+name+".test")
-		g.serve(d)
+		g.serve(n)
 		g.SetDelay(20 * time.Millisecond) // so that they meet
 		for i, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent"} {
-			s := g.scene(t, d, fmt.Sprintf("private/app%d", i))
+			s := g.scene(t, n, fmt.Sprintf("private/app%d", i))
 			byDigest := s.push("1", nodetest.Image(int64(i)))
 			for _, ref := range []string{s.ref(":1"), byDigest} {
 				for _, state := range []string{"absent", "cached"} {
@@ -62,10 +62,10 @@ func (s *scene) all(what, ref string, opts ...node.PullOption) {
 // who is refused is so at once, and who waits is still asked for.
 func TestAccessDuringAPull(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
-	s := g.scene(t, d, "private/app")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
 	byDigest := s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")
 	undo := g.Hang(resolvertest.Blobs)
@@ -112,10 +112,10 @@ func TestAccessDuringAPull(t *testing.T) {
 // nothing to those who come after it.
 func TestAccessAfterACanceledPull(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(d)
-	s := g.scene(t, d, "private/app")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
 	s.push("1", nodetest.Image(1))
 	undo := g.Hang(resolvertest.Blobs)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -144,13 +144,13 @@ func TestAccessAfterACanceledPull(t *testing.T) {
 // would hide that a secret is refused.
 func TestAccessWithSeveralSecrets(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t, nodetest.Section(`max_age = "1h"`))
+	n := nodetest.Start(t, nodetest.Section(`max_age = "1h"`))
 	refusal := map[string]codes.Code{"401": codes.Unauthenticated, "403": codes.PermissionDenied}
 	for name, kind := range map[string]guard{"401": resolvertest.WithTokenAuth, "403": resolvertest.WithBasicAuth} {
 		g := newGuarded(t, kind, "r"+name+".test")
-		g.serve(d)
+		g.serve(n)
 		for i, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent"} {
-			s := g.scene(t, d, fmt.Sprintf("private/app%d", i))
+			s := g.scene(t, n, fmt.Sprintf("private/app%d", i))
 			byDigest := s.push("1", nodetest.Image(int64(i)))
 			try := func(ref string, secrets ...caller) (used caller) {
 				t.Helper()
@@ -185,18 +185,18 @@ func TestAccessWithSeveralSecrets(t *testing.T) {
 // TestAccessAfterRotation gives a user a new password.
 func TestAccessAfterRotation(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t)
+	n := nodetest.Start(t)
 	before := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	before.serve(d)
-	s := before.scene(t, d, "private/app")
+	before.serve(n)
+	s := before.scene(t, n, "private/app")
 	byDigest := s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")
 	s.wantPull(alice, "Always", ref, "Pulled")
 
 	renewed := caller{alice.user, "the new password of alice"}
 	after := newGuarded(t, resolvertest.WithTokenAuth, "r.test", renewed)
-	after.serve(d)
-	s = after.scene(t, d, "private/app")
+	after.serve(n)
+	s = after.scene(t, n, "private/app")
 	s.push("1", nodetest.Image(1))
 	s.wantPull(renewed, "Never", ref, "Failed")
 	s.wantPull(renewed, "Never", byDigest, "Failed")

@@ -37,15 +37,15 @@ func TestStartupMistakes(t *testing.T) {
 			if tt.section != "" {
 				opts = append(opts, nodetest.Section(tt.section))
 			}
-			d := nodetest.Prepare(t, opts...)
+			n := nodetest.Prepare(t, opts...)
 			if tt.rules != "" {
-				d.WriteRules("a.toml", tt.rules)
+				n.WriteRules("a.toml", tt.rules)
 			}
-			d.Run()
+			n.Run()
 			for _, p := range []struct{ typ, id string }{
 				{"io.containerd.image-policy.v1", "pullwarden"}, {"io.containerd.grpc.v1", "cri"},
 			} {
-				plugin := d.Plugin(p.typ, p.id)
+				plugin := n.Plugin(p.typ, p.id)
 				if plugin.GetInitErr() == nil {
 					t.Fatalf("%s.%s came up", p.typ, p.id)
 				}
@@ -55,12 +55,12 @@ func TestStartupMistakes(t *testing.T) {
 					}
 				}
 			}
-			if len(d.LogLines(0, tt.words...)) == 0 {
+			if len(n.LogLines(0, tt.words...)) == 0 {
 				t.Errorf("the log has no line with %q", tt.words)
 			}
 			if tt.rules != "" {
-				d.RemoveRules("a.toml")
-				d.Restart()
+				n.RemoveRules("a.toml")
+				n.Restart()
 			}
 		})
 	}

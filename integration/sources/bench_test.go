@@ -14,8 +14,8 @@ import (
 // BenchmarkListImages lists 1,000 images through CRI, with containerd as it is
 // and with pullwarden. The difference between them is longer answers.
 func BenchmarkListImages(b *testing.B) {
-	d := nodetest.Start(b)
-	d.Must(d.Fill(b.Context(), "registry.test", 1000, 1))
+	n := nodetest.Start(b)
+	n.Must(n.Fill(b.Context(), "registry.test", 1000, 1))
 	for _, bm := range []struct {
 		name string
 		opt  nodetest.Option
@@ -24,11 +24,11 @@ func BenchmarkListImages(b *testing.B) {
 		{"pullwarden", nodetest.OnlySection("enabled = true")},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			d := d.In(b)
-			d.Restart(bm.opt)
-			nodetest.Want(b, "images", len(d.List()), 1000)
+			n := n.In(b)
+			n.Restart(bm.opt)
+			nodetest.Want(b, "images", len(n.List()), 1000)
 			for b.Loop() {
-				if _, err := d.Images.ListImages(b.Context(), &runtimeapi.ListImagesRequest{}); err != nil {
+				if _, err := n.Images.ListImages(b.Context(), &runtimeapi.ListImagesRequest{}); err != nil {
 					b.Fatal(err)
 				}
 			}

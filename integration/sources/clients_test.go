@@ -118,19 +118,19 @@ func TestSourceOfHiddenHosts(t *testing.T) {
 // has a source too, and is pinned as before.
 func TestSourceOfThePodImage(t *testing.T) {
 	t.Parallel()
-	d := nodetest.Start(t, nodetest.Containers(t))
+	n := nodetest.Start(t, nodetest.Containers(t))
 	pause := resolvertest.New(t)
-	d.RunPod(pause)
-	img, ok := d.Record(nodetest.PauseImage)
+	n.RunPod(pause)
+	img, ok := n.Record(nodetest.PauseImage)
 	if !ok {
 		t.Fatal("there is no image for pods")
 	}
 	for _, name := range []string{nodetest.PauseImage, "pause.test/pause@" + img.Target.Digest.String()} {
-		got := d.Labels(name)
+		got := n.Labels(name)
 		nodetest.Want(t, "pull source of "+name, got["pull-source"], pause.Host()+"/pause:1")
 		nodetest.Want(t, "verified digest of "+name, got["verified-digest"], "")
-		record, _ := d.Record(name)
+		record, _ := n.Record(name)
 		nodetest.Want(t, "pinned "+name, record.Labels["io.cri-containerd.pinned"], "pinned")
 	}
-	nodetest.Want(t, "pinned for CRI", d.Status(nodetest.PauseImage).GetImage().GetPinned(), true)
+	nodetest.Want(t, "pinned for CRI", n.Status(nodetest.PauseImage).GetImage().GetPinned(), true)
 }

@@ -17,18 +17,18 @@ import (
 func TestSeveralDirectories(t *testing.T) {
 	t.Parallel()
 	one, two := resolvertest.New(t), resolvertest.New(t)
-	d := nodetest.Start(t, nodetest.HostsDirectories(2))
-	dirs := d.HostsDirs()
-	d.Write(dirs[1]+"/registry.test/hosts.toml", d.Server(two))
-	d.PushTo(one, "app:1", nodetest.Image(1))
-	d.PushTo(two, "app:1", nodetest.Image(2))
+	n := nodetest.Start(t, nodetest.HostsDirectories(2))
+	dirs := n.HostsDirs()
+	n.Write(dirs[1]+"/registry.test/hosts.toml", n.Server(two))
+	n.PushTo(one, "app:1", nodetest.Image(1))
+	n.PushTo(two, "app:1", nodetest.Image(2))
 	by := func() string {
-		mark := d.Mark()
-		d.MustPull(nodetest.Named("app:1"))
-		return d.Decision(mark, nodetest.Named("app:1")).VerifiedBy
+		mark := n.Mark()
+		n.MustPull(nodetest.Named("app:1"))
+		return n.Decision(mark, nodetest.Named("app:1")).VerifiedBy
 	}
 	nodetest.Want(t, "host of the second directory", by(), two.Host())
-	d.Write(dirs[0]+"/registry.test/hosts.toml", d.Server(one))
+	n.Write(dirs[0]+"/registry.test/hosts.toml", n.Server(one))
 	nodetest.Want(t, "host of the first directory", by(), one.Host())
 }
 
@@ -36,11 +36,11 @@ func TestSeveralDirectories(t *testing.T) {
 func TestDefaultHosts(t *testing.T) {
 	t.Parallel()
 	r := resolvertest.New(t)
-	d := nodetest.Start(t)
-	d.WriteHosts("_default", fmt.Sprintf("[host.%q]\n", r.URL()))
-	dgst := d.PushTo(r, "app:1", nodetest.Image(1))
-	d.MustPull("anywhere.test/app:1")
-	nodetest.Want(t, "target", d.Target("anywhere.test/app:1"), dgst)
+	n := nodetest.Start(t)
+	n.WriteHosts("_default", fmt.Sprintf("[host.%q]\n", r.URL()))
+	dgst := n.PushTo(r, "app:1", nodetest.Image(1))
+	n.MustPull("anywhere.test/app:1")
+	nodetest.Want(t, "target", n.Target("anywhere.test/app:1"), dgst)
 }
 
 // TestBrokenHostsTOML holds that a hosts.toml that does not parse fails the

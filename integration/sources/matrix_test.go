@@ -111,11 +111,11 @@ func (m matrix) everywhere(seed int64, form string) digest.Digest {
 func TestSourceDockerHub(t *testing.T) {
 	t.Parallel()
 	r := resolvertest.New(t)
-	d := nodetest.Start(t, nodetest.Env("HTTP_PROXY="+r.URL()))
-	d.WriteHosts("docker.io", `server = "http://registry-1.docker.io"`)
-	d.PushTo(r, "library/app:1", nodetest.Image(1))
-	d.MustPull("app:1")
-	got := d.Labels("docker.io/library/app:1")
+	n := nodetest.Start(t, nodetest.Env("HTTP_PROXY="+r.URL()))
+	n.WriteHosts("docker.io", `server = "http://registry-1.docker.io"`)
+	n.PushTo(r, "library/app:1", nodetest.Image(1))
+	n.MustPull("app:1")
+	got := n.Labels("docker.io/library/app:1")
 	nodetest.Want(t, "pull source", got["pull-source"], "docker.io/library/app:1")
 	nodetest.Want(t, "verified by", got["verified-by"], "registry-1.docker.io")
 }

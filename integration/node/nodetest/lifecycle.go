@@ -15,10 +15,10 @@ func (n *Node) Run() {
 	n.Must(n.Node.Run(n.context()))
 }
 
-// WaitForCRI waits until CRI answers.
-func (n *Node) WaitForCRI() {
+// Start starts the process and waits until CRI answers.
+func (n *Node) Start() {
 	n.T.Helper()
-	n.Must(n.Node.WaitForCRI(n.context()))
+	n.Must(n.Node.Start(n.context()))
 }
 
 // Stop ends the daemon as an operator does. An error fails the test, and does
@@ -47,8 +47,7 @@ func (n *Node) Restart(opts ...Option) {
 	for _, opt := range opts {
 		opt(&n.Options)
 	}
-	n.Run()
-	n.WaitForCRI()
+	n.Start()
 }
 
 // Plugin returns what the daemon says of a plugin, nil where it has none of

@@ -59,12 +59,11 @@ func NewWith(t testing.TB, r *resolvertest.Registry, opts ...Option) *Node {
 func Start(t testing.TB, opts ...Option) *Node {
 	t.Helper()
 	n := Prepare(t, opts...)
-	n.Run()
-	n.WaitForCRI()
+	n.Start()
 	return n
 }
 
-// Prepare makes a node that Run then starts.
+// Prepare makes a node that its Start or Run then starts.
 func Prepare(t testing.TB, opts ...Option) *Node {
 	t.Helper()
 	binary, err := Binary()
