@@ -56,7 +56,7 @@ test-unit: cc ## run the unit tests
 test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests
 	$(BUILD) -race -o build/race/ ./cmd/containerd
 	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
-	PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd $(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration ./integration/demo
+	PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd $(GO) test -race -count 1 -timeout 15m -p 2 -run '$(strip $(RUN))' ./integration/...
 
 .PHONY: bench
 bench: on-linux-as-root build ## compare the daemon with stock containerd (as root); BENCH=<row>,... picks rows

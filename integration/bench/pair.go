@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pullwarden/pullwarden/integration/daemon"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -46,7 +48,7 @@ type bench struct {
 type pair struct {
 	origin *resolvertest.Registry
 	mirror *resolvertest.Registry // in front of origin; nil for none
-	nodes  [2]*node               // by side
+	nodes  [2]*benchNode          // by side
 }
 
 // options are what rows want of a pair. The zero value is a registry with
@@ -82,18 +84,18 @@ func (b *bench) withPair(ctx context.Context, o options, f func(p *pair) error) 
 	return f(p)
 }
 
-func (b *bench) startNode(ctx context.Context, p *pair, s side, rules string) (_ *node, err error) {
-	o := daemon.Options{Binary: b.binaries[s], LogLevel: "info"}
+func (b *bench) startNode(ctx context.Context, p *pair, s side, rules string) (_ *benchNode, err error) {
+	o := node.Options{Binary: b.binaries[s], LogLevel: "info"}
 	if s == ours {
 		o.Section = []string{"enabled = true", "default_policy = 'Always'"}
 	}
-	d, err := daemon.New(o)
+	made, err := node.New(o)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{Daemon: d, side: s}
+	n := &benchNode{Node: made, side: s}
 	if err := n.start(ctx, p, rules); err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", s, err), d.Close())
+		return nil, errors.Join(fmt.Errorf("start %s: %w", s, err), made.Close())
 	}
 	return n, nil
 }
@@ -134,7 +136,7 @@ func (p *pair) push(ctx context.Context, ref string, image resolvertest.Pushable
 }
 
 // both runs f on one node after the other.
-func (p *pair) both(f func(n *node) error) error {
+func (p *pair) both(f func(n *benchNode) error) error {
 	for _, n := range p.nodes {
 		if err := f(n); err != nil {
 			return err
@@ -144,9 +146,9 @@ func (p *pair) both(f func(n *node) error) error {
 }
 
 // alternate measures f on both nodes in turn, that many times.
-func (p *pair) alternate(rounds int, f func(n *node) (cost, error)) (costs [2]costs, err error) {
+func (p *pair) alternate(rounds int, f func(n *benchNode) (cost, error)) (costs [2]costs, err error) {
 	for range rounds {
-		err = p.both(func(n *node) error {
+		err = p.both(func(n *benchNode) error {
 			c, err := f(n)
 			costs[n.side] = append(costs[n.side], c)
 			return err
@@ -173,4 +175,18 @@ func (p *pair) measure(f func() error) (cost, error) {
 		c.connections += r.Connections()
 	}
 	return c, err
+}
+
+// fill gives both nodes that many images under that many repositories each.
+func (p *pair) fill(ctx context.Context, count, repositories int) error {
+	nodes, ctx := errgroup.WithContext(ctx)
+	for _, n := range p.nodes {
+		nodes.Go(func() error {
+			if err := n.Fill(ctx, registry, count, repositories); err != nil {
+				return fmt.Errorf("%s: %w", n.side, err)
+			}
+			return nil
+		})
+	}
+	return nodes.Wait()
 }

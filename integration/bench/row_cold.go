@@ -26,7 +26,7 @@ func cold(ctx context.Context, b *bench) (lines []line, err error) {
 			if err != nil {
 				return err
 			}
-			first, err := p.alternate(7, func(n *node) (cost, error) {
+			first, err := p.alternate(7, func(n *benchNode) (cost, error) {
 				if err := n.Restart(ctx); err != nil {
 					return cost{}, err
 				}
@@ -35,7 +35,7 @@ func cold(ctx context.Context, b *bench) (lines []line, err error) {
 			if err != nil {
 				return err
 			}
-			again, err := p.alternate(11, func(n *node) (cost, error) { return p.coldPull(ctx, n, ref, image.layers) })
+			again, err := p.alternate(11, func(n *benchNode) (cost, error) { return p.coldPull(ctx, n, ref, image.layers) })
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func cold(ctx context.Context, b *bench) (lines []line, err error) {
 
 // coldPull measures a pull of an image, and removes it afterwards. It is the
 // only one on the node.
-func (p *pair) coldPull(ctx context.Context, n *node, ref string, layers int) (cost, error) {
+func (p *pair) coldPull(ctx context.Context, n *benchNode, ref string, layers int) (cost, error) {
 	c, err := p.measure(func() error {
 		_, err := n.pull(ctx, ref)
 		return err

@@ -50,36 +50,20 @@ func (p *pair) dead(ctx context.Context, what string, kill func(*resolvertest.Re
 		}
 		absent = append(absent, ref)
 	}
-	if err := p.both(func(n *node) error { return n.pulls(ctx, 1, cached, cached) }); err != nil {
+	if err := p.both(func(n *benchNode) error { return n.pulls(ctx, 1, cached, cached) }); err != nil {
 		return nil, err
 	}
 	if err := kill(p.mirror); err != nil {
 		return nil, err
 	}
 
-	n := p.nodes[ours]
-	first, err := p.measure(func() error { return n.pulls(ctx, 1, cached) })
+	first, after, err := p.checksPastDeadMirror(ctx, cached)
 	if err != nil {
 		return nil, err
 	}
-	var after costs
-	for range 25 {
-		c, err := p.measure(func() error { return n.pulls(ctx, 1, cached) })
-		if err != nil {
-			return nil, err
-		}
-		after = append(after, c)
-	}
-	var pulls costs
-	for _, ref := range absent {
-		if err := n.Restart(ctx); err != nil { // it forgets that the mirror is dead
-			return nil, err
-		}
-		c, err := p.measure(func() error { return n.pulls(ctx, 1, ref) })
-		if err != nil {
-			return nil, err
-		}
-		pulls = append(pulls, c)
+	pulls, err := p.pullsPastDeadMirror(ctx, absent)
+	if err != nil {
+		return nil, err
 	}
 
 	// Stock waits most of the time, so it may do both at once.
@@ -99,4 +83,40 @@ func (p *pair) dead(ctx context.Context, what string, kill func(*resolvertest.Re
 		{what: "… the warm checks after it", stock: check, ours: span(after.median().took), reach: "≤ 22 ms"},
 		{what: fmt.Sprintf("… cold pull of %d layers, nothing known of the mirror", layers), stock: pull, ours: span(pulls.median().took), reach: "< 3 s"},
 	}, nil
+}
+
+// checksPastDeadMirror measures checks by pullwarden: the first, and those
+// after it.
+func (p *pair) checksPastDeadMirror(ctx context.Context, cached string) (first cost, after costs, err error) {
+	check := func() (cost, error) {
+		return p.measure(func() error { return p.nodes[ours].pulls(ctx, 1, cached) })
+	}
+	if first, err = check(); err != nil {
+		return first, nil, err
+	}
+	for range 25 {
+		c, err := check()
+		if err != nil {
+			return first, nil, err
+		}
+		after = append(after, c)
+	}
+	return first, after, nil
+}
+
+// pullsPastDeadMirror measures pulls by pullwarden when it knows nothing of the
+// mirror.
+func (p *pair) pullsPastDeadMirror(ctx context.Context, absent []string) (pulls costs, err error) {
+	n := p.nodes[ours]
+	for _, ref := range absent {
+		if err := n.Restart(ctx); err != nil { // it forgets that the mirror is dead
+			return nil, err
+		}
+		c, err := p.measure(func() error { return n.pulls(ctx, 1, ref) })
+		if err != nil {
+			return nil, err
+		}
+		pulls = append(pulls, c)
+	}
+	return pulls, nil
 }

@@ -24,10 +24,10 @@ func fresh(ctx context.Context, b *bench) (lines []line, err error) {
 		if err := p.fill(ctx, images, repositories); err != nil {
 			return err
 		}
-		if err := p.both(func(n *node) error { return n.pulls(ctx, 1, ref, ref) }); err != nil {
+		if err := p.both(func(n *benchNode) error { return n.pulls(ctx, 1, ref, ref) }); err != nil {
 			return err
 		}
-		costs, err := p.alternate(rounds, func(n *node) (cost, error) {
+		costs, err := p.alternate(rounds, func(n *benchNode) (cost, error) {
 			return p.measure(func() error { return n.pulls(ctx, 1, ref) })
 		})
 		if err != nil {
@@ -45,10 +45,7 @@ func fresh(ctx context.Context, b *bench) (lines []line, err error) {
 func (p *pair) freshSeries(ctx context.Context, ref string) (lines []line, err error) {
 	const rounds = 2000
 	n := p.nodes[ours]
-	mark, err := n.mark()
-	if err != nil {
-		return nil, err
-	}
+	mark := n.Mark()
 	var all costs
 	for range rounds {
 		c, err := p.measure(func() error { return n.pulls(ctx, 1, ref) })
@@ -60,14 +57,14 @@ func (p *pair) freshSeries(ctx context.Context, ref string) (lines []line, err e
 		}
 		all = append(all, c)
 	}
-	decisions, err := n.decisions(mark, "Fresh")
-	if err == nil && len(decisions) != rounds {
-		err = fmt.Errorf("the log tells of %d decisions on fresh images, want %d", len(decisions), rounds)
+	times, err := n.decisionTimes(mark, "Fresh")
+	if err == nil && len(times) != rounds {
+		err = fmt.Errorf("the log tells of %d decisions on fresh images, want %d", len(times), rounds)
 	}
 	if err != nil {
 		return nil, err
 	}
-	took := medianOf(decisions, func(d time.Duration) time.Duration { return d })
+	took := medianOf(times, func(d time.Duration) time.Duration { return d })
 	return []line{
 		{what: fmt.Sprintf("… %d times in a row", rounds), ours: span(all.median().took)},
 		{what: "… the decision in these, by the daemon's log", ours: span(took), reach: "≤ 120 µs"},

@@ -24,7 +24,7 @@ func hang(ctx context.Context, b *bench) (lines []line, err error) {
 		if err != nil {
 			return err
 		}
-		if err := p.both(func(n *node) error { return n.pulls(ctx, 1, ref, ref) }); err != nil {
+		if err := p.both(func(n *benchNode) error { return n.pulls(ctx, 1, ref, ref) }); err != nil {
 			return err
 		}
 		p.origin.Hang(resolvertest.All)
@@ -57,7 +57,7 @@ func hang(ctx context.Context, b *bench) (lines []line, err error) {
 
 // bounded pulls once, and waits for that no longer than limit. It returns the
 // cell of the table. That a pull gave up is no error of the bench.
-func (p *pair) bounded(ctx context.Context, n *node, ref string, limit time.Duration) (string, error) {
+func (p *pair) bounded(ctx context.Context, n *benchNode, ref string, limit time.Duration) (string, error) {
 	bound, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()

@@ -10,7 +10,7 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/pullwarden/pullwarden/store"
+	"github.com/pullwarden/pullwarden/integration/node"
 )
 
 // list lists images, which pullwarden shows with annotations.
@@ -20,11 +20,11 @@ func list(ctx context.Context, b *bench) (lines []line, err error) {
 		if err := p.fill(ctx, count, 1); err != nil {
 			return err
 		}
-		same, err := p.alternate(rounds, func(n *node) (cost, error) { return p.listing(ctx, n, count) })
+		same, err := p.alternate(rounds, func(n *benchNode) (cost, error) { return p.listing(ctx, n, count) })
 		if err != nil {
 			return err
 		}
-		changed, err := p.alternate(rounds, func(n *node) (cost, error) {
+		changed, err := p.alternate(rounds, func(n *benchNode) (cost, error) {
 			if err := n.touch(ctx); err != nil {
 				return cost{}, err
 			}
@@ -45,18 +45,18 @@ func list(ctx context.Context, b *bench) (lines []line, err error) {
 	return lines, err
 }
 
-func (p *pair) listing(ctx context.Context, n *node, count int) (cost, error) {
-	var resp *runtimeapi.ListImagesResponse
+func (p *pair) listing(ctx context.Context, n *benchNode, count int) (cost, error) {
+	var listed []*runtimeapi.Image
 	c, err := p.measure(func() (err error) {
-		resp, err = n.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
+		listed, err = n.List(ctx)
 		return err
 	})
 	if err != nil {
 		return c, fmt.Errorf("%s: list the images: %w", n.side, err)
 	}
 	annotated := 0
-	for _, image := range resp.GetImages() {
-		if image.GetSpec().GetAnnotations()[store.LabelPullSource] != "" {
+	for _, image := range listed {
+		if image.GetSpec().GetAnnotations()[node.LabelPrefix+"pull-source"] != "" {
 			annotated++
 		}
 	}
@@ -64,15 +64,15 @@ func (p *pair) listing(ctx context.Context, n *node, count int) (cost, error) {
 	if n.side == stock {
 		wantAnnotated = 0
 	}
-	if len(resp.GetImages()) != count || annotated != wantAnnotated {
-		return c, fmt.Errorf("%s lists %d images, %d of them with a source, want %d and %d", n.side, len(resp.GetImages()), annotated, count, wantAnnotated)
+	if len(listed) != count || annotated != wantAnnotated {
+		return c, fmt.Errorf("%s lists %d images, %d of them with a source, want %d and %d", n.side, len(listed), annotated, count, wantAnnotated)
 	}
 	return c, nil
 }
 
 // touch changes the label of a record.
-func (n *node) touch(ctx context.Context) error {
-	const name = registry + "/others/0/app-0:1"
+func (n *benchNode) touch(ctx context.Context) error {
+	name := node.FilledRepository(registry, 0, 0) + ":1"
 	n.touched++
 	_, err := n.Client.ImageService().Update(ctx, images.Image{
 		Name: name, Labels: map[string]string{"touched": fmt.Sprint(n.touched)},

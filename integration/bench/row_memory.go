@@ -50,7 +50,7 @@ func (p *pair) checkMany(ctx context.Context, all *[2][]usage) error {
 		}
 		refs = append(refs, ref)
 	}
-	return p.both(func(n *node) error {
+	return p.both(func(n *benchNode) error {
 		for range 1 + rounds {
 			if err := n.pulls(ctx, atATime, refs...); err != nil {
 				return err
@@ -65,7 +65,7 @@ func (p *pair) checkMany(ctx context.Context, all *[2][]usage) error {
 // usage is the memory of a process, in KiB.
 type usage struct{ pss, rss int }
 
-func (n *node) usage(ctx context.Context) (u usage, err error) {
+func (n *benchNode) usage(ctx context.Context) (u usage, err error) {
 	server, err := n.Client.IntrospectionService().Server(ctx)
 	if err != nil {
 		return usage{}, fmt.Errorf("%s: ask for the process: %w", n.side, err)

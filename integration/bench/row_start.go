@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/pullwarden/pullwarden/integration/daemon"
+	"github.com/pullwarden/pullwarden/integration/node"
 )
 
 // startUp starts the daemons over and over.
@@ -24,7 +24,7 @@ func startUp(ctx context.Context, b *bench) (lines []line, err error) {
 		if err := p.fill(ctx, images, 1); err != nil {
 			return err
 		}
-		costs, err := p.alternate(11, func(n *node) (cost, error) { return n.timedStart(ctx) })
+		costs, err := p.alternate(11, func(n *benchNode) (cost, error) { return n.timedStart(ctx) })
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func startUp(ctx context.Context, b *bench) (lines []line, err error) {
 
 // timedStart starts the daemon again. It looks every millisecond whether CRI
 // answers, more often than the daemon's own start does.
-func (n *node) timedStart(ctx context.Context) (cost, error) {
+func (n *benchNode) timedStart(ctx context.Context) (cost, error) {
 	if err := n.Stop(); err != nil {
 		return cost{}, err
 	}
@@ -57,7 +57,7 @@ func (n *node) timedStart(ctx context.Context) (cost, error) {
 // answersAfter waits until CRI answers, and returns how long that took since
 // began.
 func answersAfter(ctx context.Context, address string, began time.Time) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, daemon.StartLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.StartLimit)
 	defer cancel()
 	var conn *grpc.ClientConn
 	defer func() {

@@ -41,10 +41,10 @@ func storm(ctx context.Context, b *bench) (lines []line, err error) {
 // storms pulls an image on both nodes, and then measures its storms.
 func (p *pair) storms(ctx context.Context, ref string) ([2]costs, error) {
 	const pods, rounds = 100, 9
-	if err := p.both(func(n *node) error { return n.pulls(ctx, 1, ref, ref) }); err != nil {
+	if err := p.both(func(n *benchNode) error { return n.pulls(ctx, 1, ref, ref) }); err != nil {
 		return [2]costs{}, err
 	}
-	return p.alternate(rounds, func(n *node) (cost, error) {
+	return p.alternate(rounds, func(n *benchNode) (cost, error) {
 		rest()
 		c, err := p.measure(func() error { return n.pulls(ctx, pods, slices.Repeat([]string{ref}, pods)...) })
 		if err == nil && c.requests == 0 {

@@ -34,7 +34,7 @@ func (p *pair) checks(ctx context.Context, rounds int) (all [2]costs, bare costs
 		return all, nil, err
 	}
 	var ids [2]string
-	err = p.both(func(n *node) (err error) {
+	err = p.both(func(n *benchNode) (err error) {
 		ids[n.side], err = n.pull(ctx, ref)
 		return err
 	})
@@ -49,7 +49,7 @@ func (p *pair) checks(ctx context.Context, rounds int) (all [2]costs, bare costs
 		return all, nil, err
 	}
 	defer plain.close()
-	all, err = p.alternate(rounds, func(n *node) (cost, error) {
+	all, err = p.alternate(rounds, func(n *benchNode) (cost, error) {
 		c, err := p.measure(func() error {
 			id, err := n.pull(ctx, ref)
 			if err == nil && id != ids[n.side] {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/containerd/containerd/v2/cmd/ctr/app"
 
-	"github.com/pullwarden/pullwarden/integration/daemon"
+	"github.com/pullwarden/pullwarden/integration/node"
 )
 
 // ctrMain is containerd's ctr, which this binary is when its first argument is
@@ -34,7 +34,7 @@ func closing(ctx context.Context, w *world, out *printer) error {
 		return err
 	}
 	filter := "name~=" + tag
-	cmd := exec.CommandContext(ctx, self, "ctr", "--address", w.node.Address(), "-n", daemon.Namespace, "images", "ls", filter) //nolint:gosec // this binary
+	cmd := exec.CommandContext(ctx, self, "ctr", "--address", w.node.Address(), "-n", node.Namespace, "images", "ls", filter) //nolint:gosec // this binary
 	listing, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
@@ -47,7 +47,7 @@ func closing(ctx context.Context, w *world, out *printer) error {
 	if err != nil {
 		return err
 	}
-	out.listing(fmt.Sprintf("ctr -n %s images ls %s", daemon.Namespace, filter), images)
+	out.listing(fmt.Sprintf("ctr -n %s images ls %s", node.Namespace, filter), images)
 	return nil
 }
 

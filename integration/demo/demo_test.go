@@ -6,7 +6,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -20,6 +19,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
 const (
@@ -169,7 +170,7 @@ func start(t *testing.T) *demo {
 
 func binary(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs(cmp.Or(os.Getenv("PULLWARDEN_CONTAINERD"), "../../bin/containerd"))
+	path, err := nodetest.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func run(ctx context.Context, binary string, out *printer) (err error) {
 			return out.err
 		}
 		if err != nil {
-			return fmt.Errorf("step %d, %s: %w\nthe end of the daemon's log:\n%s", i+1, s.title, err, w.logTail())
+			return fmt.Errorf("step %d, %s: %w\nthe end of the daemon's log:\n%s", i+1, s.title, err, w.node.LogTail(20))
 		}
 	}
 	if err := closing(ctx, w, out); err != nil {

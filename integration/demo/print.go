@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -113,21 +114,21 @@ func (p *printer) begin(number int, s step) {
 }
 
 func (p *printer) end(s step, h happened) {
-	l := h.line
-	p.field("decided", colourOf(l.Outcome), strings.TrimSpace(fmt.Sprintf("%s (%s) %s", l.Outcome, l.Reason, short(l.Digest))))
-	p.field("by", plain, l.DecidedBy)
+	d := h.decision
+	p.field("decided", colourOf(d.Outcome), strings.TrimSpace(fmt.Sprintf("%s (%s) %s", d.Outcome, d.Reason, short(d.Digest))))
+	p.field("by", plain, d.DecidedBy)
 	if h.err != nil {
-		p.field("kubelet", plain, "does not start the pod, reason "+kubeletReason(h.err))
+		p.field("kubelet", plain, "does not start the pod, reason "+node.KubeletReason(h.err))
 		p.field("error", plain, status.Convert(h.err).Message())
 	}
-	if l.Outcome == "UsedCached" {
-		p.field("log", plain, fmt.Sprintf("%s: %s; last checked %s; %s", l.Level, l.Message, l.LastChecked, l.Attempts))
+	if d.Outcome == "UsedCached" {
+		p.field("log", plain, fmt.Sprintf("%s: %s; last checked %s; %s", d.Level, d.Message, d.LastChecked, d.Attempts))
 		for _, key := range []string{"stale-reason", "stale-since"} {
-			p.field("label", plain, prefix+key+"="+h.stale[key])
+			p.field("label", plain, node.LabelPrefix+key+"="+h.stale[key])
 		}
 	}
 	if h.freed {
-		p.field("label", plain, prefix+"stale-reason and "+prefix+"stale-since are gone")
+		p.field("label", plain, node.LabelPrefix+"stale-reason and "+node.LabelPrefix+"stale-since are gone")
 	}
 	p.field("took", plain, h.took.Round(time.Millisecond).String())
 	key := "cost"
@@ -160,12 +161,12 @@ func short(digest string) string {
 	return digest[:min(len(digest), n)]
 }
 
-func describe(d pod) string {
-	parts := []string{d.name}
-	for _, hint := range d.hints {
-		parts = append(parts, "annotation "+prefix+hint[0]+": "+hint[1])
+func describe(p pod) string {
+	parts := []string{p.name}
+	for _, hint := range p.hints {
+		parts = append(parts, "annotation "+node.LabelPrefix+hint[0]+": "+hint[1])
 	}
-	if d.secret != nil {
+	if p.secret != nil {
 		parts = append(parts, "with a pull secret")
 	}
 	return strings.Join(parts, ", ")

@@ -5,48 +5,30 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 const (
-	prefix     = "pullwarden.io/"
 	pullLimit  = 30 * time.Second
 	labelLimit = 10 * time.Second // labels are written behind the answer
 )
 
 // happened is what there is to tell of a step.
 type happened struct {
-	line  logLine
-	took  time.Duration
-	err   error // the answer to the kubelet
-	costs []cost
-	stale map[string]string // the marks on the image
-	freed bool              // there were marks before
-}
-
-// logLine is the line of a decision in the daemon's log.
-type logLine struct {
-	Level       string `json:"level"`
-	Message     string `json:"msg"`
-	Image       string `json:"image"`
-	Policy      string `json:"policy"`
-	Outcome     string `json:"outcome"`
-	Reason      string `json:"reason"`
-	Digest      string `json:"digest"`
-	DecidedBy   string `json:"decided_by"`
-	LastChecked string `json:"last_checked"`
-	Attempts    string `json:"attempts"`
+	decision node.Decision
+	took     time.Duration
+	err      error // the answer to the kubelet
+	costs    []cost
+	stale    map[string]string // the marks on the image
+	freed    bool              // there were marks before
 }
 
 // cost is what a registry had to do.
@@ -69,7 +51,7 @@ func tell(ctx context.Context, w *world, out *printer, number int, s step) error
 		return err
 	}
 	out.end(s, h)
-	got := decision{outcome: h.line.Outcome, reason: h.line.Reason, kubelet: kubeletReason(h.err), stale: h.stale["stale-reason"]}
+	got := decision{outcome: h.decision.Outcome, reason: h.decision.Reason, kubelet: node.KubeletReason(h.err), stale: h.stale["stale-reason"]}
 	if got != s.want {
 		return fmt.Errorf("the story says %+v, the node %+v", s.want, got)
 	}
@@ -82,10 +64,7 @@ func watch(ctx context.Context, w *world, s step) (happened, error) {
 	w.registry.Forget()
 	w.mirror.Forget()
 	connections := [2]int{w.registry.Connections(), w.mirror.Connections()}
-	before, err := w.node.Log()
-	if err != nil {
-		return h, err
-	}
+	mark := w.node.Mark()
 	marked, err := staleMarks(ctx, w, s.pod.image)
 	if err != nil {
 		return h, err
@@ -102,11 +81,7 @@ func watch(ctx context.Context, w *world, s step) (happened, error) {
 		{registryName, w.registry.Requests(), w.registry.Connections() - connections[0]},
 		{mirrorName, w.mirror.Requests(), w.mirror.Connections() - connections[1]},
 	}
-	log, err := w.node.Log()
-	if err != nil {
-		return h, err
-	}
-	if h.line, err = decisionIn(log[len(before):], s.pod.image); err != nil {
+	if h.decision, err = w.node.Decision(mark, s.pod.image); err != nil {
 		return h, errors.Join(err, h.err)
 	}
 	h.stale, err = awaitMarks(ctx, w, s.pod.image, s.want.stale)
@@ -119,38 +94,16 @@ func watch(ctx context.Context, w *world, s step) (happened, error) {
 func pull(ctx context.Context, w *world, p pod) error {
 	ctx, cancel := context.WithTimeout(ctx, pullLimit)
 	defer cancel()
-	annotations := map[string]string{}
-	for _, hint := range p.hints {
-		annotations[prefix+hint[0]] = hint[1]
-	}
 	namespace, name, _ := strings.Cut(p.name, "/")
-	req := &runtimeapi.PullImageRequest{
-		Image: &runtimeapi.ImageSpec{Image: p.image, UserSpecifiedImage: p.image, Annotations: annotations},
-		SandboxConfig: &runtimeapi.PodSandboxConfig{
-			Metadata:    &runtimeapi.PodSandboxMetadata{Name: name, Uid: name, Namespace: namespace},
-			Annotations: annotations,
-		},
+	opts := []node.PullOption{node.Pod(namespace, name)}
+	for _, hint := range p.hints {
+		opts = append(opts, node.Hint(hint[0], hint[1]))
 	}
 	if p.secret != nil {
-		req.Auth = &runtimeapi.AuthConfig{Username: p.secret.user, Password: p.secret.password}
+		opts = append(opts, node.Credentials(p.secret.user, p.secret.password))
 	}
-	_, err := w.node.Images.PullImage(ctx, req)
+	_, err := w.node.Pull(ctx, p.image, opts...)
 	return err
-}
-
-// decisionIn finds the one line about a decision in a piece of log.
-func decisionIn(log, image string) (logLine, error) {
-	var found []logLine
-	for text := range strings.Lines(log) {
-		var line logLine
-		if json.Unmarshal([]byte(text), &line) == nil && line.Image == image && line.Outcome != "" {
-			found = append(found, line)
-		}
-	}
-	if len(found) != 1 {
-		return logLine{}, fmt.Errorf("the log has %d decisions about %s, want 1", len(found), image)
-	}
-	return found[0], nil
 }
 
 // awaitMarks waits for the mark that is expected, and returns those that are
@@ -173,28 +126,15 @@ func awaitMarks(ctx context.Context, w *world, image, want string) (map[string]s
 
 // staleMarks returns the marks on an image, none where there is no image.
 func staleMarks(ctx context.Context, w *world, image string) (map[string]string, error) {
-	record, err := w.node.Client.ImageService().Get(ctx, image)
+	labels, err := w.node.Labels(ctx, image)
 	if err != nil && !errdefs.IsNotFound(err) {
 		return nil, err
 	}
 	marks := map[string]string{}
 	for _, key := range []string{"stale-reason", "stale-since"} {
-		if v, ok := record.Labels[prefix+key]; ok {
+		if v, ok := labels[key]; ok {
 			marks[key] = v
 		}
 	}
 	return marks, nil
-}
-
-// kubeletReason is the reason that a kubelet shows for a pull that fails.
-func kubeletReason(err error) string {
-	const unavailable = "RegistryUnavailable"
-	s := status.Convert(err)
-	switch {
-	case err == nil:
-		return ""
-	case s.Code() == codes.Unknown && strings.HasPrefix(s.Message(), unavailable):
-		return unavailable
-	}
-	return "ErrImagePull"
 }

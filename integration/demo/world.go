@@ -11,7 +11,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/pullwarden/pullwarden/integration/daemon"
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -59,7 +59,7 @@ type credentials struct{ user, password string }
 // world is the node and the registries around it.
 type world struct {
 	registry, mirror *resolvertest.Registry
-	node             *daemon.Daemon
+	node             *node.Node
 	builds           [2]digest.Digest // of the web image
 }
 
@@ -94,30 +94,18 @@ func (w *world) startRegistries(ctx context.Context) (err error) {
 }
 
 func (w *world) startNode(ctx context.Context, binary string) (err error) {
-	w.node, err = daemon.New(daemon.Options{Binary: binary, Section: section})
-	if err != nil {
-		return err
-	}
-	server, err := w.node.Server(w.registry)
-	if err != nil {
-		return err
-	}
-	mirror, err := w.node.Mirror(w.mirror, "")
-	if err != nil {
-		return err
-	}
-	if err := w.node.WriteHosts(registryName, server+mirror); err != nil {
-		return err
-	}
-	if err := w.node.WriteRules(ruleFile, rules); err != nil {
-		return err
-	}
-	err = w.node.Run(ctx)
+	w.node, err = node.New(node.Options{Binary: binary, Section: section})
 	if err == nil {
-		err = w.node.WaitForCRI(ctx)
+		err = w.node.Serve(registryName, w.registry, w.mirror)
+	}
+	if err == nil {
+		err = w.node.WriteRules(ruleFile, rules)
 	}
 	if err != nil {
-		return fmt.Errorf("start the node: %w\nthe end of its log:\n%s", err, w.logTail())
+		return err
+	}
+	if err := w.node.Start(ctx); err != nil {
+		return fmt.Errorf("start the node: %w", err)
 	}
 	return nil
 }
@@ -131,15 +119,6 @@ func (w *world) release(ctx context.Context, build int) (err error) {
 		}
 	}
 	return nil
-}
-
-// logTail returns the end of the daemon's log.
-func (w *world) logTail() string {
-	log, err := w.node.Log()
-	if err != nil {
-		return err.Error()
-	}
-	return daemon.Tail(log, 20)
 }
 
 // close leaves nothing behind.

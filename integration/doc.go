@@ -1,0 +1,15 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package integration runs the built daemon, against real registries on
+// loopback. It is a folder for each subject, with one behaviour a file:
+//
+//	node      one test node: daemon, registries, CRI client, decisions
+//	access    tests: who may have an image that is there
+//	failures  tests: registries that fail, and a daemon that is killed
+//	policies  tests: what is decided, and why
+//	sources   tests: which hosts serve an image
+//	stock     tests: what containerd does, and still does
+//	demo      the story of make demo
+//	bench     the measurements of make bench
+package integration

@@ -1,0 +1,58 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Decision is one decision of pullwarden, as its line in the daemon's log tells
+// it. Fields that the line does not have are empty.
+type Decision struct {
+	Level       string `json:"level"`
+	Message     string `json:"msg"`
+	Image       string `json:"image"` // the normalised reference
+	Namespace   string `json:"pod_namespace"`
+	Policy      string `json:"policy"`
+	Outcome     string `json:"outcome"`
+	Reason      string `json:"reason"`
+	Class       string `json:"class"` // of the registry's failure
+	DecidedBy   string `json:"decided_by"`
+	Access      string `json:"access"`
+	Digest      string `json:"digest"`
+	VerifiedBy  string `json:"verified_by"`
+	LastChecked string `json:"last_checked"`
+	Attempts    string `json:"attempts"`
+	Coalesced   bool   `json:"coalesced"`
+	Error       string `json:"error"`
+	Elapsed     string `json:"elapsed"` // as time.ParseDuration reads it
+}
+
+// Decisions returns the decisions about an image since the mark, in order; about
+// all images for "".
+func (n *Node) Decisions(since Mark, image string) ([]Decision, error) {
+	lines, err := n.LogLines(since, "pullwarden: ", image)
+	var all []Decision
+	for _, line := range lines {
+		var d Decision // not every line of a daemon is JSON
+		if json.Unmarshal([]byte(line), &d) == nil && d.Outcome != "" && (image == "" || d.Image == image) {
+			all = append(all, d)
+		}
+	}
+	return all, err
+}
+
+// Decision returns the one decision about an image since the mark. It is an
+// error when there is none, or more than one.
+func (n *Node) Decision(since Mark, image string) (Decision, error) {
+	all, err := n.Decisions(since, image)
+	if err != nil {
+		return Decision{}, err
+	}
+	if len(all) != 1 {
+		return Decision{}, fmt.Errorf("%d decisions about %s are in the log, want 1: %v", len(all), image, all)
+	}
+	return all[0], nil
+}

@@ -1,0 +1,65 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+)
+
+// Option changes what is chosen of a node. Default: pullwarden's section with
+// enabled = true, and metadata that is written without waiting for the disk.
+type Option func(*node.Options)
+
+// IfDigestChanged is the line of pullwarden's section that makes it the default
+// policy.
+const IfDigestChanged = `default_policy = "IfDigestChanged"`
+
+// Section adds lines to pullwarden's section, which already enables it and
+// names the rules.
+func Section(lines ...string) Option {
+	return func(o *node.Options) { o.Section = append(slices.Clone(o.Section), lines...) }
+}
+
+// OnlySection sets the lines of pullwarden's section; without any, there is none.
+func OnlySection(lines ...string) Option { return func(o *node.Options) { o.Section = lines } }
+
+// CRIImages adds lines to the section of CRI's image plugin.
+func CRIImages(lines ...string) Option {
+	return func(o *node.Options) { o.Images = append(slices.Clone(o.Images), lines...) }
+}
+
+// Tables adds tables to config.toml.
+func Tables(toml string) Option {
+	return func(o *node.Options) { o.Tables = append(slices.Clone(o.Tables), toml) }
+}
+
+// HostsDirectories sets how many directories of hosts.toml files CRI is given.
+func HostsDirectories(n int) Option { return func(o *node.Options) { o.Hosts = n } }
+
+// Env adds variables, NAME=VALUE each, to the daemon's environment.
+func Env(vars ...string) Option {
+	return func(o *node.Options) { o.Env = append(slices.Clone(o.Env), vars...) }
+}
+
+// NativeRuntime adds a runtime handler "native" whose images are unpacked by
+// the native snapshotter.
+func NativeRuntime() Option {
+	return Tables(fmt.Sprintf(`
+[plugins.'io.containerd.cri.v1.images'.runtime_platforms.native]
+  snapshotter = 'native'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.native]
+  runtime_type = 'io.containerd.runc.v2'
+  snapshotter = 'native'
+[[plugins.'io.containerd.transfer.v1.local'.unpack_config]]
+  platform = %[1]q
+  snapshotter = 'overlayfs'
+[[plugins.'io.containerd.transfer.v1.local'.unpack_config]]
+  platform = %[1]q
+  snapshotter = 'native'
+`, "linux/"+runtime.GOARCH))
+}

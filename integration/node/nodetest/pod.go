@@ -1,0 +1,161 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// PauseImage is the image of pods on nodes with Containers.
+const PauseImage = "pause.test/pause:1"
+
+// Containers lets the node run containers: with an image for pods from a
+// registry of the test. containerd finds its shim beside its own binary, also
+// for containers that it meets when it starts again. It ends the test where
+// there is nothing to run containers with.
+func Containers(t testing.TB) Option {
+	t.Helper()
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(binary)
+	if _, err := os.Stat(filepath.Join(dir, "containerd-shim-runc-v2")); err != nil {
+		t.Fatalf("no shim beside the daemon: %v\nbuild it with: go build -o %s/ github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", err, dir)
+	}
+	if _, err := exec.LookPath("runc"); err != nil {
+		t.Fatalf("%v\ninstall it with: apt-get install runc", err)
+	}
+	return Tables(fmt.Sprintf(`
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = %q
+`, PauseImage))
+}
+
+// Pod is a pod on the host's network.
+type Pod struct {
+	n      *Node
+	id     string
+	config *runtimeapi.PodSandboxConfig
+}
+
+// RunPod runs a pod that ends with the test. Its image, PauseImage, comes from
+// that registry.
+func (n *Node) RunPod(pause *resolvertest.Registry) *Pod {
+	n.T.Helper()
+	n.Serve("pause.test", pause)
+	n.PushTo(pause, "pause:1", Busybox(n.T, 0, "sleep", "86400"))
+	p := &Pod{n: n, config: &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Uid: "uid", Namespace: "default"},
+		LogDirectory: n.Path("logs"),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: hostNetwork(),
+		}},
+	}}
+	n.Must(os.MkdirAll(n.Path("logs"), 0o700))
+	n.T.Cleanup(p.remove)
+	resp, err := n.runtime().RunPodSandbox(n.T.Context(), &runtimeapi.RunPodSandboxRequest{Config: p.config})
+	if err != nil {
+		n.T.Fatalf("run a pod: %v", err)
+	}
+	p.id = resp.GetPodSandboxId()
+	return p
+}
+
+func hostNetwork() *runtimeapi.NamespaceOption {
+	return &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}
+}
+
+func (n *Node) runtime() runtimeapi.RuntimeServiceClient {
+	return runtimeapi.NewRuntimeServiceClient(n.Conn)
+}
+
+// remove ends the pod and its containers, also those that a failed test has
+// left.
+func (p *Pod) remove() {
+	defer p.n.killShims()
+	if !p.n.Alive() || p.id == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.n.T.Context()), node.StartLimit)
+	defer cancel()
+	_, err := p.n.runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id})
+	if err == nil {
+		_, err = p.n.runtime().RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: p.id})
+	}
+	if err != nil {
+		p.n.T.Errorf("remove the pod: %v", err)
+	}
+}
+
+// killShims ends the shims that were started for this daemon, by the socket
+// that they were told of, and what they run.
+func (n *Node) killShims() {
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		n.T.Error(err)
+	}
+	for _, path := range commands {
+		command, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(command), "\x00-address\x00"+n.Address()+"\x00") {
+			continue
+		}
+		shim := filepath.Base(filepath.Dir(path))
+		children, _ := os.ReadFile(filepath.Join("/proc", shim, "task", shim, "children"))
+		for _, pid := range append(strings.Fields(string(children)), shim) {
+			if id, err := strconv.Atoi(pid); err == nil {
+				_ = syscall.Kill(id, syscall.SIGKILL)
+			}
+		}
+	}
+}
+
+// Run creates and starts a container of an image ID, as a kubelet does for the
+// image that its user has named. It returns the container's ID.
+func (p *Pod) Run(name, imageID, userSpecified string, annotations map[string]string) string {
+	p.n.T.Helper()
+	ctx := p.n.T.Context()
+	created, err := p.n.runtime().CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId: p.id, SandboxConfig: p.config,
+		Config: &runtimeapi.ContainerConfig{
+			Metadata:    &runtimeapi.ContainerMetadata{Name: name},
+			Image:       &runtimeapi.ImageSpec{Image: imageID, UserSpecifiedImage: userSpecified},
+			Annotations: annotations,
+			LogPath:     name + ".log",
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: hostNetwork(),
+			}},
+		},
+	})
+	if err == nil {
+		_, err = p.n.runtime().StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
+	}
+	if err != nil {
+		p.n.T.Fatalf("run a container of %s: %v", userSpecified, err)
+	}
+	return created.GetContainerId()
+}
+
+// ContainerStatus returns what CRI says of a container.
+func (n *Node) ContainerStatus(id string) *runtimeapi.ContainerStatus {
+	n.T.Helper()
+	resp, err := n.runtime().ContainerStatus(n.T.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
+	if err != nil {
+		n.T.Fatalf("status of container %s: %v", id, err)
+	}
+	return resp.GetStatus()
+}
