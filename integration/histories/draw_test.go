@@ -1,0 +1,129 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// weights say how often steps of a kind are drawn.
+type weights struct {
+	name string
+	of   [numKinds]int
+}
+
+// Histories of everything, and of kills in pulls, between which the registry
+// changes and the node is looked at.
+var (
+	ofEverything = weights{"everything", [numKinds]int{DoPull: 80, DoPush: 24, DoTogether: 14, DoMeanwhile: 12, DoDelete: 4, DoDeny: 8, DoAllow: 8,
+		DoTrouble: 14, DoRestore: 20, DoRule: 5, DoRemove: 5, DoRestart: 1, DoKill: 2, DoKillIn: 3}}
+	ofKills = weights{"kills", [numKinds]int{DoPull: 12, DoPush: 20, DoTogether: 2, DoDeny: 2, DoAllow: 3, DoTrouble: 1, DoRestore: 3, DoRemove: 4, DoKill: 4, DoKillIn: 49}}
+)
+
+// oneOf draws one of the values, all alike: rapid's own SampledFrom prefers
+// those that stand first. When it shrinks, these are preferred here, too.
+func oneOf[T any](t *rapid.T, label string, values ...T) T {
+	return rapid.Custom(func(t *rapid.T) T {
+		const bits = 10
+		n := 0
+		for range bits {
+			n <<= 1
+			if rapid.Bool().Draw(t, "bit") {
+				n++
+			}
+		}
+		return values[n*len(values)>>bits]
+	}).Draw(t, label)
+}
+
+// upTo draws a number from low to high.
+func upTo(t *rapid.T, label string, low, high int) int {
+	var all []int
+	for i := low; i <= high; i++ {
+		all = append(all, i)
+	}
+	return oneOf(t, label, all...)
+}
+
+// draw draws a step.
+func (w weights) draw(t *rapid.T) Op {
+	var kinds []Kind
+	for kind, weight := range w.of {
+		for range weight {
+			kinds = append(kinds, Kind(kind))
+		}
+	}
+	return drawOp(t, oneOf(t, "kind", kinds...))
+}
+
+func drawOp(t *rapid.T, kind Kind) Op {
+	o := Op{Kind: kind}
+	switch kind {
+	case DoPull:
+		o.Pulls = []Pull{drawPull(t)}
+	case DoTogether:
+		o.Pulls = drawTogether(t)
+	case DoKillIn:
+		o.Pulls, o.Moment = []Pull{drawPull(t)}, drawMoment(t)
+	case DoMeanwhile:
+		o.Pulls, o.Moment = []Pull{drawPull(t)}, drawMoment(t)
+		change := drawOp(t, oneOf(t, "change", DoPush, DoDeny, DoTrouble, DoDelete, DoRestore))
+		o.Change = &change
+	case DoPush:
+		o.Name = upTo(t, "name", 0, names-1)
+		o.Content = upTo(t, "content", 1, contents-1)
+	case DoDelete, DoRemove:
+		o.Name = upTo(t, "name", 0, names-1)
+	case DoDeny, DoAllow:
+		o.Name = oneOf(t, "repository", 0, 2)
+		o.Caller = oneOf(t, "caller", Alice, Bob, Nobody)
+	case DoTrouble:
+		o.Trouble = oneOf(t, "trouble", Refuses, Status503, Status429, Forbids, Portal, Lies, NoBlobs, CutBlobs, Swallows)
+	case DoRule:
+		o.Rule.Policy = oneOf(t, "policy", Always, IfDigestChanged, IfNotPresent, Never)
+		o.Rule.Lenient = rapid.Bool().Draw(t, "lenient")
+	}
+	return o
+}
+
+func drawMoment(t *rapid.T) Moment {
+	return Moment{
+		Requests: upTo(t, "requests", 0, 9),
+		Delay:    time.Duration(upTo(t, "delay", 0, 40)) * time.Millisecond,
+	}
+}
+
+// drawTogether draws pulls at the same time, most of them of one name.
+func drawTogether(t *rapid.T) []Pull {
+	all := make([]Pull, upTo(t, "pulls", 2, 4))
+	for i := range all {
+		all[i] = drawPull(t)
+		if upTo(t, "of the first's name", 0, 3) > 0 {
+			all[i].Name = all[0].Name
+		}
+		if upTo(t, "of the first's policy", 0, 3) == 0 {
+			all[i].Policy, all[i].MaxAge, all[i].FailOn = all[0].Policy, all[0].MaxAge, all[0].FailOn
+		}
+	}
+	return all
+}
+
+func drawPull(t *rapid.T) Pull {
+	p := Pull{
+		Caller: oneOf(t, "caller", Alice, Alice, Alice, Bob, Bob, Nobody, Wrong),
+		Name:   oneOf(t, "name", 0, 0, 0, 1, 2),
+		Policy: oneOf(t, "policy", ByRule, Always, IfDigestChanged, IfDigestChanged, IfDigestChanged, IfNotPresent, Never),
+	}
+	switch upTo(t, "more", 0, 9) {
+	case 7:
+		p.Digest = upTo(t, "digest", 1, contents-1)
+	case 8:
+		p.MaxAge = true
+	case 9:
+		p.FailOn = oneOf(t, "class", Unreachable, Unavailable, RateLimited, NotFound, Unauthorized, Forbidden, Invalid)
+	}
+	return p
+}

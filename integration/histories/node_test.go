@@ -1,0 +1,221 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/integration/daemon"
+)
+
+const labelPrefix = "pullwarden.io/"
+
+// node is the daemon that histories are tried on. All of them share it, one
+// after the other.
+type node struct {
+	*daemon.Daemon
+	callers map[string]Caller // by fingerprint
+}
+
+// newNode starts a daemon. The caller closes it.
+func newNode(ctx context.Context, binary string) (*node, error) {
+	d, err := daemon.Start(ctx, daemon.Options{Binary: binary, Section: []string{"enabled = true"}, LogLevel: "info", NoSync: true})
+	if err != nil {
+		return nil, err
+	}
+	n := &node{Daemon: d, callers: map[string]Caller{}}
+	if err := n.learn(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return n, nil
+}
+
+// learn finds out the fingerprints of the callers on this node.
+func (n *node) learn(ctx context.Context) error {
+	r, err := newRegistry(0, true)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := n.serve(r); err != nil {
+		return err
+	}
+	for name, caller := range map[int]Caller{0: Alice, 2: Bob} {
+		p := Pull{Caller: caller, Name: name, Policy: Always}
+		err := r.push(ctx, name, 1)
+		if err == nil {
+			_, err = n.pull(ctx, r, p, "default")
+		}
+		if err != nil {
+			return fmt.Errorf("learn the fingerprint of %v: %w", caller, err)
+		}
+		record, err := n.Client.ImageService().Get(ctx, r.ref(p))
+		if err != nil {
+			return err
+		}
+		for label := range record.Labels {
+			if f, ok := strings.CutPrefix(label, labelPrefix+"access."); ok && f != "anonymous" {
+				n.callers[f] = caller
+			}
+		}
+	}
+	n.callers["anonymous"] = Nobody
+	if len(n.callers) != 3 {
+		return fmt.Errorf("the fingerprints are %v", n.callers)
+	}
+	return nil
+}
+
+// serve makes a registry known to the daemon.
+func (n *node) serve(r *registry) error {
+	lines, err := n.Server(r.Registry)
+	if err != nil {
+		return err
+	}
+	return n.WriteHosts(r.name, lines)
+}
+
+// rule sets the rule for all images.
+func (n *node) rule(r Rule) error {
+	text := fmt.Sprintf("[[rule]]\nimages = [\"**\"]\npolicy = %q\n", r.Policy)
+	if r.Lenient {
+		text += "[rule.on]\n"
+		for _, class := range []Class{Unauthorized, Forbidden, Invalid} {
+			text += class.String() + " = \"UseCached\"\n"
+		}
+	}
+	return n.WriteRules("10-histories.toml", text)
+}
+
+// pull asks CRI for an image, as the kubelet does for a pod of that namespace.
+func (n *node) pull(ctx context.Context, r *registry, p Pull, namespace string) (id string, err error) {
+	hints := map[string]string{}
+	if p.Policy != ByRule {
+		hints[labelPrefix+"policy"] = p.Policy.String()
+	}
+	if p.MaxAge {
+		hints[labelPrefix+"max-age"] = "1h"
+	}
+	if p.FailOn != None {
+		hints[labelPrefix+"on-"+strings.ReplaceAll(p.FailOn.String(), "_", "-")] = "Fail"
+	}
+	hints[labelPrefix+"verify-timeout"] = "30s"
+	if r.now().Trouble == Swallows {
+		hints[labelPrefix+"verify-timeout"] = "250ms"
+	}
+	req := &runtimeapi.PullImageRequest{
+		Image: &runtimeapi.ImageSpec{Image: r.ref(p), UserSpecifiedImage: r.ref(p), Annotations: hints},
+		SandboxConfig: &runtimeapi.PodSandboxConfig{
+			Metadata:    &runtimeapi.PodSandboxMetadata{Name: "pod", Uid: "uid", Namespace: namespace},
+			Annotations: hints,
+		},
+	}
+	if user, password := p.Caller.credentials(); user != "" {
+		req.Auth = &runtimeapi.AuthConfig{Username: user, Password: password}
+	}
+	resp, err := n.Images.PullImage(ctx, req)
+	return resp.GetImageRef(), err
+}
+
+// remove removes an image through CRI, with all of its names.
+func (n *node) remove(ctx context.Context, ref string) error {
+	_, err := n.Images.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
+	return err
+}
+
+// clear removes all images, also those that CRI does not know.
+func (n *node) clear(ctx context.Context) error {
+	all, err := n.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
+	if err != nil {
+		return err
+	}
+	for _, img := range all.GetImages() {
+		if err := n.remove(ctx, img.GetId()); err != nil {
+			return err
+		}
+	}
+	records, err := n.Client.ImageService().List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, record := range records {
+		if err := n.Client.ImageService().Delete(ctx, record.Name); err != nil && !errdefs.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// start starts the daemon, and waits until CRI answers.
+func (n *node) start(ctx context.Context) error {
+	if err := n.Run(ctx); err != nil {
+		return err
+	}
+	return n.WaitForCRI(ctx)
+}
+
+// records returns the image records of a registry.
+func (n *node) records(ctx context.Context, r *registry) ([]images.Image, error) {
+	return n.Client.ImageService().List(ctx, fmt.Sprintf("name~=%q", "^"+r.name+"/"))
+}
+
+// mark returns the place in the log from which on decisions and crashes read.
+func (n *node) mark() (int64, error) {
+	info, err := os.Stat(n.LogFile())
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// since returns what was logged after mark.
+func (n *node) since(mark int64) (string, error) {
+	f, err := os.Open(n.LogFile())
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.NewSectionReader(f, mark, 1<<40))
+	return string(text), err
+}
+
+// decision is a decision as its log line tells it.
+type decision struct {
+	Image     string `json:"image"`
+	Outcome   string `json:"outcome"`
+	Reason    string `json:"reason"`
+	Class     string `json:"class"`
+	Namespace string `json:"pod_namespace"`
+	Coalesced bool   `json:"coalesced"`
+	Error     string `json:"error"`
+}
+
+// decisions returns what was decided after mark, by the pods' namespaces.
+func (n *node) decisions(mark int64) (map[string]decision, error) {
+	text, err := n.since(mark)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]decision{}
+	for line := range strings.Lines(text) {
+		var d decision
+		if strings.Contains(line, "pullwarden: ") && json.Unmarshal([]byte(line), &d) == nil && d.Outcome != "" {
+			if _, twice := all[d.Namespace]; twice {
+				return nil, fmt.Errorf("two decisions for one request: %s", line)
+			}
+			all[d.Namespace] = d
+		}
+	}
+	return all, nil
+}
