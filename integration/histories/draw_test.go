@@ -19,8 +19,8 @@ type weights struct {
 // changes and the node is looked at.
 var (
 	ofEverything = weights{"everything", [numKinds]int{DoPull: 80, DoPush: 24, DoTogether: 14, DoMeanwhile: 12, DoDelete: 4, DoDeny: 8, DoAllow: 8,
-		DoTrouble: 14, DoRestore: 20, DoRule: 5, DoRemove: 5, DoRestart: 1, DoKill: 2, DoKillIn: 3}}
-	ofKills = weights{"kills", [numKinds]int{DoPull: 12, DoPush: 20, DoTogether: 2, DoDeny: 2, DoAllow: 3, DoTrouble: 1, DoRestore: 3, DoRemove: 4, DoKill: 4, DoKillIn: 49}}
+		DoTrouble: 10, DoRestore: 24, DoRule: 5, DoRemove: 5, DoRestart: 1, DoKill: 2, DoKillIn: 3}}
+	ofKills = weights{"kills", [numKinds]int{DoPull: 10, DoPush: 24, DoTogether: 2, DoDeny: 2, DoAllow: 3, DoTrouble: 1, DoRestore: 3, DoRemove: 12, DoKill: 3, DoKillIn: 40}}
 )
 
 // oneOf draws one of the values, all alike: rapid's own SampledFrom prefers
@@ -67,7 +67,11 @@ func drawOp(t *rapid.T, kind Kind) Op {
 	case DoTogether:
 		o.Pulls = drawTogether(t)
 	case DoKillIn:
-		o.Pulls, o.Moment = []Pull{drawPull(t)}, drawMoment(t)
+		// Mostly a pull that has something to do.
+		p := drawPull(t)
+		p.Caller = oneOf(t, "killed caller", Alice, Bob, Alice, Bob, p.Caller)
+		p.Policy = oneOf(t, "killed policy", IfDigestChanged, Always, IfDigestChanged, Always, p.Policy)
+		o.Pulls, o.Moment = []Pull{p}, drawMoment(t)
 	case DoMeanwhile:
 		o.Pulls, o.Moment = []Pull{drawPull(t)}, drawMoment(t)
 		change := drawOp(t, oneOf(t, "change", DoPush, DoDeny, DoTrouble, DoDelete, DoRestore))
@@ -79,7 +83,7 @@ func drawOp(t *rapid.T, kind Kind) Op {
 		o.Name = upTo(t, "name", 0, names-1)
 	case DoDeny, DoAllow:
 		o.Name = oneOf(t, "repository", 0, 2)
-		o.Caller = oneOf(t, "caller", Alice, Bob, Nobody)
+		o.Caller = oneOf(t, "caller", Alice, Bob, Nobody, Nobody)
 	case DoTrouble:
 		o.Trouble = oneOf(t, "trouble", Refuses, Status503, Status429, Forbids, Portal, Lies, NoBlobs, CutBlobs, Swallows)
 	case DoRule:
@@ -89,11 +93,10 @@ func drawOp(t *rapid.T, kind Kind) Op {
 	return o
 }
 
+// drawMoment draws a point in a pull, which has up to 7 requests.
 func drawMoment(t *rapid.T) Moment {
-	return Moment{
-		Requests: upTo(t, "requests", 0, 9),
-		Delay:    time.Duration(upTo(t, "delay", 0, 40)) * time.Millisecond,
-	}
+	ms := oneOf(t, "delay", 0, 0, 0, 1, 2, 3, 5, 8, 12, 20, 40)
+	return Moment{Requests: upTo(t, "requests", 0, 7), Delay: time.Duration(ms) * time.Millisecond}
 }
 
 // drawTogether draws pulls at the same time, most of them of one name.

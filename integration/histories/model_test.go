@@ -159,8 +159,7 @@ func (r Registry) policy(p Pull) Policy {
 
 // usesCached is the directive for a failure class.
 func (r Registry) usesCached(p Pull, class Class) bool {
-	security := class == Unauthorized || class == Forbidden || class == Invalid
-	return r.policy(p) == IfDigestChanged && class != p.FailOn && (!security || r.Rule.Lenient)
+	return r.policy(p) == IfDigestChanged && class != p.FailOn && (!class.security() || r.Rule.Lenient)
 }
 
 // killed returns what may be left when the daemon is killed in a pull: each of

@@ -5,10 +5,12 @@ package histories
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -140,7 +142,7 @@ func (r *registry) permit(name int, caller Caller, in bool) {
 
 // trouble ends the trouble that there is, and begins another.
 func (r *registry) trouble(t Trouble) error {
-	if err := r.Restore(); err != nil {
+	if err := patiently(r.Restore); err != nil {
 		return err
 	}
 	var err error
@@ -148,7 +150,7 @@ func (r *registry) trouble(t Trouble) error {
 	case Refuses:
 		r.Refuse()
 	case Swallows:
-		err = r.Swallow()
+		err = patiently(r.Swallow)
 	case Status503:
 		r.Status(resolvertest.All, 503)
 	case Status429:
@@ -165,6 +167,18 @@ func (r *registry) trouble(t Trouble) error {
 		r.DropMidBlob(100)
 	}
 	r.set(func(m *Registry) { m.Trouble = t })
+	return err
+}
+
+// patiently tries again while a listener that has just been opened is still to
+// be closed.
+func patiently(f func() error) (err error) {
+	for range 100 {
+		if err = f(); !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	return err
 }
 

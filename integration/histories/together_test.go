@@ -62,7 +62,7 @@ func (o *orders) from(w World, done []bool) {
 func (o *orders) sharing(i int, done []bool) [][]bool {
 	alone, all := slices.Clone(done), slices.Clone(done)
 	for j := range o.pulls {
-		if !done[j] && o.pulls[j] == o.pulls[i] && o.answers[j].Saw == o.answers[i].Saw {
+		if !done[j] && o.equal(o.pulls[j], o.pulls[i]) && o.answers[j].Saw == o.answers[i].Saw {
 			all[j] = true
 		}
 	}
@@ -71,6 +71,20 @@ func (o *orders) sharing(i int, done []bool) [][]bool {
 		return [][]bool{alone}
 	}
 	return [][]bool{alone, all}
+}
+
+// equal reports whether two requests have the same directives.
+func (o *orders) equal(a, b Pull) bool {
+	for _, p := range []*Pull{&a, &b} {
+		if p.FailOn.security() && !o.now.Rule.Lenient {
+			p.FailOn = None // as by default
+		}
+		p.Policy = o.now.policy(*p)
+		if p.Digest != 0 {
+			p.Name = p.repo() // the same for all tags of the repository
+		}
+	}
+	return a == b
 }
 
 func (o *orders) branches(w World, p Pull) []Branch {

@@ -11,7 +11,7 @@ import (
 const (
 	names    = 3
 	repos    = 2
-	contents = 4 // with 0, which is none
+	contents = 5 // with 0, which is none
 )
 
 // The names: two tags of one repository, and another repository.
@@ -98,6 +98,9 @@ func (c Class) String() string {
 	}
 	return classNames[c]
 }
+
+// security classes fail by default.
+func (c Class) security() bool { return c == Unauthorized || c == Forbidden || c == Invalid }
 
 // Classes is a set of failure classes.
 type Classes uint8
