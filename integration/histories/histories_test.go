@@ -54,7 +54,7 @@ func TestHistories(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := n.Close(); err != nil {
+		if err := n.close(); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -34,8 +34,7 @@ func (h *history) killIn(o Op) error {
 	}
 	switch {
 	case a.decided && len(fit) == 0:
-		return violated("a pull ends as the contract does not allow", "%v\nbrought %v, image %s\nallowed is %v\nthe node had %v\nthe registry was %+v",
-			p, a, a.id, all, h.worlds, now)
+		return h.unexplained(p, a, all, now)
 	case a.decided:
 		h.become(fit)
 		h.worlds = append(h.worlds, h.lost...)

@@ -121,9 +121,7 @@ func (w World) failed(now Registry, p Pull, class Class) Branch {
 			w.Has[p.repo()][content].remove(p.Caller.bit())
 		}
 	}
-	if class == Unreachable || class == Unavailable || class == RateLimited {
-		w.Blamed.add(class)
-	}
+	w.blame(class)
 	content := w.content(p)
 	if content == 0 || !w.proved(p, content) || !now.usesCached(p, class) {
 		return Branch{Saw{Failed, class}, w, w}
@@ -131,6 +129,13 @@ func (w World) failed(now Registry, p Pull, class Class) Branch {
 	after := w
 	after.Node[p.Name].Stale = class
 	return Branch{Saw{UsedCached, class}, after, w}
+}
+
+// blame notes that the host may be in trouble.
+func (w *World) blame(class Class) {
+	if class == Unreachable || class == Unavailable || class == RateLimited {
+		w.Blamed.add(class)
+	}
 }
 
 // content is what the node has for a reference.

@@ -26,55 +26,81 @@ const labelPrefix = "pullwarden.io/"
 type node struct {
 	*daemon.Daemon
 	callers map[string]Caller // by fingerprint
+	probe   *registry         // of images that outlive histories
 }
 
 // newNode starts a daemon. The caller closes it.
 func newNode(ctx context.Context, binary string) (*node, error) {
-	d, err := daemon.Start(ctx, daemon.Options{Binary: binary, Section: []string{"enabled = true"}, LogLevel: "info", NoSync: true})
+	probe, err := newRegistry(0, true)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{Daemon: d, callers: map[string]Caller{}}
+	d, err := daemon.Start(ctx, daemon.Options{Binary: binary, Section: []string{"enabled = true"}, LogLevel: "info", NoSync: true})
+	if err != nil {
+		probe.Close()
+		return nil, err
+	}
+	n := &node{Daemon: d, callers: map[string]Caller{"anonymous": Nobody}, probe: probe}
 	if err := n.learn(ctx); err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
 }
 
+func (n *node) close() error {
+	n.probe.Close()
+	return n.Close()
+}
+
 // learn finds out the fingerprints of the callers on this node.
 func (n *node) learn(ctx context.Context) error {
-	r, err := newRegistry(0, true)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if err := n.serve(r); err != nil {
+	if err := n.serve(n.probe); err != nil {
 		return err
 	}
 	for name, caller := range map[int]Caller{0: Alice, 2: Bob} {
 		p := Pull{Caller: caller, Name: name, Policy: Always}
-		err := r.push(ctx, name, 1)
+		err := n.probe.push(ctx, name, 1)
 		if err == nil {
-			_, err = n.pull(ctx, r, p, "default")
+			_, err = n.pull(ctx, n.probe, p, "default")
 		}
 		if err != nil {
 			return fmt.Errorf("learn the fingerprint of %v: %w", caller, err)
 		}
-		record, err := n.Client.ImageService().Get(ctx, r.ref(p))
+		record, err := n.Client.ImageService().Get(ctx, n.probe.ref(p))
 		if err != nil {
 			return err
 		}
 		for label := range record.Labels {
-			if f, ok := strings.CutPrefix(label, labelPrefix+"access."); ok && f != "anonymous" {
+			if f, ok := strings.CutPrefix(label, labelPrefix+"access."); ok {
 				n.callers[f] = caller
 			}
 		}
 	}
-	n.callers["anonymous"] = Nobody
 	if len(n.callers) != 3 {
 		return fmt.Errorf("the fingerprints are %v", n.callers)
 	}
 	return nil
+}
+
+// flush waits until all that was found out so far is written: results of checks
+// are written in their order, and this makes one more.
+func (n *node) flush(ctx context.Context) error {
+	const label, never = labelPrefix + "verified-at", "2001-01-01T00:00:00Z"
+	p := Pull{Caller: Alice, Policy: Always}
+	img := images.Image{Name: n.probe.ref(p), Labels: map[string]string{label: never}}
+	if _, err := n.Client.ImageService().Update(ctx, img, "labels."+label); err != nil {
+		return err
+	}
+	if _, err := n.pull(ctx, n.probe, p, "default"); err != nil {
+		return err
+	}
+	return n.Until(ctx, "a check is written", func(ctx context.Context) error {
+		record, err := n.Client.ImageService().Get(ctx, img.Name)
+		if err == nil && record.Labels[label] == never {
+			err = errors.New("it is not")
+		}
+		return err
+	})
 }
 
 // serve makes a registry known to the daemon.
@@ -134,13 +160,16 @@ func (n *node) remove(ctx context.Context, ref string) error {
 	return err
 }
 
-// clear removes all images, also those that CRI does not know.
+// clear removes all images but the probe's, also those that CRI does not know.
 func (n *node) clear(ctx context.Context) error {
 	all, err := n.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
 	if err != nil {
 		return err
 	}
 	for _, img := range all.GetImages() {
+		if img.GetId() == n.probe.id(1) {
+			continue
+		}
 		if err := n.remove(ctx, img.GetId()); err != nil {
 			return err
 		}
@@ -150,6 +179,9 @@ func (n *node) clear(ctx context.Context) error {
 		return err
 	}
 	for _, record := range records {
+		if record.Target.Digest == n.probe.digest(1) {
+			continue
+		}
 		if err := n.Client.ImageService().Delete(ctx, record.Name); err != nil && !errdefs.IsNotFound(err) {
 			return err
 		}

@@ -146,14 +146,30 @@ func (h *history) follow(p Pull, a answer, states ...Registry) error {
 		}
 	}
 	if len(fit) == 0 {
-		return violated("a pull ends as the contract does not allow", "%v\nbrought %v, image %s\nallowed is %v\nthe node had %v\nthe registry was %+v",
-			p, a, a.id, all, h.worlds, states)
+		return h.unexplained(p, a, all, states...)
+	}
+	if a.Class != None && len(states) > 1 { // it may have met both in its tries
+		for i := range fit {
+			fit[i].After.blame(states[0].Trouble.class())
+			fit[i].After.blame(states[1].Trouble.class())
+		}
 	}
 	h.become(fit)
 	if a.Outcome == Failed {
 		return h.healthy() // no image is lost
 	}
 	return nil
+}
+
+func (h *history) unexplained(p Pull, a answer, allowed []Branch, states ...Registry) error {
+	var saws []string
+	for _, b := range allowed {
+		if s := b.Saw.String(); !slices.Contains(saws, s) {
+			saws = append(saws, s)
+		}
+	}
+	return violated("a pull ends as the contract does not allow", "%v\nbrought %v, image %s\nallowed is %v\nthe node had %v\nthe registry was %+v",
+		p, a, a.id, saws, h.worlds, states)
 }
 
 // isImage reports whether the image that was returned is that of the content.

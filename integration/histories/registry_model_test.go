@@ -57,14 +57,10 @@ func (r Registry) download(p Pull, content int, here bool) Class {
 		return Invalid
 	case here:
 		return None
-	case r.Trouble.check() != None:
-		return r.Trouble.check()
-	case r.Trouble == NoBlobs:
-		return Unavailable
-	case r.Trouble == CutBlobs:
-		return Unreachable
-	case content < 0:
+	case content < 0 && (r.Trouble == Up || r.Trouble == NoBlobs || r.Trouble == CutBlobs):
 		return NotFound
+	case r.Trouble != Up && r.Trouble != Lies:
+		return r.Trouble.class()
 	}
 	return r.refuses(p)
 }

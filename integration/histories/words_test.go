@@ -167,10 +167,18 @@ func (t Trouble) String() string {
 		"answering 403", "a web page", "lying about digests", "answering 503 for blobs", "cutting blobs"}[t]
 }
 
+// class is that of a request which meets the trouble.
+func (t Trouble) class() Class {
+	return [numTroubles]Class{Refuses: Unreachable, Swallows: Unreachable, Status503: Unavailable,
+		Status429: RateLimited, Forbids: Forbidden, Portal: Invalid, Lies: Invalid, NoBlobs: Unavailable, CutBlobs: Unreachable}[t]
+}
+
 // check is the class that a check ends with.
 func (t Trouble) check() Class {
-	return [numTroubles]Class{Refuses: Unreachable, Swallows: Unreachable, Status503: Unavailable,
-		Status429: RateLimited, Forbids: Forbidden, Portal: Invalid}[t]
+	if t == Lies || t == NoBlobs || t == CutBlobs {
+		return None // they show in downloads
+	}
+	return t.class()
 }
 
 func (t Trouble) manifestsOnly() bool { return t == Forbids || t == Portal }
