@@ -18,7 +18,7 @@ type weights struct {
 // Histories of everything, and of kills in pulls, between which the registry
 // changes and the node is looked at.
 var (
-	ofEverything = weights{"everything", [numKinds]int{DoPull: 80, DoPush: 24, DoTogether: 14, DoMeanwhile: 12, DoDelete: 4, DoDeny: 8, DoAllow: 8,
+	ofEverything = weights{"everything", [numKinds]int{DoPull: 80, DoPush: 24, DoTogether: 14, DoLeave: 8, DoMeanwhile: 12, DoDelete: 4, DoDeny: 8, DoAllow: 8,
 		DoTrouble: 10, DoRestore: 24, DoRule: 5, DoRemove: 5, DoRestart: 1, DoKill: 2, DoKillIn: 3}}
 	ofKills = weights{"kills", [numKinds]int{DoPull: 10, DoPush: 24, DoTogether: 2, DoDeny: 2, DoAllow: 3, DoTrouble: 1, DoRestore: 3, DoRemove: 12, DoKill: 3, DoKillIn: 40}}
 )
@@ -65,13 +65,16 @@ func drawOp(t *rapid.T, kind Kind) Op {
 	case DoPull:
 		o.Pulls = []Pull{drawPull(t)}
 	case DoTogether:
-		o.Pulls = drawTogether(t)
+		o.Pulls = drawTogether(t, 2, 4)
+	case DoLeave:
+		o.Pulls, o.Moment = drawTogether(t, 1, 3), drawMoment(t)
 	case DoKillIn:
-		// Mostly a pull that has something to do.
-		p := drawPull(t)
-		p.Caller = oneOf(t, "killed caller", Alice, Bob, Alice, Bob, p.Caller)
-		p.Policy = oneOf(t, "killed policy", IfDigestChanged, Always, IfDigestChanged, Always, p.Policy)
-		o.Pulls, o.Moment = []Pull{p}, drawMoment(t)
+		o.Pulls, o.Moment = drawTogether(t, 1, 2), drawMoment(t)
+		for i := range o.Pulls { // mostly there is something to do
+			p := &o.Pulls[i]
+			p.Caller = oneOf(t, "killed caller", Alice, Bob, Alice, Bob, p.Caller)
+			p.Policy = oneOf(t, "killed policy", IfDigestChanged, Always, IfDigestChanged, Always, p.Policy)
+		}
 	case DoMeanwhile:
 		o.Pulls, o.Moment = []Pull{drawPull(t)}, drawMoment(t)
 		change := drawOp(t, oneOf(t, "change", DoPush, DoDeny, DoTrouble, DoDelete, DoRestore))
@@ -100,8 +103,8 @@ func drawMoment(t *rapid.T) Moment {
 }
 
 // drawTogether draws pulls at the same time, most of them of one name.
-func drawTogether(t *rapid.T) []Pull {
-	all := make([]Pull, upTo(t, "pulls", 2, 4))
+func drawTogether(t *rapid.T, least, most int) []Pull {
+	all := make([]Pull, upTo(t, "pulls", least, most))
 	for i := range all {
 		all[i] = drawPull(t)
 		if upTo(t, "of the first's name", 0, 3) > 0 {

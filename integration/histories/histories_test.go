@@ -36,7 +36,7 @@ var (
 )
 
 const (
-	shortRun = 20 // histories of a short run
+	shortRun = 15 // histories of a short run
 	batch    = 10 // histories between two looks at the clock
 	steps    = 20 // of a history, on average
 )

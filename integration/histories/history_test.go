@@ -13,6 +13,7 @@ import (
 
 const (
 	pullLimit   = time.Minute
+	leaveLimit  = 2 * time.Second  // for the decision about a caller who left
 	settleLimit = 15 * time.Second // for what is written behind, on a busy machine
 )
 
@@ -97,6 +98,8 @@ func (h *history) step(o Op) error {
 		return h.pulls(o)
 	case DoMeanwhile:
 		return h.pullMeanwhile(o)
+	case DoLeave:
+		return h.leave(o)
 	case DoKillIn:
 		return h.killIn(o)
 	case DoKill:

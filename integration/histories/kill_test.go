@@ -5,14 +5,15 @@ package histories
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// killIn kills the daemon in a pull.
+// killIn kills the daemon in pulls.
 func (h *history) killIn(o Op) error {
-	now, p, failed := h.reg.now(), o.Pulls[0], error(nil)
-	answers, err := h.pull(o.Pulls, func() (end func()) {
+	now, failed := h.reg.now(), error(nil)
+	answers, err := h.pull(o.Pulls, func(func()) (end func()) {
 		return h.reg.at(o.Moment, func() { failed = h.node.Kill() })
 	})
 	if err == nil {
@@ -21,36 +22,34 @@ func (h *history) killIn(o Op) error {
 	if err != nil {
 		return err
 	}
-	a := answers[0]
-	h.done.kills[h.phase(a)]++
-	var all, fit []Branch
-	for _, w := range h.worlds {
-		all = append(all, w.Pull(now, now, p)...)
-	}
-	for _, b := range all {
-		if b.Saw == a.Saw && h.isImage(a, b.After.content(p)) {
-			fit = append(fit, b)
-		}
-	}
-	switch {
-	case a.decided && len(fit) == 0:
-		return h.unexplained(p, a, all, now)
-	case a.decided:
-		h.become(fit)
-		h.worlds = append(h.worlds, h.lost...)
-	default:
-		var left []World
-		for _, w := range h.worlds {
-			left = append(left, killed(w, w.Pull(now, now, p))...)
-		}
-		h.worlds = left
+	h.done.kills[h.phase(answers)]++
+	if err := h.explain(now, o.Pulls, answers, true); err != nil {
+		return err
 	}
 	return h.restart(func() error { return nil })
 }
 
-// phase tells how far the pull had come.
-func (h *history) phase(a answer) phase {
-	if a.decided {
+// cutShort returns what may be left of a pull that did not come to its end:
+// each of its writes is there, or is not.
+func cutShort(before World, branches []Branch) []World {
+	all := []World{before}
+	for _, b := range branches {
+		for _, after := range []World{b.After, b.Lost} {
+			records, proofs := before, before
+			records.Node, proofs.Has = after.Node, after.Has
+			for _, w := range []World{records, proofs, after} {
+				if !slices.Contains(all, w) {
+					all = append(all, w)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// phase tells how far the pulls had come.
+func (h *history) phase(answers []answer) phase {
+	if !slices.ContainsFunc(answers, func(a answer) bool { return !a.decided }) {
 		return afterAll
 	}
 	at := beforeCheck

@@ -3,10 +3,8 @@
 
 package histories
 
-import "slices"
-
 // The contract as a model: what may come of a pull. It is about three names in
-// two repositories, three contents and four callers; 0 is no content.
+// two repositories, four contents and four callers; 0 is no content.
 
 // World is the state of a node. It is comparable.
 type World struct {
@@ -24,16 +22,6 @@ type World struct {
 type Image struct {
 	Content int
 	Stale   Class // the label stale-reason
-}
-
-// Registry is what the registry, and the rule on the node, say.
-type Registry struct {
-	Tag     [names]int            // 0: deleted, or never pushed
-	Pushed  [repos][contents]bool // manifests outlive their tags
-	Allowed [repos]Set
-	Basic   bool // Basic authentication: 403 is how it refuses whom it knows
-	Trouble Trouble
-	Rule    Rule
 }
 
 // Branch is one thing that may come of a pull.
@@ -152,34 +140,4 @@ func (w World) content(p Pull) int {
 // proved reports whether the caller, or everybody, has proved access.
 func (w World) proved(p Pull, content int) bool {
 	return w.Has[p.repo()][content].has(p.Caller.bit()) || w.Has[p.repo()][content].has(Nobody.bit())
-}
-
-// policy is that of the hint, or of the rule.
-func (r Registry) policy(p Pull) Policy {
-	if p.Policy != ByRule {
-		return p.Policy
-	}
-	return r.Rule.Policy
-}
-
-// usesCached is the directive for a failure class.
-func (r Registry) usesCached(p Pull, class Class) bool {
-	return r.policy(p) == IfDigestChanged && class != p.FailOn && (!class.security() || r.Rule.Lenient)
-}
-
-// killed returns what may be left when the daemon is killed in a pull: each of
-// its writes is there, or is not.
-func killed(before World, branches []Branch) []World {
-	all := []World{before}
-	for _, b := range branches {
-		for _, after := range []World{b.After, b.Lost} {
-			records, proofs := before, before
-			records.Node, proofs.Has = after.Node, after.Has
-			all = append(all, records, proofs, after)
-		}
-	}
-	for i := range all {
-		all[i].Blamed = 0 // kept in memory
-	}
-	return slices.Compact(all)
 }

@@ -44,6 +44,7 @@ const (
 	DoPull Kind = iota
 	DoPush
 	DoTogether // pulls at the same time
+	DoLeave    // pulls of which the first caller leaves
 	DoMeanwhile
 	DoDelete
 	DoDeny
@@ -59,7 +60,7 @@ const (
 )
 
 func (k Kind) String() string {
-	return [numKinds]string{"pull", "push or rollback", "pulls together", "change in a pull", "deletion of a tag",
+	return [numKinds]string{"pull", "push or rollback", "pulls together", "caller that leaves", "change in a pull", "deletion of a tag",
 		"refusal of a caller", "admission of a caller", "outage", "restoration", "change of the rule",
 		"removal", "restart", "kill", "kill in a pull"}[k]
 }
@@ -110,6 +111,8 @@ func (o Op) String() string {
 		return fmt.Sprintf("%s is removed from the node", nameOf[o.Name])
 	case DoKillIn:
 		return fmt.Sprintf("%s, and the daemon is killed %v", all, o.Moment)
+	case DoLeave:
+		return fmt.Sprintf("%s, and the first caller leaves %v", all, o.Moment)
 	case DoMeanwhile:
 		return fmt.Sprintf("%s, and %v: %v", all, o.Moment, *o.Change)
 	case DoRestart, DoKill:

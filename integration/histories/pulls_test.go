@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -24,6 +25,7 @@ type answer struct {
 	id      string
 	err     error
 	decided bool
+	left    bool   // the caller was gone before the end
 	why     string // for the history
 }
 
@@ -38,10 +40,10 @@ func (a answer) String() string {
 	return text
 }
 
-// pull does pulls at the same time, beside something else, and returns what
-// they brought. Pods have namespaces of their own, by which the decisions are
-// told apart.
-func (h *history) pull(pulls []Pull, beside func() (end func())) ([]answer, error) {
+// pull does pulls at the same time, beside something else that may let the
+// first caller leave, and returns what they brought. Pods have namespaces of
+// their own, by which the decisions are told apart.
+func (h *history) pull(pulls []Pull, beside func(leave func()) (end func())) ([]answer, error) {
 	mark, err := h.node.mark()
 	if err != nil {
 		return nil, err
@@ -49,43 +51,76 @@ func (h *history) pull(pulls []Pull, beside func() (end func())) ([]answer, erro
 	h.reg.Forget()
 	ctx, cancel := context.WithTimeout(h.ctx, pullLimit)
 	defer cancel()
+	first, leave := context.WithCancel(ctx)
+	defer leave()
 	answers := make([]answer, len(pulls))
-	end := beside()
+	end := beside(leave)
 	var all sync.WaitGroup
 	for i, p := range pulls {
-		all.Go(func() { answers[i].id, answers[i].err = h.node.pull(ctx, h.reg, p, fmt.Sprintf("ns%d", i)) })
+		all.Go(func() {
+			ctx := ctx
+			if i == 0 {
+				ctx = first
+			}
+			answers[i].id, answers[i].err = h.node.pull(ctx, h.reg, p, h.namespace(i))
+		})
 	}
 	all.Wait()
 	end()
-	decisions, err := h.node.decisions(mark)
-	if err != nil {
-		return nil, violated("a request has two decisions", "%v", err)
+	if err := h.decided(mark, answers); err != nil {
+		return nil, err
 	}
-	for i := range answers {
-		a := &answers[i]
-		d, ok := decisions[fmt.Sprintf("ns%d", i)]
-		if a.decided = ok; ok {
-			a.Outcome, a.Class = Outcome(d.Outcome), Class(slices.Index(classNames[:], d.Class))
-			a.why = d.Reason
-			if d.Coalesced {
-				a.why += ", coalesced"
-			}
-		}
-		h.note(pulls[i], *a)
+	for i, p := range pulls {
+		h.note(p, answers[i])
 	}
 	return answers, nil
+}
+
+// namespace of the pod of a pull. Each step has others.
+func (h *history) namespace(i int) string { return fmt.Sprintf("ns%d-%d", len(h.steps), i) }
+
+// decided reads the decisions from the log. That about a caller who left comes
+// after its answer, or never, if its request did not arrive; of a daemon that
+// was killed some never come.
+func (h *history) decided(mark int64, answers []answer) error {
+	for deadline := time.Now().Add(leaveLimit); ; time.Sleep(5 * time.Millisecond) {
+		decisions, err := h.node.decisions(mark)
+		if err != nil {
+			return violated("a request has two decisions", "%v", err)
+		}
+		for i := range answers {
+			d, ok := decisions[h.namespace(i)]
+			if answers[i].decided = ok; ok {
+				answers[i].is(d)
+			}
+		}
+		if len(decisions) == len(answers) || !h.node.Alive() || time.Now().After(deadline) {
+			return nil
+		}
+	}
+}
+
+func (a *answer) is(d decision) {
+	a.Saw = Saw{Outcome(d.Outcome), Class(slices.Index(classNames[:], d.Class))}
+	a.left, a.why = d.Reason == "canceled", d.Reason
+	if d.Coalesced {
+		a.why += ", coalesced"
+	}
 }
 
 func (h *history) note(p Pull, a answer) {
 	h.steps = append(h.steps, fmt.Sprintf("   -> %v", a))
 	outcome := string(a.Outcome)
-	if !a.decided {
+	switch {
+	case !a.decided:
 		outcome = "killed"
+	case a.left:
+		outcome = "left"
 	}
 	h.done.outcomes[h.reg.now().policy(p)][outcome]++
 }
 
-func alone() func() { return func() {} }
+func alone(func()) func() { return func() {} }
 
 // pulls does one pull, or some at the same time.
 func (h *history) pulls(o Op) error {
@@ -100,7 +135,7 @@ func (h *history) pulls(o Op) error {
 		}
 	}
 	if len(o.Pulls) > 1 {
-		return h.explain(now, o.Pulls, answers)
+		return h.explain(now, o.Pulls, answers, false)
 	}
 	if err := h.requestsFit(o.Pulls[0], answers[0]); err != nil {
 		return err
@@ -114,7 +149,7 @@ func (h *history) pullMeanwhile(o Op) error {
 		o.Change.Trouble = Refuses // downloads would wait for half a minute
 	}
 	before, failed := h.reg.now(), error(nil)
-	answers, err := h.pull(o.Pulls, func() (end func()) {
+	answers, err := h.pull(o.Pulls, func(func()) (end func()) {
 		return h.reg.at(o.Moment, func() { failed = h.change(*o.Change) })
 	})
 	if err == nil {
@@ -127,6 +162,24 @@ func (h *history) pullMeanwhile(o Op) error {
 		return err
 	}
 	return h.follow(o.Pulls[0], answers[0], before, h.reg.now())
+}
+
+// leave does pulls of which the first caller leaves before the end.
+func (h *history) leave(o Op) error {
+	now := h.reg.now()
+	answers, err := h.pull(o.Pulls, func(leave func()) (end func()) { return h.reg.at(o.Moment, leave) })
+	if err != nil {
+		return err
+	}
+	for i, a := range answers {
+		if i == 0 {
+			continue // its answer, or even its request, may be lost on the way
+		}
+		if err := h.answersRight(o.Pulls[i], a); err != nil {
+			return err
+		}
+	}
+	return h.explain(now, o.Pulls, answers, false)
 }
 
 // follow finds the branches of the model that explain what a pull brought; the

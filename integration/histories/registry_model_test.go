@@ -3,6 +3,29 @@
 
 package histories
 
+// Registry is what the registry, and the rule on the node, say.
+type Registry struct {
+	Tag     [names]int            // 0: deleted, or never pushed
+	Pushed  [repos][contents]bool // manifests outlive their tags
+	Allowed [repos]Set
+	Basic   bool // Basic authentication: 403 is how it refuses whom it knows
+	Trouble Trouble
+	Rule    Rule
+}
+
+// policy is that of the hint, or of the rule.
+func (r Registry) policy(p Pull) Policy {
+	if p.Policy != ByRule {
+		return p.Policy
+	}
+	return r.Rule.Policy
+}
+
+// usesCached is the directive for a failure class.
+func (r Registry) usesCached(p Pull, class Class) bool {
+	return r.policy(p) == IfDigestChanged && class != p.FailOn && (!class.security() || r.Rule.Lenient)
+}
+
 // content is what the registry has for a reference; -1, a digest that no
 // content has, where it lies.
 func (r Registry) content(p Pull) int {

@@ -3,27 +3,33 @@
 
 package histories
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // explain finds an order of pulls at the same time in which the model allows
 // all that they brought. Equal requests may share one check and one pull, and a
-// request that began before another's proof was there may ask all the same.
-func (h *history) explain(now Registry, pulls []Pull, answers []answer) error {
+// request that began before another's proof was there may ask all the same. If
+// the daemon was killed, what was not yet written may be lost.
+func (h *history) explain(now Registry, pulls []Pull, answers []answer, killed bool) error {
 	var fit []World
 	for _, w := range h.worlds {
-		o := orders{history: h, now: now, begun: w, pulls: pulls, answers: answers}
+		o := orders{history: h, now: now, begun: w, pulls: pulls, answers: answers, killed: killed, found: map[World]bool{}}
 		o.from(w, make([]bool, len(pulls)))
-		for _, found := range o.found {
-			if !slices.Contains(fit, found) {
-				fit = append(fit, found)
-			}
-		}
+		fit = slices.AppendSeq(fit, maps.Keys(o.found))
+	}
+	if len(fit) == 0 && len(pulls) == 1 {
+		return h.unexplained(pulls[0], answers[0], h.worlds[0].Pull(now, now, pulls[0]), now)
 	}
 	if len(fit) == 0 {
 		return violated("pulls at the same time end as no order of them allows", "%v\nbrought %v\nthe node had %v\nthe registry was %+v",
 			pulls, answers, h.worlds, now)
 	}
 	h.worlds, h.lost, h.settled = fit, nil, false
+	if killed {
+		return nil
+	}
 	return h.settle()
 }
 
@@ -34,13 +40,14 @@ type orders struct {
 	begun   World
 	pulls   []Pull
 	answers []answer
-	found   []World
+	killed  bool
+	found   map[World]bool
 }
 
 // from continues at w, where some pulls are done already.
 func (o *orders) from(w World, done []bool) {
 	if !slices.Contains(done, false) {
-		o.found = append(o.found, w)
+		o.found[w] = true
 		return
 	}
 	for i := range o.pulls {
@@ -48,13 +55,29 @@ func (o *orders) from(w World, done []bool) {
 			continue
 		}
 		for _, together := range o.sharing(i, done) {
-			for _, b := range o.branches(w, o.pulls[i]) {
-				if b.Saw == o.answers[i].Saw && o.isImage(o.answers[i], b.After.content(o.pulls[i])) {
-					o.from(b.After, together)
-				}
+			for _, next := range o.after(w, i) {
+				o.from(next, together)
 			}
 		}
 	}
+}
+
+// after returns what may follow a pull.
+func (o *orders) after(w World, i int) (all []World) {
+	p, a := o.pulls[i], o.answers[i]
+	branches := o.branches(w, p)
+	if !a.decided || a.left {
+		return cutShort(w, branches)
+	}
+	for _, b := range branches {
+		if b.Saw == a.Saw && o.isImage(a, b.After.content(p)) {
+			all = append(all, b.After)
+			if o.killed {
+				all = append(all, b.Lost)
+			}
+		}
+	}
+	return all
 }
 
 // sharing returns what may be done once i is: i alone, or with all of the same
