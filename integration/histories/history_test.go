@@ -104,7 +104,7 @@ func (h *history) step(o Op) error {
 		return h.killIn(o)
 	case DoKill:
 		h.worlds = append(h.worlds, h.lost...)
-		return h.restart(h.node.Kill)
+		return h.restart(h.node.kill)
 	case DoRestart:
 		return h.restart(h.node.Stop)
 	case DoRemove:

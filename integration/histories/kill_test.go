@@ -14,7 +14,7 @@ import (
 func (h *history) killIn(o Op) error {
 	now, failed := h.reg.now(), error(nil)
 	answers, err := h.pull(o.Pulls, func(func()) (end func()) {
-		return h.reg.at(o.Moment, func() { failed = h.node.Kill() })
+		return h.reg.at(o.Moment, func() { failed = h.node.kill() })
 	})
 	if err == nil {
 		err = failed

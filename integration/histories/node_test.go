@@ -27,6 +27,7 @@ type node struct {
 	*daemon.Daemon
 	callers map[string]Caller // by fingerprint
 	probe   *registry         // of images that outlive histories
+	killed  bool              // at least once
 }
 
 // newNode starts a daemon. The caller closes it.
@@ -187,6 +188,12 @@ func (n *node) clear(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// kill ends the daemon with SIGKILL.
+func (n *node) kill() error {
+	n.killed = true
+	return n.Kill()
 }
 
 // start starts the daemon, and waits until CRI answers.

@@ -25,7 +25,7 @@ type answer struct {
 	id      string
 	err     error
 	decided bool
-	left    bool   // the caller was gone before the end
+	cut     bool   // it did not come to its end: the caller was gone, or leftover
 	why     string // for the history
 }
 
@@ -91,7 +91,7 @@ func (h *history) decided(mark int64, answers []answer) error {
 		for i := range answers {
 			d, ok := decisions[h.namespace(i)]
 			if answers[i].decided = ok; ok {
-				answers[i].is(d)
+				answers[i].is(d, h.node.killed)
 			}
 		}
 		if len(decisions) == len(answers) || !h.node.Alive() || time.Now().After(deadline) {
@@ -100,12 +100,19 @@ func (h *history) decided(mark int64, answers []answer) error {
 	}
 }
 
-func (a *answer) is(d decision) {
+func (a *answer) is(d decision, killed bool) {
 	a.Saw = Saw{Outcome(d.Outcome), Class(slices.Index(classNames[:], d.Class))}
-	a.left, a.why = d.Reason == "canceled", d.Reason
+	a.cut, a.why = d.Reason == "canceled" || killed && a.leftover(d), d.Reason
 	if d.Coalesced {
 		a.why += ", coalesced"
 	}
+}
+
+// leftover reports whether a pull failed by a snapshot's directory without its
+// entry in the database, which an earlier kill has left. The first attempt to
+// make a snapshot then fails and removes it, also in stock containerd.
+func (a *answer) leftover(d decision) bool {
+	return d.Reason == "pull" && strings.Contains(d.Error, "/snapshots/") && strings.HasSuffix(d.Error, "file exists")
 }
 
 func (h *history) note(p Pull, a answer) {
@@ -114,8 +121,8 @@ func (h *history) note(p Pull, a answer) {
 	switch {
 	case !a.decided:
 		outcome = "killed"
-	case a.left:
-		outcome = "left"
+	case a.cut:
+		outcome = "cut short"
 	}
 	h.done.outcomes[h.reg.now().policy(p)][outcome]++
 }
@@ -197,6 +204,9 @@ func (h *history) follow(p Pull, a answer, states ...Registry) error {
 		if b.Saw == a.Saw && h.isImage(a, b.After.content(p)) {
 			fit = append(fit, b)
 		}
+	}
+	if a.cut {
+		return h.explain(states[0], []Pull{p}, []answer{a}, false)
 	}
 	if len(fit) == 0 {
 		return h.unexplained(p, a, all, states...)

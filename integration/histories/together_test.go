@@ -66,7 +66,7 @@ func (o *orders) from(w World, done []bool) {
 func (o *orders) after(w World, i int) (all []World) {
 	p, a := o.pulls[i], o.answers[i]
 	branches := o.branches(w, p)
-	if !a.decided || a.left {
+	if !a.decided || a.cut {
 		return cutShort(w, branches)
 	}
 	for _, b := range branches {
