@@ -10,6 +10,9 @@ GO        ?= go
 FUZZTIME  ?= 10s # for each fuzz target
 RUN       ?= .   # the integration tests to run
 BENCH     ?=     # the rows to measure, all by default
+TIME      ?= 10m  # for the histories of a campaign
+KILLS     ?= 1000 # in pulls, of a campaign
+SEED      ?= 0    # of a campaign's histories; 0: a random one
 LINT_VERSION := v2.15.0
 
 CONTAINERD := github.com/containerd/containerd/v2
@@ -57,6 +60,11 @@ test-integration: on-linux-as-root cc runc ## build the daemon with the race det
 	$(BUILD) -race -o build/race/ ./cmd/containerd
 	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd $(GO) test -race -count 1 -timeout 15m -p 2 -run '$(strip $(RUN))' ./integration/...
+
+.PHONY: campaign
+campaign: on-linux-as-root build ## hold random histories against the contract for TIME (10m), then in KILLS (1000) kills (as root); SEED begins the same ones again
+	PULLWARDEN_CONTAINERD=$(CURDIR)/bin/containerd $(GO) test -count 1 -timeout 0 -v -run '^TestHistories$$' ./integration/histories \
+		-histories.time $(strip $(TIME)) -histories.kills $(strip $(KILLS)) -rapid.seed $(strip $(SEED))
 
 .PHONY: bench
 bench: on-linux-as-root build ## compare the daemon with stock containerd (as root); BENCH=<row>,... picks rows

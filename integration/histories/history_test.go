@@ -1,0 +1,247 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	nodes "github.com/pullwarden/pullwarden/integration/node"
+)
+
+const (
+	pullLimit   = time.Minute
+	leaveLimit  = 2 * time.Second  // for the decision about a caller who left
+	settleLimit = 15 * time.Second // for what is written behind, on a busy machine
+)
+
+// marksOutliveRemoval is a defect of the daemon that histories step around: a
+// proof that was found out in the last 100 ms is laid over the image again if
+// it is removed and somebody else pulls it within that time.
+const marksOutliveRemoval = true
+
+// history is one history, as far as it has come.
+type history struct {
+	ctx  context.Context
+	node *node
+	reg  *registry
+	done *tally
+	// worlds are the states that the node may have; lost are those that it may
+	// have after a kill, because the results of the last step were not written.
+	worlds, lost []World
+	settled      bool
+	steps        []string
+	began        nodes.Mark // in the daemon's log
+}
+
+// violation is an error of the product: what happened is not in the contract.
+// Its text is the same for each history that violates the same promise, so that
+// histories can be shrunk; details are not.
+type violation struct{ text, details string }
+
+func (v *violation) Error() string { return v.text }
+
+func violated(text, format string, args ...any) error {
+	return &violation{text, fmt.Sprintf(format, args...)}
+}
+
+// begin begins a history on an empty node, with a registry of its own.
+func begin(ctx context.Context, n *node, done *tally, basic bool) (h *history, err error) {
+	if !n.Alive() {
+		if err := n.Start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := n.clear(ctx); err != nil {
+		return nil, fmt.Errorf("clear the node: %w", err)
+	}
+	done.histories++
+	h = &history{ctx: ctx, node: n, done: done, worlds: []World{{}}, settled: true}
+	h.began = n.Mark()
+	if h.reg, err = newRegistry(done.histories, basic); err != nil {
+		return nil, err
+	}
+	if basic {
+		h.steps = append(h.steps, "the registry has Basic authentication")
+	}
+	if err = n.serve(h.reg); err == nil {
+		err = n.rule(h.reg.now().Rule)
+	}
+	for name := range names {
+		if err == nil {
+			err = h.reg.push(ctx, name, 1+name%2)
+		}
+	}
+	if err != nil {
+		h.reg.Close()
+	}
+	return h, err
+}
+
+// step does one step and holds the model against it.
+func (h *history) step(o Op) error {
+	h.steps = append(h.steps, o.String())
+	h.done.steps[o.Kind]++
+	switch o.Kind {
+	case DoKill, DoRestart:
+	default:
+		if err := h.settle(); err != nil {
+			return err
+		}
+	}
+	switch o.Kind {
+	case DoPull, DoTogether:
+		return h.pulls(o)
+	case DoMeanwhile:
+		return h.pullMeanwhile(o)
+	case DoLeave:
+		return h.leave(o)
+	case DoKillIn:
+		return h.killIn(o)
+	case DoKill:
+		h.worlds = append(h.worlds, h.lost...)
+		return h.restart(h.node.kill)
+	case DoRestart:
+		return h.restart(h.node.Stop)
+	case DoRemove:
+		return h.remove(o.Name)
+	}
+	return h.change(o)
+}
+
+// end settles the history.
+func (h *history) end() error {
+	if err := h.settle(); err != nil {
+		return err
+	}
+	return h.healthy()
+}
+
+// change changes the registry, or the rule.
+func (h *history) change(o Op) (err error) {
+	switch o.Kind {
+	case DoPush:
+		err = h.reg.push(h.ctx, o.Name, o.Content)
+	case DoDelete:
+		err = h.reg.delete(h.ctx, o.Name)
+	case DoDeny, DoAllow:
+		h.reg.permit(o.Name, o.Caller, o.Kind == DoAllow)
+	case DoTrouble, DoRestore:
+		err = h.reg.trouble(o.Trouble)
+	case DoRule:
+		h.reg.set(func(m *Registry) { m.Rule = o.Rule })
+		err = h.node.rule(o.Rule)
+	}
+	return err
+}
+
+// remove removes an image. CRI removes all names of an image together.
+func (h *history) remove(name int) error {
+	content := h.worlds[0].Node[name].Content
+	if content == 0 {
+		return nil
+	}
+	if marksOutliveRemoval {
+		if err := h.node.flush(h.ctx); err != nil {
+			return err
+		}
+	}
+	if err := h.node.Remove(h.ctx, h.reg.ref(Pull{Name: name})); err != nil {
+		return fmt.Errorf("remove an image: %w", err)
+	}
+	for i := range h.worlds {
+		w := &h.worlds[i]
+		for other := range w.Node {
+			if w.Node[other].Content == content {
+				w.Node[other] = Image{}
+			}
+		}
+		for r := range w.Has {
+			w.Has[r][content] = 0
+		}
+	}
+	h.settled, h.lost = false, nil
+	return nil
+}
+
+// restart ends the daemon, and starts it again.
+func (h *history) restart(end func() error) error {
+	if err := end(); err != nil {
+		return violated("the daemon does not end", "%v", err)
+	}
+	if err := h.node.Start(h.ctx); err != nil {
+		return violated("the daemon does not start again", "%v", err)
+	}
+	h.lost, h.settled = nil, false
+	for i := range h.worlds {
+		h.worlds[i].Blamed = 0
+	}
+	if err := h.settle(); err != nil {
+		return err
+	}
+	return h.healthy()
+}
+
+// settle waits until what is written behind is written: until the node is in a
+// state that the model allows.
+func (h *history) settle() error {
+	if h.settled {
+		return nil
+	}
+	var got World
+	var err error
+	for deadline := time.Now().Add(settleLimit); ; time.Sleep(5 * time.Millisecond) {
+		got, err = h.node.observe(h.ctx, h.reg)
+		if err != nil {
+			return violated("a record on the node is wrong", "%v", err)
+		}
+		var fit []World
+		for _, w := range h.worlds {
+			if got.Blamed = w.Blamed; w == got {
+				fit = append(fit, w)
+			}
+		}
+		if len(fit) > 0 {
+			h.worlds, h.lost, h.settled = fit, nil, true
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return violated("the state of the node is not allowed", "it is\n%v\nallowed is\n%v", got, h.worlds)
+		}
+	}
+}
+
+// healthy holds that every image can run, and that the daemon has not crashed.
+func (h *history) healthy() error {
+	if err := h.node.runnable(h.ctx, h.reg); err != nil {
+		return violated("an image is lost", "%v", err)
+	}
+	log, err := h.node.Log(h.began)
+	if err != nil {
+		return err
+	}
+	for _, bad := range []string{"WARNING: DATA RACE", "panic:", "fatal error:"} {
+		if _, after, found := strings.Cut(log, bad); found {
+			lines := strings.SplitAfter(after, "\n")
+			return violated("the daemon's log has: "+bad, "%s", strings.Join(lines[:min(60, len(lines))], ""))
+		}
+	}
+	return nil
+}
+
+// become sets the states that the node may have from now on.
+func (h *history) become(branches []Branch) {
+	h.worlds, h.lost, h.settled = nil, nil, false
+	for _, b := range branches {
+		if !slices.Contains(h.worlds, b.After) {
+			h.worlds = append(h.worlds, b.After)
+		}
+		if !slices.Contains(h.lost, b.Lost) {
+			h.lost = append(h.lost, b.Lost)
+		}
+	}
+}

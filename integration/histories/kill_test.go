@@ -1,0 +1,67 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// killIn kills the daemon in pulls.
+func (h *history) killIn(o Op) error {
+	now, failed := h.reg.now(), error(nil)
+	answers, err := h.pull(o.Pulls, func(func()) (end func()) {
+		return h.reg.at(o.Moment, func() { failed = h.node.kill() })
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return err
+	}
+	h.done.kills[h.phase(answers)]++
+	if err := h.explain(now, o.Pulls, answers, true); err != nil {
+		return err
+	}
+	return h.restart(func() error { return nil })
+}
+
+// cutShort returns what may be left of a pull that did not come to its end:
+// each of its writes is there, or is not.
+func cutShort(before World, branches []Branch) []World {
+	all := []World{before}
+	for _, b := range branches {
+		for _, after := range []World{b.After, b.Lost} {
+			records, proofs := before, before
+			records.Node, proofs.Has = after.Node, after.Has
+			for _, w := range []World{records, proofs, after} {
+				if !slices.Contains(all, w) {
+					all = append(all, w)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// phase tells how far the pulls had come.
+func (h *history) phase(answers []answer) phase {
+	if !slices.ContainsFunc(answers, func(a answer) bool { return !a.decided }) {
+		return afterAll
+	}
+	at := beforeCheck
+	for _, r := range h.reg.Requests() {
+		switch {
+		case r.Part == resolvertest.Blobs:
+			at = max(at, inLayers)
+		case r.Part == resolvertest.Manifests && r.Method == http.MethodGet:
+			at = max(at, inManifest)
+		default:
+			at = max(at, inCheck)
+		}
+	}
+	return at
+}

@@ -1,0 +1,89 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+// Registry is what the registry, and the rule on the node, say.
+type Registry struct {
+	Tag     [names]int            // 0: deleted, or never pushed
+	Pushed  [repos][contents]bool // manifests outlive their tags
+	Allowed [repos]Set
+	Basic   bool // Basic authentication: 403 is how it refuses whom it knows
+	Trouble Trouble
+	Rule    Rule
+}
+
+// policy is that of the hint, or of the rule.
+func (r Registry) policy(p Pull) Policy {
+	if p.Policy != ByRule {
+		return p.Policy
+	}
+	return r.Rule.Policy
+}
+
+// usesCached is the directive for a failure class.
+func (r Registry) usesCached(p Pull, class Class) bool {
+	return r.policy(p) == IfDigestChanged && class != p.FailOn && (!class.security() || r.Rule.Lenient)
+}
+
+// content is what the registry has for a reference; -1, a digest that no
+// content has, where it lies.
+func (r Registry) content(p Pull) int {
+	switch {
+	case p.Digest != 0:
+		return p.Digest
+	case r.Trouble == Lies:
+		return -1
+	}
+	return r.Tag[p.Name]
+}
+
+// check returns what a check may end with; None is success.
+func (r Registry) check(p Pull) []Class {
+	refused := r.refuses(p)
+	switch class := r.Trouble.check(); {
+	case class == None && refused != None:
+		return []Class{refused}
+	case class == None && r.missing(p):
+		return []Class{NotFound}
+	case p.Caller == Wrong && !r.Basic && r.Trouble.manifestsOnly():
+		return []Class{class, Unauthorized} // whether a token was asked for first
+	default:
+		return []Class{class}
+	}
+}
+
+// missing reports whether the registry has no such tag or manifest.
+func (r Registry) missing(p Pull) bool {
+	if p.Digest != 0 {
+		return !r.Pushed[p.repo()][p.Digest]
+	}
+	return r.Tag[p.Name] == 0
+}
+
+// refuses returns how the registry refuses the caller.
+func (r Registry) refuses(p Pull) Class {
+	switch {
+	case p.Caller != Wrong && r.Allowed[p.repo()].has(p.Caller.bit()):
+		return None
+	case r.Basic && p.Caller != Wrong && p.Caller != Nobody:
+		return Forbidden
+	}
+	return Unauthorized
+}
+
+// download returns what the download of a content ends with; here says that the
+// node has it under this repository already.
+func (r Registry) download(p Pull, content int, here bool) Class {
+	switch {
+	case content < 0 && r.Trouble == Lies:
+		return Invalid
+	case here:
+		return None
+	case content < 0 && (r.Trouble == Up || r.Trouble == NoBlobs || r.Trouble == CutBlobs):
+		return NotFound
+	case r.Trouble != Up && r.Trouble != Lies:
+		return r.Trouble.class()
+	}
+	return r.refuses(p)
+}
