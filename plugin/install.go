@@ -14,7 +14,7 @@ import (
 	"github.com/containerd/plugin/registry"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
@@ -91,7 +91,7 @@ func decorateTransferAPI(r *plugin.Registration) {
 		}
 		server, err := pwtransfer.DecorateServer(instance)
 		if err != nil {
-			wlog.G(ic.Context).WithError(err).Warn("hosts that clients of the transfer service configure are not known")
+			prefixlog.G(ic.Context).WithError(err).Warn("hosts that clients of the transfer service configure are not known")
 			return instance, nil
 		}
 		return server, nil

@@ -11,7 +11,7 @@ import (
 
 	"github.com/containerd/log"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 )
 
@@ -50,7 +50,7 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Class != "" {
 		fields["class"] = string(o.Class)
 	}
-	l := wlog.G(ctx).WithFields(fields)
+	l := prefixlog.G(ctx).WithFields(fields)
 	switch o.Kind {
 	case engine.Failed:
 		l.WithError(o.Err).Warn("no image")

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pullwarden/pullwarden/internal/filestamp"
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
@@ -57,7 +57,7 @@ func openRules(path string, section policy.Overrides, reloaded func(ok bool)) (*
 	}
 	d.current.Store(first)
 	reloaded(true)
-	wlog.L().Infof("%d rules of %d files in %s are in force", first.count, first.files, path)
+	prefixlog.L().Infof("%d rules of %d files in %s are in force", first.count, first.files, path)
 	go d.poll()
 	return d, nil
 }
@@ -106,10 +106,10 @@ func (d *ruleDir) report(was, now *ruleSet) {
 	switch {
 	case now.err != nil && (was.err == nil || was.err.Error() != now.err.Error()):
 		d.reloaded(false)
-		wlog.L().WithError(now.err).Errorf("the rules in %s are not taken; the last good %d rules stay in force", d.path, now.count)
+		prefixlog.L().WithError(now.err).Errorf("the rules in %s are not taken; the last good %d rules stay in force", d.path, now.count)
 	case now.err == nil && (was.err != nil || was.sum != now.sum):
 		d.reloaded(true)
-		wlog.L().Infof("%d rules of %d files in %s are in force", now.count, now.files, d.path)
+		prefixlog.L().Infof("%d rules of %d files in %s are in force", now.count, now.files, d.path)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/containerd/containerd/v2/plugins"
 	"github.com/containerd/plugin"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/hosts"
@@ -26,7 +26,7 @@ func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config) error {
 	}
 	service, ok := instance.(*transfer.Service)
 	if !ok {
-		wlog.G(ic.Context).Warnf("the transfer service is a %T, and the sources of images are not recorded", instance)
+		prefixlog.G(ic.Context).Warnf("the transfer service is a %T, and the sources of images are not recorded", instance)
 		return nil
 	}
 	service.Track(transfer.TrackingConfig{

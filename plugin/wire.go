@@ -18,7 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/policy"
@@ -64,7 +64,7 @@ func start(ic *plugin.InitContext) (any, error) {
 		return nil, err
 	}
 	if host.cri.LocalPull {
-		wlog.G(ic.Context).Warn("CRI is configured to pull without the transfer service (use_local_image_pull, or settings that need it): " +
+		prefixlog.G(ic.Context).Warn("CRI is configured to pull without the transfer service (use_local_image_pull, or settings that need it): " +
 			"policies and checks hold, but a pull resolves its tag again, and the source of a pulled image is not recorded")
 	}
 	return newImagePolicy(config, host, filepath.Join(ic.Properties[plugins.PropertyRootDir], "key"))

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/pullwarden/pullwarden/internal/keyedhash"
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
 
 const (
@@ -45,7 +45,7 @@ func OpenKey(path string) (*Key, error) {
 		return k, nil
 	}
 	if !errors.Is(err, os.ErrNotExist) {
-		wlog.L().WithError(err).Warn("the key of the fingerprints is replaced, and every proof of access is void")
+		prefixlog.L().WithError(err).Warn("the key of the fingerprints is replaced, and every proof of access is void")
 	}
 	k = &Key{}
 	if _, err := rand.Read(k.secret[:]); err != nil {

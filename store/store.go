@@ -13,7 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
 
 // DB is the part of containerd's metadata database that holds image records.
@@ -140,7 +140,7 @@ func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state Stat
 func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[string]string, names []string) {
 	namespace, ok := namespaces.Namespace(ctx)
 	if !ok {
-		wlog.G(ctx).Error("a mark without a namespace is lost")
+		prefixlog.G(ctx).Error("a mark without a namespace is lost")
 		return
 	}
 	s.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"github.com/containerd/errdefs"
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
 
 // flushInterval is the least time between two transactions of the writer, so
@@ -72,7 +72,7 @@ func (s *Store) writer() {
 
 func (s *Store) flushAndWarn() {
 	if err := s.flush(); err != nil {
-		wlog.L().WithError(err).Warn("the results of checks could not be written yet")
+		prefixlog.L().WithError(err).Warn("the results of checks could not be written yet")
 	}
 }
 
@@ -118,7 +118,7 @@ func (s *Store) writeAll(taken marks) (unwritten marks, err error) {
 				failed = append(failed, err)
 				continue
 			}
-			wlog.L().WithError(err).Warn("the result of a check could not be written and will be checked again")
+			prefixlog.L().WithError(err).Warn("the result of a check could not be written and will be checked again")
 		}
 		return nil
 	})

@@ -10,7 +10,7 @@ import (
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -68,7 +68,7 @@ func (s *RuntimeService) annotationsFor(ctx context.Context, spec *runtime.Image
 	}
 	record, ok, err := recordFor(ctx, s.records, name, image)
 	if err != nil {
-		wlog.G(ctx).WithError(err).Warn("the source of its image is not kept with a container")
+		prefixlog.G(ctx).WithError(err).Warn("the source of its image is not kept with a container")
 	}
 	if !ok {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -144,7 +144,7 @@ func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRe
 	}
 	record, ok, err := recordFor(ctx, s.records, r.GetImage().GetImage(), response.GetImage())
 	if err != nil {
-		wlog.G(ctx).WithError(err).Warn("the source of an image is not shown")
+		prefixlog.G(ctx).WithError(err).Warn("the source of an image is not shown")
 	}
 	if !ok {
 		return response, nil
@@ -198,7 +198,7 @@ func showAll(ctx context.Context, records Records, images []*runtime.Image) {
 	}
 	found, err := records.First(ctx, lists)
 	if err != nil {
-		wlog.G(ctx).WithError(err).Warn("the sources of images are not shown")
+		prefixlog.G(ctx).WithError(err).Warn("the sources of images are not shown")
 		return
 	}
 	for i, r := range found {

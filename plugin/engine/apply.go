@@ -10,7 +10,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -90,7 +90,7 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 		}
 	}
 	if err := t.Runtime.Complete(ctx, record.Target, record.State); err != nil && ctx.Err() == nil {
-		wlog.G(ctx).WithError(err).Warnf("the cached image %q is not complete, and cannot be completed", t.Name)
+		prefixlog.G(ctx).WithError(err).Warnf("the cached image %q is not complete, and cannot be completed", t.Name)
 	}
 	return ctx.Err()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/store"
 	"github.com/pullwarden/pullwarden/store/content"
 )
@@ -100,7 +100,7 @@ func (e *Engine) inspect(ctx context.Context, t task) (Local, error) {
 		if ctx.Err() != nil {
 			return none, ctx.Err()
 		}
-		wlog.G(ctx).WithError(err).Warnf("the cached image %q cannot run and counts as absent", t.Name)
+		prefixlog.G(ctx).WithError(err).Warnf("the cached image %q cannot run and counts as absent", t.Name)
 		l.Broken = true
 		return l, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
@@ -98,7 +98,7 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 	pulled.digest = a.verified.Digest
 	record, err := e.Records.Get(ctx, t.Name)
 	if err != nil {
-		wlog.G(ctx).WithError(err).Warnf("nothing is recorded of the pull of %q", t.Name)
+		prefixlog.G(ctx).WithError(err).Warnf("nothing is recorded of the pull of %q", t.Name)
 		return c.ended(pulled)
 	}
 	target, before := record.Target.Digest, record.State

@@ -16,7 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 )
 
@@ -141,5 +141,5 @@ func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor)
 }
 
 func warnNotRecorded(ctx context.Context, d digest.Digest, err error) {
-	wlog.G(ctx).WithError(err).Warnf("the source of content %s is not recorded", d)
+	prefixlog.G(ctx).WithError(err).Warnf("the source of content %s is not recorded", d)
 }

@@ -18,7 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/labels"
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -49,7 +49,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	if s.tracker != nil {
 		sources, err := s.tracker.contents.ofImage(ctx, desc)
 		if err != nil {
-			wlog.G(ctx).WithError(err).Warnf("the sources of %s are not recorded", desc.Digest)
+			prefixlog.G(ctx).WithError(err).Warnf("the sources of %s are not recorded", desc.Digest)
 		}
 		l.sources, l.pulledAt = sources.InOrder(s.hosts), s.tracker.config.Now()
 	}

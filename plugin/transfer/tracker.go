@@ -11,7 +11,7 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer/registry"
 	"github.com/opencontainers/go-digest"
 
-	"github.com/pullwarden/pullwarden/internal/wlog"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 )
@@ -65,7 +65,7 @@ func (t *tracker) reporting(ctx context.Context, src *registry.OCIRegistry) *rep
 	}
 	aliases, err := t.config.Hosts(ctx, src.Image(), config.dir, config.defaultScheme)
 	if err != nil {
-		wlog.G(ctx).WithError(err).Warnf("the source of %q is not recorded", src.Image())
+		prefixlog.G(ctx).WithError(err).Warnf("the source of %q is not recorded", src.Image())
 	}
 	return newReportingSource(src, aliases)
 }

@@ -1,7 +1,7 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package wlog
+package prefixlog
 
 import (
 	"errors"

@@ -1,9 +1,9 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wlog logs through containerd's loggers, with pullwarden's name before
+// Package prefixlog logs through containerd's loggers, with pullwarden's name before
 // each message: its lines stand among those of the whole daemon.
-package wlog
+package prefixlog
 
 import (
 	"context"
