@@ -4,10 +4,11 @@
 package plugin
 
 import (
-	"github.com/pullwarden/pullwarden/resolver/failure"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
 
 	"github.com/pelletier/go-toml/v2"
 

@@ -62,7 +62,7 @@ func begin(ctx context.Context, n *node, done *tally, basic bool) (h *history, e
 	done.histories++
 	h = &history{ctx: ctx, node: n, done: done, worlds: []World{{}}, settled: true}
 	h.began = n.Mark()
-	if h.reg, err = newRegistry(done.histories, basic); err != nil {
+	if h.reg, err = newRegistry(done.histories, basic); err != nil { //nolint:contextcheck // the registry outlives the call
 		return nil, err
 	}
 	if basic {

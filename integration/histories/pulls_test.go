@@ -226,7 +226,7 @@ func (h *history) follow(p Pull, a answer, states ...Registry) error {
 func (h *history) unexplained(p Pull, a answer, allowed []Branch, states ...Registry) error {
 	var saws []string
 	for _, b := range allowed {
-		if s := b.Saw.String(); !slices.Contains(saws, s) {
+		if s := b.String(); !slices.Contains(saws, s) {
 			saws = append(saws, s)
 		}
 	}

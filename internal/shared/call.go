@@ -34,19 +34,19 @@ type call[V any] struct {
 // ended, as if it had not been shared. Nobody joins work that has ended or that
 // all have left: the next caller begins anew.
 func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, joined bool, err error) {
-	var own context.Context
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c, created, leave := g.calls.Acquire(key, func() *call[V] {
-		c := &call[V]{done: make(chan struct{})}
-		own, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
-		return c
+		return &call[V]{cancel: cancel, done: make(chan struct{})}
 	})
 	if created {
 		go func() {
-			defer c.cancel()
+			defer cancel()
 			c.value, c.err = work(own)
 			g.calls.Forget(key, c)
 			close(c.done)
 		}()
+	} else {
+		cancel()
 	}
 	select {
 	case <-c.done:

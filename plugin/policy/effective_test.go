@@ -4,8 +4,9 @@
 package policy
 
 import (
-	"github.com/pullwarden/pullwarden/resolver/failure"
 	"testing"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 func overrides(t testing.TB, set map[Key]string) Overrides {

@@ -5,79 +5,83 @@ package policy
 
 import "testing"
 
+const someDigest = "sha256:0123"
+
+// imageGlobs are globs with images that they match, and some that they do not.
+var imageGlobs = []struct {
+	glob    string
+	matches []Image
+	not     []Image
+}{
+	{
+		"docker.io/library/nginx",
+		[]Image{{"docker.io/library/nginx", "1.27", ""}, {"docker.io/library/nginx", "", someDigest}, {"docker.io/library/nginx", "", ""}},
+		[]Image{{"docker.io/library/nginx2", "1.27", ""}, {"docker.io/library", "", ""}, {"docker.io/library/nginx/x", "", ""}, {}},
+	},
+	{
+		"docker.io/library/*",
+		[]Image{{"docker.io/library/nginx", "1.27", ""}},
+		[]Image{{"docker.io/library/a/b", "1", ""}, {"docker.io/library", "1", ""}, {"docker.io/libraryx/a", "1", ""}},
+	},
+	{
+		"registry.example.com/team-a/**",
+		[]Image{{"registry.example.com/team-a/x", "1", ""}, {"registry.example.com/team-a/x/y/z", "", someDigest}, {"registry.example.com/team-a", "1", ""}},
+		[]Image{{"registry.example.com/team-ab/x", "1", ""}, {"registry.example.com/x/team-a/x", "1", ""}, {"registry.example.com.evil/team-a/x", "1", ""}},
+	},
+	{
+		"**",
+		[]Image{{"docker.io/library/nginx", "1", ""}, {"registry:5000/a/b/c", "", someDigest}},
+		nil,
+	},
+	{
+		"**/web",
+		[]Image{{"registry:5000/web", "1", ""}, {"registry:5000/a/b/web", "1", ""}},
+		[]Image{{"registry:5000/webs", "1", ""}},
+	},
+	{
+		"ghcr.io/**/web/*",
+		[]Image{{"ghcr.io/web/a", "1", ""}, {"ghcr.io/x/y/web/a", "1", ""}},
+		[]Image{{"ghcr.io/x/web", "1", ""}},
+	},
+	{ // the port is no tag
+		"registry:5000/**",
+		[]Image{{"registry:5000/x", "1", ""}, {"registry:5000/x", "", someDigest}},
+		[]Image{{"registry/x", "5000", ""}, {"registry:5001/x", "1", ""}},
+	},
+	{
+		"registry:5000/x:1.*",
+		[]Image{{"registry:5000/x", "1.27", ""}, {"registry:5000/x", "1.", ""}},
+		[]Image{{"registry:5000/x", "2.0", ""}, {"registry:5000/x", "", someDigest}, {"registry:5000/x", "1.27", someDigest}, {"registry:5000/x", "", ""}},
+	},
+	{ // * needs a tag, too
+		"docker.io/library/nginx:*",
+		[]Image{{"docker.io/library/nginx", "latest", ""}},
+		[]Image{{"docker.io/library/nginx", "", someDigest}, {"docker.io/library/nginx", "", ""}},
+	},
+	{
+		"**:{latest,edge-[0-9]}",
+		[]Image{{"docker.io/library/nginx", "latest", ""}, {"registry:5000/x", "edge-7", ""}},
+		[]Image{{"docker.io/library/nginx", "edge-x", ""}},
+	},
+	{
+		"{docker.io,ghcr.io}/team/?pp",
+		[]Image{{"docker.io/team/app", "1", ""}, {"ghcr.io/team/xpp", "1", ""}},
+		[]Image{{"quay.io/team/app", "1", ""}, {"ghcr.io/team/pp", "1", ""}},
+	},
+	{
+		`\[::1\]:5000/**`,
+		[]Image{{"[::1]:5000/x", "1", ""}},
+		[]Image{{":5000/x", "1", ""}},
+	},
+	{
+		"localhost/x",
+		[]Image{{"localhost/x", "latest", ""}},
+		[]Image{{"Localhost/x", "latest", ""}},
+	},
+}
+
 func TestImageGlob(t *testing.T) {
-	const digest = "sha256:0123"
-	for _, test := range []struct {
-		glob    string
-		matches []Image
-		not     []Image
-	}{
-		{
-			"docker.io/library/nginx",
-			[]Image{{"docker.io/library/nginx", "1.27", ""}, {"docker.io/library/nginx", "", digest}, {"docker.io/library/nginx", "", ""}},
-			[]Image{{"docker.io/library/nginx2", "1.27", ""}, {"docker.io/library", "", ""}, {"docker.io/library/nginx/x", "", ""}, {}},
-		},
-		{
-			"docker.io/library/*",
-			[]Image{{"docker.io/library/nginx", "1.27", ""}},
-			[]Image{{"docker.io/library/a/b", "1", ""}, {"docker.io/library", "1", ""}, {"docker.io/libraryx/a", "1", ""}},
-		},
-		{
-			"registry.example.com/team-a/**",
-			[]Image{{"registry.example.com/team-a/x", "1", ""}, {"registry.example.com/team-a/x/y/z", "", digest}, {"registry.example.com/team-a", "1", ""}},
-			[]Image{{"registry.example.com/team-ab/x", "1", ""}, {"registry.example.com/x/team-a/x", "1", ""}, {"registry.example.com.evil/team-a/x", "1", ""}},
-		},
-		{
-			"**",
-			[]Image{{"docker.io/library/nginx", "1", ""}, {"registry:5000/a/b/c", "", digest}},
-			nil,
-		},
-		{
-			"**/web",
-			[]Image{{"registry:5000/web", "1", ""}, {"registry:5000/a/b/web", "1", ""}},
-			[]Image{{"registry:5000/webs", "1", ""}},
-		},
-		{
-			"ghcr.io/**/web/*",
-			[]Image{{"ghcr.io/web/a", "1", ""}, {"ghcr.io/x/y/web/a", "1", ""}},
-			[]Image{{"ghcr.io/x/web", "1", ""}},
-		},
-		{ // the port is no tag
-			"registry:5000/**",
-			[]Image{{"registry:5000/x", "1", ""}, {"registry:5000/x", "", digest}},
-			[]Image{{"registry/x", "5000", ""}, {"registry:5001/x", "1", ""}},
-		},
-		{
-			"registry:5000/x:1.*",
-			[]Image{{"registry:5000/x", "1.27", ""}, {"registry:5000/x", "1.", ""}},
-			[]Image{{"registry:5000/x", "2.0", ""}, {"registry:5000/x", "", digest}, {"registry:5000/x", "1.27", digest}, {"registry:5000/x", "", ""}},
-		},
-		{ // * needs a tag, too
-			"docker.io/library/nginx:*",
-			[]Image{{"docker.io/library/nginx", "latest", ""}},
-			[]Image{{"docker.io/library/nginx", "", digest}, {"docker.io/library/nginx", "", ""}},
-		},
-		{
-			"**:{latest,edge-[0-9]}",
-			[]Image{{"docker.io/library/nginx", "latest", ""}, {"registry:5000/x", "edge-7", ""}},
-			[]Image{{"docker.io/library/nginx", "edge-x", ""}},
-		},
-		{
-			"{docker.io,ghcr.io}/team/?pp",
-			[]Image{{"docker.io/team/app", "1", ""}, {"ghcr.io/team/xpp", "1", ""}},
-			[]Image{{"quay.io/team/app", "1", ""}, {"ghcr.io/team/pp", "1", ""}},
-		},
-		{
-			`\[::1\]:5000/**`,
-			[]Image{{"[::1]:5000/x", "1", ""}},
-			[]Image{{":5000/x", "1", ""}},
-		},
-		{
-			"localhost/x",
-			[]Image{{"localhost/x", "latest", ""}},
-			[]Image{{"Localhost/x", "latest", ""}},
-		},
-	} {
+	for _, test := range imageGlobs {
 		var g ImageGlob
 		if err := g.UnmarshalText([]byte(test.glob)); err != nil {
 			t.Error(err)

@@ -6,10 +6,12 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"github.com/pullwarden/pullwarden/resolver/failure"
+	"maps"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // decideHint applies one hint to a rule that says inForce.
@@ -23,83 +25,92 @@ func decideHint(t *testing.T, mode HintMode, k Key, inForce, hint string) (Effec
 	})
 }
 
-// Every hint in every mode: what is accepted over which value in force.
+// hintRow is a hint over a value in force.
+type hintRow struct {
+	inForce, hint  string
+	allow, tighten string // the value after the hint; bad = an error
+	reason         string // in the error under Tighten, or in both
+}
+
+const (
+	bad       = "bad" // an error in this mode
+	durations = "allowed are durations from 0s, such as 90s, 10m or 24h"
+)
+
+// hintRows are those of the directives, but for the failure classes, which are
+// all alike.
+var hintRows = map[Key][]hintRow{
+	KeyPolicy: {
+		{"Always", "Always", "Always", "Always", ""},
+		{"Always", "IfDigestChanged", "IfDigestChanged", bad, "in force is Always (rule 10-a.toml#1), which a hint may only tighten: allowed is Always"},
+		{"Always", "IfNotPresent", "IfNotPresent", bad, "allowed is Always"},
+		{"Always", "Never", "Never", bad, "allowed is Always"},
+		{"IfDigestChanged", "Always", "Always", "Always", ""},
+		{"IfDigestChanged", "IfDigestChanged", "IfDigestChanged", "IfDigestChanged", ""},
+		{"IfDigestChanged", "IfNewerNotPresent", "IfDigestChanged", "IfDigestChanged", ""},
+		{"IfDigestChanged", "IfNotPresent", "IfNotPresent", bad, "allowed are Always, IfDigestChanged"},
+		{"IfDigestChanged", "Never", "Never", bad, "allowed are Always, IfDigestChanged"},
+		{"IfNotPresent", "Always", "Always", "Always", ""},
+		{"IfNotPresent", "IfDigestChanged", "IfDigestChanged", "IfDigestChanged", ""},
+		{"IfNotPresent", "IfNotPresent", "IfNotPresent", "IfNotPresent", ""},
+		{"IfNotPresent", "Never", "Never", bad, "allowed are Always, IfDigestChanged, IfNotPresent"},
+		{"Never", "Always", "Always", bad, "in force is Never (rule 10-a.toml#1), which a hint may only tighten: allowed is Never"},
+		{"Never", "IfDigestChanged", "IfDigestChanged", bad, "allowed is Never"},
+		{"Never", "IfNotPresent", "IfNotPresent", bad, "allowed is Never"},
+		{"Never", "Never", "Never", "Never", ""},
+		{"Always", "Sometimes", bad, bad, "allowed are Always, IfDigestChanged, IfNotPresent, Never"},
+		{"Always", "always", bad, bad, "allowed are Always, IfDigestChanged, IfNotPresent, Never"},
+	},
+	KeyMaxAge: {
+		{"10m", "10m", "10m", "10m", ""},
+		{"10m", "600s", "10m", "10m", ""},
+		{"10m", "9m", "9m", "9m", ""},
+		{"10m", "0s", "0s", "0s", ""},
+		{"10m", "11m", "11m", bad, "in force is 10m (rule 10-a.toml#1), which a hint may only tighten: allowed is 0s to 10m"},
+		{"0s", "0s", "0s", "0s", ""},
+		{"0s", "1s", "1s", bad, "allowed is 0s"},
+		{"0s", "-1s", bad, bad, durations},
+		{"0s", "10", bad, bad, durations},
+		{"0s", "", bad, bad, durations},
+	},
+	KeyMaxStale: {
+		{"24h", "24h", "24h", "24h", ""},
+		{"24h", "1h", "1h", "1h", ""},
+		{"24h", "25h", "25h", bad, "in force is 24h (rule 10-a.toml#1), which a hint may only tighten: allowed is more than 0s and up to 24h"},
+		{"24h", "0s", "0s", bad, "allowed is more than 0s and up to 24h"},
+		{"0s", "0s", "0s", "0s", ""},
+		{"0s", "1000h", "1000h", "1000h", ""},
+		{"0s", "soon", bad, bad, durations},
+	},
+	KeyVerifyTimeout: {
+		{"5s", "5s", "5s", "5s", ""},
+		{"5s", "4s", "4s", bad, "in force is 5s (rule 10-a.toml#1), which a hint may only tighten: allowed is 5s"},
+		{"5s", "6s", "6s", bad, "allowed is 5s"},
+		{"5s", "100ms", "100ms", bad, "allowed is 5s"},
+		{"5s", "2m", "2m", bad, "allowed is 5s"},
+		{"5s", "99ms", bad, bad, ""},
+		{"5s", "2m1ns", bad, bad, ""},
+		{"3m", "3m", bad, "3m", ""},
+		{"5s", "0s", bad, bad, "allowed are durations longer than 0s, such as 500ms or 5s"},
+	},
+	KeyResolveFrom: {
+		{"Mirrors", "Mirrors", "Mirrors", "Mirrors", ""},
+		{"Mirrors", "Origin", "Origin", "Origin", ""},
+		{"Origin", "Mirrors", "Mirrors", bad, "in force is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
+		{"Origin", "Origin", "Origin", "Origin", ""},
+		{"Origin", "origin", bad, bad, "allowed are Mirrors, Origin"},
+	},
+}
+
+// Every hint in every mode: which value comes out over which value in force.
 func TestHints(t *testing.T) {
-	const bad = "bad" // an error in this mode
-	durations := "allowed are durations from 0s, such as 90s, 10m or 24h"
-	type row struct {
-		inForce, hint  string
-		allow, tighten string // what comes out; bad = an error
-		reason         string // in the error under Tighten, or in both
-	}
-	tests := map[Key][]row{
-		KeyPolicy: {
-			{"Always", "Always", "Always", "Always", ""},
-			{"Always", "IfDigestChanged", "IfDigestChanged", bad, "in force is Always (rule 10-a.toml#1), which a hint may only tighten: allowed is Always"},
-			{"Always", "IfNotPresent", "IfNotPresent", bad, "allowed is Always"},
-			{"Always", "Never", "Never", bad, "allowed is Always"},
-			{"IfDigestChanged", "Always", "Always", "Always", ""},
-			{"IfDigestChanged", "IfDigestChanged", "IfDigestChanged", "IfDigestChanged", ""},
-			{"IfDigestChanged", "IfNewerNotPresent", "IfDigestChanged", "IfDigestChanged", ""},
-			{"IfDigestChanged", "IfNotPresent", "IfNotPresent", bad, "allowed are Always, IfDigestChanged"},
-			{"IfDigestChanged", "Never", "Never", bad, "allowed are Always, IfDigestChanged"},
-			{"IfNotPresent", "Always", "Always", "Always", ""},
-			{"IfNotPresent", "IfDigestChanged", "IfDigestChanged", "IfDigestChanged", ""},
-			{"IfNotPresent", "IfNotPresent", "IfNotPresent", "IfNotPresent", ""},
-			{"IfNotPresent", "Never", "Never", bad, "allowed are Always, IfDigestChanged, IfNotPresent"},
-			{"Never", "Always", "Always", bad, "in force is Never (rule 10-a.toml#1), which a hint may only tighten: allowed is Never"},
-			{"Never", "IfDigestChanged", "IfDigestChanged", bad, "allowed is Never"},
-			{"Never", "IfNotPresent", "IfNotPresent", bad, "allowed is Never"},
-			{"Never", "Never", "Never", "Never", ""},
-			{"Always", "Sometimes", bad, bad, "allowed are Always, IfDigestChanged, IfNotPresent, Never"},
-			{"Always", "always", bad, bad, "allowed are Always, IfDigestChanged, IfNotPresent, Never"},
-		},
-		KeyMaxAge: {
-			{"10m", "10m", "10m", "10m", ""},
-			{"10m", "600s", "10m", "10m", ""},
-			{"10m", "9m", "9m", "9m", ""},
-			{"10m", "0s", "0s", "0s", ""},
-			{"10m", "11m", "11m", bad, "in force is 10m (rule 10-a.toml#1), which a hint may only tighten: allowed is 0s to 10m"},
-			{"0s", "0s", "0s", "0s", ""},
-			{"0s", "1s", "1s", bad, "allowed is 0s"},
-			{"0s", "-1s", bad, bad, durations},
-			{"0s", "10", bad, bad, durations},
-			{"0s", "", bad, bad, durations},
-		},
-		KeyMaxStale: {
-			{"24h", "24h", "24h", "24h", ""},
-			{"24h", "1h", "1h", "1h", ""},
-			{"24h", "25h", "25h", bad, "in force is 24h (rule 10-a.toml#1), which a hint may only tighten: allowed is more than 0s and up to 24h"},
-			{"24h", "0s", "0s", bad, "allowed is more than 0s and up to 24h"},
-			{"0s", "0s", "0s", "0s", ""},
-			{"0s", "1000h", "1000h", "1000h", ""},
-			{"0s", "soon", bad, bad, durations},
-		},
-		KeyVerifyTimeout: {
-			{"5s", "5s", "5s", "5s", ""},
-			{"5s", "4s", "4s", bad, "in force is 5s (rule 10-a.toml#1), which a hint may only tighten: allowed is 5s"},
-			{"5s", "6s", "6s", bad, "allowed is 5s"},
-			{"5s", "100ms", "100ms", bad, "allowed is 5s"},
-			{"5s", "2m", "2m", bad, "allowed is 5s"},
-			{"5s", "99ms", bad, bad, ""},
-			{"5s", "2m1ns", bad, bad, ""},
-			{"3m", "3m", bad, "3m", ""},
-			{"5s", "0s", bad, bad, "allowed are durations longer than 0s, such as 500ms or 5s"},
-		},
-		KeyResolveFrom: {
-			{"Mirrors", "Mirrors", "Mirrors", "Mirrors", ""},
-			{"Mirrors", "Origin", "Origin", "Origin", ""},
-			{"Origin", "Mirrors", "Mirrors", bad, "in force is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
-			{"Origin", "Origin", "Origin", "Origin", ""},
-			{"Origin", "origin", bad, bad, "allowed are Mirrors, Origin"},
-		},
-	}
+	tests := maps.Clone(hintRows)
 	for k := keyOn; k < keyCount; k++ {
 		relaxed := "UseCached"
 		if k >= on(failure.Unauthorized) {
 			relaxed = bad
 		}
-		tests[k] = []row{
+		tests[k] = []hintRow{
 			{"Fail", "Fail", "Fail", "Fail", ""},
 			{"Fail", "UseCached", relaxed, bad, "allowed is Fail"},
 			{"UseCached", "Fail", "Fail", "Fail", ""},
@@ -113,38 +124,43 @@ func TestHints(t *testing.T) {
 	for k, rows := range tests {
 		for _, row := range rows {
 			for mode, want := range map[HintMode]string{Allow: row.allow, Tighten: row.tighten, Ignore: row.inForce} {
-				name := fmt.Sprintf("%s, %s over %s, %s", mode, row.hint, row.inForce, k)
-				d, err := decideHint(t, mode, k, row.inForce, row.hint)
-				if want != bad {
-					if err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
-					if d.Value(k) != want {
-						t.Errorf("%s: got %s", name, d.Value(k))
-					}
-					origin := "rule 10-a.toml#1"
-					if mode == Allow || mode == Tighten && want != row.inForce {
-						origin = "hint"
-					}
-					if d.SetBy(k) != origin {
-						t.Errorf("%s: from %s, want %s", name, d.SetBy(k), origin)
-					}
-					continue
-				}
-				herr, ok := errors.AsType[*HintError](err)
-				if !ok || herr.Key != HintPrefix+table[k].hint || herr.Value != row.hint {
-					t.Errorf("%s: got %v", name, err)
-					continue
-				}
-				prefix := fmt.Sprintf("annotation %s: %q: ", herr.Key, herr.Value)
-				if !strings.HasPrefix(err.Error(), prefix) || !strings.HasSuffix(err.Error(), row.reason) && (mode == Tighten || row.tighten == bad && row.allow == bad) {
-					t.Errorf("%s: %v", name, err)
-				}
-				if d.Value(k) != row.inForce {
-					t.Errorf("%s: the bad hint is in force: %s", name, d.Value(k))
-				}
+				row.test(t, k, mode, want)
 			}
 		}
+	}
+}
+
+// test applies the hint in a mode.
+func (row hintRow) test(t *testing.T, k Key, mode HintMode, want string) {
+	name := fmt.Sprintf("%s, %s over %s, %s", mode, row.hint, row.inForce, k)
+	d, err := decideHint(t, mode, k, row.inForce, row.hint)
+	if want != bad {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if d.Value(k) != want {
+			t.Errorf("%s: got %s", name, d.Value(k))
+		}
+		origin := "rule 10-a.toml#1"
+		if mode == Allow || mode == Tighten && want != row.inForce {
+			origin = "hint"
+		}
+		if d.SetBy(k) != origin {
+			t.Errorf("%s: from %s, want %s", name, d.SetBy(k), origin)
+		}
+		return
+	}
+	herr, ok := errors.AsType[*HintError](err)
+	if !ok || herr.Key != HintPrefix+table[k].hint || herr.Value != row.hint {
+		t.Errorf("%s: got %v", name, err)
+		return
+	}
+	prefix := fmt.Sprintf("annotation %s: %q: ", herr.Key, herr.Value)
+	if !strings.HasPrefix(err.Error(), prefix) || !strings.HasSuffix(err.Error(), row.reason) && (mode == Tighten || row.tighten == bad && row.allow == bad) {
+		t.Errorf("%s: %v", name, err)
+	}
+	if d.Value(k) != row.inForce {
+		t.Errorf("%s: the bad hint is in force: %s", name, d.Value(k))
 	}
 }
 

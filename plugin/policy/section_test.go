@@ -5,9 +5,10 @@ package policy
 
 import (
 	"errors"
-	"github.com/pullwarden/pullwarden/resolver/failure"
 	"strings"
 	"testing"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pelletier/go-toml/v2"
