@@ -10,6 +10,7 @@
 //	policies  tests: what is decided, and why
 //	sources   tests: which hosts serve an image
 //	stock     tests: what containerd does, and still does
+//	histories random histories, held against a model of the contract
 //	demo      the story of make demo
 //	bench     the measurements of make bench
 package integration
