@@ -62,6 +62,7 @@ func TestHistories(t *testing.T) {
 	defer func() { fmt.Printf("seed %d: %v", r.seed, r.done) }()
 	set(t, "rapid.nofailfile", "true")
 	set(t, "rapid.steps", strconv.Itoa(steps))
+	set(t, "rapid.shrinktime", "1m")
 	if *campaign == 0 && *kills == 0 {
 		r.batch(t, shortRun, ofEverything)
 		return
@@ -147,11 +148,16 @@ func (r *run) history(t *rapid.T, of weights) {
 	if r.ctx.Err() != nil {
 		return
 	}
-	h, err := begin(context.WithoutCancel(r.ctx), r.node, r.done, rapid.Bool().Draw(t, "basic"))
+	rule := Rule{Policy: Always, Lenient: rapid.Bool().Draw(t, "lenient")}
+	h, err := begin(context.WithoutCancel(r.ctx), r.node, r.done, rapid.Bool().Draw(t, "basic"), rule)
 	if err != nil {
 		t.Fatalf("no history can begin: %v", err)
 	}
 	t.Cleanup(h.reg.Close)
+	h.patience = 15 * time.Second // on a busy machine
+	if r.shortest != nil {
+		h.patience = time.Second // rapid tries many, and most fail
+	}
 	t.Repeat(map[string]func(*rapid.T){"step": func(t *rapid.T) {
 		if o := of.draw(t); r.ctx.Err() == nil {
 			if err := h.step(o); err != nil {

@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	pullLimit   = time.Minute
-	leaveLimit  = 2 * time.Second  // for the decision about a caller who left
-	settleLimit = 15 * time.Second // for what is written behind, on a busy machine
+	pullLimit  = time.Minute
+	leaveLimit = 2 * time.Second // for the decision about a caller who left
 )
 
 // marksOutliveRemoval is a defect of the daemon that histories step around: a
@@ -32,6 +31,7 @@ type history struct {
 	// have after a kill, because the results of the last step were not written.
 	worlds, lost []World
 	settled      bool
+	patience     time.Duration // with what is written behind
 	steps        []string
 	began        int64 // in the daemon's log
 }
@@ -48,7 +48,7 @@ func violated(text, format string, args ...any) error {
 }
 
 // begin begins a history on an empty node, with a registry of its own.
-func begin(ctx context.Context, n *node, done *tally, basic bool) (h *history, err error) {
+func begin(ctx context.Context, n *node, done *tally, basic bool, rule Rule) (h *history, err error) {
 	if !n.Alive() {
 		if err := n.start(ctx); err != nil {
 			return nil, err
@@ -69,8 +69,9 @@ func begin(ctx context.Context, n *node, done *tally, basic bool) (h *history, e
 		h.steps = append(h.steps, "the registry has Basic authentication")
 	}
 	if err = n.serve(h.reg); err == nil {
-		err = n.rule(h.reg.now().Rule)
+		err = h.change(Op{Kind: DoRule, Rule: rule})
 	}
+	h.steps = append(h.steps, "the rule is "+rule.String())
 	for name := range names {
 		if err == nil {
 			err = h.reg.push(ctx, name, 1+name%2)
@@ -86,12 +87,8 @@ func begin(ctx context.Context, n *node, done *tally, basic bool) (h *history, e
 func (h *history) step(o Op) error {
 	h.steps = append(h.steps, o.String())
 	h.done.steps[o.Kind]++
-	switch o.Kind {
-	case DoKill, DoRestart:
-	default:
-		if err := h.settle(); err != nil {
-			return err
-		}
+	if err := h.settle(); err != nil {
+		return err
 	}
 	switch o.Kind {
 	case DoPull, DoTogether:
@@ -102,11 +99,8 @@ func (h *history) step(o Op) error {
 		return h.leave(o)
 	case DoKillIn:
 		return h.killIn(o)
-	case DoKill:
-		h.worlds = append(h.worlds, h.lost...)
-		return h.restart(h.node.kill)
-	case DoRestart:
-		return h.restart(h.node.Stop)
+	case DoKill, DoRestart:
+		return h.pullAndEnd(o)
 	case DoRemove:
 		return h.remove(o.Name)
 	}
@@ -168,6 +162,19 @@ func (h *history) remove(name int) error {
 	return nil
 }
 
+// pullAndEnd does a pull and ends the daemon at once: what the pull found out is
+// not written yet. A kill may lose it, and a restart must not.
+func (h *history) pullAndEnd(o Op) error {
+	if err := h.pulls(o); err != nil {
+		return err
+	}
+	if o.Kind == DoRestart {
+		return h.restart(h.node.Stop)
+	}
+	h.worlds = append(h.worlds, h.lost...)
+	return h.restart(h.node.kill)
+}
+
 // restart ends the daemon, and starts it again.
 func (h *history) restart(end func() error) error {
 	if err := end(); err != nil {
@@ -194,7 +201,7 @@ func (h *history) settle() error {
 	}
 	var got World
 	var err error
-	for deadline := time.Now().Add(settleLimit); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(h.patience); ; time.Sleep(5 * time.Millisecond) {
 		got, err = h.node.observe(h.ctx, h.reg)
 		if err != nil {
 			return violated("a record on the node is wrong", "%v", err)

@@ -23,7 +23,7 @@ func (h *history) killIn(o Op) error {
 		return err
 	}
 	h.done.kills[h.phase(answers)]++
-	if err := h.explain(now, o.Pulls, answers, true); err != nil {
+	if err := (orders{history: h, states: []Registry{now}, killed: true, pulls: o.Pulls, answers: answers}).explain(); err != nil {
 		return err
 	}
 	return h.restart(func() error { return nil })

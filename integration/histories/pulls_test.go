@@ -142,7 +142,7 @@ func (h *history) pulls(o Op) error {
 		}
 	}
 	if len(o.Pulls) > 1 {
-		return h.explain(now, o.Pulls, answers, false)
+		return orders{history: h, states: []Registry{now}, pulls: o.Pulls, answers: answers}.explain()
 	}
 	if err := h.requestsFit(o.Pulls[0], answers[0]); err != nil {
 		return err
@@ -150,25 +150,29 @@ func (h *history) pulls(o Op) error {
 	return h.follow(o.Pulls[0], answers[0], now)
 }
 
-// pullMeanwhile does a pull while the registry changes.
+// pullMeanwhile does pulls while the registry changes.
 func (h *history) pullMeanwhile(o Op) error {
-	if o.Change.Kind == DoTrouble && o.Change.Trouble == Swallows {
-		o.Change.Trouble = Refuses // downloads would wait for half a minute
+	change := *o.Change
+	if change.Trouble == Swallows {
+		change.Trouble = Refuses // downloads would wait for half a minute
 	}
 	before, failed := h.reg.now(), error(nil)
 	answers, err := h.pull(o.Pulls, func(func()) (end func()) {
-		return h.reg.at(o.Moment, func() { failed = h.change(*o.Change) })
+		return h.reg.at(o.Moment, func() { failed = h.change(change) })
 	})
 	if err == nil {
 		err = failed
 	}
-	if err == nil {
-		err = h.answersRight(o.Pulls[0], answers[0])
-	}
 	if err != nil {
 		return err
 	}
-	return h.follow(o.Pulls[0], answers[0], before, h.reg.now())
+	for i, a := range answers {
+		if err := h.answersRight(o.Pulls[i], a); err != nil {
+			return err
+		}
+	}
+	refuses := change.Kind == DoDeny || change.Trouble == Forbids
+	return orders{history: h, states: []Registry{before, h.reg.now()}, inOrder: refuses, pulls: o.Pulls, answers: answers}.explain()
 }
 
 // leave does pulls of which the first caller leaves before the end.
@@ -186,53 +190,33 @@ func (h *history) leave(o Op) error {
 			return err
 		}
 	}
-	return h.explain(now, o.Pulls, answers, false)
+	return orders{history: h, states: []Registry{now}, pulls: o.Pulls, answers: answers}.explain()
 }
 
-// follow finds the branches of the model that explain what a pull brought; the
-// registry was in these states, one after the other.
-func (h *history) follow(p Pull, a answer, states ...Registry) error {
-	var all, fit []Branch
+// follow finds the branches of the model that explain what a pull brought.
+func (h *history) follow(p Pull, a answer, now Registry) error {
+	if a.cut {
+		return orders{history: h, states: []Registry{now}, pulls: []Pull{p}, answers: []answer{a}}.explain()
+	}
+	var fit []Branch
+	var allowed []Saw
 	for _, w := range h.worlds {
-		for i, now := range states {
-			for _, later := range states[i:] {
-				all = append(all, w.Pull(now, later, p)...)
+		for _, b := range w.Pull(now, now, p) {
+			allowed = append(allowed, b.Saw)
+			if b.Saw == a.Saw && h.isImage(a, b.After.content(p)) {
+				fit = append(fit, b)
 			}
 		}
 	}
-	for _, b := range all {
-		if b.Saw == a.Saw && h.isImage(a, b.After.content(p)) {
-			fit = append(fit, b)
-		}
-	}
-	if a.cut {
-		return h.explain(states[0], []Pull{p}, []answer{a}, false)
-	}
 	if len(fit) == 0 {
-		return h.unexplained(p, a, all, states...)
-	}
-	if a.Class != None && len(states) > 1 { // it may have met both in its tries
-		for i := range fit {
-			fit[i].After.blame(states[0].Trouble.class())
-			fit[i].After.blame(states[1].Trouble.class())
-		}
+		return violated("a pull ends as the contract does not allow", "%v\nbrought %v, image %s\nallowed is %v\nthe node had %v\nthe registry was %+v",
+			p, a, a.id, allowed, h.worlds, now)
 	}
 	h.become(fit)
 	if a.Outcome == Failed {
 		return h.healthy() // no image is lost
 	}
 	return nil
-}
-
-func (h *history) unexplained(p Pull, a answer, allowed []Branch, states ...Registry) error {
-	var saws []string
-	for _, b := range allowed {
-		if s := b.Saw.String(); !slices.Contains(saws, s) {
-			saws = append(saws, s)
-		}
-	}
-	return violated("a pull ends as the contract does not allow", "%v\nbrought %v, image %s\nallowed is %v\nthe node had %v\nthe registry was %+v",
-		p, a, a.id, saws, h.worlds, states)
 }
 
 // isImage reports whether the image that was returned is that of the content.
