@@ -23,7 +23,6 @@ const marksOutliveRemoval = true
 
 // history is one history, as far as it has come.
 type history struct {
-	ctx  context.Context
 	node *node
 	reg  *registry
 	done *tally
@@ -58,18 +57,18 @@ func begin(ctx context.Context, n *node, done *tally, basic bool, rule Rule) (h 
 		return nil, fmt.Errorf("clear the node: %w", err)
 	}
 	done.histories++
-	h = &history{ctx: ctx, node: n, done: done, worlds: []World{{}}, settled: true}
+	h = &history{node: n, done: done, worlds: []World{{}}, settled: true}
 	if h.began, err = n.mark(); err != nil {
 		return nil, err
 	}
-	if h.reg, err = newRegistry(done.histories, basic); err != nil {
+	if h.reg, err = newRegistry(done.histories, basic); err != nil { //nolint:contextcheck // it lives until it is closed
 		return nil, err
 	}
 	if basic {
 		h.steps = append(h.steps, "the registry has Basic authentication")
 	}
 	if err = n.serve(h.reg); err == nil {
-		err = h.change(Op{Kind: DoRule, Rule: rule})
+		err = h.change(ctx, Op{Kind: DoRule, Rule: rule})
 	}
 	h.steps = append(h.steps, "the rule is "+rule.String())
 	for name := range names {
@@ -84,44 +83,44 @@ func begin(ctx context.Context, n *node, done *tally, basic bool, rule Rule) (h 
 }
 
 // step does one step and holds the model against it.
-func (h *history) step(o Op) error {
+func (h *history) step(ctx context.Context, o Op) error {
 	h.steps = append(h.steps, o.String())
 	h.done.steps[o.Kind]++
-	if err := h.settle(); err != nil {
+	if err := h.settle(ctx); err != nil {
 		return err
 	}
 	switch o.Kind {
 	case DoPull, DoTogether:
-		return h.pulls(o)
+		return h.pulls(ctx, o)
 	case DoMeanwhile:
-		return h.pullMeanwhile(o)
+		return h.pullMeanwhile(ctx, o)
 	case DoLeave:
-		return h.leave(o)
+		return h.leave(ctx, o)
 	case DoKillIn:
-		return h.killIn(o)
+		return h.killIn(ctx, o)
 	case DoKill, DoRestart:
-		return h.pullAndEnd(o)
+		return h.pullAndEnd(ctx, o)
 	case DoRemove:
-		return h.remove(o.Name)
+		return h.remove(ctx, o.Name)
 	}
-	return h.change(o)
+	return h.change(ctx, o)
 }
 
 // end settles the history.
-func (h *history) end() error {
-	if err := h.settle(); err != nil {
+func (h *history) end(ctx context.Context) error {
+	if err := h.settle(ctx); err != nil {
 		return err
 	}
-	return h.healthy()
+	return h.healthy(ctx)
 }
 
 // change changes the registry, or the rule.
-func (h *history) change(o Op) (err error) {
+func (h *history) change(ctx context.Context, o Op) (err error) {
 	switch o.Kind {
 	case DoPush:
-		err = h.reg.push(h.ctx, o.Name, o.Content)
+		err = h.reg.push(ctx, o.Name, o.Content)
 	case DoDelete:
-		err = h.reg.delete(h.ctx, o.Name)
+		err = h.reg.delete(ctx, o.Name)
 	case DoDeny, DoAllow:
 		h.reg.permit(o.Name, o.Caller, o.Kind == DoAllow)
 	case DoTrouble, DoRestore:
@@ -134,17 +133,17 @@ func (h *history) change(o Op) (err error) {
 }
 
 // remove removes an image. CRI removes all names of an image together.
-func (h *history) remove(name int) error {
+func (h *history) remove(ctx context.Context, name int) error {
 	content := h.worlds[0].Node[name].Content
 	if content == 0 {
 		return nil
 	}
 	if marksOutliveRemoval {
-		if err := h.node.flush(h.ctx); err != nil {
+		if err := h.node.flush(ctx); err != nil {
 			return err
 		}
 	}
-	if err := h.node.remove(h.ctx, h.reg.ref(Pull{Name: name})); err != nil {
+	if err := h.node.remove(ctx, h.reg.ref(Pull{Name: name})); err != nil {
 		return fmt.Errorf("remove an image: %w", err)
 	}
 	for i := range h.worlds {
@@ -164,45 +163,45 @@ func (h *history) remove(name int) error {
 
 // pullAndEnd does a pull and ends the daemon at once: what the pull found out is
 // not written yet. A kill may lose it, and a restart must not.
-func (h *history) pullAndEnd(o Op) error {
-	if err := h.pulls(o); err != nil {
+func (h *history) pullAndEnd(ctx context.Context, o Op) error {
+	if err := h.pulls(ctx, o); err != nil {
 		return err
 	}
 	if o.Kind == DoRestart {
-		return h.restart(h.node.Stop)
+		return h.restart(ctx, h.node.Stop)
 	}
 	h.worlds = append(h.worlds, h.lost...)
-	return h.restart(h.node.kill)
+	return h.restart(ctx, h.node.kill)
 }
 
 // restart ends the daemon, and starts it again.
-func (h *history) restart(end func() error) error {
+func (h *history) restart(ctx context.Context, end func() error) error {
 	if err := end(); err != nil {
 		return violated("the daemon does not end", "%v", err)
 	}
-	if err := h.node.start(h.ctx); err != nil {
+	if err := h.node.start(ctx); err != nil {
 		return violated("the daemon does not start again", "%v", err)
 	}
 	h.lost, h.settled = nil, false
 	for i := range h.worlds {
 		h.worlds[i].Blamed = 0
 	}
-	if err := h.settle(); err != nil {
+	if err := h.settle(ctx); err != nil {
 		return err
 	}
-	return h.healthy()
+	return h.healthy(ctx)
 }
 
 // settle waits until what is written behind is written: until the node is in a
 // state that the model allows.
-func (h *history) settle() error {
+func (h *history) settle(ctx context.Context) error {
 	if h.settled {
 		return nil
 	}
 	var got World
 	var err error
 	for deadline := time.Now().Add(h.patience); ; time.Sleep(5 * time.Millisecond) {
-		got, err = h.node.observe(h.ctx, h.reg)
+		got, err = h.node.observe(ctx, h.reg)
 		if err != nil {
 			return violated("a record on the node is wrong", "%v", err)
 		}
@@ -223,8 +222,8 @@ func (h *history) settle() error {
 }
 
 // healthy holds that every image can run, and that the daemon has not crashed.
-func (h *history) healthy() error {
-	if err := h.node.runnable(h.ctx, h.reg); err != nil {
+func (h *history) healthy(ctx context.Context) error {
+	if err := h.node.runnable(ctx, h.reg); err != nil {
 		return violated("an image is lost", "%v", err)
 	}
 	log, err := h.node.since(h.began)

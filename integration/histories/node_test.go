@@ -32,7 +32,7 @@ type node struct {
 
 // newNode starts a daemon. The caller closes it.
 func newNode(ctx context.Context, binary string) (*node, error) {
-	probe, err := newRegistry(0, true)
+	probe, err := newRegistry(0, true) //nolint:contextcheck // it lives until it is closed
 	if err != nil {
 		return nil, err
 	}

@@ -43,13 +43,13 @@ func (a answer) String() string {
 // pull does pulls at the same time, beside something else that may let the
 // first caller leave, and returns what they brought. Pods have namespaces of
 // their own, by which the decisions are told apart.
-func (h *history) pull(pulls []Pull, beside func(leave func()) (end func())) ([]answer, error) {
+func (h *history) pull(ctx context.Context, pulls []Pull, beside func(leave func()) (end func())) ([]answer, error) {
 	mark, err := h.node.mark()
 	if err != nil {
 		return nil, err
 	}
 	h.reg.Forget()
-	ctx, cancel := context.WithTimeout(h.ctx, pullLimit)
+	ctx, cancel := context.WithTimeout(ctx, pullLimit)
 	defer cancel()
 	first, leave := context.WithCancel(ctx)
 	defer leave()
@@ -130,9 +130,9 @@ func (h *history) note(p Pull, a answer) {
 func alone(func()) func() { return func() {} }
 
 // pulls does one pull, or some at the same time.
-func (h *history) pulls(o Op) error {
+func (h *history) pulls(ctx context.Context, o Op) error {
 	now := h.reg.now()
-	answers, err := h.pull(o.Pulls, alone)
+	answers, err := h.pull(ctx, o.Pulls, alone)
 	if err != nil {
 		return err
 	}
@@ -142,23 +142,23 @@ func (h *history) pulls(o Op) error {
 		}
 	}
 	if len(o.Pulls) > 1 {
-		return orders{history: h, states: []Registry{now}, pulls: o.Pulls, answers: answers}.explain()
+		return orders{h: h, states: []Registry{now}, pulls: o.Pulls, answers: answers}.explain(ctx)
 	}
 	if err := h.requestsFit(o.Pulls[0], answers[0]); err != nil {
 		return err
 	}
-	return h.follow(o.Pulls[0], answers[0], now)
+	return h.follow(ctx, o.Pulls[0], answers[0], now)
 }
 
 // pullMeanwhile does pulls while the registry changes.
-func (h *history) pullMeanwhile(o Op) error {
+func (h *history) pullMeanwhile(ctx context.Context, o Op) error {
 	change := *o.Change
 	if change.Trouble == Swallows {
 		change.Trouble = Refuses // downloads would wait for half a minute
 	}
 	before, failed := h.reg.now(), error(nil)
-	answers, err := h.pull(o.Pulls, func(func()) (end func()) {
-		return h.reg.at(o.Moment, func() { failed = h.change(change) })
+	answers, err := h.pull(ctx, o.Pulls, func(func()) (end func()) {
+		return h.reg.at(o.Moment, func() { failed = h.change(ctx, change) })
 	})
 	if err == nil {
 		err = failed
@@ -172,13 +172,13 @@ func (h *history) pullMeanwhile(o Op) error {
 		}
 	}
 	refuses := change.Kind == DoDeny || change.Trouble == Forbids
-	return orders{history: h, states: []Registry{before, h.reg.now()}, inOrder: refuses, pulls: o.Pulls, answers: answers}.explain()
+	return orders{h: h, states: []Registry{before, h.reg.now()}, inOrder: refuses, pulls: o.Pulls, answers: answers}.explain(ctx)
 }
 
 // leave does pulls of which the first caller leaves before the end.
-func (h *history) leave(o Op) error {
+func (h *history) leave(ctx context.Context, o Op) error {
 	now := h.reg.now()
-	answers, err := h.pull(o.Pulls, func(leave func()) (end func()) { return h.reg.at(o.Moment, leave) })
+	answers, err := h.pull(ctx, o.Pulls, func(leave func()) (end func()) { return h.reg.at(o.Moment, leave) })
 	if err != nil {
 		return err
 	}
@@ -190,13 +190,13 @@ func (h *history) leave(o Op) error {
 			return err
 		}
 	}
-	return orders{history: h, states: []Registry{now}, pulls: o.Pulls, answers: answers}.explain()
+	return orders{h: h, states: []Registry{now}, pulls: o.Pulls, answers: answers}.explain(ctx)
 }
 
 // follow finds the branches of the model that explain what a pull brought.
-func (h *history) follow(p Pull, a answer, now Registry) error {
+func (h *history) follow(ctx context.Context, p Pull, a answer, now Registry) error {
 	if a.cut {
-		return orders{history: h, states: []Registry{now}, pulls: []Pull{p}, answers: []answer{a}}.explain()
+		return orders{h: h, states: []Registry{now}, pulls: []Pull{p}, answers: []answer{a}}.explain(ctx)
 	}
 	var fit []Branch
 	var allowed []Saw
@@ -214,7 +214,7 @@ func (h *history) follow(p Pull, a answer, now Registry) error {
 	}
 	h.become(fit)
 	if a.Outcome == Failed {
-		return h.healthy() // no image is lost
+		return h.healthy(ctx) // no image is lost
 	}
 	return nil
 }

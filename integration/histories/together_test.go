@@ -4,13 +4,14 @@
 package histories
 
 import (
+	"context"
 	"maps"
 	"slices"
 )
 
 // orders explains pulls at the same time by an order of them.
 type orders struct {
-	*history
+	h *history
 	// states of the registry, one after the other.
 	states []Registry
 	// inOrder says that a pull which met a later state comes after those that
@@ -29,22 +30,22 @@ type orders struct {
 // explain finds the orders in which the model allows all that the pulls
 // brought. Equal requests may share one check and one pull, and a request that
 // began before another's proof was there may ask all the same.
-func (o orders) explain() error {
+func (o orders) explain(ctx context.Context) error {
 	var fit []World
-	for _, w := range o.worlds {
+	for _, w := range o.h.worlds {
 		o.begun, o.found = w, map[World]bool{}
 		o.from(w, make([]bool, len(o.pulls)), 0)
 		fit = slices.AppendSeq(fit, maps.Keys(o.found))
 	}
 	if len(fit) == 0 {
 		return violated("pulls end as the contract does not allow", "%v\nbrought %v\nthe node had %v\nthe registry was %+v",
-			o.pulls, o.answers, o.worlds, o.states)
+			o.pulls, o.answers, o.h.worlds, o.states)
 	}
-	o.history.worlds, o.history.lost, o.history.settled = fit, nil, false
+	o.h.worlds, o.h.lost, o.h.settled = fit, nil, false
 	if o.killed {
 		return nil
 	}
-	return o.settle()
+	return o.h.settle(ctx)
 }
 
 // from continues at w, where some pulls are done already.
@@ -90,7 +91,7 @@ func (o *orders) after(w World, i, now int) (all []World) {
 		return cutShort(w, branches)
 	}
 	for _, b := range branches {
-		if b.Saw == a.Saw && o.isImage(a, b.After.content(p)) {
+		if b.Saw == a.Saw && o.h.isImage(a, b.After.content(p)) {
 			all = append(all, b.After)
 			if o.killed {
 				all = append(all, b.Lost)
