@@ -186,18 +186,33 @@ func (h *history) restart(ctx context.Context, end func() error) error {
 	for i := range h.worlds {
 		h.worlds[i].Blamed = 0
 	}
-	if err := h.settle(ctx); err != nil {
+	if err := h.allowed(ctx); err != nil {
 		return err
 	}
 	return h.healthy(ctx)
 }
 
-// settle waits until what is written behind is written: until the node is in a
-// state that the model allows.
+// settle waits until what is written behind is written. Where more than one
+// state is allowed, the first that shows may not be the last.
 func (h *history) settle(ctx context.Context) error {
 	if h.settled {
 		return nil
 	}
+	states := map[World]bool{}
+	for _, w := range h.worlds {
+		w.Blamed = 0 // cannot be seen
+		states[w] = true
+	}
+	if len(states) > 1 {
+		if err := h.node.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return h.allowed(ctx)
+}
+
+// allowed waits until the node is in a state that the model allows.
+func (h *history) allowed(ctx context.Context) error {
 	var got World
 	var err error
 	for deadline := time.Now().Add(h.patience); ; time.Sleep(5 * time.Millisecond) {
