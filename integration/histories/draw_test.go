@@ -19,8 +19,8 @@ type weights struct {
 // changes and the node is looked at.
 var (
 	ofEverything = weights{"everything", [numKinds]int{DoPull: 80, DoPush: 24, DoTogether: 14, DoLeave: 8, DoMeanwhile: 12, DoDelete: 4, DoDeny: 8, DoAllow: 8,
-		DoTrouble: 10, DoRestore: 24, DoRule: 5, DoRemove: 5, DoRestart: 1, DoKill: 2, DoKillIn: 3}}
-	ofKills = weights{"kills", [numKinds]int{DoPull: 10, DoPush: 24, DoTogether: 2, DoDeny: 2, DoAllow: 3, DoTrouble: 1, DoRestore: 3, DoRemove: 12, DoKill: 3, DoKillIn: 40}}
+		DoTrouble: 10, DoRestore: 24, DoRule: 5, DoRemove: 5, DoRestart: 3, DoKill: 3, DoKillIn: 3}}
+	ofKills = weights{"kills", [numKinds]int{DoPull: 10, DoPush: 24, DoTogether: 2, DoDeny: 2, DoAllow: 3, DoTrouble: 1, DoRestore: 3, DoRemove: 12, DoRestart: 2, DoKill: 3, DoKillIn: 40}}
 )
 
 // oneOf draws one of the values, all alike: rapid's own SampledFrom prefers
@@ -62,7 +62,7 @@ func (w weights) draw(t *rapid.T) Op {
 func drawOp(t *rapid.T, kind Kind) Op {
 	o := Op{Kind: kind}
 	switch kind {
-	case DoPull:
+	case DoPull, DoKill, DoRestart:
 		o.Pulls = []Pull{drawPull(t)}
 	case DoTogether:
 		o.Pulls = drawTogether(t, 2, 4)
@@ -76,7 +76,7 @@ func drawOp(t *rapid.T, kind Kind) Op {
 			p.Policy = oneOf(t, "killed policy", IfDigestChanged, Always, IfDigestChanged, Always, p.Policy)
 		}
 	case DoMeanwhile:
-		o.Pulls, o.Moment = []Pull{drawPull(t)}, drawMoment(t)
+		o.Pulls, o.Moment = drawTogether(t, 1, 3), drawMoment(t)
 		change := drawOp(t, oneOf(t, "change", DoPush, DoDeny, DoTrouble, DoDelete, DoRestore))
 		o.Change = &change
 	case DoPush:

@@ -43,38 +43,46 @@ const (
 
 // TestHistories runs a fixed number of histories, or a campaign.
 func TestHistories(t *testing.T) {
-	binary, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(t.Context()), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	n, err := newNode(ctx, binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := n.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	r := &run{ctx: ctx, node: n, done: newTally(), seed: seed()}
+	n := startNode(ctx, t)
+	r := &run{node: n, done: newTally(), seed: seed()}
 	defer func() { fmt.Printf("seed %d: %v", r.seed, r.done) }()
 	set(t, "rapid.nofailfile", "true")
 	set(t, "rapid.steps", strconv.Itoa(steps))
+	set(t, "rapid.shrinktime", "1m")
 	if *campaign == 0 && *kills == 0 {
-		r.batch(t, shortRun, ofEverything)
+		r.batch(ctx, t, shortRun, ofEverything)
 		return
 	}
 	for end := time.Now().Add(*campaign); ctx.Err() == nil && time.Now().Before(end); {
-		r.batch(t, batch, ofEverything)
+		r.batch(ctx, t, batch, ofEverything)
 	}
 	for ctx.Err() == nil && r.done.killsInPulls() < *kills {
-		r.batch(t, batch, ofKills)
+		r.batch(ctx, t, batch, ofKills)
 	}
 	if ctx.Err() != nil {
 		t.Error("interrupted")
 	}
+}
+
+// startNode starts a node that ends with the test.
+func startNode(ctx context.Context, t *testing.T) *node {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := newNode(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
 }
 
 // binary returns the path of the containerd under test.
@@ -116,7 +124,6 @@ func set(t *testing.T, name, value string) {
 
 // run is a run of histories on one node.
 type run struct {
-	ctx      context.Context
 	node     *node
 	done     *tally
 	seed     uint64
@@ -125,7 +132,7 @@ type run struct {
 }
 
 // batch runs so many histories, and shrinks the first that fails.
-func (r *run) batch(t *testing.T, histories int, of weights) {
+func (r *run) batch(ctx context.Context, t *testing.T, histories int, of weights) {
 	t.Helper()
 	seed := r.seed + r.batches<<20
 	r.batches++
@@ -139,27 +146,34 @@ func (r *run) batch(t *testing.T, histories int, of weights) {
 			fmt.Printf("\nthe shortest history that failed, from the seed %d of %s:\n%s\n\n", seed, of.name, strings.Join(r.shortest, "\n"))
 		}
 	}()
-	rapid.Check(t, func(t *rapid.T) { r.history(t, of) })
+	rapid.Check(t, func(t *rapid.T) { r.history(ctx, t, of) })
 }
 
-// history runs one history.
-func (r *run) history(t *rapid.T, of weights) {
-	if r.ctx.Err() != nil {
+// history runs one history, or nothing once the run is interrupted. It ends
+// early then, but not in a step.
+func (r *run) history(ctx context.Context, t *rapid.T, of weights) {
+	if ctx.Err() != nil {
 		return
 	}
-	h, err := begin(context.WithoutCancel(r.ctx), r.node, r.done, rapid.Bool().Draw(t, "basic"))
+	within := context.WithoutCancel(ctx)
+	rule := Rule{Policy: Always, Lenient: rapid.Bool().Draw(t, "lenient")}
+	h, err := begin(within, r.node, r.done, rapid.Bool().Draw(t, "basic"), rule)
 	if err != nil {
 		t.Fatalf("no history can begin: %v", err)
 	}
 	t.Cleanup(h.reg.Close)
+	h.patience = 15 * time.Second // on a busy machine
+	if r.shortest != nil {
+		h.patience = time.Second // rapid tries many, and most fail
+	}
 	t.Repeat(map[string]func(*rapid.T){"step": func(t *rapid.T) {
-		if o := of.draw(t); r.ctx.Err() == nil {
-			if err := h.step(o); err != nil {
+		if o := of.draw(t); ctx.Err() == nil {
+			if err := h.step(within, o); err != nil {
 				r.fail(t, h, err)
 			}
 		}
 	}})
-	if err := h.end(); err != nil {
+	if err := h.end(within); err != nil {
 		r.fail(t, h, err)
 	}
 }

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	pullLimit   = time.Minute
-	leaveLimit  = 2 * time.Second  // for the decision about a caller who left
-	settleLimit = 15 * time.Second // for what is written behind, on a busy machine
+	pullLimit  = time.Minute
+	leaveLimit = 2 * time.Second // for the decision about a caller who left
 )
 
 // marksOutliveRemoval is a defect of the daemon that histories step around: a
@@ -26,7 +25,6 @@ const marksOutliveRemoval = true
 
 // history is one history, as far as it has come.
 type history struct {
-	ctx  context.Context
 	node *node
 	reg  *registry
 	done *tally
@@ -34,6 +32,7 @@ type history struct {
 	// have after a kill, because the results of the last step were not written.
 	worlds, lost []World
 	settled      bool
+	patience     time.Duration // with what is written behind
 	steps        []string
 	began        nodes.Mark // in the daemon's log
 }
@@ -50,7 +49,7 @@ func violated(text, format string, args ...any) error {
 }
 
 // begin begins a history on an empty node, with a registry of its own.
-func begin(ctx context.Context, n *node, done *tally, basic bool) (h *history, err error) {
+func begin(ctx context.Context, n *node, done *tally, basic bool, rule Rule) (h *history, err error) {
 	if !n.Alive() {
 		if err := n.Start(ctx); err != nil {
 			return nil, err
@@ -60,17 +59,18 @@ func begin(ctx context.Context, n *node, done *tally, basic bool) (h *history, e
 		return nil, fmt.Errorf("clear the node: %w", err)
 	}
 	done.histories++
-	h = &history{ctx: ctx, node: n, done: done, worlds: []World{{}}, settled: true}
+	h = &history{node: n, done: done, worlds: []World{{}}, settled: true}
 	h.began = n.Mark()
-	if h.reg, err = newRegistry(done.histories, basic); err != nil { //nolint:contextcheck // the registry outlives the call
+	if h.reg, err = newRegistry(done.histories, basic); err != nil { //nolint:contextcheck // it lives until it is closed
 		return nil, err
 	}
 	if basic {
 		h.steps = append(h.steps, "the registry has Basic authentication")
 	}
 	if err = n.serve(h.reg); err == nil {
-		err = n.rule(h.reg.now().Rule)
+		err = h.change(ctx, Op{Kind: DoRule, Rule: rule})
 	}
+	h.steps = append(h.steps, "the rule is "+rule.String())
 	for name := range names {
 		if err == nil {
 			err = h.reg.push(ctx, name, 1+name%2)
@@ -83,51 +83,44 @@ func begin(ctx context.Context, n *node, done *tally, basic bool) (h *history, e
 }
 
 // step does one step and holds the model against it.
-func (h *history) step(o Op) error {
+func (h *history) step(ctx context.Context, o Op) error {
 	h.steps = append(h.steps, o.String())
 	h.done.steps[o.Kind]++
-	switch o.Kind {
-	case DoKill, DoRestart:
-	default:
-		if err := h.settle(); err != nil {
-			return err
-		}
+	if err := h.settle(ctx); err != nil {
+		return err
 	}
 	switch o.Kind {
 	case DoPull, DoTogether:
-		return h.pulls(o)
+		return h.pulls(ctx, o)
 	case DoMeanwhile:
-		return h.pullMeanwhile(o)
+		return h.pullMeanwhile(ctx, o)
 	case DoLeave:
-		return h.leave(o)
+		return h.leave(ctx, o)
 	case DoKillIn:
-		return h.killIn(o)
-	case DoKill:
-		h.worlds = append(h.worlds, h.lost...)
-		return h.restart(h.node.kill)
-	case DoRestart:
-		return h.restart(h.node.Stop)
+		return h.killIn(ctx, o)
+	case DoKill, DoRestart:
+		return h.pullAndEnd(ctx, o)
 	case DoRemove:
-		return h.remove(o.Name)
+		return h.remove(ctx, o.Name)
 	}
-	return h.change(o)
+	return h.change(ctx, o)
 }
 
 // end settles the history.
-func (h *history) end() error {
-	if err := h.settle(); err != nil {
+func (h *history) end(ctx context.Context) error {
+	if err := h.settle(ctx); err != nil {
 		return err
 	}
-	return h.healthy()
+	return h.healthy(ctx)
 }
 
 // change changes the registry, or the rule.
-func (h *history) change(o Op) (err error) {
+func (h *history) change(ctx context.Context, o Op) (err error) {
 	switch o.Kind {
 	case DoPush:
-		err = h.reg.push(h.ctx, o.Name, o.Content)
+		err = h.reg.push(ctx, o.Name, o.Content)
 	case DoDelete:
-		err = h.reg.delete(h.ctx, o.Name)
+		err = h.reg.delete(ctx, o.Name)
 	case DoDeny, DoAllow:
 		h.reg.permit(o.Name, o.Caller, o.Kind == DoAllow)
 	case DoTrouble, DoRestore:
@@ -140,17 +133,17 @@ func (h *history) change(o Op) (err error) {
 }
 
 // remove removes an image. CRI removes all names of an image together.
-func (h *history) remove(name int) error {
+func (h *history) remove(ctx context.Context, name int) error {
 	content := h.worlds[0].Node[name].Content
 	if content == 0 {
 		return nil
 	}
 	if marksOutliveRemoval {
-		if err := h.node.flush(h.ctx); err != nil {
+		if err := h.node.flush(ctx); err != nil {
 			return err
 		}
 	}
-	if err := h.node.Remove(h.ctx, h.reg.ref(Pull{Name: name})); err != nil {
+	if err := h.node.Remove(ctx, h.reg.ref(Pull{Name: name})); err != nil {
 		return fmt.Errorf("remove an image: %w", err)
 	}
 	for i := range h.worlds {
@@ -168,34 +161,62 @@ func (h *history) remove(name int) error {
 	return nil
 }
 
+// pullAndEnd does a pull and ends the daemon at once: what the pull found out is
+// not written yet. A kill may lose it, and a restart must not.
+func (h *history) pullAndEnd(ctx context.Context, o Op) error {
+	if err := h.pulls(ctx, o); err != nil {
+		return err
+	}
+	if o.Kind == DoRestart {
+		return h.restart(ctx, h.node.Stop)
+	}
+	h.worlds = append(h.worlds, h.lost...)
+	return h.restart(ctx, h.node.kill)
+}
+
 // restart ends the daemon, and starts it again.
-func (h *history) restart(end func() error) error {
+func (h *history) restart(ctx context.Context, end func() error) error {
 	if err := end(); err != nil {
 		return violated("the daemon does not end", "%v", err)
 	}
-	if err := h.node.Start(h.ctx); err != nil {
+	if err := h.node.Start(ctx); err != nil {
 		return violated("the daemon does not start again", "%v", err)
 	}
 	h.lost, h.settled = nil, false
 	for i := range h.worlds {
 		h.worlds[i].Blamed = 0
 	}
-	if err := h.settle(); err != nil {
+	if err := h.allowed(ctx); err != nil {
 		return err
 	}
-	return h.healthy()
+	return h.healthy(ctx)
 }
 
-// settle waits until what is written behind is written: until the node is in a
-// state that the model allows.
-func (h *history) settle() error {
+// settle waits until what is written behind is written. Where more than one
+// state is allowed, the first that shows may not be the last.
+func (h *history) settle(ctx context.Context) error {
 	if h.settled {
 		return nil
 	}
+	states := map[World]bool{}
+	for _, w := range h.worlds {
+		w.Blamed = 0 // cannot be seen
+		states[w] = true
+	}
+	if len(states) > 1 {
+		if err := h.node.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return h.allowed(ctx)
+}
+
+// allowed waits until the node is in a state that the model allows.
+func (h *history) allowed(ctx context.Context) error {
 	var got World
 	var err error
-	for deadline := time.Now().Add(settleLimit); ; time.Sleep(5 * time.Millisecond) {
-		got, err = h.node.observe(h.ctx, h.reg)
+	for deadline := time.Now().Add(h.patience); ; time.Sleep(5 * time.Millisecond) {
+		got, err = h.node.observe(ctx, h.reg)
 		if err != nil {
 			return violated("a record on the node is wrong", "%v", err)
 		}
@@ -216,8 +237,8 @@ func (h *history) settle() error {
 }
 
 // healthy holds that every image can run, and that the daemon has not crashed.
-func (h *history) healthy() error {
-	if err := h.node.runnable(h.ctx, h.reg); err != nil {
+func (h *history) healthy(ctx context.Context) error {
+	if err := h.node.runnable(ctx, h.reg); err != nil {
 		return violated("an image is lost", "%v", err)
 	}
 	log, err := h.node.Log(h.began)

@@ -4,6 +4,7 @@
 package histories
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -11,9 +12,9 @@ import (
 )
 
 // killIn kills the daemon in pulls.
-func (h *history) killIn(o Op) error {
+func (h *history) killIn(ctx context.Context, o Op) error {
 	now, failed := h.reg.now(), error(nil)
-	answers, err := h.pull(o.Pulls, func(func()) (end func()) {
+	answers, err := h.pull(ctx, o.Pulls, func(func()) (end func()) {
 		return h.reg.at(o.Moment, func() { failed = h.node.kill() })
 	})
 	if err == nil {
@@ -23,10 +24,10 @@ func (h *history) killIn(o Op) error {
 		return err
 	}
 	h.done.kills[h.phase(answers)]++
-	if err := h.explain(now, o.Pulls, answers, true); err != nil {
+	if err := (orders{h: h, states: []Registry{now}, killed: true, pulls: o.Pulls, answers: answers}).explain(ctx); err != nil {
 		return err
 	}
-	return h.restart(func() error { return nil })
+	return h.restart(ctx, func() error { return nil })
 }
 
 // cutShort returns what may be left of a pull that did not come to its end:

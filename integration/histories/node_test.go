@@ -27,7 +27,7 @@ type node struct {
 
 // newNode starts a daemon. The caller closes it.
 func newNode(ctx context.Context, binary string) (*node, error) {
-	probe, err := newRegistry(0, true) //nolint:contextcheck // the registry outlives the call
+	probe, err := newRegistry(0, true) //nolint:contextcheck // it lives until it is closed
 	if err != nil {
 		return nil, err
 	}

@@ -53,9 +53,9 @@ const (
 	DoRestore
 	DoRule
 	DoRemove
-	DoRestart
-	DoKill
-	DoKillIn // a kill in a pull
+	DoRestart // right after a pull
+	DoKill    // right after a pull
+	DoKillIn  // in pulls
 	numKinds
 )
 
@@ -116,7 +116,7 @@ func (o Op) String() string {
 	case DoMeanwhile:
 		return fmt.Sprintf("%s, and %v: %v", all, o.Moment, *o.Change)
 	case DoRestart, DoKill:
-		return o.Kind.String()
+		return fmt.Sprintf("%s, and at once a %v", all, o.Kind)
 	}
 	return all
 }

@@ -45,10 +45,10 @@ func (a answer) String() string {
 // pull does pulls at the same time, beside something else that may let the
 // first caller leave, and returns what they brought. Pods have namespaces of
 // their own, by which the decisions are told apart.
-func (h *history) pull(pulls []Pull, beside func(leave func()) (end func())) ([]answer, error) {
+func (h *history) pull(ctx context.Context, pulls []Pull, beside func(leave func()) (end func())) ([]answer, error) {
 	mark := h.node.Mark()
 	h.reg.Forget()
-	ctx, cancel := context.WithTimeout(h.ctx, pullLimit)
+	ctx, cancel := context.WithTimeout(ctx, pullLimit)
 	defer cancel()
 	first, leave := context.WithCancel(ctx)
 	defer leave()
@@ -129,9 +129,9 @@ func (h *history) note(p Pull, a answer) {
 func alone(func()) func() { return func() {} }
 
 // pulls does one pull, or some at the same time.
-func (h *history) pulls(o Op) error {
+func (h *history) pulls(ctx context.Context, o Op) error {
 	now := h.reg.now()
-	answers, err := h.pull(o.Pulls, alone)
+	answers, err := h.pull(ctx, o.Pulls, alone)
 	if err != nil {
 		return err
 	}
@@ -141,39 +141,43 @@ func (h *history) pulls(o Op) error {
 		}
 	}
 	if len(o.Pulls) > 1 {
-		return h.explain(now, o.Pulls, answers, false)
+		return orders{h: h, states: []Registry{now}, pulls: o.Pulls, answers: answers}.explain(ctx)
 	}
 	if err := h.requestsFit(o.Pulls[0], answers[0]); err != nil {
 		return err
 	}
-	return h.follow(o.Pulls[0], answers[0], now)
+	return h.follow(ctx, o.Pulls[0], answers[0], now)
 }
 
-// pullMeanwhile does a pull while the registry changes.
-func (h *history) pullMeanwhile(o Op) error {
-	if o.Change.Kind == DoTrouble && o.Change.Trouble == Swallows {
-		o.Change.Trouble = Refuses // downloads would wait for half a minute
+// pullMeanwhile does pulls while the registry changes.
+func (h *history) pullMeanwhile(ctx context.Context, o Op) error {
+	change := *o.Change
+	if change.Trouble == Swallows {
+		change.Trouble = Refuses // downloads would wait for half a minute
 	}
 	before, failed := h.reg.now(), error(nil)
-	answers, err := h.pull(o.Pulls, func(func()) (end func()) {
-		return h.reg.at(o.Moment, func() { failed = h.change(*o.Change) })
+	answers, err := h.pull(ctx, o.Pulls, func(func()) (end func()) {
+		return h.reg.at(o.Moment, func() { failed = h.change(ctx, change) })
 	})
 	if err == nil {
 		err = failed
 	}
-	if err == nil {
-		err = h.answersRight(o.Pulls[0], answers[0])
-	}
 	if err != nil {
 		return err
 	}
-	return h.follow(o.Pulls[0], answers[0], before, h.reg.now())
+	for i, a := range answers {
+		if err := h.answersRight(o.Pulls[i], a); err != nil {
+			return err
+		}
+	}
+	refuses := change.Kind == DoDeny || change.Trouble == Forbids
+	return orders{h: h, states: []Registry{before, h.reg.now()}, inOrder: refuses, pulls: o.Pulls, answers: answers}.explain(ctx)
 }
 
 // leave does pulls of which the first caller leaves before the end.
-func (h *history) leave(o Op) error {
+func (h *history) leave(ctx context.Context, o Op) error {
 	now := h.reg.now()
-	answers, err := h.pull(o.Pulls, func(leave func()) (end func()) { return h.reg.at(o.Moment, leave) })
+	answers, err := h.pull(ctx, o.Pulls, func(leave func()) (end func()) { return h.reg.at(o.Moment, leave) })
 	if err != nil {
 		return err
 	}
@@ -185,53 +189,33 @@ func (h *history) leave(o Op) error {
 			return err
 		}
 	}
-	return h.explain(now, o.Pulls, answers, false)
+	return orders{h: h, states: []Registry{now}, pulls: o.Pulls, answers: answers}.explain(ctx)
 }
 
-// follow finds the branches of the model that explain what a pull brought; the
-// registry was in these states, one after the other.
-func (h *history) follow(p Pull, a answer, states ...Registry) error {
-	var all, fit []Branch
+// follow finds the branches of the model that explain what a pull brought.
+func (h *history) follow(ctx context.Context, p Pull, a answer, now Registry) error {
+	if a.cut {
+		return orders{h: h, states: []Registry{now}, pulls: []Pull{p}, answers: []answer{a}}.explain(ctx)
+	}
+	var fit []Branch
+	var allowed []Saw
 	for _, w := range h.worlds {
-		for i, now := range states {
-			for _, later := range states[i:] {
-				all = append(all, w.Pull(now, later, p)...)
+		for _, b := range w.Pull(now, now, p) {
+			allowed = append(allowed, b.Saw)
+			if b.Saw == a.Saw && h.isImage(a, b.After.content(p)) {
+				fit = append(fit, b)
 			}
 		}
 	}
-	for _, b := range all {
-		if b.Saw == a.Saw && h.isImage(a, b.After.content(p)) {
-			fit = append(fit, b)
-		}
-	}
-	if a.cut {
-		return h.explain(states[0], []Pull{p}, []answer{a}, false)
-	}
 	if len(fit) == 0 {
-		return h.unexplained(p, a, all, states...)
-	}
-	if a.Class != None && len(states) > 1 { // it may have met both in its tries
-		for i := range fit {
-			fit[i].After.blame(states[0].Trouble.class())
-			fit[i].After.blame(states[1].Trouble.class())
-		}
+		return violated("a pull ends as the contract does not allow", "%v\nbrought %v, image %s\nallowed is %v\nthe node had %v\nthe registry was %+v",
+			p, a, a.id, allowed, h.worlds, now)
 	}
 	h.become(fit)
 	if a.Outcome == Failed {
-		return h.healthy() // no image is lost
+		return h.healthy(ctx) // no image is lost
 	}
 	return nil
-}
-
-func (h *history) unexplained(p Pull, a answer, allowed []Branch, states ...Registry) error {
-	var saws []string
-	for _, b := range allowed {
-		if s := b.String(); !slices.Contains(saws, s) {
-			saws = append(saws, s)
-		}
-	}
-	return violated("a pull ends as the contract does not allow", "%v\nbrought %v, image %s\nallowed is %v\nthe node had %v\nthe registry was %+v",
-		p, a, a.id, saws, h.worlds, states)
 }
 
 // isImage reports whether the image that was returned is that of the content.

@@ -65,7 +65,6 @@ func newRegistry(number int, basic bool) (*registry, error) {
 	}
 	r := &registry{Registry: started, name: fmt.Sprintf("r%d.test", number)}
 	r.model.Basic = basic
-	r.model.Rule.Policy = Always
 	for i := range repos {
 		r.model.Allowed[i].add(Alice.bit() | Bob.bit())
 	}

@@ -4,48 +4,52 @@
 package histories
 
 import (
+	"context"
 	"maps"
 	"slices"
 )
 
-// explain finds an order of pulls at the same time in which the model allows
-// all that they brought. Equal requests may share one check and one pull, and a
-// request that began before another's proof was there may ask all the same. If
-// the daemon was killed, what was not yet written may be lost.
-func (h *history) explain(now Registry, pulls []Pull, answers []answer, killed bool) error {
-	var fit []World
-	for _, w := range h.worlds {
-		o := orders{history: h, now: now, begun: w, pulls: pulls, answers: answers, killed: killed, found: map[World]bool{}}
-		o.from(w, make([]bool, len(pulls)))
-		fit = slices.AppendSeq(fit, maps.Keys(o.found))
-	}
-	if len(fit) == 0 && len(pulls) == 1 {
-		return h.unexplained(pulls[0], answers[0], h.worlds[0].Pull(now, now, pulls[0]), now)
-	}
-	if len(fit) == 0 {
-		return violated("pulls at the same time end as no order of them allows", "%v\nbrought %v\nthe node had %v\nthe registry was %+v",
-			pulls, answers, h.worlds, now)
-	}
-	h.worlds, h.lost, h.settled = fit, nil, false
-	if killed {
-		return nil
-	}
-	return h.settle()
-}
-
-// orders searches all orders.
+// orders explains pulls at the same time by an order of them.
 type orders struct {
-	*history
-	now     Registry
-	begun   World
+	h *history
+	// states of the registry, one after the other.
+	states []Registry
+	// inOrder says that a pull which met a later state comes after those that
+	// met an earlier one: where the registry begins to refuse, what it allowed
+	// before is no proof afterwards. A tag that moves has no such order.
+	inOrder bool
+	// killed says that what was not yet written may be lost.
+	killed  bool
 	pulls   []Pull
 	answers []answer
-	killed  bool
-	found   map[World]bool
+
+	begun World
+	found map[World]bool
+}
+
+// explain finds the orders in which the model allows all that the pulls
+// brought. Equal requests may share one check and one pull, and a request that
+// began before another's proof was there may ask all the same.
+func (o orders) explain(ctx context.Context) error {
+	var fit []World
+	for _, w := range o.h.worlds {
+		o.begun, o.found = w, map[World]bool{}
+		o.from(w, make([]bool, len(o.pulls)), 0)
+		fit = slices.AppendSeq(fit, maps.Keys(o.found))
+	}
+	if len(fit) == 0 {
+		return violated("pulls end as the contract does not allow", "%v\nbrought %v\nthe node had %v\nthe registry was %+v",
+			o.pulls, o.answers, o.h.worlds, o.states)
+	}
+	o.h.worlds, o.h.lost, o.h.settled = fit, nil, false
+	if o.killed {
+		return nil
+	}
+	return o.h.settle(ctx)
 }
 
 // from continues at w, where some pulls are done already.
-func (o *orders) from(w World, done []bool) {
+func (o *orders) from(w World, done []bool, state int) {
 	if !slices.Contains(done, false) {
 		o.found[w] = true
 		return
@@ -55,22 +59,39 @@ func (o *orders) from(w World, done []bool) {
 			continue
 		}
 		for _, together := range o.sharing(i, done) {
-			for _, next := range o.after(w, i) {
-				o.from(next, together)
+			for now := state; now < len(o.states); now++ {
+				next := 0
+				if o.inOrder {
+					next = now
+				}
+				for _, w := range o.after(w, i, now) {
+					o.from(w, together, next)
+				}
 			}
 		}
 	}
 }
 
-// after returns what may follow a pull.
-func (o *orders) after(w World, i int) (all []World) {
+// after returns what may follow a pull that was checked at that state of the
+// registry.
+func (o *orders) after(w World, i, now int) (all []World) {
 	p, a := o.pulls[i], o.answers[i]
-	branches := o.branches(w, p)
+	var branches []Branch
+	for _, later := range o.states[now:] {
+		branches = append(branches, o.branches(w, p, o.states[now], later)...)
+	}
+	if len(o.states) > 1 && a.Class != None { // its tries may have met each of them
+		for i := range branches {
+			for _, state := range o.states {
+				branches[i].After.blame(state.Trouble.class())
+			}
+		}
+	}
 	if !a.decided || a.cut {
 		return cutShort(w, branches)
 	}
 	for _, b := range branches {
-		if b.Saw == a.Saw && o.isImage(a, b.After.content(p)) {
+		if b.Saw == a.Saw && o.h.isImage(a, b.After.content(p)) {
 			all = append(all, b.After)
 			if o.killed {
 				all = append(all, b.Lost)
@@ -98,11 +119,12 @@ func (o *orders) sharing(i int, done []bool) [][]bool {
 
 // equal reports whether two requests have the same directives.
 func (o *orders) equal(a, b Pull) bool {
+	now := o.states[0]
 	for _, p := range []*Pull{&a, &b} {
-		if p.FailOn.security() && !o.now.Rule.Lenient {
+		if p.FailOn.security() && !now.Rule.Lenient {
 			p.FailOn = None // as by default
 		}
-		p.Policy = o.now.policy(*p)
+		p.Policy = now.policy(*p)
 		if p.Digest != 0 {
 			p.Name = p.repo() // the same for all tags of the repository
 		}
@@ -110,10 +132,10 @@ func (o *orders) equal(a, b Pull) bool {
 	return a == b
 }
 
-func (o *orders) branches(w World, p Pull) []Branch {
-	all := w.Pull(o.now, o.now, p)
-	if began := o.begun.Pull(o.now, o.now, p); began[0].Outcome != Present && began[0].Outcome != Fresh && o.now.policy(p) != Never {
-		all = append(all, w.ask(o.now, o.now, p)...)
+func (o *orders) branches(w World, p Pull, now, later Registry) []Branch {
+	all := w.Pull(now, later, p)
+	if begun := o.begun.Pull(now, later, p); begun[0].Outcome != Present && begun[0].Outcome != Fresh && now.policy(p) != Never {
+		all = append(all, w.ask(now, later, p)...)
 	}
 	return all
 }

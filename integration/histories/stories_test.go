@@ -1,0 +1,56 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// stories are histories that a daemon did not keep to once.
+var stories = map[string][]Op{
+	// A proof that was not yet written outlived the image it was for.
+	"a proof goes with the image": {
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice, Policy: Always}}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Policy: Always}}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Policy: Always}}},
+		{Kind: DoRemove},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice, Policy: Always}}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Policy: Never}}},
+	},
+}
+
+// TestStories holds the stories against the model.
+func TestStories(t *testing.T) {
+	ctx := context.WithoutCancel(t.Context())
+	n := startNode(ctx, t)
+	done := newTally()
+	for name, ops := range stories {
+		t.Run(name, func(t *testing.T) {
+			h, err := begin(ctx, n, done, false, Rule{Policy: Always})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.reg.Close()
+			h.patience = 15 * time.Second
+			for _, o := range ops {
+				if err == nil {
+					err = h.step(ctx, o)
+				}
+			}
+			if err == nil {
+				err = h.end(ctx)
+			}
+			var v *violation
+			if errors.As(err, &v) {
+				t.Errorf("%v\n%s\n%s", err, v.details, strings.Join(h.steps, "\n"))
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
