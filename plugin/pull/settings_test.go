@@ -37,17 +37,8 @@ func pluginConfig(t *testing.T, id, written string) any {
 	return nil
 }
 
-func TestReadSettings(t *testing.T) {
-	pause := "registry.k8s.io/pause"
-	for name, tc := range map[string]struct {
-		images, runtimes string
-		want             Settings
-	}{
-		"defaults": {"", "", Settings{
-			Snapshotter: "overlayfs", Snapshotters: map[string]string{}, PinnedImages: []string{pause},
-			ProgressTimeout: 5 * time.Minute, MaxConcurrentDownloads: 3, DecryptOnNode: true,
-		}},
-		"everything": {`
+const (
+	allImages = `
 snapshotter = "native"
 use_local_image_pull = true
 disable_snapshot_annotations = false
@@ -66,7 +57,8 @@ platform = "linux/amd64"
 snapshotter = "images"
 [runtime_platforms.default]
 platform = "linux/amd64"
-`, `
+`
+	allRuntimes = `
 [containerd.runtimes.both]
 runtime_type = "io.containerd.runc.v2"
 snapshotter = "runtime"
@@ -78,7 +70,20 @@ runtime_type = "io.containerd.runc.v2"
 snapshotter = "blockfile"
 [containerd.runtimes.plain]
 runtime_type = "io.containerd.runc.v2"
-`, Settings{
+`
+)
+
+func TestReadSettings(t *testing.T) {
+	pause := "registry.k8s.io/pause"
+	for name, tc := range map[string]struct {
+		images, runtimes string
+		want             Settings
+	}{
+		"defaults": {"", "", Settings{
+			Snapshotter: "overlayfs", Snapshotters: map[string]string{}, PinnedImages: []string{pause},
+			ProgressTimeout: 5 * time.Minute, MaxConcurrentDownloads: 3, DecryptOnNode: true,
+		}},
+		"everything": {allImages, allRuntimes, Settings{
 			Local: true, Snapshotter: "native",
 			// The image plugin's word counts before the runtime plugin's.
 			Snapshotters: map[string]string{"both": "images", "default": "native", "blocky": "blockfile"},

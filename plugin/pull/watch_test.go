@@ -100,22 +100,27 @@ func TestWatchCancelsWithoutProgress(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				w, canceled := newWatch("app:1"), false
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					w.cancelWithoutProgress(ctx, tc.timeout, func() { canceled = true })
-				}()
-				tc.run(w)
-				cancel()
-				<-done
-				if canceled != tc.want {
-					t.Errorf("canceled: %t", canceled)
-				}
-			})
+			if canceled := watched(t, tc.timeout, tc.run); canceled != tc.want {
+				t.Errorf("canceled: %t", canceled)
+			}
 		})
 	}
+}
+
+// watched reports whether a watch cancels what run does, in a bubble of its own.
+func watched(t *testing.T, timeout time.Duration, run func(w *watch)) (canceled bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w, done := newWatch("app:1"), make(chan struct{})
+		go func() {
+			defer close(done)
+			w.cancelWithoutProgress(ctx, timeout, func() { canceled = true })
+		}()
+		run(w)
+		cancel()
+		<-done
+	})
+	return canceled
 }
