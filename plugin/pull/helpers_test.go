@@ -89,7 +89,7 @@ func settings() Settings {
 func (n *node) puller(s Settings) *Puller {
 	n.t.Helper()
 	service := pwtransfer.Decorate(NewService(n.Node, s))
-	service.Record(pwtransfer.Recording{Contents: n.Contents, Now: func() time.Time { return noon }})
+	service.Track(pwtransfer.TrackingConfig{Contents: n.Contents, Snapshotter: n.db.Snapshotter, Now: func() time.Time { return noon }})
 	p, err := New(Config{Settings: s, Node: n.Node, Service: service, Index: n.index})
 	check(n.t, err)
 	return p
@@ -117,7 +117,7 @@ func (n *node) plan(ref string) *pwtransfer.Plan {
 // pull pulls ref.
 func (n *node) pull(s Settings, ref, snapshotter string) (imageID string) {
 	n.t.Helper()
-	id, err := n.puller(s).Pull(n.ctx, Request{Plan: n.plan(ref), Snapshotter: snapshotter})
+	id, err := n.puller(s).Pull(n.ctx, n.plan(ref), snapshotter)
 	check(n.t, err)
 	return id
 }

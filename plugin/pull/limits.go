@@ -3,7 +3,10 @@
 
 package pull
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Limit is a setting with which a promise of a rule cannot be kept.
 type Limit struct {
@@ -16,11 +19,10 @@ type Limit struct {
 // String says what follows from the setting.
 func (l Limit) String() string {
 	return fmt.Sprintf("%s: snapshotter %q may fetch layers by itself, from hosts that no rule limits; "+
-		"pulls under a rule with allowed_sources fail with it", l.Setting, l.Snapshotter)
+		"requests under a rule with allowed_sources fail with it", l.Setting, l.Snapshotter)
 }
 
-// LimitError is the error of a pull under a rule that cannot be kept. Nothing
-// was pulled.
+// LimitError is the error of a request under a rule that cannot be kept.
 type LimitError struct{ Limit Limit }
 
 // Error names the setting and the snapshotter.
@@ -38,6 +40,16 @@ func (p *Puller) Limits() (all []Limit) {
 		}
 	}
 	return all
+}
+
+// Limit returns the error of requests under a rule with allowed_sources, a
+// *LimitError: images that the snapshotter unpacks may come from other hosts. It
+// is nil where the rule can be kept. "" is CRI's default snapshotter.
+func (p *Puller) Limit(snapshotter string) error {
+	if limit, ok := p.limit(cmp.Or(snapshotter, p.settings.Snapshotter)); ok {
+		return &LimitError{limit}
+	}
+	return nil
 }
 
 // limit reports whether a snapshotter may fetch layers by itself: it runs

@@ -50,16 +50,18 @@ func TestLimits(t *testing.T) {
 				t.Errorf("limits %q, want %q", got, tc.want)
 			}
 			ref, _ := n.push("app:1", resolvertest.Image(1, 1, 100))
-			_, err := p.Pull(n.ctx, Request{Plan: n.plan(ref), SourcesRestricted: true})
-			var limit *LimitError
-			if errors.As(err, &limit) != (tc.want != "") {
-				t.Error(err)
+			for _, snapshotter := range []string{"", "native"} {
+				err := p.Limit(snapshotter)
+				var limit *LimitError
+				if errors.As(err, &limit) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("limit of %q: %v", snapshotter, err)
+				}
 			}
-			if tc.want != "" && (len(n.registry.Requests()) > 0 || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("%v after %d requests", err, len(n.registry.Requests()))
+			if err := p.Limit("second"); err != nil {
+				t.Errorf("limit of another snapshotter: %v", err)
 			}
 			// Rules that allow all sources are kept with any snapshotter.
-			if _, err := p.Pull(n.ctx, Request{Plan: n.plan(ref)}); err != nil {
+			if _, err := p.Pull(n.ctx, n.plan(ref), ""); err != nil {
 				t.Error(err)
 			}
 		})

@@ -6,56 +6,28 @@ package pull
 import (
 	"context"
 	"sync"
+
+	"github.com/pullwarden/pullwarden/internal/shared"
 )
 
 // keyedLock lets pulls that need the same blob or snapshot take turns. It is an
 // unpack.KeyedLocker. The zero value is ready.
 type keyedLock struct {
-	mu    sync.Mutex
-	turns map[string]*turn
-}
-
-// turn is held by whoever has put a token into the channel.
-type turn struct {
-	token chan struct{}
-	users int // the holder and those who wait
+	turns shared.Lock[string]
+	held  sync.Map // of the functions that pass the turns on, by key
 }
 
 // Lock waits for the turn. The error is the context's, and nothing is held then.
 func (k *keyedLock) Lock(ctx context.Context, key string) error {
-	k.mu.Lock()
-	if k.turns == nil {
-		k.turns = map[string]*turn{}
+	unlock, err := k.turns.Lock(ctx, key)
+	if err == nil {
+		k.held.Store(key, unlock)
 	}
-	t := k.turns[key]
-	if t == nil {
-		t = &turn{token: make(chan struct{}, 1)}
-		k.turns[key] = t
-	}
-	t.users++
-	k.mu.Unlock()
-	select {
-	case t.token <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		k.leave(key, t)
-		return ctx.Err()
-	}
+	return err
 }
 
 // Unlock passes the turn on. The caller must hold it.
 func (k *keyedLock) Unlock(key string) {
-	k.mu.Lock()
-	t := k.turns[key]
-	k.mu.Unlock()
-	<-t.token
-	k.leave(key, t)
-}
-
-func (k *keyedLock) leave(key string, t *turn) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if t.users--; t.users == 0 {
-		delete(k.turns, key)
-	}
+	unlock, _ := k.held.LoadAndDelete(key)
+	unlock.(func())()
 }

@@ -36,8 +36,9 @@ func TestKeyedLock(t *testing.T) {
 		check(t, <-got)
 		k.Unlock("a")
 		k.Unlock("b")
-		if len(k.turns) != 0 {
-			t.Errorf("%d keys are left", len(k.turns))
-		}
+		k.held.Range(func(key, _ any) bool {
+			t.Errorf("%v is left", key)
+			return true
+		})
 	})
 }

@@ -4,6 +4,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"github.com/containerd/containerd/v2/core/images/usage"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
-	"github.com/containerd/containerd/v2/core/transfer/registry"
 	"github.com/containerd/containerd/v2/pkg/tracing"
 	"github.com/containerd/log"
 	"github.com/containerd/platforms"
@@ -75,36 +75,23 @@ func New(c Config) (*Puller, error) {
 	}, nil
 }
 
-// Request is one pull.
-type Request struct {
-	// Plan has the normalised reference and the source of the pull. It must not
-	// have been used before.
-	Plan *pwtransfer.Plan
-	// Snapshotter unpacks the image; "" = CRI's default.
-	Snapshotter string
-	// SourcesRestricted says that every byte must come from the plan's source.
-	// Where that cannot be promised the pull fails with a *LimitError.
-	SourcesRestricted bool
-}
+// SnapshotterFor returns the snapshotter of a runtime handler, as CRI does.
+func (p *Puller) SnapshotterFor(handler string) string { return p.settings.SnapshotterFor(handler) }
 
-// Pull carries out a plan and returns the image ID. When it returns without an
-// error, CRI shows the image by its ID, its tag and its digest.
-func (p *Puller) Pull(ctx context.Context, req Request) (imageID string, err error) {
+// Pull carries out a plan and returns the image ID. The snapshotter unpacks the
+// image; "" = CRI's default. When Pull returns without an error, CRI shows the
+// image by its ID, its tag and its digest.
+func (p *Puller) Pull(ctx context.Context, plan *pwtransfer.Plan, snapshotter string) (imageID string, err error) {
 	started := time.Now()
-	if req.Snapshotter == "" {
-		req.Snapshotter = p.settings.Snapshotter
-	}
-	ref := req.Plan.Reference
+	snapshotter = cmp.Or(snapshotter, p.settings.Snapshotter)
+	ref := plan.Reference
 	named, err := reference.ParseDockerRef(ref)
 	if err != nil {
 		return "", fmt.Errorf("failed to parse image reference %q: %w", ref, err)
 	}
-	if limit, ok := p.limit(req.Snapshotter); ok && req.SourcesRestricted {
-		return "", &LimitError{limit}
-	}
 	span := tracing.SpanFromContext(ctx)
-	span.SetAttributes(tracing.Attribute("image.ref", ref), tracing.Attribute("snapshotter.name", req.Snapshotter))
-	target, err := p.transfer(ctx, req)
+	span.SetAttributes(tracing.Attribute("image.ref", ref), tracing.Attribute("snapshotter.name", snapshotter))
+	target, err := p.transfer(ctx, plan, snapshotter)
 	if err != nil {
 		return "", fmt.Errorf("failed to pull and unpack image %q: %w", ref, err)
 	}
@@ -131,31 +118,25 @@ func (p *Puller) Pull(ctx context.Context, req Request) (imageID string, err err
 }
 
 // transfer returns what the reference was stored with.
-func (p *Puller) transfer(ctx context.Context, req Request) (ocispec.Descriptor, error) {
-	ref := req.Plan.Reference
-	// The service puts the plan's source in the place of this one, which asks
-	// nobody when it is made.
-	placeholder, err := registry.NewOCIRegistry(ctx, ref)
-	if err != nil {
-		return ocispec.Descriptor{}, err
-	}
+func (p *Puller) transfer(ctx context.Context, plan *pwtransfer.Plan, snapshotter string) (ocispec.Descriptor, error) {
+	ref := plan.Reference
 	to := image.NewStore(ref,
 		image.WithPlatforms(platforms.DefaultSpec()),
-		image.WithUnpack(platforms.DefaultSpec(), req.Snapshotter),
+		image.WithUnpack(platforms.DefaultSpec(), snapshotter),
 		image.WithImageLabels(p.labels(ref)),
 	)
-	ctx, cancel := context.WithCancel(pwtransfer.WithPlan(ctx, req.Plan))
+	ctx, cancel := context.WithCancel(ctx)
 	w := newWatch(ref)
 	var watching sync.WaitGroup
 	watching.Go(func() { w.cancelWithoutProgress(ctx, p.settings.ProgressTimeout, cancel) })
-	err = p.service.Transfer(ctx, placeholder, to, transfer.WithProgress(w.progress))
+	err := p.service.Pull(ctx, plan, to, transfer.WithProgress(w.progress))
 	cancel()
 	watching.Wait()
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}
 	target, ok := w.target()
-	if !ok || !req.Plan.Applied() {
+	if !ok {
 		return ocispec.Descriptor{}, errors.New("the transfer service did not carry out the plan")
 	}
 	return target, nil

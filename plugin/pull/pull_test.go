@@ -125,7 +125,7 @@ func TestPullFailsWithTheIndex(t *testing.T) {
 	n := newNode(t)
 	ref, _ := n.push("app:1", resolvertest.Image(1, 1, 100))
 	n.index.refuse = ref
-	_, err := n.puller(settings()).Pull(n.ctx, Request{Plan: n.plan(ref)})
+	_, err := n.puller(settings()).Pull(n.ctx, n.plan(ref), "")
 	if err == nil || !strings.Contains(err.Error(), "no room") {
 		t.Error(err)
 	}
@@ -134,22 +134,28 @@ func TestPullFailsWithTheIndex(t *testing.T) {
 func TestPullFails(t *testing.T) {
 	n := newNode(t)
 	ref, target := n.push("app:1", resolvertest.Image(1, 1, 100))
-	refused := errors.New("not admitted")
-	for name, change := range map[string]func(*Request){
-		"not admitted": func(r *Request) {
-			r.Plan.Admit = func(context.Context, ocispec.Descriptor) error { return refused }
+	refused := errors.New("refused")
+	for name, change := range map[string]func(*pwtransfer.Plan) (snapshotter string){
+		"refused": func(p *pwtransfer.Plan) string {
+			p.Verify = func(context.Context, ocispec.Descriptor) error { return refused }
+			return ""
 		},
-		"no snapshotter": func(r *Request) { r.Snapshotter = "unheard-of" },
-		"no reference":   func(r *Request) { r.Plan.Reference = "A:B:C" },
-		"gone":           func(r *Request) { r.Plan.Source = n.plan(n.registry.Host() + "/gone:1").Source },
+		"no snapshotter": func(*pwtransfer.Plan) string { return "unheard-of" },
+		"no reference": func(p *pwtransfer.Plan) string {
+			p.Reference = "A:B:C"
+			return ""
+		},
+		"gone": func(p *pwtransfer.Plan) string {
+			p.Source = n.plan(n.registry.Host() + "/gone:1").Source
+			return ""
+		},
 	} {
-		req := Request{Plan: n.plan(ref)}
-		change(&req)
-		id, err := n.puller(settings()).Pull(n.ctx, req)
+		plan := n.plan(ref)
+		id, err := n.puller(settings()).Pull(n.ctx, plan, change(plan))
 		if err == nil || id != "" {
 			t.Errorf("%s: %q, %v", name, id, err)
 		}
-		if name == "not admitted" && !errors.Is(err, refused) {
+		if name == "refused" && !errors.Is(err, refused) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := n.Images.Get(n.ctx, ref); !errdefs.IsNotFound(err) {
@@ -173,7 +179,7 @@ func TestPullWithoutProgress(t *testing.T) {
 	p := n.puller(s)
 	plan := n.plan(ref)
 	p.service = pwtransfer.Decorate(stalled{})
-	_, err := p.Pull(n.ctx, Request{Plan: plan})
+	_, err := p.Pull(n.ctx, plan, "")
 	if !errors.Is(err, context.Canceled) || n.ctx.Err() != nil {
 		t.Error(err)
 	}
@@ -198,7 +204,7 @@ func TestPullThatStoredNothing(t *testing.T) {
 	n := newNode(t)
 	p := n.puller(settings())
 	p.service = pwtransfer.Decorate(idle{})
-	_, err := p.Pull(n.ctx, Request{Plan: n.plan(n.registry.Host() + "/app:1")})
+	_, err := p.Pull(n.ctx, n.plan(n.registry.Host()+"/app:1"), "")
 	if err == nil || !strings.Contains(err.Error(), "did not carry out the plan") {
 		t.Error(err)
 	}
