@@ -15,6 +15,7 @@ import (
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/mount"
+	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
@@ -63,11 +64,15 @@ func (n *Node) withSnapshot(ctx context.Context, img containerd.Image, snapshott
 	return f(mounts, len(chain))
 }
 
-// contentIsTrue reads all content below desc for this platform.
+// contentIsTrue reads all content below desc for this platform. Layers may be
+// discarded, where the node is told so.
 func (n *Node) contentIsTrue(ctx context.Context, desc ocispec.Descriptor) error {
 	store := n.Client.ContentStore()
 	return images.Walk(ctx, images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		r, err := store.ReaderAt(ctx, desc)
+		if errdefs.IsNotFound(err) && images.IsLayerType(desc.MediaType) && n.Options.discards() {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, err
 		}
