@@ -46,6 +46,16 @@ func (p *imagePolicy) Close() error {
 	return errors.Join(p.rules.Close(), p.store.Close(), p.registries.Close())
 }
 
+// sandboxImage returns the image of pods where it has to be pulled for CRI; nil
+// otherwise.
+func (p *imagePolicy) sandboxImage() *cri.SandboxImage {
+	name := p.puller.SandboxImage()
+	if name == "" {
+		return nil
+	}
+	return &cri.SandboxImage{Name: name, Config: p.cri, Puller: p.puller, Registry: p.registries, Now: time.Now}
+}
+
 // start is the plugin's InitFn.
 func start(ic *plugin.InitContext) (any, error) {
 	section, ok := ic.Config.(*Section)

@@ -69,7 +69,11 @@ func SettingFromEnv() (Setting, error) {
 // Apply adds a setting to those that were chosen before.
 func (o *Options) Apply(s Setting) {
 	o.Images = append(slices.Clone(o.Images), s.Images...)
-	o.Tables = append(slices.Clone(o.Tables), s.Tables...)
+	for _, table := range s.Tables {
+		if !slices.Contains(o.Tables, table) {
+			o.Tables = append(slices.Clone(o.Tables), table)
+		}
+	}
 }
 
 // imageLines returns the lines of CRI's image plugin: of a key that is set more

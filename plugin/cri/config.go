@@ -76,3 +76,14 @@ func remarshal(from, to any) error {
 
 // auth returns the deprecated static credentials for a host, or nil.
 func (c Config) auth(host string) *runtime.AuthConfig { return c.Auths[host] }
+
+// credentials returns those of a request, else those that CRI's deprecated
+// registry.configs have for a host, as containerd's own pull does.
+func (c Config) credentials(auth *runtime.AuthConfig) func(host string) (string, string, error) {
+	return func(host string) (string, string, error) {
+		if auth == nil {
+			return credentialsFor(c.auth(host), host)
+		}
+		return credentialsFor(auth, host)
+	}
+}

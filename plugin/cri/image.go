@@ -72,7 +72,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 			Annotations: annotations(r),
 		},
 		Name:        named.String(),
-		Credentials: s.credentials(r.GetAuth()),
+		Credentials: s.config.credentials(r.GetAuth()),
 		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),
 
 		CredentialHost: r.GetAuth().GetServerAddress(),
@@ -84,17 +84,6 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 		return nil, toStatus(err)
 	}
 	return &runtime.PullImageResponse{ImageRef: outcome.ImageID}, nil
-}
-
-// credentials returns those of the request, else those that CRI's deprecated
-// registry.configs have for a host, as containerd's own pull does.
-func (s *ImageService) credentials(auth *runtime.AuthConfig) func(host string) (string, string, error) {
-	return func(host string) (string, string, error) {
-		if auth == nil {
-			return credentialsFor(s.config.auth(host), host)
-		}
-		return credentialsFor(auth, host)
-	}
 }
 
 // caller is the fingerprint of the credentials of the request, whatever host

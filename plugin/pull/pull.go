@@ -78,6 +78,15 @@ func New(c Config) (*Puller, error) {
 // SnapshotterFor returns the snapshotter of a runtime handler, as CRI does.
 func (p *Puller) SnapshotterFor(handler string) string { return p.settings.SnapshotterFor(handler) }
 
+// SandboxImage returns the image of pods, if CRI would pull it without the
+// transfer service; "" otherwise.
+func (p *Puller) SandboxImage() string {
+	if !p.settings.Local {
+		return ""
+	}
+	return p.settings.SandboxImage
+}
+
 // Pull carries out a plan and returns the image ID. The snapshotter unpacks the
 // image; "" = CRI's default. When Pull returns without an error, CRI shows the
 // image by its ID, its tag and its digest.

@@ -27,6 +27,8 @@ type Settings struct {
 	// PinnedImages are the references that CRI protects from the kubelet's
 	// garbage collection.
 	PinnedImages []string
+	// SandboxImage is the reference of the image of pods; "" for none.
+	SandboxImage string
 	// ProgressTimeout ends a pull when no byte of a download has come for so
 	// long; 0 = never.
 	ProgressTimeout time.Duration
@@ -116,6 +118,7 @@ func ReadSettings(imagePlugin, runtimePlugin any) (Settings, error) {
 		Snapshotter:            images.Snapshotter,
 		Snapshotters:           snapshotters(images, runtimes),
 		PinnedImages:           slices.Sorted(maps.Values(images.PinnedImages)),
+		SandboxImage:           images.PinnedImages["sandbox"],
 		ProgressTimeout:        timeout,
 		MaxConcurrentDownloads: images.MaxConcurrentDownloads,
 		LayerFetchBuffer:       images.ConcurrentLayerFetchBuffer,

@@ -80,14 +80,14 @@ func TestReadSettings(t *testing.T) {
 		want             Settings
 	}{
 		"defaults": {"", "", Settings{
-			Snapshotter: "overlayfs", Snapshotters: map[string]string{}, PinnedImages: []string{pause},
+			Snapshotter: "overlayfs", Snapshotters: map[string]string{}, PinnedImages: []string{pause}, SandboxImage: pause,
 			ProgressTimeout: 5 * time.Minute, MaxConcurrentDownloads: 3, DecryptOnNode: true,
 		}},
 		"everything": {allImages, allRuntimes, Settings{
 			Local: true, Snapshotter: "native",
 			// The image plugin's word counts before the runtime plugin's.
 			Snapshotters: map[string]string{"both": "images", "default": "native", "blocky": "blockfile"},
-			PinnedImages: []string{"docker.io/library/base:1", pause}, ProgressTimeout: 90 * time.Second,
+			PinnedImages: []string{"docker.io/library/base:1", pause}, SandboxImage: pause, ProgressTimeout: 90 * time.Second,
 			MaxConcurrentDownloads: 20, LayerFetchBuffer: 1024,
 			SnapshotAnnotations: true, DiscardLayers: true, SyncFS: true,
 		}},
@@ -100,6 +100,7 @@ func TestReadSettings(t *testing.T) {
 				got.PinnedImages[i] = pause
 			}
 		}
+		got.SandboxImage, _, _ = strings.Cut(got.SandboxImage, ":")
 		if d := cmp.Diff(tc.want, got); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
