@@ -4,6 +4,7 @@
 package settings
 
 import (
+	"net/http"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -128,7 +129,7 @@ func sharedLayers(s *site) {
 	s.wantSources("team/strict:1", s.Registry.Host()+"/team/strict:1", "")
 	s.wantMirrorNotAsked("under the rule")
 	layers := s.Registry.Count(func(r resolvertest.Request) bool {
-		return r.Method == "GET" && r.Part == resolvertest.Blobs && r.Status == 200
+		return resolvertest.Of(http.MethodGet, resolvertest.Blobs)(r) && r.Status == http.StatusOK
 	})
 	nodetest.Want(s.T, "the layers of the mirror were compared", layers >= 3+2, true)
 	img, err := s.Client.GetImage(s.T.Context(), s.ref("team/strict:1"))

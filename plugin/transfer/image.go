@@ -20,10 +20,10 @@ import (
 
 // imageSources is where an image came from.
 type imageSources struct {
-	// Provenance has the reference as the host of the manifest or index knows
-	// it, and all hosts that served anything of the image that is here, in the
-	// order in which the content is listed.
-	provenance.Provenance
+	// from has the reference as the host of the manifest or index knows it, and
+	// all hosts that served anything of the image that is here, in the order in
+	// which the content is listed.
+	from provenance.Provenance
 	// unknown says that some of it came from nobody knows where.
 	unknown bool
 }
@@ -31,7 +31,7 @@ type imageSources struct {
 // add adds the hosts of a part of the image.
 func (s *imageSources) add(p provenance.Provenance) {
 	s.unknown = s.unknown || !p.Known()
-	s.Provenance = s.Provenance.Add(p)
+	s.from = s.from.Add(p)
 }
 
 // imageWalk collects the sources of the content of an image, and of its layers

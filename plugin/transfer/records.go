@@ -50,7 +50,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		if err != nil {
 			prefixlog.G(ctx).WithError(err).Warnf("the sources of %s are not recorded", desc.Digest)
 		}
-		sources.Provenance = sources.InOrder(s.hosts)
+		sources.from = sources.from.InOrder(s.hosts)
 		l.sources, l.pulledAt = &sources, s.tracker.config.Now()
 	}
 	return s.imageStore.Store(ctx, desc, l)
@@ -165,7 +165,7 @@ func (l *labelledRecords) withSources(s store.State) store.State {
 	if l.sources == nil {
 		return s
 	}
-	s = applyTo(s, l.sources.Provenance)
+	s = applyTo(s, l.sources.from)
 	s.UnknownSources = l.sources.unknown && s.PullSource != ""
 	return s
 }
