@@ -13,6 +13,11 @@ BENCH     ?=     # the rows to measure, all by default
 TIME      ?= 10m  # for the histories of a campaign
 KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
+SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
+FOLDERS   ?= ./integration/... # of the integration tests
+SETTINGS  := discard downloads annotations sync local configs together
+# The tests of promises that hold under every setting.
+PROMISES  := ./integration/policies ./integration/failures ./integration/sources ./integration/access
 LINT_VERSION := v2.15.0
 
 CONTAINERD := github.com/containerd/containerd/v2
@@ -56,15 +61,23 @@ test-unit: cc ## run the unit tests
 	$(GO) test -race -timeout 10m $$($(GO) list ./... | grep -v /integration)
 
 .PHONY: test-integration
-test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests
+test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests, SETTING=<name> configures CRI
 	$(BUILD) -race -o build/race/ ./cmd/containerd
 	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
-	PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd $(GO) test -race -count 1 -timeout 15m -p 2 -run '$(strip $(RUN))' ./integration/...
+	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
+		$(GO) test -race -count 1 -timeout 15m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))
 
 .PHONY: campaign
-campaign: on-linux-as-root build ## hold random histories against the contract for TIME (10m), then in KILLS (1000) kills (as root); SEED begins the same ones again
-	PULLWARDEN_CONTAINERD=$(CURDIR)/bin/containerd $(GO) test -count 1 -timeout 0 -v -run '^TestHistories$$' ./integration/histories \
+campaign: on-linux-as-root build ## hold random histories against the contract for TIME (10m), then in KILLS (1000) kills (as root); SEED begins the same ones again, SETTING=<name>|each is as for test-integration, with its tests
+ifeq ($(strip $(SETTING)),each)
+	@for setting in $(SETTINGS); do $(MAKE) campaign SETTING=$$setting; done
+else
+	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/bin/containerd $(GO) test -count 1 -timeout 0 -v -run '^TestHistories$$' ./integration/histories \
 		-histories.time $(strip $(TIME)) -histories.kills $(strip $(KILLS)) -rapid.seed $(strip $(SEED))
+ifneq ($(strip $(SETTING)),)
+	$(MAKE) test-integration FOLDERS='$(PROMISES)'
+endif
+endif
 
 .PHONY: bench
 bench: on-linux-as-root build ## compare the daemon with stock containerd (as root); BENCH=<row>,... picks rows

@@ -8,6 +8,7 @@
 //	access    tests: who may have an image that is there
 //	failures  tests: registries that fail, and a daemon that is killed
 //	policies  tests: what is decided, and why
+//	settings  tests: the same promises, however CRI is configured to pull
 //	sources   tests: which hosts serve an image
 //	stock     tests: what containerd does, and still does
 //	histories random histories, held against a model of the contract

@@ -21,9 +21,13 @@
 //	   │              pull, reverify, fail
 //	   │  transfer.Plan
 //	   ▼
-//	containerd's own PullImage ─► plugin/transfer   source pinned to the digest that was
-//	                                               compared, its hosts tracked, labels
-//	                                               stored with the new target
+//	plugin/pull        a pull as CRI would make it: its settings, its names of an image
+//	   │
+//	   ▼
+//	plugin/transfer    source pinned to the digest that was compared, its hosts tracked,
+//	   │               labels stored with the new target
+//	   ▼
+//	containerd's own transfer service, fetching and unpacking
 //
 //	resolver           session, check and source of a pull, on these rooms:
 //	   hosts           hosts.toml: which hosts, how configured, when changed

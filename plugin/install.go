@@ -52,6 +52,9 @@ func Install() {
 		ID:   ID,
 		Requires: []plugin.Type{
 			plugins.MetadataPlugin,
+			plugins.LeasePlugin,
+			plugins.ServicePlugin,
+			plugins.SnapshotPlugin,
 			plugins.ImageVerifierPlugin,
 			plugins.TransferPlugin,
 			plugins.CRIServicePlugin,
@@ -121,7 +124,7 @@ func decorateCRI(r *plugin.Registration) {
 			return service, err
 		}
 		err = cri.Wrap(service, func(runtimes runtime.RuntimeServiceServer, images runtime.ImageServiceServer) (runtime.RuntimeServiceServer, runtime.ImageServiceServer) {
-			return cri.NewRuntimeService(runtimes, images, p.store), cri.NewImageService(images, p.engine, p.store, p.cri, p.key)
+			return cri.NewRuntimeService(runtimes, images, p.store, p.sandboxImage()), cri.NewImageService(images, p.engine, p.store, p.cri, p.key, p.puller)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("CRI does not start: pullwarden does not know the CRI service of containerd %s: %w", version.Version, err)

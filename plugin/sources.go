@@ -11,7 +11,6 @@ import (
 	"github.com/containerd/containerd/v2/plugins"
 	"github.com/containerd/plugin"
 
-	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/hosts"
@@ -19,21 +18,21 @@ import (
 
 // trackSources lets the transfer service, which was decorated before anybody
 // knew whether pullwarden is enabled, track where images come from.
-func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config) error {
+func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config) (*transfer.Service, error) {
 	instance, err := ic.GetByID(plugins.TransferPlugin, "local")
 	if err != nil {
-		return fmt.Errorf("the transfer service: %w", err)
+		return nil, fmt.Errorf("the transfer service: %w", err)
 	}
 	service, ok := instance.(*transfer.Service)
 	if !ok {
-		prefixlog.G(ic.Context).Warnf("the transfer service is a %T, and the sources of images are not recorded", instance)
-		return nil
+		return nil, fmt.Errorf("the transfer service is a %T", instance)
 	}
 	service.Track(transfer.TrackingConfig{
-		Contents:   db.ContentStore(),
-		Hosts:      hosts.Aliases,
-		CRIHostDir: c.ConfigPath,
-		Now:        time.Now,
+		Contents:    db.ContentStore(),
+		Snapshotter: db.Snapshotter,
+		Hosts:       hosts.Aliases,
+		CRIHostDir:  c.ConfigPath,
+		Now:         time.Now,
 	})
-	return nil
+	return service, nil
 }

@@ -22,6 +22,8 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/pull"
+	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
 	"github.com/pullwarden/pullwarden/store/content"
@@ -31,6 +33,7 @@ import (
 type imagePolicy struct {
 	engine     *engine.Engine
 	cri        cri.Config
+	puller     *pull.Puller
 	key        *store.Key
 	store      *store.Store
 	rules      *ruleDir
@@ -41,6 +44,16 @@ type imagePolicy struct {
 // it when it stops.
 func (p *imagePolicy) Close() error {
 	return errors.Join(p.rules.Close(), p.store.Close(), p.registries.Close())
+}
+
+// sandboxImage returns the image of pods where it has to be pulled for CRI; nil
+// otherwise.
+func (p *imagePolicy) sandboxImage() *cri.SandboxImage {
+	name := p.puller.SandboxImage()
+	if name == "" {
+		return nil
+	}
+	return &cri.SandboxImage{Name: name, Config: p.cri, Puller: p.puller, Registry: p.registries, Now: time.Now}
 }
 
 // start is the plugin's InitFn.
@@ -60,12 +73,8 @@ func start(ic *plugin.InitContext) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := trackSources(ic, host.db, host.cri); err != nil {
-		return nil, err
-	}
-	if host.cri.LocalPull {
-		prefixlog.G(ic.Context).Warn("CRI is configured to pull without the transfer service (use_local_image_pull, or settings that need it): " +
-			"policies and checks hold, but a pull resolves its tag again, and the source of a pulled image is not recorded")
+	for _, limit := range host.puller.Limits() {
+		prefixlog.G(ic.Context).Warn(limit.String())
 	}
 	return newImagePolicy(config, host, filepath.Join(ic.Properties[plugins.PropertyRootDir], "key"))
 }
@@ -74,11 +83,16 @@ func start(ic *plugin.InitContext) (any, error) {
 type host struct {
 	cri         cri.Config
 	db          *metadata.DB
+	puller      *pull.Puller
 	verifyImage func(ctx context.Context, name string, target ocispec.Descriptor) error // nil = there are no verifiers
 }
 
 func findHost(ic *plugin.InitContext) (h host, err error) {
-	if h.cri, err = readCRIConfig(ic); err != nil {
+	images := ic.Plugins().Get(plugins.CRIServicePlugin, "images")
+	if images == nil {
+		return host{}, fmt.Errorf("CRI's image plugin is not there: %w", plugin.ErrSkipPlugin)
+	}
+	if h.cri, err = cri.ReadConfig(images.Config); err != nil {
 		return host{}, err
 	}
 	m, err := ic.GetSingle(plugins.MetadataPlugin)
@@ -89,8 +103,38 @@ func findHost(ic *plugin.InitContext) (h host, err error) {
 	if h.db, ok = m.(*metadata.DB); !ok {
 		return host{}, fmt.Errorf("the metadata plugin is a %T", m)
 	}
-	h.verifyImage, err = imageVerifiers(ic)
+	node, err := pull.NodeOf(ic)
+	if err != nil {
+		return host{}, err
+	}
+	h.verifyImage = verifyImage(node.Verifiers)
+	service, err := trackSources(ic, h.db, h.cri)
+	if err != nil {
+		return host{}, err
+	}
+	h.puller, err = newPuller(ic, node, service, images.Config)
 	return h, err
+}
+
+// newPuller puts CRI's settings, which are in the configuration of its plugins,
+// and the transfer service together.
+func newPuller(ic *plugin.InitContext, node pull.Node, service *transfer.Service, imagePlugin any) (*pull.Puller, error) {
+	var runtimePlugin any
+	if p := ic.Plugins().Get(plugins.CRIServicePlugin, "runtime"); p != nil {
+		runtimePlugin = p.Config
+	}
+	settings, err := pull.ReadSettings(imagePlugin, runtimePlugin)
+	if err != nil {
+		return nil, err
+	}
+	index, err := pull.Index(ic)
+	if err != nil {
+		return nil, err
+	}
+	if settings.Local {
+		service = service.Around(pull.NewService(node, settings))
+	}
+	return pull.New(pull.Config{Settings: settings, Node: node, Service: service, Index: index})
 }
 
 // newImagePolicy puts the parts together. The key of fingerprints is in keyFile.
@@ -112,7 +156,7 @@ func newImagePolicy(config config, host host, keyFile string) (*imagePolicy, err
 	}
 	records := store.New(host.db, images)
 	return &imagePolicy{
-		cri: host.cri, key: key, store: records, rules: rules, registries: registries,
+		cri: host.cri, puller: host.puller, key: key, store: records, rules: rules, registries: registries,
 		engine: &engine.Engine{
 			Directives:  func(s policy.Subject) (policy.Effective, error) { return rules.Current().For(s) },
 			Records:     records,
@@ -130,19 +174,6 @@ func newImagePolicy(config config, host host, keyFile string) (*imagePolicy, err
 	}, nil
 }
 
-// readCRIConfig reads how CRI's own plugins were configured.
-func readCRIConfig(ic *plugin.InitContext) (cri.Config, error) {
-	images := ic.Plugins().Get(plugins.CRIServicePlugin, "images")
-	if images == nil {
-		return cri.Config{}, fmt.Errorf("CRI's image plugin is not there: %w", plugin.ErrSkipPlugin)
-	}
-	var runtimes any
-	if p := ic.Plugins().Get(plugins.CRIServicePlugin, "runtime"); p != nil {
-		runtimes = p.Config
-	}
-	return cri.ReadConfig(images.Config, runtimes)
-}
-
 func resolverOptions(c cri.Config, m *metrics) resolver.Options {
 	o := resolver.Options{
 		HostDirs: filepath.SplitList(c.ConfigPath),
@@ -155,23 +186,11 @@ func resolverOptions(c cri.Config, m *metrics) resolver.Options {
 	return o
 }
 
-// imageVerifiers asks all image verifiers of the node, as the transfer service
+// verifyImage asks all image verifiers of the node, as the transfer service
 // does before each pull. It is nil when there are none.
-func imageVerifiers(ic *plugin.InitContext) (func(context.Context, string, ocispec.Descriptor) error, error) {
-	instances, err := ic.GetByType(plugins.ImageVerifierPlugin)
-	if err != nil && !errors.Is(err, plugin.ErrPluginNotFound) {
-		return nil, err
-	}
-	verifiers := map[string]imageverifier.ImageVerifier{}
-	for name, instance := range instances {
-		v, ok := instance.(imageverifier.ImageVerifier)
-		if !ok {
-			return nil, fmt.Errorf("image verifier %s is a %T", name, instance)
-		}
-		verifiers[name] = v
-	}
+func verifyImage(verifiers map[string]imageverifier.ImageVerifier) func(context.Context, string, ocispec.Descriptor) error {
 	if len(verifiers) == 0 {
-		return nil, nil
+		return nil
 	}
 	return func(ctx context.Context, image string, target ocispec.Descriptor) error {
 		for name, v := range verifiers {
@@ -184,5 +203,5 @@ func imageVerifiers(ic *plugin.InitContext) (func(context.Context, string, ocisp
 			}
 		}
 		return nil
-	}, nil
+	}
 }

@@ -79,13 +79,6 @@ func (l *fetchLog) served(d digest.Digest, h *host) {
 	})
 }
 
-// untouched reports whether nothing was ever asked for.
-func (l *fetchLog) untouched() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.contents) == 0
-}
-
 // verified takes note that content has its digest.
 func (l *fetchLog) verified(d digest.Digest) {
 	l.update(d, func(c *content) { c.verified = true })

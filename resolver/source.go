@@ -44,8 +44,7 @@ type Source interface {
 	// layers.
 	Delivered(d digest.Digest) bool
 	// Failure judges the error of a transfer from this source by what was seen
-	// of the registries; when containerd pulled without this source, by what the
-	// error itself shows. It returns nil when none of them was at fault: no
+	// of the registries. It returns nil when none of them was at fault: no
 	// space, an image verifier, a layer that does not unpack.
 	//
 	// Call it only while the caller's own context is alive: an interrupted
@@ -154,9 +153,6 @@ func (src *source) Failure(err error) *Error {
 		// Content has not the digest or size that it must have.
 		attempts = src.log.unverified(src.session.redactor.Wrap(err.Error(), err))
 	}
-	if len(attempts) == 0 && !fetching && src.log.untouched() {
-		attempts = src.blameOrigin(err)
-	}
 	if len(attempts) == 0 {
 		return nil
 	}
@@ -173,19 +169,4 @@ func (src *source) blameLastHost(fe *fetchError) []Attempt {
 	}
 	text := fmt.Sprintf("%s: %v", fe.digest, fe.err)
 	return []Attempt{hosts[len(hosts)-1].attempt(failure.Invalid, src.session.redactor.Wrap(text, fe.err), 0)}
-}
-
-// blameOrigin blames the registry that the name says for the error of a pull
-// that did not use the source: nobody knows which host was asked.
-func (src *source) blameOrigin(err error) []Attempt {
-	class := fault.ForeignClass(err)
-	if class == failure.None {
-		return nil
-	}
-	for i, h := range src.session.hosts {
-		if h.Origin || i == len(src.session.hosts)-1 {
-			return []Attempt{h.attempt(class, src.session.redactor.Wrap(err.Error(), err), 0)}
-		}
-	}
-	return nil
 }

@@ -19,6 +19,7 @@ const Prefix = "pullwarden.io/"
 const (
 	LabelPullSource     = Prefix + "pull-source"
 	LabelContentSources = Prefix + "content-sources"
+	LabelUnknownSources = Prefix + "unknown-sources"
 	LabelPulledAt       = Prefix + "pulled-at"
 	LabelVerifiedDigest = Prefix + "verified-digest"
 	LabelVerifiedAt     = Prefix + "verified-at"
@@ -37,6 +38,9 @@ type State struct {
 	// ContentSources are the hosts that served manifest and blobs, if more than
 	// one did.
 	ContentSources []string
+	// UnknownSources says that part of an image with a PullSource came from
+	// nobody knows where: somebody else brought it to the node.
+	UnknownSources bool
 	PulledAt       time.Time
 	Verified       Verified
 	Stale          Stale
@@ -67,8 +71,9 @@ type Stale struct {
 // means "not checked", never "checked".
 func Decode(target digest.Digest, labels map[string]string) State {
 	s := State{
-		PullSource: labels[LabelPullSource],
-		PulledAt:   decodeTime(labels[LabelPulledAt]),
+		PullSource:     labels[LabelPullSource],
+		UnknownSources: labels[LabelUnknownSources] != "",
+		PulledAt:       decodeTime(labels[LabelPulledAt]),
 	}
 	if hosts := labels[LabelContentSources]; hosts != "" {
 		s.ContentSources = strings.Split(hosts, ",")
@@ -110,6 +115,7 @@ func (s State) Labels() map[string]string {
 	labels := map[string]string{
 		LabelPullSource:     s.PullSource,
 		LabelContentSources: strings.Join(s.ContentSources, ","),
+		LabelUnknownSources: encodeBool(s.UnknownSources),
 		LabelPulledAt:       encodeTime(s.PulledAt),
 		LabelVerifiedDigest: s.Verified.Digest.String(),
 		LabelVerifiedAt:     encodeTime(s.Verified.At),
@@ -121,6 +127,13 @@ func (s State) Labels() map[string]string {
 		labels[LabelAccess+string(fingerprint)] = encodeTime(at)
 	}
 	return labels
+}
+
+func encodeBool(b bool) string {
+	if !b {
+		return ""
+	}
+	return "true"
 }
 
 func encodeTime(t time.Time) string {

@@ -16,6 +16,7 @@ func TestStateSurvivesTheLabels(t *testing.T) {
 	s := State{
 		PullSource:     "mirror.test:5000/library/nginx:1.27",
 		ContentSources: []string{"mirror.test:5000", "registry.test"},
+		UnknownSources: true,
 		PulledAt:       noon,
 		Verified:       Verified{Digest: one.Digest, At: noon.Add(time.Minute), By: "registry.test"},
 		Stale:          Stale{Since: noon.Add(time.Hour), Reason: failure.RateLimited},

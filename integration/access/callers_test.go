@@ -87,7 +87,8 @@ func TestAccessOfCredentialsForElsewhere(t *testing.T) {
 	s.wantPull(nobody, "Never", ref, "Present", of(alice, "https://elsewhere.test")) // who knows them may have it
 }
 
-// TestAccessWithLocalPull holds that access is kept where CRI pulls by itself.
+// TestAccessWithLocalPull holds that access is kept where CRI is told to pull
+// without the transfer service.
 func TestAccessWithLocalPull(t *testing.T) {
 	t.Parallel()
 	n := nodetest.Start(t, nodetest.CRIImages("use_local_image_pull = true"))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -54,9 +55,22 @@ type pair struct {
 // options are what rows want of a pair. The zero value is a registry with
 // roundTrip, no mirror, and the policy Always.
 type options struct {
-	near   bool   // the registry has no round-trip time
-	mirror bool   // there is a mirror
-	rules  string // a rule file; empty for none
+	near   bool     // the registry has no round-trip time
+	mirror bool     // there is a mirror
+	rules  string   // a rule file; empty for none
+	images []string // lines of CRI's image plugin
+}
+
+// discardLayers is a setting with which stock CRI pulls without the transfer
+// service.
+const discardLayers = "discard_unpacked_layers = true"
+
+// with adds the lines of CRI's image plugin to what a row is about.
+func with(what string, images []string) string {
+	if len(images) == 0 {
+		return what
+	}
+	return what + ", with " + strings.Join(images, ", ")
 }
 
 // withPair runs f on a new pair.
@@ -77,15 +91,15 @@ func (b *bench) withPair(ctx context.Context, o options, f func(p *pair) error) 
 		}
 	}
 	for s := range p.nodes {
-		if p.nodes[s], err = b.startNode(ctx, p, side(s), o.rules); err != nil {
+		if p.nodes[s], err = b.startNode(ctx, p, side(s), o); err != nil {
 			return err
 		}
 	}
 	return f(p)
 }
 
-func (b *bench) startNode(ctx context.Context, p *pair, s side, rules string) (_ *benchNode, err error) {
-	o := node.Options{Binary: b.binaries[s], LogLevel: "info"}
+func (b *bench) startNode(ctx context.Context, p *pair, s side, opts options) (_ *benchNode, err error) {
+	o := node.Options{Binary: b.binaries[s], LogLevel: "info", Images: opts.images}
 	if s == ours {
 		o.Section = []string{"enabled = true", "default_policy = 'Always'"}
 	}
@@ -94,7 +108,7 @@ func (b *bench) startNode(ctx context.Context, p *pair, s side, rules string) (_
 		return nil, err
 	}
 	n := &benchNode{Node: made, side: s}
-	if err := n.start(ctx, p, rules); err != nil {
+	if err := n.start(ctx, p, opts.rules); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", s, err), made.Close())
 	}
 	return n, nil

@@ -14,41 +14,52 @@ import (
 // cold pulls images that are not on the node: over and over, and as the first
 // thing that a daemon does.
 func cold(ctx context.Context, b *bench) (lines []line, err error) {
-	for _, image := range []struct {
-		what          string
-		layers, bytes int
-	}{
-		{"1 layer of 4 MiB", 1, 4 << 20},
-		{"10 layers of 1 MiB", 10, 1 << 20},
+	for _, image := range []coldImage{
+		{"1 layer of 4 MiB", 1, 4 << 20, nil},
+		{"10 layers of 1 MiB", 10, 1 << 20, nil},
+		{"10 layers of 1 MiB", 10, 1 << 20, []string{discardLayers}},
 	} {
-		err = b.withPair(ctx, options{}, func(p *pair) error {
-			ref, err := p.push(ctx, "app:1", resolvertest.Image(1, image.layers, image.bytes))
-			if err != nil {
-				return err
-			}
-			first, err := p.alternate(7, func(n *benchNode) (cost, error) {
-				if err := n.Restart(ctx); err != nil {
-					return cost{}, err
-				}
-				return p.coldPull(ctx, n, ref, image.layers)
-			})
-			if err != nil {
-				return err
-			}
-			again, err := p.alternate(11, func(n *benchNode) (cost, error) { return p.coldPull(ctx, n, ref, image.layers) })
-			if err != nil {
-				return err
-			}
-			lines = append(lines,
-				compare("cold pull, "+image.what, "≥ 1×", again),
-				compare("cold pull, "+image.what+", first one after a start", "≥ 1×", first))
-			return nil
+		err = b.withPair(ctx, options{images: image.images}, func(p *pair) error {
+			more, err := image.pulls(ctx, p)
+			lines = append(lines, more...)
+			return err
 		})
 		if err != nil {
 			return lines, err
 		}
 	}
 	return lines, nil
+}
+
+// coldImage is an image, and lines of CRI's image plugin to pull it with.
+type coldImage struct {
+	what          string
+	layers, bytes int
+	images        []string
+}
+
+func (i coldImage) pulls(ctx context.Context, p *pair) ([]line, error) {
+	ref, err := p.push(ctx, "app:1", resolvertest.Image(1, i.layers, i.bytes))
+	if err != nil {
+		return nil, err
+	}
+	first, err := p.alternate(7, func(n *benchNode) (cost, error) {
+		if err := n.Restart(ctx); err != nil {
+			return cost{}, err
+		}
+		return p.coldPull(ctx, n, ref, i.layers)
+	})
+	if err != nil {
+		return nil, err
+	}
+	again, err := p.alternate(11, func(n *benchNode) (cost, error) { return p.coldPull(ctx, n, ref, i.layers) })
+	if err != nil {
+		return nil, err
+	}
+	return []line{
+		compare(with("cold pull, "+i.what, i.images), "≥ 1×", again),
+		compare(with("cold pull, "+i.what+", first one after a start", i.images), "≥ 1×", first),
+	}, nil
 }
 
 // coldPull measures a pull of an image, and removes it afterwards. It is the

@@ -31,7 +31,14 @@ func newNode(ctx context.Context, binary string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := nodes.Start(ctx, nodes.Options{Binary: binary, Section: []string{"enabled = true"}, LogLevel: "info", NoSync: true})
+	o := nodes.Options{Binary: binary, Section: []string{"enabled = true"}, LogLevel: "info", NoSync: true}
+	setting, err := nodes.SettingFromEnv()
+	if err != nil {
+		probe.Close()
+		return nil, err
+	}
+	o.Apply(setting)
+	d, err := nodes.Start(ctx, o)
 	if err != nil {
 		probe.Close()
 		return nil, err

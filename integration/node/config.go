@@ -24,7 +24,8 @@ type Options struct {
 	Images []string
 	// Tables are more tables of config.toml. Default: none.
 	Tables []string
-	// Hosts is how many directories of hosts.toml files CRI is given. Default: 1.
+	// Hosts is how many directories of hosts.toml files CRI is given; NoHosts for
+	// none. Default: 1.
 	Hosts int
 	// LogLevel of the daemon: debug, info, … Default: debug.
 	LogLevel string
@@ -35,6 +36,10 @@ type Options struct {
 	// Env is added to this process's environment. Default: nothing.
 	Env []string
 }
+
+// NoHosts is for CRI without hosts.toml files, as with its deprecated
+// registry.mirrors.
+const NoHosts = -1
 
 // unneeded are plugins that nothing here needs, left out for a quick start. NRI
 // would also share a socket with other daemons.
@@ -86,5 +91,5 @@ disabled_plugins = ['%[4]s']
 `,
 		n.Path("root"), n.Path("state"), n.Path("temp"), strings.Join(unneeded, "', '"), n.Address(), n.sockets,
 		n.Path("verifiers"), n.Path("opt"), n.Path("cni", "bin"), n.Path("cni", "net.d"),
-		strings.Join(o.Images, "\n  "), strings.Join(n.HostsDirs(), ":"), own, strings.Join(o.Tables, "\n"), cmp.Or(o.LogLevel, "debug"), o.NoSync)
+		strings.Join(o.imageLines(), "\n  "), strings.Join(n.HostsDirs(), ":"), own, strings.Join(o.Tables, "\n"), cmp.Or(o.LogLevel, "debug"), o.NoSync)
 }

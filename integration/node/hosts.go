@@ -4,6 +4,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -13,7 +14,7 @@ import (
 // HostsDirs returns the directories of hosts.toml files, in CRI's order.
 func (n *Node) HostsDirs() []string {
 	var dirs []string
-	for i := range max(n.Options.Hosts, 1) {
+	for i := range max(cmp.Or(n.Options.Hosts, 1), 0) {
 		dirs = append(dirs, n.Path(fmt.Sprintf("hosts%d", i)))
 	}
 	return dirs

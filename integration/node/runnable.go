@@ -13,8 +13,10 @@ import (
 	"path/filepath"
 
 	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/mount"
+	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
@@ -63,24 +65,32 @@ func (n *Node) withSnapshot(ctx context.Context, img containerd.Image, snapshott
 	return f(mounts, len(chain))
 }
 
-// contentIsTrue reads all content below desc for this platform.
+// contentIsTrue reads all content below desc for this platform. Layers may be
+// discarded, where the node is told so.
 func (n *Node) contentIsTrue(ctx context.Context, desc ocispec.Descriptor) error {
 	store := n.Client.ContentStore()
 	return images.Walk(ctx, images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-		r, err := store.ReaderAt(ctx, desc)
-		if err != nil {
+		got, err := digestOf(ctx, store, desc)
+		switch {
+		case errdefs.IsNotFound(err) && images.IsLayerType(desc.MediaType) && n.Options.discards():
+			return nil, nil
+		case err != nil:
 			return nil, err
-		}
-		defer func() { _ = r.Close() }()
-		got, err := digest.FromReader(io.NewSectionReader(r, 0, r.Size()))
-		if err != nil {
-			return nil, err
-		}
-		if got != desc.Digest {
+		case got != desc.Digest:
 			return nil, fmt.Errorf("%s has the digest %s", desc.Digest, got)
 		}
 		return images.FilterPlatforms(images.ChildrenHandler(store), platforms.Default())(ctx, desc)
 	}), desc)
+}
+
+// digestOf reads content, which may be removed meanwhile.
+func digestOf(ctx context.Context, provider content.Provider, desc ocispec.Descriptor) (digest.Digest, error) {
+	r, err := provider.ReaderAt(ctx, desc)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Close() }()
+	return digest.FromReader(io.NewSectionReader(r, 0, r.Size()))
 }
 
 // hasLayers looks for the file that each layer of a resolvertest image has.

@@ -88,30 +88,32 @@ func TestSourceOfAClientPullAfterCRI(t *testing.T) {
 	nodetest.Want(t, "what is said to be verified of it", m.Labels(ref)["verified-digest"], "")
 }
 
-// TestSourceOfHiddenHosts pulls where the hosts cannot be seen: nothing is
-// invented.
+// TestSourceOfHiddenHosts pulls by a client that fetches itself, so that its
+// hosts cannot be seen: nothing is invented.
 func TestSourceOfHiddenHosts(t *testing.T) {
 	t.Parallel()
-	t.Run("a client that fetches itself", func(t *testing.T) {
-		n := nodetest.New(t)
-		ref := n.Registry.Host() + "/app:1"
-		n.Push("app:1", nodetest.Image(1))
-		if _, err := n.Client.Pull(t.Context(), ref, containerd.WithPullUnpack); err != nil {
-			t.Fatal(err)
-		}
-		nodetest.Want(t, "labels", len(n.Labels(ref)), 0)
-		n.WaitForImage(ref)
-		nodetest.Want(t, "annotations", len(n.Status(ref).GetImage().GetSpec().GetAnnotations()), 0)
-	})
-	t.Run("CRI without the transfer service", func(t *testing.T) {
-		m := newMirrored(t, nodetest.CRIImages("use_local_image_pull = true"))
-		ref := nodetest.Named("app:1")
-		dgst := m.both("app:1", nodetest.Image(1))
-		m.MustPull(ref)
-		nodetest.Eventually(t, "the pull is recorded", func() bool { return m.Labels(ref)["pulled-at"] != "" })
-		m.wantSources("use_local_image_pull", ref, "", "")
-		nodetest.Want(t, "verified digest", m.Labels(ref)["verified-digest"], dgst.String())
-	})
+	n := nodetest.New(t)
+	ref := n.Registry.Host() + "/app:1"
+	n.Push("app:1", nodetest.Image(1))
+	if _, err := n.Client.Pull(t.Context(), ref, containerd.WithPullUnpack); err != nil {
+		t.Fatal(err)
+	}
+	nodetest.Want(t, "labels", len(n.Labels(ref)), 0)
+	n.WaitForImage(ref)
+	nodetest.Want(t, "annotations", len(n.Status(ref).GetImage().GetSpec().GetAnnotations()), 0)
+}
+
+// TestSourceWithLocalPull holds that the source is recorded where CRI is told to
+// pull without the transfer service.
+func TestSourceWithLocalPull(t *testing.T) {
+	t.Parallel()
+	m := newMirrored(t, nodetest.CRIImages("use_local_image_pull = true"))
+	ref := nodetest.Named("app:1")
+	dgst := m.both("app:1", nodetest.Image(1))
+	m.MustPull(ref)
+	m.wantSources("use_local_image_pull", ref, m.mirror.Host()+"/app:1", "")
+	nodetest.Want(t, "verified digest", m.Labels(ref)["verified-digest"], dgst.String())
+	nodetest.Want(t, "pulled at some time", m.Labels(ref)["pulled-at"] != "", true)
 }
 
 // TestSourceOfThePodImage holds that the image of pods, which CRI pulls itself,

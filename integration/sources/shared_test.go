@@ -9,6 +9,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -55,4 +56,28 @@ func TestSourceOfSharedLayers(t *testing.T) {
 		return m.Labels(nodetest.Named("strict:1"))["content-sources"] == ""
 	})
 	m.wantSources("under a rule", nodetest.Named("strict:1"), m.Registry.Host()+"/strict:1", "")
+}
+
+// TestSourceOfLayersOnImports pulls an image on top of a base that was imported:
+// that part of it came from nobody knows where is on its record, and a rule that
+// allows the registry alone has the whole image compared.
+func TestSourceOfLayersOnImports(t *testing.T) {
+	t.Parallel()
+	m := newMirrored(t)
+	m.withoutMirror()
+	base := resolvertest.Image(1, 1, 500)
+	m.Import(nodetest.Named("base:1"), base)
+	m.Push("app:1", onTopOf(t, base, resolvertest.Image(2, 1, 500)))
+	ref := nodetest.Named("app:1")
+	m.MustPull(ref)
+	m.wantSources("on an import", ref, m.Registry.Host()+"/app:1", "")
+	nodetest.Want(t, "unknown sources", m.Labels(ref)["unknown-sources"], "true")
+
+	m.WriteRules("rule.toml", "[[rule]]\nimages = [\"**\"]\nallowed_sources = [\""+m.Registry.Host()+"\"]\n")
+	nodetest.Eventually(t, "the image is compared, and that is recorded", func() bool {
+		m.MustPull(ref)
+		return m.Labels(ref)["unknown-sources"] == ""
+	})
+	m.wantSources("compared", ref, m.Registry.Host()+"/app:1", "")
+	m.MustPull(ref, node.Hint("policy", "Never"))
 }

@@ -17,18 +17,14 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// Complete has containerd pull an image whose content is there: it unpacks it for
-// the snapshotter of the request and gives it the names that CRI knows images
-// by. No registry is asked. CRI that pulls by itself would ask one, and has to
-// do it when a container is created. A record that says nothing of who may have
-// the image is made to say what the state does, before it is there.
-func (p *pull) Complete(ctx context.Context, target ocispec.Descriptor, state store.State) error {
-	if p.localPull {
-		return nil
-	}
+// Complete pulls an image whose content is there: that unpacks it for the
+// snapshotter of the request, and gives it the names that CRI knows images by. No
+// registry is asked. A record that says nothing of who may have the image is made
+// to say what the state does, before it is there.
+func (n *node) Complete(ctx context.Context, target ocispec.Descriptor, state store.State) error {
 	plan := &pwtransfer.Plan{
-		Reference: p.name,
-		Source:    present{p.name, target},
+		Reference: n.name,
+		Source:    present{n.name, target},
 		State: func(_ digest.Digest, before store.State) store.State {
 			if before.Restricted {
 				return before
@@ -36,7 +32,7 @@ func (p *pull) Complete(ctx context.Context, target ocispec.Descriptor, state st
 			return state
 		},
 	}
-	_, err := p.inner.PullImage(pwtransfer.WithPlan(ctx, plan), p.request)
+	_, err := n.puller.Pull(ctx, plan, n.snapshotter)
 	return err
 }
 

@@ -10,14 +10,10 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Config is what has to be known of the configuration of containerd's own CRI
-// plugins. Their types are internal, but they marshal to the TOML that the
-// operator wrote.
+// Config is what has to be known of the configuration of CRI's image plugin to
+// ask registries. Its type is internal to containerd, but marshals to the TOML
+// that the operator wrote.
 type Config struct {
-	// Snapshotter is the default one.
-	Snapshotter string
-	// Snapshotters are those of runtime handlers that have one of their own.
-	Snapshotters map[string]string
 	// ConfigPath lists the directories of hosts.toml trees, separated by ':'.
 	ConfigPath string
 	// Mirrors and Auths are deprecated and used when ConfigPath is empty.
@@ -25,16 +21,9 @@ type Config struct {
 	Auths   map[string]*runtime.AuthConfig
 	// Headers go with every request to a registry.
 	Headers map[string][]string
-	// LocalPull is use_local_image_pull: CRI pulls without the transfer service.
-	LocalPull bool
 }
 
 type imagesTOML struct {
-	Snapshotter      string `toml:"snapshotter"`
-	UseLocalPull     bool   `toml:"use_local_image_pull"`
-	RuntimePlatforms map[string]struct {
-		Snapshotter string `toml:"snapshotter"`
-	} `toml:"runtime_platforms"`
 	Registry struct {
 		ConfigPath string `toml:"config_path"`
 		Mirrors    map[string]struct {
@@ -52,45 +41,17 @@ type imagesTOML struct {
 	} `toml:"registry"`
 }
 
-type runtimeTOML struct {
-	Containerd struct {
-		Runtimes map[string]struct {
-			Snapshotter string `toml:"snapshotter"`
-		} `toml:"runtimes"`
-	} `toml:"containerd"`
-}
-
-// ReadConfig reads the configuration that the CRI image plugin and the CRI
-// runtime plugin were started with. The second may be nil.
-func ReadConfig(imagePlugin, runtimePlugin any) (Config, error) {
+// ReadConfig reads the configuration that CRI's image plugin was started with.
+func ReadConfig(imagePlugin any) (Config, error) {
 	var images imagesTOML
 	if err := remarshal(imagePlugin, &images); err != nil {
 		return Config{}, fmt.Errorf("read the configuration of CRI's image plugin: %w", err)
 	}
-	var runtimes runtimeTOML
-	if runtimePlugin != nil {
-		if err := remarshal(runtimePlugin, &runtimes); err != nil {
-			return Config{}, fmt.Errorf("read the configuration of CRI's runtime plugin: %w", err)
-		}
-	}
 	c := Config{
-		Snapshotter:  images.Snapshotter,
-		Snapshotters: map[string]string{},
-		ConfigPath:   images.Registry.ConfigPath,
-		Mirrors:      map[string][]string{},
-		Auths:        map[string]*runtime.AuthConfig{},
-		Headers:      images.Registry.Headers,
-		LocalPull:    images.UseLocalPull,
-	}
-	for name, platform := range images.RuntimePlatforms {
-		if platform.Snapshotter != "" {
-			c.Snapshotters[name] = platform.Snapshotter
-		}
-	}
-	for name, r := range runtimes.Containerd.Runtimes {
-		if r.Snapshotter != "" {
-			c.Snapshotters[name] = r.Snapshotter
-		}
+		ConfigPath: images.Registry.ConfigPath,
+		Mirrors:    map[string][]string{},
+		Auths:      map[string]*runtime.AuthConfig{},
+		Headers:    images.Registry.Headers,
 	}
 	for host, mirror := range images.Registry.Mirrors {
 		c.Mirrors[host] = mirror.Endpoints
@@ -116,22 +77,13 @@ func remarshal(from, to any) error {
 // auth returns the deprecated static credentials for a host, or nil.
 func (c Config) auth(host string) *runtime.AuthConfig { return c.Auths[host] }
 
-// runtimeHandlerAnnotation is what clients that do not send the runtime
-// handler with the image put into the sandbox config. Deprecated in containerd.
-const runtimeHandlerAnnotation = "io.containerd.cri.runtime-handler"
-
-// snapshotter returns the one that containerd will unpack the image of the
-// request with.
-func (c Config) snapshotter(r *runtime.PullImageRequest) string {
-	if r.GetSandboxConfig() == nil {
-		return c.Snapshotter
+// credentials returns those of a request, else those that CRI's deprecated
+// registry.configs have for a host, as containerd's own pull does.
+func (c Config) credentials(auth *runtime.AuthConfig) func(host string) (string, string, error) {
+	return func(host string) (string, string, error) {
+		if auth == nil {
+			return credentialsFor(c.auth(host), host)
+		}
+		return credentialsFor(auth, host)
 	}
-	handler := r.GetImage().GetRuntimeHandler()
-	if handler == "" {
-		handler = r.GetSandboxConfig().GetAnnotations()[runtimeHandlerAnnotation]
-	}
-	if s, ok := c.Snapshotters[handler]; ok {
-		return s
-	}
-	return c.Snapshotter
 }

@@ -13,7 +13,6 @@ import (
 
 	// The configuration is read from CRI's own plugins.
 	_ "github.com/containerd/containerd/v2/plugins/cri/images"
-	_ "github.com/containerd/containerd/v2/plugins/cri/runtime"
 )
 
 // pluginConfig is a plugin's default configuration with the operator's over it.
@@ -33,11 +32,6 @@ func pluginConfig(t *testing.T, id, written string) any {
 
 func TestReadConfig(t *testing.T) {
 	images := pluginConfig(t, "images", `
-snapshotter = "native"
-use_local_image_pull = true
-[runtime_platforms.other]
-  platform = "linux/amd64"
-  snapshotter = "erofs"
 [registry]
   config_path = "/etc/a:/etc/b"
   [registry.headers]
@@ -48,18 +42,11 @@ use_local_image_pull = true
     username = "u"
     password = "p"
 `)
-	runtimes := pluginConfig(t, "runtime", `
-[containerd.runtimes.blocky]
-  runtime_type = "io.containerd.runc.v2"
-  snapshotter = "blockfile"
-[containerd.runtimes.plain]
-  runtime_type = "io.containerd.runc.v2"
-`)
-	c, err := ReadConfig(images, runtimes)
+	c, err := ReadConfig(images)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Snapshotter != "native" || c.ConfigPath != "/etc/a:/etc/b" || !c.LocalPull || len(c.Headers["X-Team"]) != 2 {
+	if c.ConfigPath != "/etc/a:/etc/b" || len(c.Headers["X-Team"]) != 2 {
 		t.Errorf("%+v", c)
 	}
 	if got := c.Mirrors["docker.io"]; len(got) != 1 || got[0] != "https://mirror.test" {
@@ -71,23 +58,24 @@ use_local_image_pull = true
 	if a := c.auth("docker.io"); a != nil {
 		t.Errorf("auth where there is none: %v", a)
 	}
+}
 
+func TestRuntimeHandler(t *testing.T) {
 	pod := &runtime.PodSandboxConfig{}
+	annotated := &runtime.PodSandboxConfig{Annotations: map[string]string{runtimeHandlerAnnotation: "blocky"}}
 	for _, tc := range []struct {
 		what, handler string
 		sandbox       *runtime.PodSandboxConfig
 		want          string
 	}{
-		{"no handler", "", pod, "native"},
-		{"by the runtime", "blocky", pod, "blockfile"},
-		{"by the platform", "other", pod, "erofs"},
-		{"none of its own", "plain", pod, "native"},
-		{"unknown", "unknown", pod, "native"},
-		{"without a sandbox containerd has the default", "blocky", nil, "native"},
-		{"annotation", "", &runtime.PodSandboxConfig{Annotations: map[string]string{runtimeHandlerAnnotation: "blocky"}}, "blockfile"},
+		{"no handler", "", pod, ""},
+		{"handler", "other", pod, "other"},
+		{"without a sandbox containerd has the default", "other", nil, ""},
+		{"annotation", "", annotated, "blocky"},
+		{"handler before annotation", "other", annotated, "other"},
 	} {
 		r := &runtime.PullImageRequest{Image: &runtime.ImageSpec{RuntimeHandler: tc.handler}, SandboxConfig: tc.sandbox}
-		if got := c.snapshotter(r); got != tc.want {
+		if got := runtimeHandler(r); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.what, got, tc.want)
 		}
 	}

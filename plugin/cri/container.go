@@ -22,12 +22,24 @@ type RuntimeService struct {
 	runtime.RuntimeServiceServer
 	images  runtime.ImageServiceServer
 	records Records
+	sandbox *SandboxImage // nil: CRI's own pull of it is tracked
 }
 
 // NewRuntimeService decorates containerd's own runtime service; images is
-// containerd's own image service.
-func NewRuntimeService(inner runtime.RuntimeServiceServer, images runtime.ImageServiceServer, records Records) *RuntimeService {
-	return &RuntimeService{RuntimeServiceServer: inner, images: images, records: records}
+// containerd's own image service. The sandbox image is nil where CRI pulls it by
+// the transfer service.
+func NewRuntimeService(inner runtime.RuntimeServiceServer, images runtime.ImageServiceServer, records Records, sandbox *SandboxImage) *RuntimeService {
+	return &RuntimeService{RuntimeServiceServer: inner, images: images, records: records, sandbox: sandbox}
+}
+
+// RunPodSandbox pulls the image of pods where it is absent, before CRI would.
+func (s *RuntimeService) RunPodSandbox(ctx context.Context, r *runtime.RunPodSandboxRequest) (*runtime.RunPodSandboxResponse, error) {
+	if s.sandbox != nil {
+		if err := s.sandbox.ensure(ctx, s.images, r.GetRuntimeHandler()); err != nil {
+			prefixlog.G(ctx).WithError(err).Warnf("the image of pods, %s, is left to CRI to pull: its source is not recorded", s.sandbox.Name)
+		}
+	}
+	return s.RuntimeServiceServer.RunPodSandbox(ctx, r)
 }
 
 // CreateContainer adds the state of the image to the annotations of the

@@ -66,7 +66,7 @@ func TestContainerAnnotations(t *testing.T) {
 				Image:       &runtime.ImageSpec{Image: tc.image, UserSpecifiedImage: tc.user},
 				Annotations: tc.annotations,
 			}}
-			response, err := NewRuntimeService(inner, i, tc.records).CreateContainer(t.Context(), r)
+			response, err := NewRuntimeService(inner, i, tc.records, nil).CreateContainer(t.Context(), r)
 			if err != nil || response.GetContainerId() != "id" {
 				t.Fatalf("%v, %v", response, err)
 			}
@@ -75,7 +75,7 @@ func TestContainerAnnotations(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewRuntimeService(&creating{}, i, known).CreateContainer(t.Context(), &runtime.CreateContainerRequest{}); err != nil {
+	if _, err := NewRuntimeService(&creating{}, i, known, nil).CreateContainer(t.Context(), &runtime.CreateContainerRequest{}); err != nil {
 		t.Errorf("a request without a config: %v", err)
 	}
 }

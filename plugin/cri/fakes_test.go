@@ -128,5 +128,5 @@ func knows(pairs ...string) *records {
 }
 
 func showing(i *images, r Records) *ImageService {
-	return NewImageService(i, nil, r, Config{}, nil)
+	return NewImageService(i, nil, r, Config{}, nil, nil)
 }

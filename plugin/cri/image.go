@@ -7,6 +7,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,6 +27,18 @@ type Engine interface {
 	Ensure(ctx context.Context, req engine.Request) (engine.Outcome, error)
 }
 
+// Puller pulls in place of containerd's own PullImage; *pull.Puller is one.
+type Puller interface {
+	// SnapshotterFor returns the snapshotter of a runtime handler, as CRI does.
+	SnapshotterFor(handler string) string
+	// Limit returns why no rule with allowed_sources can be kept with a
+	// snapshotter; nil where it can.
+	Limit(snapshotter string) error
+	// Pull carries out a plan and returns the image ID. CRI shows the image
+	// then.
+	Pull(ctx context.Context, plan *transfer.Plan, snapshotter string) (imageID string, err error)
+}
+
 // ImageService is a CRI ImageService whose PullImage obeys the engine, and
 // which shows the state of images.
 type ImageService struct {
@@ -34,12 +47,14 @@ type ImageService struct {
 	records Records
 	config  Config
 	key     *store.Key
+	puller  Puller
 }
 
 // NewImageService decorates containerd's own image service. The key makes the
-// fingerprints of callers.
-func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records, config Config, key *store.Key) *ImageService {
-	return &ImageService{ImageServiceServer: inner, engine: e, records: records, config: config, key: key}
+// fingerprints of callers; the puller takes the place of containerd's own
+// PullImage.
+func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records, config Config, key *store.Key, puller Puller) *ImageService {
+	return &ImageService{ImageServiceServer: inner, engine: e, records: records, config: config, key: key, puller: puller}
 }
 
 // PullImage returns the image that its policy wants: the cached one, or that of
@@ -49,6 +64,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
 	}
+	snapshotter := s.puller.SnapshotterFor(runtimeHandler(r))
 	outcome, err := s.engine.Ensure(ctx, engine.Request{
 		Subject: policy.Subject{
 			Image:       imageOf(named),
@@ -56,28 +72,18 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 			Annotations: annotations(r),
 		},
 		Name:        named.String(),
-		Credentials: s.credentials(r.GetAuth()),
+		Credentials: s.config.credentials(r.GetAuth()),
 		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),
 
 		CredentialHost: r.GetAuth().GetServerAddress(),
-		Snapshotter:    s.config.snapshotter(r),
-		Runtime:        &pull{inner: s.ImageServiceServer, request: r, name: named.String(), localPull: s.config.LocalPull},
+		Snapshotter:    snapshotter,
+		SourcesLimit:   s.puller.Limit(snapshotter),
+		Runtime:        &node{images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter},
 	})
 	if err != nil {
 		return nil, toStatus(err)
 	}
 	return &runtime.PullImageResponse{ImageRef: outcome.ImageID}, nil
-}
-
-// credentials returns those of the request, else those that CRI's deprecated
-// registry.configs have for a host, as containerd's own pull does.
-func (s *ImageService) credentials(auth *runtime.AuthConfig) func(host string) (string, string, error) {
-	return func(host string) (string, string, error) {
-		if auth == nil {
-			return credentialsFor(s.config.auth(host), host)
-		}
-		return credentialsFor(auth, host)
-	}
 }
 
 // caller is the fingerprint of the credentials of the request, whatever host
@@ -121,26 +127,37 @@ func annotations(r *runtime.PullImageRequest) map[string]string {
 	return all
 }
 
-// pull is containerd's own image service, for one request.
-type pull struct {
-	inner   runtime.ImageServiceServer
-	request *runtime.PullImageRequest
-	name    string
-	// localPull says that CRI pulls without the transfer service.
-	localPull bool
+// runtimeHandlerAnnotation is what clients that do not send the runtime
+// handler with the image put into the sandbox config. Deprecated in containerd.
+const runtimeHandlerAnnotation = "io.containerd.cri.runtime-handler"
+
+// runtimeHandler returns the one that containerd takes the snapshotter of; ""
+// for the default snapshotter.
+func runtimeHandler(r *runtime.PullImageRequest) string {
+	if r.GetSandboxConfig() == nil {
+		return ""
+	}
+	return cmp.Or(r.GetImage().GetRuntimeHandler(), r.GetSandboxConfig().GetAnnotations()[runtimeHandlerAnnotation])
+}
+
+// node is containerd, for one request.
+type node struct {
+	images      runtime.ImageServiceServer
+	puller      Puller
+	name        string
+	snapshotter string
 }
 
 // ImageID returns the ID of the image that the name has now, or "".
-func (p *pull) ImageID(ctx context.Context) (string, error) {
-	status, err := p.inner.ImageStatus(ctx, &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: p.name}})
+func (n *node) ImageID(ctx context.Context) (string, error) {
+	status, err := n.images.ImageStatus(ctx, &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: n.name}})
 	if err != nil {
 		return "", err
 	}
 	return status.GetImage().GetId(), nil
 }
 
-// Pull hands the request on with the plan in its context.
-func (p *pull) Pull(ctx context.Context, plan *transfer.Plan) (imageID string, applied bool, err error) {
-	response, err := p.inner.PullImage(transfer.WithPlan(ctx, plan), p.request)
-	return response.GetImageRef(), plan.Applied(), err
+// Pull carries out the plan.
+func (n *node) Pull(ctx context.Context, plan *transfer.Plan) (imageID string, err error) {
+	return n.puller.Pull(ctx, plan, n.snapshotter)
 }

@@ -64,6 +64,11 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 	if err := e.complete(ctx, t, local, turn); err != nil {
 		return failed(ReasonCanceled, err)
 	}
+	if local.incomplete && !t.foreign(local.Record.State) {
+		if err := e.stillAllowed(ctx, t); err != nil {
+			return t.sourceFailed(err)
+		}
+	}
 	if action.Kind != Unchanged && local.Grant.By != "" {
 		e.Proofs.Used(ctx, local.Grant.By, e.Now(), t.names(target.Digest)...)
 	}
@@ -93,6 +98,23 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 		prefixlog.G(ctx).WithError(err).Warnf("the cached image %q is not complete, and cannot be completed", t.Name)
 	}
 	return ctx.Err()
+}
+
+// stillAllowed returns an error where an image that was completed has turned out
+// to stand on layers from other hosts: they were unpacked before, by the
+// snapshotter that it was completed for.
+func (e *Engine) stillAllowed(ctx context.Context, t task) error {
+	if !t.restricted() {
+		return nil
+	}
+	record, err := e.Records.Get(ctx, t.Name)
+	if err != nil {
+		return fmt.Errorf("read where the image came from: %w", err)
+	}
+	if t.foreign(record.State) {
+		return fmt.Errorf("snapshotter %q has layers of the image from other hosts", t.Snapshotter)
+	}
+	return nil
 }
 
 // fallBack ends a request after a registry failed in its check or its pull:

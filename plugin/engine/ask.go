@@ -51,7 +51,7 @@ func (t *task) query(reference string, local Local) resolver.Query {
 	if local.Usable() {
 		q.Known = local.target()
 	}
-	if !t.directives.AllowedSources.All() {
+	if t.restricted() {
 		q.Allow = t.directives.AllowedSources.Allow
 	}
 	return q
@@ -60,7 +60,7 @@ func (t *task) query(reference string, local Local) resolver.Query {
 // askUses are the directives that every check uses.
 func (t *task) askUses() []policy.Key {
 	keys := []policy.Key{policy.KeyResolveFrom, policy.KeyVerifyTimeout}
-	if !t.directives.AllowedSources.All() {
+	if t.restricted() {
 		keys = append(keys, policy.KeyAllowedSources)
 	}
 	return keys
@@ -147,7 +147,12 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch *denial
 func (t *task) notOpened(err error) end {
 	var sources *resolver.SourcesError
 	if errors.As(err, &sources) {
-		return failed(ReasonSource, fmt.Errorf("%s: %w", t.directives.Describe(policy.KeyAllowedSources), err))
+		return t.sourceFailed(err)
 	}
 	return failed(ReasonHosts, err)
+}
+
+// sourceFailed ends a request whose image cannot come from allowed hosts alone.
+func (t *task) sourceFailed(err error) end {
+	return failed(ReasonSource, fmt.Errorf("%s: %w", t.directives.Describe(policy.KeyAllowedSources), err))
 }

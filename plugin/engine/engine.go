@@ -57,9 +57,12 @@ func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	t := task{Request: req, directives: directives}
 	var c course
 	coalesced := false
-	if err != nil {
+	switch {
+	case err != nil:
 		c = course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, err)}
-	} else {
+	case t.restricted() && t.SourcesLimit != nil:
+		c = course{used: []policy.Key{policy.KeyAllowedSources}, end: t.sourceFailed(t.SourcesLimit)}
+	default:
 		c, coalesced = e.walk(ctx, t)
 	}
 	o := newOutcome(ctx, t, c)

@@ -283,15 +283,3 @@ func TestCallerGoesAway(t *testing.T) {
 		t.Errorf("got %s (%s), %v, stale %v", o.Kind, o.Reason, err, n.stale)
 	}
 }
-
-// CRI may pull by itself; then only what is certain is recorded.
-func TestPullWithoutTheTransferService(t *testing.T) {
-	n := &node{remote: second, localPull: true}
-	o, err := n.engine("# none").Ensure(t.Context(), n.request(nil))
-	if err != nil || o.Kind != Pulled {
-		t.Fatalf("got %s, %v", o.Kind, err)
-	}
-	if n.record.Verified.Digest != second.Digest {
-		t.Errorf("the record says %+v", n.record.State)
-	}
-}

@@ -61,19 +61,19 @@ type node struct {
 	onLook     func(ctx context.Context)
 
 	// What the registry says.
-	remote     ocispec.Descriptor
-	checkFails failure.Class
-	hangs      bool // the check does not end by itself
-	pullFails  failure.Class
-	pullErr    error // no registry at fault
-	openErr    error
-	anonymous  bool // asks for no credentials
-	forgotten  bool // does not have old digests any more
-	localPull  bool
-	localGets  ocispec.Descriptor // what a local pull gets, if not remote
-	imposes    bool               // a registry that has the digest of what it does not have
-	onCheck    func()
-	onPull     func()
+	remote      ocispec.Descriptor
+	checkFails  failure.Class
+	hangs       bool // the check does not end by itself
+	pullFails   failure.Class
+	pullErr     error // no registry at fault
+	verifyFails bool  // the bytes on the node differ
+	openErr     error
+	anonymous   bool // asks for no credentials
+	forgotten   bool // does not have old digests any more
+	imposes     bool // a registry that has the digest of what it does not have
+	onCheck     func()
+	onPull      func()
+	onStore     func(*store.State) // adds sources, as plugin/transfer does
 
 	// What happened.
 	checks, pulls   int
@@ -152,7 +152,7 @@ func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified
 
 func (n *node) VerifyContent(_ context.Context, target ocispec.Descriptor, _ transfer.Fetcher) error {
 	n.verifiedContent = append(n.verifiedContent, target.Digest)
-	if n.pullFails != failure.None {
+	if n.verifyFails || n.pullFails != failure.None {
 		return errTest
 	}
 	return nil
@@ -211,7 +211,7 @@ func (n *node) ImageID(ctx context.Context) (string, error) {
 	return imageID(n.record.Target).String(), nil
 }
 
-func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, bool, error) {
+func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) {
 	n.mu.Lock()
 	n.pulls++
 	hook := n.onPull
@@ -220,36 +220,34 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, bool, e
 		hook()
 	}
 	if n.pullErr != nil {
-		return "", false, n.pullErr
+		return "", n.pullErr
 	}
 	if n.pullFails != failure.None {
-		return "", false, errTest
+		return "", errTest
 	}
-	target := n.remote
-	if n.localGets.Digest != "" {
-		target = n.localGets
+	_, target, err := plan.Source.Resolve(ctx)
+	if err != nil {
+		return "", err
 	}
-	if !n.localPull {
-		var err error
-		if _, target, err = plan.Source.Resolve(ctx); err != nil {
-			return "", false, err
-		}
-		if err := plan.Verify(ctx, target); err != nil {
-			return "", false, err
-		}
+	if err := plan.Verify(ctx, target); err != nil {
+		return "", err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.record = &store.Record{Name: name, Target: target}
-	if !n.localPull {
-		n.record.State = plan.State(target.Digest, store.State{})
+	state := plan.State(target.Digest, store.State{})
+	if n.onStore != nil {
+		n.onStore(&state)
 	}
+	n.record = &store.Record{Name: name, Target: target, State: state}
 	n.unrunnable = false
-	return imageID(target).String(), !n.localPull, nil
+	return imageID(target).String(), nil
 }
 
 func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ store.State) error {
 	n.completed = append(n.completed, target.Digest)
+	if n.onStore != nil {
+		n.onStore(&n.record.State)
+	}
 	return nil
 }
 

@@ -216,19 +216,6 @@ func TestImpostorIsNotAdmitted(t *testing.T) {
 	}
 }
 
-// CRI may get something else than what was compared when it pulls by itself.
-// That is not open to all.
-func TestLocalPullOfSomethingElse(t *testing.T) {
-	n := &node{remote: first, localPull: true, localGets: second}
-	o, err := n.engine("# none").Ensure(t.Context(), n.request(nil))
-	if err != nil || o.Digest != second.Digest {
-		t.Fatalf("got %s, %v", o.Digest, err)
-	}
-	if s := n.record.State; !s.Restricted || len(s.Access) != 1 || !s.Access[alice].Equal(now) || s.Verified.Digest != second.Digest || s.Verified.By != "" {
-		t.Errorf("the record says %+v", s)
-	}
-}
-
 func TestPullIsAProof(t *testing.T) {
 	n := &node{remote: first}
 	if _, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); err != nil {

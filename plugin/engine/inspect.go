@@ -131,10 +131,10 @@ func (e *Engine) ageOf(s store.State) time.Duration {
 // foreign reports whether an image is not known to have come from allowed
 // hosts alone.
 func (t *task) foreign(s store.State) bool {
-	allowed := t.directives.AllowedSources
-	if allowed.All() {
+	if !t.restricted() {
 		return false
 	}
+	allowed := t.directives.AllowedSources
 	host, _, _ := strings.Cut(s.PullSource, "/")
-	return !allowed.Allow(host) || slices.ContainsFunc(s.ContentSources, func(h string) bool { return !allowed.Allow(h) })
+	return s.UnknownSources || !allowed.Allow(host) || slices.ContainsFunc(s.ContentSources, func(h string) bool { return !allowed.Allow(h) })
 }

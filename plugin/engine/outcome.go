@@ -37,7 +37,7 @@ const (
 	ReasonAbsent     Reason = "absent"      // Pulled: there was no image. Failed: policy Never
 	ReasonIncomplete Reason = "incomplete"  // Pulled: the image that was here could not run
 	ReasonChanged    Reason = "changed"     // Pulled: the digest differs
-	ReasonSource     Reason = "source"      // Pulled: the image came from a host that is not allowed. Failed: no host is allowed
+	ReasonSource     Reason = "source"      // Pulled: the image came from a host that is not allowed. Failed: no host is allowed, or others take part
 	ReasonSame       Reason = "same_digest" // Unchanged
 	ReasonProved     Reason = "proved"      // Unchanged: the caller proved that it may have the cached image
 	ReasonMaxAge     Reason = "max_age"     // Fresh

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -56,12 +57,11 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 	plan.State = func(target digest.Digest, before store.State) store.State {
 		return e.pulledState(a, target, before)
 	}
-	id, applied, err := t.Runtime.Pull(ctx, plan)
+	id, err := t.Runtime.Pull(ctx, plan)
 	if err != nil {
 		return e.pullFailed(ctx, t, c, source, err)
 	}
-	pulled := end{kind: Pulled, reason: reason, imageID: id}
-	return e.recordPull(ctx, t, c, source, pulled, applied)
+	return e.recordPull(ctx, t, c, source, end{kind: Pulled, reason: reason, imageID: id})
 }
 
 // pullFailed ends a request whose pull, or reverification, failed.
@@ -92,34 +92,30 @@ func (e *Engine) verifyPossession(t task, source resolver.Source) func(context.C
 }
 
 // recordPull keeps what a pull found out on the records that the pull itself
-// did not write it on.
-func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolver.Source, pulled end, applied bool) course {
+// did not write it on. Under a list of sources it verifies content that was on
+// the node before, and came by another rule.
+func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolver.Source, pulled end) course {
 	a := c.answer
-	pulled.digest = a.verified.Digest
+	target := a.verified.Digest
+	pulled.digest = target
 	record, err := e.Records.Get(ctx, t.Name)
+	if err != nil && t.restricted() {
+		return c.ended(failed(ReasonInternal, fmt.Errorf("read where the image came from: %w", err)))
+	}
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("nothing is recorded of the pull of %q", t.Name)
 		return c.ended(pulled)
 	}
-	target, before := record.Target.Digest, record.State
-	switch {
-	case applied && target != a.verified.Digest:
+	if record.Target.Digest != target {
 		return c.ended(pulled) // the record has been moved since
-	case !applied:
-		// CRI pulled by itself and resolved the tag again. A registry gave the
-		// result to this caller, and perhaps to nobody else.
-		before = store.State{}
-		if target != a.verified.Digest {
-			a = answer{verified: store.Verified{Digest: target, At: e.Now()}, proved: t.provedBy(false)}
-		}
-	case t.foreign(record.State):
-		// Some of the content was on the node, and came by another rule.
+	}
+	before := record.State
+	if t.foreign(before) {
 		if err := e.verifyContent(ctx, t, source, a); err != nil {
 			return e.pullFailed(ctx, t, c, source, err)
 		}
 		before = withSources(before, source.Served())
 	}
-	pulled.digest = target
 	state := e.pulledState(a, target, before)
 	if !before.PulledAt.IsZero() {
 		state.PulledAt = before.PulledAt // the same pull
@@ -131,7 +127,10 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 // pulledState is what a record says after a pull of target. Sources stay those
 // of before: only plugin/transfer knows which content was really fetched.
 func (e *Engine) pulledState(a answer, target digest.Digest, before store.State) store.State {
-	s := store.State{PulledAt: e.Now(), PullSource: before.PullSource, ContentSources: before.ContentSources}
+	s := store.State{
+		PulledAt: e.Now(), PullSource: before.PullSource,
+		ContentSources: before.ContentSources, UnknownSources: before.UnknownSources,
+	}
 	if target != a.verified.Digest {
 		return s
 	}
@@ -148,7 +147,7 @@ func withSources(s store.State, served provenance.Provenance) store.State {
 	if served.Reference == "" {
 		return s
 	}
-	s.PullSource, s.ContentSources = served.Reference, nil
+	s.PullSource, s.ContentSources, s.UnknownSources = served.Reference, nil, false
 	if len(served.Hosts) > 1 {
 		s.ContentSources = served.Hosts
 	}

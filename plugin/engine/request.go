@@ -33,17 +33,19 @@ type Request struct {
 	CredentialHost string
 	// Snapshotter that the container will use.
 	Snapshotter string
-	Runtime     Runtime
+	// SourcesLimit is why no rule with allowed_sources can be kept with that
+	// snapshotter; nil where it can.
+	SourcesLimit error
+	Runtime      Runtime
 }
 
-// Runtime is containerd's own CRI image service, for one request.
+// Runtime is containerd, for one request.
 type Runtime interface {
 	// ImageID is the ID of the image that the name has now; "" when CRI knows
 	// no such image.
 	ImageID(ctx context.Context) (string, error)
-	// Pull pulls and returns the image ID. It follows the plan if it can, and
-	// reports whether it did.
-	Pull(ctx context.Context, plan *transfer.Plan) (imageID string, applied bool, err error)
+	// Pull carries out the plan and returns the image ID.
+	Pull(ctx context.Context, plan *transfer.Plan) (imageID string, err error)
 	// Complete makes everything that a pull makes besides the content: the
 	// snapshot and the names of an image whose content is there, and whose
 	// state is known. It asks no registry.
@@ -58,6 +60,9 @@ type task struct {
 
 // byDigest reports whether the reference names a digest, which cannot change.
 func (t *task) byDigest() bool { return t.Digest != "" }
+
+// restricted reports whether the image must come from some hosts only.
+func (t *task) restricted() bool { return !t.directives.AllowedSources.All() }
 
 // canonical is repository@digest.
 func (t *task) canonical(target digest.Digest) string {

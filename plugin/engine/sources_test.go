@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // An image is reused under allowed_sources only if it is known to have come
@@ -30,12 +32,16 @@ func TestAllowedSources(t *testing.T) {
 		{"another port", "registry.test:5000/app:1", nil, false},
 		{"some content from another host", "registry.test/app:1", []string{"registry.test", "mirror.test"}, false},
 		{"not known", "", nil, false},
+		{"partly not known", "registry.test/app:1", []string{"?"}, false},
 	} {
 		for _, mode := range []policy.PullPolicy{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
 			for _, up := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/%s/up=%v", tc.what, mode, up), func(t *testing.T) {
 					n := &node{remote: first, record: cachedImage(first, now)}
 					n.record.PullSource, n.record.ContentSources = tc.source, tc.content
+					if slices.Contains(tc.content, "?") {
+						n.record.ContentSources, n.record.UnknownSources = nil, true
+					}
 					if !up {
 						n.checkFails = failure.Unreachable
 					}
@@ -62,8 +68,8 @@ func TestAllowedSources(t *testing.T) {
 					if again != (want == Pulled) || n.pulls != 0 {
 						t.Errorf("compared %v, pulled %d times", n.verifiedContent, n.pulls)
 					}
-					if want == Pulled && n.record.PullSource != name {
-						t.Errorf("the source is now %q", n.record.PullSource)
+					if want == Pulled && (n.record.PullSource != name || n.record.UnknownSources) {
+						t.Errorf("the source is now %q, unknown: %v", n.record.PullSource, n.record.UnknownSources)
 					}
 				})
 			}
@@ -90,5 +96,61 @@ func TestBytesThatCannotBeTakenAgain(t *testing.T) {
 	o, err := n.engine(rule(`policy = "IfDigestChanged"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
 	if err == nil || o.Class != failure.Invalid || n.record.PullSource != "mirror.test/app:1" {
 		t.Errorf("got %s (%s), %v; source %q", o.Kind, o.Reason, err, n.record.PullSource)
+	}
+}
+
+// A pull under allowed_sources that finds content of other hosts on the node, or
+// of hosts that nobody knows, verifies the whole image.
+func TestPullOntoForeignContent(t *testing.T) {
+	for what, add := range map[string]func(*store.State){
+		"another host": func(s *store.State) { s.PullSource, s.ContentSources = name, []string{"registry.test", "mirror.test"} },
+		"unknown":      func(s *store.State) { s.PullSource, s.UnknownSources = name, true },
+		"allowed":      func(s *store.State) { s.PullSource = name },
+	} {
+		for _, fails := range []bool{false, true} {
+			n := &node{remote: first, onStore: add}
+			e := n.engine(rule(`allowed_sources = ["registry.test"]`))
+			n.verifyFails = fails
+			o, err := e.Ensure(t.Context(), n.request(nil))
+			verified := slices.Equal(n.verifiedContent, []digest.Digest{first.Digest})
+			if verified != (what != "allowed") || (err != nil) != (verified && fails) {
+				t.Errorf("%s: got %s, %v; verified %v", what, o.Kind, err, n.verifiedContent)
+			}
+			if s := n.record.State; err == nil && (s.UnknownSources || s.PullSource != name || len(s.ContentSources) > 0) {
+				t.Errorf("%s: the record says %+v", what, s)
+			}
+		}
+	}
+}
+
+// An image of allowed hosts that is completed for another snapshotter may come
+// to stand on layers of other hosts.
+func TestCompletedOntoForeignLayers(t *testing.T) {
+	for _, foreign := range []bool{false, true} {
+		n := &node{record: cachedImage(first, now), packed: true}
+		n.record.PullSource = name
+		n.onStore = func(s *store.State) { s.UnknownSources = foreign }
+		o, err := n.engine(rule(`policy = "IfNotPresent"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
+		if foreign != (err != nil) || foreign && o.Reason != ReasonSource || len(n.completed) != 1 {
+			t.Errorf("foreign %v: got %s (%s), %v, completed %v", foreign, o.Kind, o.Reason, err, n.completed)
+		}
+	}
+}
+
+// Where a snapshotter may fetch layers by itself, a rule with allowed_sources
+// cannot be kept: nothing is asked, pulled or reused.
+func TestSourcesLimit(t *testing.T) {
+	for _, mode := range []policy.PullPolicy{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
+		n := &node{remote: first, record: cachedImage(first, now)}
+		n.record.PullSource = name
+		req := n.request(nil)
+		req.SourcesLimit = errTest
+		o, err := n.engine(rule(fmt.Sprintf("policy = %q", mode), `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), req)
+		if !errors.Is(err, errTest) || o.Reason != ReasonSource || n.checks+n.pulls > 0 || !strings.Contains(err.Error(), "rule rules.toml#1") {
+			t.Errorf("%s: got %s (%s), %v", mode, o.Kind, o.Reason, err)
+		}
+		if _, err := n.engine(rule(fmt.Sprintf("policy = %q", mode))).Ensure(t.Context(), req); err != nil {
+			t.Errorf("%s without a list of sources: %v", mode, err)
+		}
 	}
 }

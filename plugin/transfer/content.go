@@ -5,16 +5,12 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
-	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/containerd/errdefs"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
@@ -100,44 +96,12 @@ func (s *contentSources) persist(ctx context.Context, d digest.Digest) (provenan
 		s.forget(ctx, d)
 		return written, nil
 	}
-	labels := encodeLabels(pending)
-	paths := make([]string, 0, len(labels))
-	for label := range labels {
-		paths = append(paths, "labels."+label)
-	}
+	labels, paths := encodeLabels(pending)
 	if _, err := s.contents.Update(ctx, content.Info{Digest: d, Labels: labels}, paths...); err != nil {
 		return pending, err
 	}
 	s.forget(ctx, d)
 	return pending, nil
-}
-
-// ofImage returns where an image came from: the reference as the host of its
-// manifest or index knows it, and all hosts that served anything of it that is
-// here, in the order in which the content is listed. Content of unknown
-// provenance has no part in it.
-func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor) (provenance.Provenance, error) {
-	var all provenance.Provenance
-	walk := images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-		p, err := s.persist(ctx, desc.Digest)
-		switch {
-		case errdefs.IsNotFound(err):
-			return nil, images.ErrSkipDesc // of another platform
-		case err != nil && !p.Known():
-			return nil, err
-		case err != nil:
-			warnNotRecorded(ctx, desc.Digest, err)
-		}
-		if desc.Digest != target.Digest {
-			p.Reference = ""
-		}
-		all = all.Add(p)
-		return images.Children(ctx, s.contents, desc)
-	})
-	if err := images.Walk(ctx, walk, target); err != nil && !errors.Is(err, images.ErrSkipDesc) {
-		return provenance.Provenance{}, err
-	}
-	return all, nil
 }
 
 func warnNotRecorded(ctx context.Context, d digest.Digest, err error) {

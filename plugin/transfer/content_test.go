@@ -22,7 +22,7 @@ import (
 // returns the sources that the tag's record then tells.
 func (n *node) mustPlan(img *fakeImage, host string, by map[digest.Digest]string) (source, content string) {
 	n.t.Helper()
-	if _, err := n.plan(&fakeSource{fakeImage: img, host: host, by: by}, store.State{}); err != nil {
+	if err := n.plan(&fakeSource{fakeImage: img, host: host, by: by}, store.State{}); err != nil {
 		n.t.Fatal(err)
 	}
 	labels := own(n.labels(appName))
@@ -126,7 +126,7 @@ func TestSourcesOfAnIndex(t *testing.T) {
 	img.desc = img.addJSON(ocispec.MediaTypeImageIndex, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{b, a}})
 	src := &fakeSource{fakeImage: img, host: "a", by: map[digest.Digest]string{manifest: "b"}}
 	p := &Plan{Reference: appName, Source: src, State: func(digest.Digest, store.State) store.State { return store.State{} }}
-	if err := n.pull(WithPlan(n.ctx, p), appName, image.WithPlatforms(here)); err != nil {
+	if err := n.Pull(n.ctx, p, image.NewStore(appName, image.WithPlatforms(here))); err != nil {
 		t.Fatal(err)
 	}
 	labels := own(n.labels(appName))
@@ -148,7 +148,7 @@ func TestSourcesOfAResumedDownload(t *testing.T) {
 				by:  map[digest.Digest]string{layer: "b"},
 				cut: map[digest.Digest]int{layer: 5},
 			}
-			if _, err := n.plan(failing, store.State{}); !errors.Is(err, errGone) {
+			if err := n.plan(failing, store.State{}); !errors.Is(err, errGone) {
 				t.Fatalf("the first pull ended with %v", err)
 			}
 			// The pull has failed, but complete content has its source.
@@ -197,7 +197,7 @@ func TestSourcesOfWrongContent(t *testing.T) {
 		wrong.blobs[d] = data
 	}
 	wrong.blobs[layer.Digest] = []byte("A LAYER")
-	if _, err := n.plan(&fakeSource{fakeImage: wrong, host: "a", by: map[digest.Digest]string{layer.Digest: "evil"}}, store.State{}); err == nil {
+	if err := n.plan(&fakeSource{fakeImage: wrong, host: "a", by: map[digest.Digest]string{layer.Digest: "evil"}}, store.State{}); err == nil {
 		t.Fatal("wrong content was accepted")
 	}
 	if n.labels(appName) != nil || n.labels(canonicalOf(img)) != nil {

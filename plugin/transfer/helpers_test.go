@@ -15,12 +15,14 @@ import (
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata"
+	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
 	"github.com/containerd/containerd/v2/core/transfer/registry"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/containerd/v2/plugins/content/local"
+	"github.com/containerd/containerd/v2/plugins/snapshots/native"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -40,10 +42,11 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // node is containerd's transfer service on a real metadata database.
 type node struct {
 	*Service
-	t        *testing.T
-	ctx      context.Context
-	contents content.Store
-	images   *orderedImages
+	t         *testing.T
+	ctx       context.Context
+	contents  content.Store
+	snapshots snapshots.Snapshotter
+	images    *orderedImages
 }
 
 func newNode(t *testing.T, track bool) *node {
@@ -58,23 +61,29 @@ func newNode(t *testing.T, track bool) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := metadata.NewDB(b, cs, nil)
+	sn, err := native.NewSnapshotter(filepath.Join(dir, "native"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sn.Close() })
+	db := metadata.NewDB(b, cs, map[string]snapshots.Snapshotter{"native": sn})
 	if err := db.Init(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n := &node{
 		t: t, ctx: namespaces.WithNamespace(t.Context(), "k8s.io"),
-		contents: db.ContentStore(),
-		images:   &orderedImages{Store: metadata.NewImageStore(db)},
+		contents: db.ContentStore(), snapshots: db.Snapshotter("native"),
+		images: &orderedImages{Store: metadata.NewImageStore(db)},
 	}
 	n.Service = Decorate(transferlocal.NewTransferService(n.contents, n.images, transferlocal.TransferConfig{
 		Leases: metadata.NewLeaseManager(db),
 	}))
 	if track {
 		n.Track(TrackingConfig{
-			Contents: n.contents,
-			Hosts:    func(context.Context, string, string, string) ([]hosts.Alias, error) { return nil, nil },
-			Now:      func() time.Time { return noon },
+			Contents:    n.contents,
+			Snapshotter: db.Snapshotter,
+			Hosts:       func(context.Context, string, string, string) ([]hosts.Alias, error) { return nil, nil },
+			Now:         func() time.Time { return noon },
 		})
 	}
 	return n
@@ -130,15 +139,15 @@ func (n *node) create(name string, target ocispec.Descriptor, labels map[string]
 	}
 }
 
-// plan carries out a plan for appName, as CRI does.
-func (n *node) plan(source transfer.ImageFetcher, state store.State) (*Plan, error) {
+// plan carries out a plan for appName.
+func (n *node) plan(source transfer.ImageFetcher, state store.State) error {
 	n.t.Helper()
 	p := &Plan{Reference: appName, Source: source, State: func(_ digest.Digest, before store.State) store.State {
 		s := state
 		s.PullSource, s.ContentSources = before.PullSource, before.ContentSources
 		return s
 	}}
-	return p, n.pull(WithPlan(n.ctx, p), appName, image.WithImageLabels(map[string]string{managedLabel: "managed"}))
+	return n.Pull(n.ctx, p, image.NewStore(appName, image.WithImageLabels(map[string]string{managedLabel: "managed"})))
 }
 
 // pull hands containerd's own source and destination to the service.

@@ -21,16 +21,20 @@ func decodeLabels(labels map[string]string) provenance.Provenance {
 	return p
 }
 
-// encodeLabels is the inverse of decodeLabels.
-func encodeLabels(p provenance.Provenance) map[string]string {
-	labels := map[string]string{}
+// encodeLabels is the inverse of decodeLabels. The paths are those that set
+// these labels alone.
+func encodeLabels(p provenance.Provenance) (labels map[string]string, paths []string) {
+	labels = map[string]string{}
 	if p.Reference != "" {
 		labels[store.LabelPullSource] = p.Reference
 	}
 	if len(p.Hosts) > 0 {
 		labels[store.LabelContentSources] = strings.Join(p.Hosts, ",")
 	}
-	return labels
+	for label := range labels {
+		paths = append(paths, "labels."+label)
+	}
+	return labels, paths
 }
 
 // applyTo returns the state with the sources of a provenance. An unknown part

@@ -5,7 +5,6 @@ package transfer
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/opencontainers/go-digest"
@@ -18,9 +17,9 @@ import (
 type Plan struct {
 	// Reference is the normalised reference that is pulled.
 	Reference string
-	// Source replaces the registry source of the pull. Its Resolve returns the
-	// digest that was compared. Where it is a SourceReporter, the sources of
-	// the pull are tracked.
+	// Source is what is pulled from. Its Resolve returns the digest that was
+	// compared. Where it is a SourceReporter, the sources of the pull are
+	// tracked.
 	Source transfer.ImageFetcher
 	// Verify is called once, when the content is there and before there is any
 	// record of it. Its error ends the pull; nil accepts everything.
@@ -31,26 +30,4 @@ type Plan struct {
 	// the record pointed at another digest. Known sources of the content
 	// replace those of the state.
 	State func(target digest.Digest, before store.State) store.State
-
-	applied atomic.Bool
-}
-
-// Applied reports whether a transfer was carried out as planned. It stays
-// false when CRI pulls without the transfer service (use_local_image_pull).
-func (p *Plan) Applied() bool { return p.applied.Load() }
-
-type planKey struct{}
-
-// WithPlan returns a context whose CRI pull follows the plan.
-func WithPlan(ctx context.Context, plan *Plan) context.Context {
-	return context.WithValue(ctx, planKey{}, plan)
-}
-
-// planFor returns the context's plan for a reference, or nil.
-func planFor(ctx context.Context, reference string) *Plan {
-	plan, _ := ctx.Value(planKey{}).(*Plan)
-	if plan == nil || plan.Reference != reference {
-		return nil
-	}
-	return plan
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
-	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -47,11 +46,12 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	}
 	l := &labelledRecords{Store: records, plan: s.plan}
 	if s.tracker != nil {
-		sources, err := s.tracker.contents.ofImage(ctx, desc)
+		sources, err := s.tracker.contents.ofImage(ctx, desc, s.tracker.snapshotters(s.UnpackPlatforms())...)
 		if err != nil {
 			prefixlog.G(ctx).WithError(err).Warnf("the sources of %s are not recorded", desc.Digest)
 		}
-		l.sources, l.pulledAt = sources.InOrder(s.hosts), s.tracker.config.Now()
+		sources.from = sources.from.InOrder(s.hosts)
+		l.sources, l.pulledAt = &sources, s.tracker.config.Now()
 	}
 	return s.imageStore.Store(ctx, desc, l)
 }
@@ -59,9 +59,9 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 // labelledRecords adds labels to the records that a pull creates or replaces.
 type labelledRecords struct {
 	images.Store
-	plan     *Plan // nil: only sources and the time are stored
-	sources  provenance.Provenance
-	pulledAt time.Time // for pulls without a plan
+	plan     *Plan         // nil: only sources and the time are stored
+	sources  *imageSources // nil: they are not tracked
+	pulledAt time.Time     // for pulls without a plan
 }
 
 // Create creates a record. CRI will make one of repository@digest too, and
@@ -146,16 +146,28 @@ func (l *labelledRecords) change(ctx context.Context, old, img images.Image, wan
 func (l *labelledRecords) newLabels(img images.Image, before map[string]string) map[string]string {
 	state := store.Decode(img.Target.Digest, before)
 	if l.plan != nil {
-		return applyTo(l.plan.State(img.Target.Digest, state), l.sources).Labels()
+		return l.withSources(l.plan.State(img.Target.Digest, state)).Labels()
 	}
-	state = applyTo(state, l.sources)
+	state = l.withSources(state)
 	state.PulledAt = l.pulledAt
 	all := state.Labels()
 	return map[string]string{
 		store.LabelPullSource:     all[store.LabelPullSource],
 		store.LabelContentSources: all[store.LabelContentSources],
+		store.LabelUnknownSources: all[store.LabelUnknownSources],
 		store.LabelPulledAt:       all[store.LabelPulledAt],
 	}
+}
+
+// withSources returns the state with the sources of the image. Without a
+// PullSource it is plain that not all of them are known.
+func (l *labelledRecords) withSources(s store.State) store.State {
+	if l.sources == nil {
+		return s
+	}
+	s = applyTo(s, l.sources.from)
+	s.UnknownSources = l.sources.unknown && s.PullSource != ""
+	return s
 }
 
 // labelsFor returns the labels of the old record that are about the new one's

@@ -50,8 +50,8 @@ func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
 	}
 
 	n.images.refuse = appName // as if the node went down
-	if plan, err := n.plan(source, verified(img.desc.Digest)); !errors.Is(err, errRefused) || plan.Applied() {
-		t.Fatalf("the pull ended with %v, applied %v", err, plan.Applied())
+	if err := n.plan(source, verified(img.desc.Digest)); !errors.Is(err, errRefused) {
+		t.Fatalf("the pull ended with %v", err)
 	}
 	if diff := cmp.Diff(want, n.labels(canonicalOf(img))); diff != "" {
 		t.Errorf("labels of repository@digest after a crash (-want +got):\n%s", diff)
@@ -61,8 +61,8 @@ func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
 	}
 
 	n.images.refuse = ""
-	if plan, err := n.plan(source, verified(img.desc.Digest)); err != nil || !plan.Applied() {
-		t.Fatalf("the pull ended with %v, applied %v", err, plan.Applied())
+	if err := n.plan(source, verified(img.desc.Digest)); err != nil {
+		t.Fatalf("the pull ended with %v", err)
 	}
 	for _, name := range []string{canonicalOf(img), appName} {
 		if diff := cmp.Diff(want, n.labels(name)); diff != "" {
@@ -82,7 +82,7 @@ func TestPlannedPullByDigest(t *testing.T) {
 	p := &Plan{Reference: name, Source: &fakeSource{fakeImage: img, host: "mirror.test"}, State: func(d digest.Digest, _ store.State) store.State {
 		return verified(d)
 	}}
-	if err := n.pull(WithPlan(n.ctx, p), name); err != nil {
+	if err := n.Pull(n.ctx, p, image.NewStore(name)); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(n.images.written, []string{name}) {
@@ -119,7 +119,7 @@ func TestPlannedPullKeepsWhatHoldsForTheDigest(t *testing.T) {
 			n := newNode(t, true)
 			old[store.LabelVerifiedDigest] = tc.checked.desc.Digest.String()
 			n.create(tc.name, tc.before.desc, old)
-			if _, err := n.plan(&fakeSource{fakeImage: img, host: "mirror.test"}, verified(img.desc.Digest)); err != nil {
+			if err := n.plan(&fakeSource{fakeImage: img, host: "mirror.test"}, verified(img.desc.Digest)); err != nil {
 				t.Fatal(err)
 			}
 			got := n.labels(tc.name)
@@ -156,7 +156,7 @@ func TestPlannedPullKeepsTheSourceOfARecord(t *testing.T) {
 			n.put(ocispec.Descriptor{Digest: d, Size: int64(len(data))}, data)
 		}
 		n.create(name, img.desc, map[string]string{store.LabelPullSource: "old.test/app:1"})
-		if _, err := n.plan(&fakeSource{fakeImage: img, host: "a"}, verified(img.desc.Digest)); err != nil {
+		if err := n.plan(&fakeSource{fakeImage: img, host: "a"}, verified(img.desc.Digest)); err != nil {
 			t.Fatal(err)
 		}
 		if got := n.labels(name)[store.LabelPullSource]; got != "old.test/app:1" {
@@ -194,7 +194,7 @@ func TestOtherPulls(t *testing.T) {
 			if tc.before != nil {
 				n.create(appName, tc.before.desc, labels.Overlay(known, map[string]string{"other": "label"}))
 			}
-			l := &labelledRecords{Store: n.images, sources: sources, pulledAt: noon}
+			l := &labelledRecords{Store: n.images, sources: &imageSources{from: sources}, pulledAt: noon}
 			if _, err := image.NewStore(appName, image.WithImageLabels(map[string]string{"client": "label"})).Store(n.ctx, img.desc, l); err != nil {
 				t.Fatal(err)
 			}
@@ -212,7 +212,7 @@ func TestOtherPulls(t *testing.T) {
 func TestPullsOfCRIItself(t *testing.T) {
 	n := newNode(t, true)
 	img := newImage("a layer")
-	l := &labelledRecords{Store: n.images, pulledAt: noon, sources: provenance.Provenance{Reference: "mirror.test/app:1", Hosts: []string{"mirror.test"}}}
+	l := &labelledRecords{Store: n.images, pulledAt: noon, sources: &imageSources{from: provenance.Provenance{Reference: "mirror.test/app:1", Hosts: []string{"mirror.test"}}}}
 	managed := map[string]string{managedLabel: "managed", "io.cri-containerd.pinned": "pinned"}
 	if _, err := image.NewStore(appName, image.WithImageLabels(managed)).Store(n.ctx, img.desc, l); err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestPutGoesOnAfterARemoval(t *testing.T) {
 	img := newImage("a layer")
 	name := canonicalOf(img)
 	n.create(name, img.desc, nil)
-	l := &labelledRecords{Store: &removing{orderedImages: n.images, times: 3}, pulledAt: noon, sources: provenance.Provenance{Reference: "a/x:1"}}
+	l := &labelledRecords{Store: &removing{orderedImages: n.images, times: 3}, pulledAt: noon, sources: &imageSources{from: provenance.Provenance{Reference: "a/x:1"}}}
 	if err := l.put(n.ctx, images.Image{Name: name, Target: img.desc}); err != nil {
 		t.Fatal(err)
 	}

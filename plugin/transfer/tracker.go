@@ -4,11 +4,15 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/registry"
+	"github.com/containerd/containerd/v2/defaults"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -33,6 +37,9 @@ type SourceReporter interface {
 type TrackingConfig struct {
 	// Contents is the metadata database's content store.
 	Contents content.Store
+	// Snapshotter returns one of the metadata database's snapshotters, nil for a
+	// name that it does not have.
+	Snapshotter func(name string) snapshots.Snapshotter
 	// Hosts lists the hosts that a pull without a plan may ask, in their
 	// order; hosts.Aliases does. hostDir is the root of a tree of hosts.toml
 	// files, "" for none; defaultScheme is for hosts that are not configured,
@@ -54,6 +61,17 @@ type tracker struct {
 // Track makes the service track from now on where content comes from.
 func (s *Service) Track(config TrackingConfig) {
 	s.tracker.Store(&tracker{config: config, contents: newContentSources(config.Contents)})
+}
+
+// snapshotters returns those that an image is unpacked by.
+func (t *tracker) snapshotters(unpacked []transfer.UnpackConfiguration) (all []snapshots.Snapshotter) {
+	for _, u := range unpacked {
+		name := cmp.Or(u.Snapshotter, defaults.DefaultSnapshotter) // as the transfer service has it
+		if sn := t.config.Snapshotter(name); sn != nil {
+			all = append(all, sn)
+		}
+	}
+	return all
 }
 
 // reporting makes a source of containerd's own report its hosts. Where its

@@ -2,16 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package transfer decorates containerd's transfer service. A pull that
-// pullwarden decided on carries a Plan in its context: its source is pinned to
-// the digest that was compared, and its state is stored in the same step as
-// the new target. The sources of every other pull from a registry are tracked;
-// everything else passes through untouched.
+// pullwarden decided on follows a Plan: its source is pinned to the digest that
+// was compared, and its state is stored in the same step as the new target. The
+// sources of every other pull from a registry are tracked; everything else
+// passes through untouched.
 //
-//	Service ── Transfer ──► the Plan's source | reportingSource (reporter.go)
+//	Service ── Pull ──────► the Plan's source
+//	        ── Transfer ──► reportingSource (reporter.go)
 //	                             │ who served which digest
 //	                             ▼
 //	                        trackedSource (source.go) ──► contentSources (content.go): labels on content
-//	                             │                              │ provenance of the image
+//	                             │                              │ provenance of the image (image.go),
+//	                             │                              │ and labels on its snapshots
 //	                             ▼                              ▼
 //	                        containerd's own pull ──► labelledStore (records.go): labels on records
 package transfer
@@ -29,28 +31,31 @@ import (
 // transfer.Transferrer, safe for concurrent use.
 type Service struct {
 	inner   transfer.Transferrer
-	tracker atomic.Pointer[tracker] // nil: sources are not tracked
+	tracker *atomic.Pointer[tracker] // to nil: sources are not tracked
 }
 
 // Decorate puts the service around containerd's own.
-func Decorate(inner transfer.Transferrer) *Service { return &Service{inner: inner} }
+func Decorate(inner transfer.Transferrer) *Service {
+	return &Service{inner: inner, tracker: &atomic.Pointer[tracker]{}}
+}
 
-// Transfer replaces source and destination of a pull from a registry.
+// Around puts a service around another of containerd's. Both track sources
+// together: what one has pulled, the other finds on the node.
+func (s *Service) Around(inner transfer.Transferrer) *Service {
+	return &Service{inner: inner, tracker: s.tracker}
+}
+
+// Pull carries out a plan. The options are those of Transfer.
+func (s *Service) Pull(ctx context.Context, plan *Plan, to *image.Store, opts ...transfer.Opt) error {
+	return s.pull(ctx, plan.Source, &labelledStore{imageStore: to, tracker: s.tracker.Load(), plan: plan}, opts...)
+}
+
+// Transfer lets the source of a pull from a registry be tracked.
 func (s *Service) Transfer(ctx context.Context, source, destination any, opts ...transfer.Opt) error {
 	src, isRegistry := source.(*registry.OCIRegistry)
 	dst, isStore := destination.(*image.Store)
-	if !isRegistry || !isStore {
-		return s.inner.Transfer(ctx, source, destination, opts...)
-	}
 	t := s.tracker.Load()
-	if plan := planFor(ctx, src.Image()); plan != nil {
-		if err := s.pull(ctx, plan.Source, &labelledStore{imageStore: dst, tracker: t, plan: plan}, opts...); err != nil {
-			return err
-		}
-		plan.applied.Store(true)
-		return nil
-	}
-	if t == nil {
+	if !isRegistry || !isStore || t == nil {
 		return s.inner.Transfer(ctx, source, destination, opts...)
 	}
 	return s.pull(ctx, t.reporting(ctx, src), &labelledStore{imageStore: dst, tracker: t}, opts...)

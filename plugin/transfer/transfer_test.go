@@ -31,11 +31,11 @@ func TestPlannedPullIsVerified(t *testing.T) {
 			return verdict
 		},
 	}
-	if err := n.pull(WithPlan(n.ctx, p), appName); !errors.Is(err, errRefused) || p.Applied() || len(n.images.written) > 0 {
+	if err := n.Pull(n.ctx, p, image.NewStore(appName)); !errors.Is(err, errRefused) || len(n.images.written) > 0 {
 		t.Errorf("the pull ended with %v, and the records %v were written", err, n.images.written)
 	}
 	verdict = nil
-	if err := n.pull(WithPlan(n.ctx, p), appName); err != nil || !p.Applied() {
+	if err := n.Pull(n.ctx, p, image.NewStore(appName)); err != nil {
 		t.Errorf("the pull ended with %v", err)
 	}
 }
@@ -51,8 +51,8 @@ func TestPlanWithoutSourceReporter(t *testing.T) {
 			Source:    &silentSource{&fakeSource{fakeImage: img, host: "a"}},
 			State:     func(d digest.Digest, _ store.State) store.State { return verified(d) },
 		}
-		if err := n.pull(WithPlan(n.ctx, p), appName); err != nil || !p.Applied() {
-			t.Fatalf("the pull ended with %v, applied %v", err, p.Applied())
+		if err := n.Pull(n.ctx, p, image.NewStore(appName)); err != nil {
+			t.Fatalf("the pull ended with %v", err)
 		}
 		want := store.State{PulledAt: noon}
 		got := store.Decode(img.desc.Digest, n.labels(appName))

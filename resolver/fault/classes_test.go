@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
-	"net/url"
 	"os"
 	"syscall"
 	"testing"
@@ -114,47 +112,6 @@ func TestTimedOut(t *testing.T) {
 	for err, want := range map[error]bool{os.ErrDeadlineExceeded: true, context.DeadlineExceeded: true, context.Canceled: false, io.EOF: false} {
 		if got := TimedOut(fmt.Errorf("read: %w", err)); got != want {
 			t.Errorf("%v: got %v", err, got)
-		}
-	}
-}
-
-// The error of a pull that this project's resolver had no part in shows a
-// registry's failure, or nothing.
-func TestForeignClasses(t *testing.T) {
-	status := func(method, url string, code int) error {
-		return remoteerrors.ErrUnexpectedStatus{StatusCode: code, RequestMethod: method, RequestURL: url}
-	}
-	const manifests = "https://registry.test/v2/team/app/manifests/v1?token=secret"
-	dial := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	for name, test := range map[string]struct {
-		err  error
-		want failure.Class
-	}{
-		"503":                    {status("GET", manifests, 503), failure.Unavailable},
-		"429":                    {status("HEAD", manifests, 429), failure.RateLimited},
-		"404":                    {status("GET", manifests, 404), failure.NotFound},
-		"403":                    {status("GET", "https://registry.test/v2/team/app/blobs/x", 403), failure.Forbidden},
-		"403 for a token":        {status("POST", "https://auth.test/token", 403), failure.Unauthorized},
-		"403 for a token by GET": {status("GET", "https://auth.test/token", 403), failure.Unauthorized},
-		"404 for a token":        {status("GET", "https://auth.test/token", 404), failure.Invalid},
-		"no authorization":       {fmt.Errorf("pull access denied: %w", docker.ErrInvalidAuthorization), failure.Unauthorized},
-		"refused":                {&url.Error{Op: "Get", URL: manifests, Err: dial}, failure.Unreachable},
-		"refused, bare":          {dial, failure.Unreachable},
-		"name not resolved":      {&net.DNSError{Err: "no such host", Name: "registry.test", IsNotFound: true}, failure.Unreachable},
-		"not trusted":            {&url.Error{Op: "Get", URL: manifests, Err: x509.UnknownAuthorityError{}}, failure.Invalid},
-		"timed out":              {&url.Error{Op: "Get", URL: manifests, Err: context.DeadlineExceeded}, failure.Unreachable},
-		"given up":               {&url.Error{Op: "Get", URL: manifests, Err: context.Canceled}, failure.Unreachable},
-
-		"not found, by whom ever":   {fmt.Errorf("x: %w", errdefs.ErrNotFound), failure.None},
-		"no such file":              {&fs.PathError{Op: "open", Path: "/x", Err: syscall.ENOENT}, failure.None},
-		"no space":                  {fmt.Errorf("write: %w", syscall.ENOSPC), failure.None},
-		"a socket of the node":      {&net.OpError{Op: "dial", Net: "unix", Err: syscall.ECONNREFUSED}, failure.None},
-		"a URL that does not parse": {&url.Error{Op: "parse", URL: ":", Err: errors.New("no")}, failure.None},
-		"canceled":                  {context.Canceled, failure.None},
-		"nothing known":             {errors.New("unexpected status code 503"), failure.None},
-	} {
-		if got := ForeignClass(fmt.Errorf("failed to pull and unpack image: %w", test.err)); got != test.want {
-			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}
 }

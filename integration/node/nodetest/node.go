@@ -70,7 +70,12 @@ func Prepare(t testing.TB, opts ...Option) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	setting, err := node.SettingFromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := node.Options{Binary: binary, Dir: t.TempDir(), Section: []string{"enabled = true"}, NoSync: true}
+	o.Apply(setting)
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -33,6 +33,10 @@ func CRIImages(lines ...string) Option {
 	return func(o *node.Options) { o.Images = append(slices.Clone(o.Images), lines...) }
 }
 
+// Setting gives CRI a setting with which stock CRI pulls without the transfer
+// service.
+func Setting(s node.Setting) Option { return func(o *node.Options) { o.Apply(s) } }
+
 // Tables adds tables to config.toml.
 func Tables(toml string) Option {
 	return func(o *node.Options) { o.Tables = append(slices.Clone(o.Tables), toml) }
@@ -45,6 +49,10 @@ func HostsDirectories(n int) Option { return func(o *node.Options) { o.Hosts = n
 func Env(vars ...string) Option {
 	return func(o *node.Options) { o.Env = append(slices.Clone(o.Env), vars...) }
 }
+
+// WithoutHostsDirectories starts CRI without hosts.toml files, as its deprecated
+// registry.mirrors need it.
+func WithoutHostsDirectories() Option { return func(o *node.Options) { o.Hosts = node.NoHosts } }
 
 // NativeRuntime adds a runtime handler "native" whose images are unpacked by
 // the native snapshotter.

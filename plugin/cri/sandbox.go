@@ -1,0 +1,85 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/internal/shared"
+	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/transfer"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// resolveTimeout bounds the request for the digest of the sandbox image.
+const resolveTimeout = 30 * time.Second
+
+// SandboxImage is the image of pods, which CRI pulls itself. No policy applies to
+// it. Where CRI would pull it without the transfer service, it is pulled here like
+// all others, so that its source is recorded.
+type SandboxImage struct {
+	// Name is what CRI is configured with.
+	Name     string
+	Config   Config
+	Puller   Puller
+	Registry engine.Registry
+	// Now is the clock.
+	Now func() time.Time
+
+	turns shared.Lock[string]
+}
+
+// ensure pulls the image if CRI does not know it.
+func (s *SandboxImage) ensure(ctx context.Context, images runtime.ImageServiceServer, handler string) error {
+	named, err := reference.ParseDockerRef(s.Name)
+	if err != nil {
+		return err
+	}
+	if there, err := s.there(ctx, images); there || err != nil {
+		return err
+	}
+	unlock, err := s.turns.Lock(ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// Another pod may have needed it meanwhile.
+	if there, err := s.there(ctx, images); there || err != nil {
+		return err
+	}
+	session, err := s.Registry.Open(ctx, resolver.Query{Reference: named.String(), Credentials: s.Config.credentials(nil)})
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	resolved, err := session.Resolve(ctx, resolveTimeout)
+	if err != nil {
+		return err
+	}
+	plan := &transfer.Plan{
+		Reference: named.String(),
+		Source:    session.Source(resolved.Descriptor),
+		State: func(_ digest.Digest, before store.State) store.State {
+			before.PulledAt = s.Now()
+			return before
+		},
+	}
+	_, err = s.Puller.Pull(ctx, plan, s.Puller.SnapshotterFor(handler))
+	return err
+}
+
+func (s *SandboxImage) there(ctx context.Context, images runtime.ImageServiceServer) (bool, error) {
+	status, err := images.ImageStatus(ctx, &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: s.Name}})
+	if err != nil {
+		return false, fmt.Errorf("ask CRI for the image: %w", err)
+	}
+	return status.GetImage() != nil, nil
+}

@@ -1,0 +1,95 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/transfer"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// sandboxed is a node without the image of pods, and a registry that has it.
+type sandboxed struct {
+	runtime.UnimplementedRuntimeServiceServer
+	images
+	down bool
+
+	pulled      *transfer.Plan
+	snapshotter string
+	pulls, pods int
+}
+
+func (s *sandboxed) RunPodSandbox(context.Context, *runtime.RunPodSandboxRequest) (*runtime.RunPodSandboxResponse, error) {
+	s.pods++
+	return &runtime.RunPodSandboxResponse{}, nil
+}
+
+func (s *sandboxed) SnapshotterFor(handler string) string { return "of " + handler }
+
+func (s *sandboxed) Limit(string) error { return nil }
+
+func (s *sandboxed) Pull(_ context.Context, plan *transfer.Plan, snapshotter string) (string, error) {
+	s.pulled, s.snapshotter = plan, snapshotter
+	s.pulls++
+	s.names = append(s.names, []string{first.String(), plan.Reference})
+	return first.String(), nil
+}
+
+func (s *sandboxed) Open(_ context.Context, q resolver.Query) (resolver.Session, error) {
+	return pauseSession{s, q.Reference}, nil
+}
+
+type pauseSession struct {
+	*sandboxed
+	reference string
+}
+
+func (p pauseSession) Resolve(context.Context, time.Duration) (resolver.Resolution, error) {
+	if p.down {
+		return resolver.Resolution{}, errors.New("no registry")
+	}
+	return resolver.Resolution{Descriptor: ocispec.Descriptor{Digest: first, Size: 1}}, nil
+}
+
+func (pauseSession) Source(ocispec.Descriptor) resolver.Source { return nil }
+
+func (pauseSession) Close() {}
+
+func TestSandboxImage(t *testing.T) {
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	s := &sandboxed{down: true}
+	image := &SandboxImage{Name: "docker.io/library/pause:3", Puller: s, Registry: s, Now: func() time.Time { return noon }}
+	service := NewRuntimeService(s, &s.images, nil, image)
+	run := func() {
+		t.Helper()
+		if _, err := service.RunPodSandbox(t.Context(), &runtime.RunPodSandboxRequest{RuntimeHandler: "kata"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run()
+	if s.pulls != 0 || s.pods != 1 {
+		t.Errorf("without a registry: %d pulls, %d pods: the rest is CRI's to say", s.pulls, s.pods)
+	}
+	s.down = false
+	run()
+	run()
+	if s.pulls != 1 || s.pods != 3 || s.snapshotter != "of kata" || s.pulled.Reference != "docker.io/library/pause:3" {
+		t.Errorf("%d pulls of %+v by %q, %d pods", s.pulls, s.pulled, s.snapshotter, s.pods)
+	}
+	state := s.pulled.State(first, store.State{PullSource: "mirror.test/pause:3"})
+	if !state.PulledAt.Equal(noon) || state.Restricted || state.PullSource == "" {
+		t.Errorf("the record says %+v", state)
+	}
+	if _, err := NewRuntimeService(s, &s.images, nil, nil).RunPodSandbox(t.Context(), &runtime.RunPodSandboxRequest{}); err != nil || s.pods != 4 {
+		t.Errorf("without a sandbox image: %v, %d pods", err, s.pods)
+	}
+}

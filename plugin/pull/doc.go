@@ -1,0 +1,18 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pull carries out the pulls that pullwarden decided on, in place of
+// CRI's own PullImage. Every such pull goes one way, whatever CRI is configured
+// to do: the plan's source, a transfer service, and then the names by which CRI
+// knows an image.
+//
+//	Puller.Pull ── plan ──► plugin/transfer's Service
+//	    │                        │
+//	    │                        ├─► the node's transfer service, where CRI uses it
+//	    │                        └─► NewService: a transfer service with CRI's own
+//	    │                            settings, where CRI pulls without one
+//	    │                            (settings.go, service.go, destination.go)
+//	    │
+//	    ├─ watch (watch.go): what was stored, and image_pull_progress_timeout
+//	    └─ names (names.go): image ID, tag and digest, and CRI's index of images
+package pull

@@ -1,0 +1,100 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pull
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// The labels by which CRI knows its records, and those that the kubelet's
+// garbage collection must leave alone.
+const (
+	managedLabel = "io.cri-containerd.image"
+	managed      = "managed"
+	pinnedLabel  = "io.cri-containerd.pinned"
+	pinned       = "pinned"
+)
+
+// labels returns CRI's labels for the records of a reference.
+func (p *Puller) labels(name string) map[string]string {
+	labels := map[string]string{managedLabel: managed}
+	if slices.Contains(p.settings.PinnedImages, name) {
+		labels[pinnedLabel] = pinned
+	}
+	return labels
+}
+
+// tagAndDigest returns the two references that CRI shows an image with. The tag
+// is "" for an image that was pulled by its digest.
+func tagAndDigest(named reference.Named, target digest.Digest) (repoTag, repoDigest string) {
+	if _, ok := named.(reference.NamedTagged); ok {
+		repoTag = named.String()
+	}
+	if _, ok := named.(reference.Canonical); ok {
+		return repoTag, named.String()
+	}
+	return repoTag, named.Name() + "@" + target.String()
+}
+
+// name gives an image the names by which CRI knows it, in CRI's order, and
+// tells CRI's index of each, so that CRI shows the image when name returns.
+func (p *Puller) name(ctx context.Context, target ocispec.Descriptor, labels map[string]string, names ...string) error {
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if err := p.putRecord(ctx, images.Image{Name: name, Target: target, Labels: labels}); err != nil {
+			return fmt.Errorf("failed to create image reference %q: %w", name, err)
+		}
+		if err := p.index.UpdateImage(ctx, name); err != nil {
+			return fmt.Errorf("failed to update image store %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// putRecord creates a record, or changes only what differs from it, so that
+// labels of others stay and an unchanged record makes no event.
+func (p *Puller) putRecord(ctx context.Context, record images.Image) error {
+	for {
+		_, err := p.images.Create(ctx, record)
+		if !errdefs.IsAlreadyExists(err) {
+			return err
+		}
+		old, err := p.images.Get(ctx, record.Name)
+		if err == nil {
+			paths := changes(old, record)
+			if len(paths) == 0 {
+				return nil
+			}
+			_, err = p.images.Update(ctx, record, paths...)
+		}
+		if !errdefs.IsNotFound(err) {
+			return err
+		}
+		// Somebody has removed it meanwhile.
+	}
+}
+
+// changes lists the fields of a record to update. A pin is only ever set:
+// taking it away is left to CRI.
+func changes(old, record images.Image) (paths []string) {
+	for _, label := range []string{managedLabel, pinnedLabel} {
+		if value, ok := record.Labels[label]; ok && old.Labels[label] != value {
+			paths = append(paths, "labels."+label)
+		}
+	}
+	if len(paths) > 0 || old.Target.Digest != record.Target.Digest {
+		paths = append(paths, "target")
+	}
+	return paths
+}

@@ -1,0 +1,152 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pull
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/images/usage"
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/containerd/v2/core/transfer/image"
+	"github.com/containerd/containerd/v2/pkg/tracing"
+	"github.com/containerd/log"
+	"github.com/containerd/platforms"
+	"github.com/distribution/reference"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
+)
+
+// ImageIndex is CRI's index of images in memory, from which it answers
+// ImageStatus and ListImages.
+type ImageIndex interface {
+	// UpdateImage reads the record of a reference again.
+	UpdateImage(ctx context.Context, reference string) error
+}
+
+// Config is what a Puller is made of. All fields are required.
+type Config struct {
+	// Settings are CRI's.
+	Settings Settings
+	// Node is the containerd that is pulled into.
+	Node Node
+	// Service carries out plans. It is around the node's own transfer service,
+	// or around NewService's where Settings.Local is set.
+	Service *pwtransfer.Service
+	// Index is CRI's.
+	Index ImageIndex
+}
+
+// Puller pulls images into the node as CRI would. It is safe for concurrent
+// use; pulls of one name must take turns.
+type Puller struct {
+	settings Settings
+	service  *pwtransfer.Service
+	contents content.Store
+	images   images.Store
+	exports  map[string]map[string]string
+	index    ImageIndex
+}
+
+// New returns a Puller. The error names the field that is missing.
+func New(c Config) (*Puller, error) {
+	switch {
+	case c.Settings.Snapshotter == "":
+		return nil, errors.New("CRI has no snapshotter")
+	case c.Node.Contents == nil || c.Node.Images == nil:
+		return nil, errors.New("the node has no content store or no image store")
+	case c.Service == nil:
+		return nil, errors.New("there is no transfer service")
+	case c.Index == nil:
+		return nil, errors.New("CRI's index of images is missing")
+	}
+	return &Puller{
+		settings: c.Settings, service: c.Service, index: c.Index,
+		contents: c.Node.Contents, images: c.Node.Images, exports: c.Node.Exports,
+	}, nil
+}
+
+// SnapshotterFor returns the snapshotter of a runtime handler, as CRI does.
+func (p *Puller) SnapshotterFor(handler string) string { return p.settings.SnapshotterFor(handler) }
+
+// SandboxImage returns the image of pods, if CRI would pull it without the
+// transfer service; "" otherwise.
+func (p *Puller) SandboxImage() string {
+	if !p.settings.Local {
+		return ""
+	}
+	return p.settings.SandboxImage
+}
+
+// Pull carries out a plan and returns the image ID. The snapshotter unpacks the
+// image; "" = CRI's default. When Pull returns without an error, CRI shows the
+// image by its ID, its tag and its digest.
+func (p *Puller) Pull(ctx context.Context, plan *pwtransfer.Plan, snapshotter string) (imageID string, err error) {
+	started := time.Now()
+	snapshotter = cmp.Or(snapshotter, p.settings.Snapshotter)
+	ref := plan.Reference
+	named, err := reference.ParseDockerRef(ref)
+	if err != nil {
+		return "", fmt.Errorf("failed to parse image reference %q: %w", ref, err)
+	}
+	span := tracing.SpanFromContext(ctx)
+	span.SetAttributes(tracing.Attribute("image.ref", ref), tracing.Attribute("snapshotter.name", snapshotter))
+	target, err := p.transfer(ctx, plan, snapshotter)
+	if err != nil {
+		return "", fmt.Errorf("failed to pull and unpack image %q: %w", ref, err)
+	}
+	span.AddEvent("Pull and unpack image complete")
+
+	img := images.Image{Name: ref, Target: target}
+	config, err := img.Config(ctx, p.contents, platforms.Default())
+	if err != nil {
+		return "", fmt.Errorf("get image config descriptor: %w", err)
+	}
+	imageID = config.Digest.String()
+	span.SetAttributes(tracing.Attribute("image.id", imageID))
+	repoTag, repoDigest := tagAndDigest(named, target.Digest)
+	if err := p.name(ctx, target, p.labels(ref), imageID, repoTag, repoDigest); err != nil {
+		return "", err
+	}
+	size, err := usage.CalculateImageUsage(ctx, img, p.contents, usage.WithManifestLimit(platforms.Default(), 1), usage.WithManifestUsage())
+	if err == nil {
+		span.SetAttributes(tracing.Attribute("image.size.bytes", size))
+	}
+	log.G(ctx).Infof("Pulled image %q with image id %q, repo tag %q, repo digest %q, size %q in %s",
+		ref, imageID, repoTag, repoDigest, strconv.FormatInt(size, 10), time.Since(started))
+	return imageID, nil
+}
+
+// transfer returns what the reference was stored with.
+func (p *Puller) transfer(ctx context.Context, plan *pwtransfer.Plan, snapshotter string) (ocispec.Descriptor, error) {
+	ref := plan.Reference
+	to := image.NewStore(ref,
+		image.WithPlatforms(platforms.DefaultSpec()),
+		image.WithUnpack(platforms.DefaultSpec(), snapshotter),
+		image.WithImageLabels(p.labels(ref)),
+	)
+	ctx, cancel := context.WithCancel(ctx)
+	w := newWatch(ref)
+	var watching sync.WaitGroup
+	watching.Go(func() { w.cancelWithoutProgress(ctx, p.settings.ProgressTimeout, cancel) })
+	err := p.service.Pull(ctx, plan, to, transfer.WithProgress(w.progress))
+	cancel()
+	watching.Wait()
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	target, ok := w.target()
+	if !ok {
+		return ocispec.Descriptor{}, errors.New("the transfer service did not carry out the plan")
+	}
+	return target, nil
+}

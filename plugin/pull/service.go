@@ -1,0 +1,99 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pull
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/containerd/containerd/v2/core/diff"
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/containerd/v2/core/transfer/local"
+	"github.com/containerd/containerd/v2/core/unpack"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/imgcrypt/v2"
+	"github.com/containerd/imgcrypt/v2/images/encryption"
+	"github.com/containerd/platforms"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// remoteAnnotations is the export of a snapshotter's plugin that lets the
+// transfer service annotate layers for it.
+const remoteAnnotations = "enable_remote_snapshot_annotations"
+
+// service is a transfer service that pulls as CRI does by itself.
+type service struct {
+	inner    transfer.Transferrer
+	settings Settings
+}
+
+// NewService returns a transfer service that does with CRI's settings what CRI
+// does with them when it pulls without the transfer service. It only pulls:
+// other transfers are errdefs.ErrNotImplemented.
+func NewService(node Node, settings Settings) transfer.Transferrer {
+	return &service{
+		settings: settings,
+		inner: local.NewTransferService(node.Contents, node.Images, local.TransferConfig{
+			Leases:                     node.Leases,
+			MaxConcurrentDownloads:     settings.MaxConcurrentDownloads,
+			ConcurrentLayerFetchBuffer: settings.LayerFetchBuffer,
+			DuplicationSuppressor:      &keyedLock{},
+			UnpackPlatforms:            unpackPlatforms(node, settings),
+			Verifiers:                  node.Verifiers,
+		}),
+	}
+}
+
+// Transfer pulls from the source into the destination.
+func (s *service) Transfer(ctx context.Context, source, to any, opts ...transfer.Opt) error {
+	from, ok := source.(transfer.ImageFetcher)
+	if !ok {
+		return fmt.Errorf("pull from a %T: %w", source, errdefs.ErrNotImplemented)
+	}
+	store, ok := to.(imageStorer)
+	if !ok {
+		return fmt.Errorf("pull to a %T: %w", to, errdefs.ErrNotImplemented)
+	}
+	return s.inner.Transfer(ctx, from, &destination{imageStorer: store, discard: s.settings.DiscardLayers}, opts...)
+}
+
+// unpackPlatforms lets every snapshotter of the node unpack images of every
+// platform. CRI's own pull restricts neither.
+func unpackPlatforms(node Node, settings Settings) []unpack.Platform {
+	var all []unpack.Platform
+	for name, snapshotter := range node.Snapshotters {
+		exports := maps.Clone(node.Exports[name])
+		if exports == nil {
+			exports = map[string]string{}
+		}
+		exports[remoteAnnotations] = fmt.Sprint(settings.SnapshotAnnotations)
+		all = append(all, unpack.Platform{
+			Platform:           platforms.All,
+			SnapshotterKey:     name,
+			Snapshotter:        snapshotter,
+			SnapshotterExports: exports,
+			Applier:            node.Applier,
+			ApplyOpts:          applyOpts(settings),
+		})
+	}
+	return all
+}
+
+// applyOpts returns a slice without spare capacity: each transfer appends an
+// option of its own.
+func applyOpts(settings Settings) []diff.ApplyOpt {
+	opts := []diff.ApplyOpt{diff.WithSyncFs(settings.SyncFS)}
+	if settings.DecryptOnNode {
+		opts = append(opts, decrypt)
+	}
+	return opts[:len(opts):len(opts)]
+}
+
+// decrypt hands an empty payload to the stream processors that decrypt layers,
+// which makes them use the keys on the node.
+func decrypt(ctx context.Context, layer ocispec.Descriptor, config *diff.ApplyConfig) error {
+	// A payload of its own for each layer: imgcrypt writes the descriptor into it.
+	return encryption.WithDecryptedUnpack(&imgcrypt.Payload{})(ctx, layer, config)
+}

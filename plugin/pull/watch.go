@@ -1,0 +1,108 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pull
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/log"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// watchInterval is the longest time between two looks at the progress of a
+// pull, as in CRI.
+const watchInterval = 10 * time.Second
+
+// watch follows a transfer by its progress events, as CRI does.
+type watch struct {
+	reference string
+
+	mu        sync.Mutex
+	downloads map[string]int64 // bytes so far of those under way, by name
+	bytes     int64            // of all downloads
+	stored    ocispec.Descriptor
+}
+
+func newWatch(reference string) *watch {
+	return &watch{reference: reference, downloads: map[string]int64{}}
+}
+
+// progress takes one event. It never blocks.
+func (w *watch) progress(p transfer.Progress) {
+	if p.Name == "" || p.Desc == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case p.Event == "saved":
+		if p.Name == w.reference {
+			w.stored = *p.Desc
+		}
+	case p.Total == 0:
+	case p.Event == "complete":
+		if before, ok := w.downloads[p.Name]; ok {
+			w.advance(p, before)
+		}
+	case p.Event == "downloading", p.Event == "waiting" && p.Progress > 0:
+		w.advance(p, w.downloads[p.Name])
+	}
+}
+
+func (w *watch) advance(p transfer.Progress, before int64) {
+	w.bytes += max(0, p.Progress-before)
+	w.downloads[p.Name] = p.Progress
+	// Content that has come but is not written yet is not waited for.
+	if p.Event == "complete" || p.Progress == p.Total {
+		delete(w.downloads, p.Name)
+	}
+}
+
+// target returns the descriptor that the reference was stored with.
+func (w *watch) target() (desc ocispec.Descriptor, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stored, w.stored.Digest != ""
+}
+
+func (w *watch) state() (downloads int, bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.downloads), w.bytes
+}
+
+// cancelWithoutProgress calls cancel when downloads are under way and not one
+// byte has come for longer than the timeout. It returns then, or when the
+// context ends. A timeout of 0 never passes.
+func (w *watch) cancelWithoutProgress(ctx context.Context, timeout time.Duration, cancel func()) {
+	if timeout <= 0 {
+		return
+	}
+	interval := watchInterval
+	if timeout < interval {
+		interval = timeout / 2
+	}
+	ticker := time.NewTicker(max(interval, 1))
+	defer ticker.Stop()
+	last, since := int64(0), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		downloads, bytes := w.state()
+		switch {
+		case downloads == 0 || bytes > last:
+			last, since = bytes, time.Now()
+		case time.Since(since) > timeout:
+			log.G(ctx).Errorf("cancel pulling image %s because of no progress in %v", w.reference, timeout)
+			cancel()
+			return
+		}
+	}
+}
