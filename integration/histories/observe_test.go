@@ -5,19 +5,14 @@ package histories
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
-	"github.com/opencontainers/image-spec/identity"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	nodes "github.com/pullwarden/pullwarden/integration/node"
 )
@@ -99,56 +94,16 @@ func (n *node) runnable(ctx context.Context, r *registry) error {
 		}
 		done[record.Target.Digest] = true
 		img := containerd.NewImage(n.Client, record)
-		err := n.snapshotable(ctx, img)
+		err := n.Snapshotable(ctx, img, "overlayfs")
 		if err != nil {
 			// A kill can leave a snapshot's directory without its entry in the
 			// database. The first attempt to make a snapshot then fails and
 			// removes it, also in stock containerd.
-			err = n.snapshotable(ctx, img)
+			err = n.Snapshotable(ctx, img, "overlayfs")
 		}
 		if err != nil {
 			return fmt.Errorf("%s cannot run: %w", record.Name, err)
 		}
 	}
 	return nil
-}
-
-func (n *node) snapshotable(ctx context.Context, img containerd.Image) (err error) {
-	if err := n.contentIsTrue(ctx, img.Target()); err != nil {
-		return err
-	}
-	chain, err := img.RootFS(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, done, err := n.Client.WithLease(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done(context.WithoutCancel(ctx))) }()
-	snapshots, key := n.Client.SnapshotService("overlayfs"), "test-"+rand.Text()
-	if _, err := snapshots.Prepare(ctx, key, identity.ChainID(chain).String()); err != nil {
-		return err
-	}
-	return snapshots.Remove(context.WithoutCancel(ctx), key)
-}
-
-// contentIsTrue reads all content below desc for this platform.
-func (n *node) contentIsTrue(ctx context.Context, desc ocispec.Descriptor) error {
-	store := n.Client.ContentStore()
-	return images.Walk(ctx, images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-		r, err := store.ReaderAt(ctx, desc)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = r.Close() }()
-		got, err := digest.FromReader(io.NewSectionReader(r, 0, r.Size()))
-		if err != nil {
-			return nil, err
-		}
-		if got != desc.Digest {
-			return nil, fmt.Errorf("%s has the digest %s", desc.Digest, got)
-		}
-		return images.FilterPlatforms(images.ChildrenHandler(store), platforms.Default())(ctx, desc)
-	}), desc)
 }
