@@ -108,8 +108,12 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 		return c.ended(failed(ReasonInternal, err))
 	}
 	if c.local.Usable() {
-		// The proof may have been taken away meanwhile, also by another request.
-		if c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record); err != nil {
+		same, err := e.lookAgain(ctx, t, &c)
+		if err == nil && same {
+			// The proof may have been taken away meanwhile, also by another request.
+			c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record)
+		}
+		if err != nil {
 			return c.ended(failed(ReasonInternal, err))
 		}
 	}

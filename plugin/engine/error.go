@@ -34,12 +34,17 @@ func newError(t task, c course) error {
 	if c.end.reason == ReasonInternal {
 		class = failure.None // no registry is to blame, whatever it said
 	}
+	// The request may share its course with others, and its rule with none.
+	cause := c.end.cause
+	if c.end.reason == ReasonSource {
+		cause = fmt.Errorf("%s: %w", t.directives.Describe(policy.KeyAllowedSources), cause)
+	}
 	return &Error{
 		Name:   t.Name,
 		Reason: c.end.reason,
 		Class:  class,
 		Policy: t.directives.Describe(policy.KeyPolicy),
-		Err:    c.end.cause,
+		Err:    cause,
 	}
 }
 

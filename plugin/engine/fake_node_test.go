@@ -72,6 +72,7 @@ type node struct {
 	localPull  bool
 	localGets  ocispec.Descriptor // what a local pull gets, if not remote
 	imposes    bool               // a registry that has the digest of what it does not have
+	onOpen     func()
 	onCheck    func()
 	onPull     func()
 
@@ -144,6 +145,8 @@ func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) 
 }
 
 func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, name := range names {
 		n.verified[name] = v
 		n.proved = append(n.proved, proved...)
@@ -184,6 +187,8 @@ func (n *node) Revoke(_ context.Context, repo string, f store.Fingerprint) error
 }
 
 func (n *node) MarkStale(_ context.Context, _ digest.Digest, s store.Stale, names ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, name := range names {
 		n.stale[name] = s
 	}
@@ -225,7 +230,9 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, bool, e
 	if n.pullFails != failure.None {
 		return "", false, errTest
 	}
+	n.mu.Lock()
 	target := n.remote
+	n.mu.Unlock()
 	if n.localGets.Digest != "" {
 		target = n.localGets
 	}
