@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -74,6 +75,9 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 		return e.pulledState(a, target, before)
 	}
 	id, applied, err := t.Runtime.Pull(ctx, plan)
+	if err != nil && plan.Stopped() {
+		err = fmt.Errorf("%w: %w", resolver.ErrNoProgress, err)
+	}
 	if err != nil {
 		return c, err
 	}

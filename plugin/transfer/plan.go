@@ -33,11 +33,16 @@ type Plan struct {
 	State func(target digest.Digest, before store.State) store.State
 
 	applied atomic.Bool
+	stopped atomic.Bool
 }
 
 // Applied reports whether a transfer was carried out as planned. It stays
 // false when CRI pulls without the transfer service (use_local_image_pull).
 func (p *Plan) Applied() bool { return p.applied.Load() }
+
+// Stopped reports whether the transfer's context ended before the transfer did.
+// Where the caller's own has not, CRI saw no progress.
+func (p *Plan) Stopped() bool { return p.stopped.Load() }
 
 type planKey struct{}
 

@@ -45,6 +45,7 @@ func (s *Service) Transfer(ctx context.Context, source, destination any, opts ..
 	t := s.tracker.Load()
 	if plan := planFor(ctx, src.Image()); plan != nil {
 		if err := s.pull(ctx, plan.Source, &labelledStore{imageStore: dst, tracker: t, plan: plan}, opts...); err != nil {
+			plan.stopped.Store(ctx.Err() != nil)
 			return err
 		}
 		plan.applied.Store(true)
