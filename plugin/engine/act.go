@@ -36,9 +36,10 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 	action := Decide(t.directives.Directives, c.local, check)
 	if action.Do == AskCached {
 		var stop *end
-		if check.Cached, stop = e.askCached(ctx, t, &c, k.watch); stop != nil {
+		if c.cached, stop = e.askCached(ctx, t, &c, k.watch); stop != nil {
 			return c.ended(*stop)
 		}
+		check.Cached = c.cached
 		action = Decide(t.directives.Directives, c.local, check)
 	}
 	if action.Do == Reuse {
@@ -48,7 +49,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 		}
 		if !same {
 			// The registry said nothing of another image that is cached now.
-			c.answer, check.Cached = tag, NotConfirmed
+			c.answer, c.cached, check.Cached = tag, NotConfirmed, NotConfirmed
 			action = Decide(t.directives.Directives, c.local, check)
 		}
 	}
@@ -57,6 +58,8 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 	switch {
 	case action.Do != Reuse:
 		return e.pull(ctx, t, c, action.Reason, k.session)
+	case action.Kind == Present:
+		return c.ended(e.reuse(ctx, t, c.local, action, takeTurn))
 	case check.Cached == Confirmed:
 		return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(target))
 	}

@@ -117,7 +117,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 			return c.ended(failed(ReasonInternal, err))
 		}
 	}
-	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class})
+	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class, Cached: c.cached})
 	c.use(action.Used...)
 	if action.Do == Fail {
 		err := fmt.Errorf("%s failed: %s", phase, cause.Detail())
@@ -130,7 +130,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	if phase == pulling {
 		turn = hasTurn
 	}
-	if c = c.ended(e.reuse(ctx, t, c.local, action, turn)); c.end.kind == Failed {
+	if c = c.ended(e.reuse(ctx, t, c.local, action, turn)); c.end.kind != UsedCached {
 		return c
 	}
 	stale := store.Stale{Since: c.local.Record.Stale.Since, Reason: cause.Class}

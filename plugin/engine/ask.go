@@ -137,6 +137,10 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch *denial
 		stop := failed(ReasonCanceled, ctx.Err())
 		return NotConfirmed, &stop
 	}
+	if cause, ok := errors.AsType[*resolver.Error](err); ok && cannotSay.Has(cause.Class) {
+		c.checked(a)
+		return Unsaid, nil
+	}
 	if err != nil || a.verified.Digest != c.local.target() {
 		c.checked(a)
 		return NotConfirmed, nil

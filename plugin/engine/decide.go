@@ -30,10 +30,14 @@ type Confirmation uint8
 
 // The confirmations.
 const (
-	NotAsked Confirmation = iota
-	Confirmed
-	NotConfirmed
+	NotAsked     Confirmation = iota
+	Confirmed                 // it said yes
+	NotConfirmed              // it said no, or nothing that counts
+	Unsaid                    // no registry can say: see cannotSay
 )
+
+// cannotSay are the failures in which no registry says whose an image is.
+var cannotSay = failure.SetOf(failure.Unreachable, failure.Unavailable, failure.RateLimited, failure.NotFound)
 
 // Do is what is to be done for a request.
 type Do uint8
@@ -65,13 +69,13 @@ func Decide(d policy.Directives, local Local, check Check) Action {
 	if local.ForeignSource {
 		used = append(used, policy.KeyAllowedSources)
 	}
-	if local.Grant.Kind == GrantAny || local.Grant.Kind == GrantNone {
+	if local.Grant.Kind != "" && local.Grant.Kind != GrantProved {
 		used = append(used, policy.KeyAccess)
 	}
 	var a Action
 	switch {
 	case check.Class != failure.None:
-		a = afterFailure(d, local, check.Class)
+		a = afterFailure(d, local, check)
 	case check.Digest != "":
 		a = afterAnswer(d, local, check)
 	default:
@@ -81,15 +85,15 @@ func Decide(d policy.Directives, local Local, check Check) Action {
 	return a
 }
 
-// beforeAsking reuses what the policy reuses without a registry.
+// beforeAsking reuses what the policy reuses without a registry. Whose an open
+// image is, a registry is asked first, unless none is to be asked.
 func beforeAsking(d policy.Directives, local Local) Action {
-	reusable := local.Usable() && local.Grant.Given()
+	usable := local.Usable()
+	reusable := usable && (local.Grant.Given() || local.Grant.Kind == GrantOpen && d.Policy == policy.Never)
 	switch {
-	case reusable && local.ByDigest:
-		return Action{Do: Reuse, Kind: Present, Reason: ReasonDigest}
-	case reusable && (d.Policy == policy.IfNotPresent || d.Policy == policy.Never):
-		return Action{Do: Reuse, Kind: Present, Reason: ReasonPolicy}
-	case d.Policy == policy.Never && local.Usable():
+	case reusable && (local.ByDigest || d.Policy == policy.IfNotPresent || d.Policy == policy.Never):
+		return present(d, local)
+	case d.Policy == policy.Never && usable:
 		return Action{Do: Fail, Kind: Failed, Reason: ReasonUnproved}
 	case d.Policy == policy.Never:
 		return Action{Do: Fail, Kind: Failed, Reason: ReasonAbsent}
@@ -99,6 +103,15 @@ func beforeAsking(d policy.Directives, local Local) Action {
 		return Action{Do: Ask, Used: []policy.Key{policy.KeyMaxAge}}
 	}
 	return Action{Do: Ask}
+}
+
+// present reuses an image of which only the caller's right to it could be in
+// doubt.
+func present(d policy.Directives, local Local) Action {
+	if local.ByDigest {
+		return Action{Do: Reuse, Kind: Present, Reason: ReasonDigest}
+	}
+	return Action{Do: Reuse, Kind: Present, Reason: ReasonPolicy}
 }
 
 // isFresh reports whether the last check is young enough to count. A check in
@@ -119,6 +132,8 @@ func afterAnswer(d policy.Directives, local Local, check Check) Action {
 		return Action{Do: AskCached}
 	case keepsCached(d, local) && check.Cached == Confirmed:
 		return Action{Do: Reuse, Kind: Unchanged, Reason: ReasonProved}
+	case keepsCached(d, local) && check.Cached == Unsaid && local.Grant.Kind == GrantOpen:
+		return present(d, local)
 	}
 	reason := ReasonAbsent
 	switch {
@@ -137,17 +152,22 @@ func keepsCached(d policy.Directives, local Local) bool {
 	return local.Usable() && (local.ByDigest || d.Policy == policy.IfNotPresent)
 }
 
-// afterFailure uses the cached image where the policy says so for the class.
-// The error for a caller who may not have it is the same as without an image.
-func afterFailure(d policy.Directives, local Local, class failure.Class) Action {
-	a := Action{Do: Fail, Kind: Failed, Reason: Reason(class)}
-	if !local.Usable() || !local.Grant.Given() {
+// afterFailure uses the cached image where the policy says so for the class, and
+// an open one where no registry can say whose it is. The error for a caller who
+// may not have it is the same as without an image.
+func afterFailure(d policy.Directives, local Local, check Check) Action {
+	a := Action{Do: Fail, Kind: Failed, Reason: Reason(check.Class)}
+	open := local.Grant.Kind == GrantOpen && cannotSay.Has(check.Class) && check.Cached != NotConfirmed
+	if !local.Usable() || !local.Grant.Given() && !open {
 		return a
 	}
-	if on, ok := policy.KeyOn(class); ok && d.Policy == policy.IfDigestChanged {
+	if open && keepsCached(d, local) {
+		return present(d, local)
+	}
+	if on, ok := policy.KeyOn(check.Class); ok && d.Policy == policy.IfDigestChanged {
 		a.Used = append(a.Used, on)
 	}
-	if d.OnFailure(class) != policy.UseCached {
+	if d.OnFailure(check.Class) != policy.UseCached {
 		return a
 	}
 	if d.MaxStale > 0 {

@@ -201,7 +201,7 @@ func TestMaxAge(t *testing.T) {
 
 func TestByDigestNeverAsks(t *testing.T) {
 	for _, mode := range []string{"Always", "IfDigestChanged", "IfNotPresent", "Never"} {
-		n := &node{record: cachedImage(first, time.Time{}), checkFails: failure.Forbidden}
+		n := &node{record: cachedImage(first, now), checkFails: failure.Forbidden}
 		req := n.request(nil)
 		req.Image = policy.Image{Repository: repository, Digest: first.Digest.String()}
 		req.Name = repository + "@" + first.Digest.String()

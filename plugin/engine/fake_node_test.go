@@ -118,10 +118,13 @@ func (n *node) request(annotations map[string]string) Request {
 	}
 }
 
+// cachedImage is an image that alice has proved access to by a check; it is open
+// where there was none.
 func cachedImage(target ocispec.Descriptor, checked time.Time) *store.Record {
 	r := &store.Record{Name: name, Target: target}
 	if !checked.IsZero() {
 		r.Verified = store.Verified{Digest: target.Digest, At: checked, By: "registry.test"}
+		r.Restricted, r.Access = true, map[store.Fingerprint]time.Time{alice: checked}
 	}
 	return r
 }
