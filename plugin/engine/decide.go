@@ -4,8 +4,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
@@ -97,7 +95,7 @@ func beforeAsking(d policy.Directives, local Local) Action {
 		return Action{Do: Fail, Kind: Failed, Reason: ReasonUnproved}
 	case d.Policy == policy.Never:
 		return Action{Do: Fail, Kind: Failed, Reason: ReasonAbsent}
-	case reusable && d.MaxAge > 0 && isFresh(d, local.Age):
+	case reusable && d.MaxAge > 0 && local.Age.Within(d.MaxAge):
 		return Action{Do: Reuse, Kind: Fresh, Reason: ReasonMaxAge, Used: []policy.Key{policy.KeyMaxAge}}
 	case reusable && d.MaxAge > 0:
 		return Action{Do: Ask, Used: []policy.Key{policy.KeyMaxAge}}
@@ -113,10 +111,6 @@ func present(d policy.Directives, local Local) Action {
 	}
 	return Action{Do: Reuse, Kind: Present, Reason: ReasonPolicy}
 }
-
-// isFresh reports whether the last check is young enough to count. A check in
-// the future, after the clock went back, is not.
-func isFresh(d policy.Directives, age time.Duration) bool { return age >= 0 && age <= d.MaxAge }
 
 // afterAnswer reuses what the registry confirmed, and pulls what it has else.
 func afterAnswer(d policy.Directives, local Local, check Check) Action {
@@ -182,10 +176,8 @@ func afterFailure(d policy.Directives, local Local, check Check) Action {
 }
 
 // isTooStale reports whether the last check of a cached image is too long ago
-// for a fallback, or unknown.
-func isTooStale(d policy.Directives, age time.Duration) bool {
-	return d.MaxStale > 0 && (age < 0 || age > d.MaxStale)
-}
+// for a fallback, or does not count.
+func isTooStale(d policy.Directives, age Age) bool { return d.MaxStale > 0 && !age.Within(d.MaxStale) }
 
 // fallbacks are the classes of failure after which the cached image is used.
 func fallbacks(d policy.Directives, local Local) failure.Set {

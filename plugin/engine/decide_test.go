@@ -108,7 +108,7 @@ var doNames = map[Do]string{Ask: "Ask", AskCached: "AskCached", Reuse: "Reuse", 
 
 // localOf is the node's image, and what the caller may do with it.
 func localOf(reference, node, caller string) Local {
-	l := Local{Age: -1, ByDigest: reference == "digest"}
+	l := Local{Age: NeverChecked, ByDigest: reference == "digest"}
 	if node == "nothing" {
 		return l
 	}
@@ -122,7 +122,7 @@ func localOf(reference, node, caller string) Local {
 		return l
 	}
 	l.ImageID = "an image"
-	l.Age = map[string]time.Duration{"fresh": 5 * time.Minute, "image": time.Hour, "old": 48 * time.Hour}[node]
+	l.Age = map[string]Age{"fresh": Age(5 * time.Minute), "image": Age(time.Hour), "old": Age(48 * time.Hour)}[node]
 	l.Grant = map[string]Grant{"granted": {Kind: GrantProved, By: alice}, "open": {Kind: GrantOpen}, "not": {Kind: GrantNone}}[caller]
 	return l
 }
@@ -216,7 +216,7 @@ func TestDecideTellsNothingToOthers(t *testing.T) {
 func TestDecideTellsItsDirectives(t *testing.T) {
 	directives := policy.Defaults()
 	directives.Policy, directives.MaxStale, directives.MaxAge = policy.IfDigestChanged, time.Hour, time.Minute
-	open := Local{ImageID: "an image", Grant: Grant{Kind: GrantAny}, Age: 2 * time.Minute}
+	open := Local{ImageID: "an image", Grant: Grant{Kind: GrantAny}, Age: Age(2 * time.Minute)}
 	for _, tc := range []struct {
 		local Local
 		check Check

@@ -84,9 +84,8 @@ type Outcome struct {
 	// Before is the digest that the record pointed at before. Digest is that
 	// of the returned image, or else the registry's.
 	Before, Digest digest.Digest
-	// Age is the time since the last check of the reused image; negative when
-	// it was never checked.
-	Age time.Duration
+	// Age is the time since the last check of the reused image.
+	Age Age
 	// CheckTime is how long the registry took to answer or to fail; zero when
 	// it was not asked.
 	CheckTime time.Duration
