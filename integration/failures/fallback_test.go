@@ -85,7 +85,7 @@ func TestMaxStale(t *testing.T) {
 		{"too old", verified(70 * time.Minute), nil, false, "was last checked 1h10m"},
 		{"a hint shortens it", verified(50 * time.Minute), []node.PullOption{node.Hint("max-stale", "40m")}, false, "max_stale is 40m"},
 		{"no bound", verified(70 * time.Minute), []node.PullOption{node.Hint("max-stale", "0s")}, true, ""},
-		{"from the future", verified(-2 * time.Hour), nil, false, "lies in the future, in 1h59m"},
+		{"from the future", verified(-2 * time.Hour), nil, false, "lies in the future"},
 		{"not a time", map[string]string{"verified-at": "yesterday"}, nil, false, "was never checked"},
 		{"of another digest", map[string]string{
 			"verified-at": verified(0)["verified-at"], "verified-digest": "sha256:" + dgst.Encoded()[:62] + "00",

@@ -90,7 +90,7 @@ func beforeAsking(d policy.Directives, local Local) Action {
 	reusable := usable && (local.Grant.Given() || local.Grant.Kind == GrantOpen && d.Policy == policy.Never)
 	switch {
 	case reusable && (local.ByDigest || d.Policy == policy.IfNotPresent || d.Policy == policy.Never):
-		return present(d, local)
+		return present(local)
 	case d.Policy == policy.Never && usable:
 		return Action{Do: Fail, Kind: Failed, Reason: ReasonUnproved}
 	case d.Policy == policy.Never:
@@ -105,7 +105,7 @@ func beforeAsking(d policy.Directives, local Local) Action {
 
 // present reuses an image of which only the caller's right to it could be in
 // doubt.
-func present(d policy.Directives, local Local) Action {
+func present(local Local) Action {
 	if local.ByDigest {
 		return Action{Do: Reuse, Kind: Present, Reason: ReasonDigest}
 	}
@@ -127,7 +127,7 @@ func afterAnswer(d policy.Directives, local Local, check Check) Action {
 	case keepsCached(d, local) && check.Cached == Confirmed:
 		return Action{Do: Reuse, Kind: Unchanged, Reason: ReasonProved}
 	case keepsCached(d, local) && check.Cached == Unsaid && local.Grant.Kind == GrantOpen:
-		return present(d, local)
+		return present(local)
 	}
 	reason := ReasonAbsent
 	switch {
@@ -156,7 +156,7 @@ func afterFailure(d policy.Directives, local Local, check Check) Action {
 		return a
 	}
 	if open && keepsCached(d, local) {
-		return present(d, local)
+		return present(local)
 	}
 	if on, ok := policy.KeyOn(check.Class); ok && d.Policy == policy.IfDigestChanged {
 		a.Used = append(a.Used, on)

@@ -32,8 +32,8 @@ const specification = `
 reference  policy               node            caller   registry     → does       outcome     reason
 # Before a registry is asked
 digest     *                    fresh|image|old granted  unasked      → Reuse      Present     digest
-digest     Never                fresh|image|old open     unasked      → Reuse      Present     digest
 *          IfNotPresent|Never   fresh|image|old granted  unasked      → Reuse      Present     policy
+digest     Never                fresh|image|old open     unasked      → Reuse      Present     digest
 *          Never                fresh|image|old open     unasked      → Reuse      Present     policy
 *          Never                fresh|image|old not      unasked      → Fail       Failed      unproved
 *          Never                *               *        unasked      → Fail       Failed      absent

@@ -28,18 +28,20 @@ func restricted(at time.Time, who ...store.Fingerprint) *store.Record {
 	return r
 }
 
-// Some callers may reuse a cached image, others have to ask. The registry is reachable
-// in the first column and not in the second.
-func TestAccess(t *testing.T) {
+// accessRow is what comes of a request while the registry is well, and while it
+// cannot be reached.
+type accessRow struct {
+	what   string
+	rule   string
+	record *store.Record
+	caller store.Fingerprint
+	up     Kind
+	down   Kind
+}
+
+func accessRows() []accessRow {
 	recently, unknown := now.Add(-time.Minute), cachedImage(first, time.Time{})
-	for _, tc := range []struct {
-		what   string
-		rule   string
-		record *store.Record
-		caller store.Fingerprint
-		up     Kind
-		down   Kind
-	}{
+	return []accessRow{
 		{"IfNotPresent, own proof", `policy = "IfNotPresent"`, restricted(recently, alice), alice, Present, Present},
 		{"IfNotPresent, another's proof", `policy = "IfNotPresent"`, restricted(recently, alice), bob, Unchanged, Failed},
 		{"IfNotPresent, nobody's", `policy = "IfNotPresent"`, restricted(recently), bob, Unchanged, Failed},
@@ -66,7 +68,12 @@ func TestAccess(t *testing.T) {
 		{"fallback, no records", `policy = "IfDigestChanged"`, unknown, bob, Unchanged, UsedCached},
 		{"fallback, no records, Strict", "policy = \"IfDigestChanged\"\naccess = \"Strict\"", unknown, bob, Unchanged, Failed},
 		{"fallback, any", "policy = \"IfDigestChanged\"\naccess = \"Any\"", restricted(recently, alice), bob, Unchanged, UsedCached},
-	} {
+	}
+}
+
+// Some callers may reuse a cached image, others have to ask.
+func TestAccess(t *testing.T) {
+	for _, tc := range accessRows() {
 		for up, want := range map[bool]Kind{true: tc.up, false: tc.down} {
 			t.Run(fmt.Sprintf("%s/up=%v", tc.what, up), func(t *testing.T) {
 				record := *tc.record
