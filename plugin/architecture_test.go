@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"plugin/engine":                 {"plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "resolver/provenance", "store", "store/content"},
 	"plugin/internal/configexample": {"plugin"},
 	"plugin/policy":                 {"resolver/failure"},
-	"plugin/pull":                   {"plugin/transfer"},
+	"plugin/pull":                   {"resolver", "plugin/transfer"},
 	"plugin/transfer":               {"resolver/hosts", "resolver/provenance", "store"},
 	"resolver":                      {"resolver/auth", "resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/provenance", "resolver/purpose", "resolver/redact", "resolver/transport"},
 	"resolver/auth":                 {"resolver/failure", "resolver/fault", "resolver/health", "resolver/purpose", "resolver/redact"},

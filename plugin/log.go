@@ -55,11 +55,7 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	case engine.Failed:
 		l.WithError(o.Err).Warn("no image")
 	case engine.UsedCached:
-		age := "never"
-		if o.Age >= 0 {
-			age = o.Age.Round(time.Second).String() + " ago"
-		}
-		l.WithField("last_checked", age).WithField("attempts", attempts(o)).Warn("the registry failed, the cached image is used")
+		l.WithField("last_checked", o.Age.String()).WithField("attempts", attempts(o)).Warn("the registry failed, the cached image is used")
 	default:
 		if len(o.Attempts) > 0 {
 			l = l.WithField("attempts", attempts(o))

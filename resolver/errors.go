@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +13,11 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
+
+// ErrNoProgress marks the error of a transfer that containerd ended because
+// nothing came any more. Its class is unreachable, unless a registry refused the
+// credentials.
+var ErrNoProgress = errors.New("no progress")
 
 // Attempt is one host that was tried and failed.
 type Attempt struct {

@@ -27,7 +27,7 @@ type fetchLog struct {
 // content is all that is known about one digest.
 type content struct {
 	failures []Attempt // the last one of each host, in the order in which they happened
-	failed   bool      // a failure is the last that happened
+	failed   bool      // a failure is the last that happened: no other host was asked after it
 	pending  []Attempt // hosts that were being asked when the context ended
 	sources  []*host   // hosts that served bytes, in the order in which they did so last
 	verified bool      // the content that was served has the digest
@@ -62,6 +62,7 @@ func (l *fetchLog) failed(d digest.Digest, h *host, class failure.Class, err err
 func (l *fetchLog) interrupted(d digest.Digest, h *host, err error, elapsed time.Duration) {
 	l.update(d, func(c *content) {
 		c.pending = append(without(c.pending, h), h.attempt(failure.Unreachable, err, elapsed))
+		c.failed = false
 	})
 }
 

@@ -47,8 +47,8 @@ type Source interface {
 	// of the registries. It returns nil when none of them was at fault: no
 	// space, an image verifier, a layer that does not unpack.
 	//
-	// Call it only while the caller's own context is alive: an interrupted
-	// transfer then is one that containerd gave up because nothing came any more.
+	// Call it only while the caller's own context is alive. An error that is an
+	// [ErrNoProgress] always has a failure, whatever else it is.
 	Failure(err error) *Error
 }
 
@@ -142,6 +142,8 @@ func (src *source) Failure(err error) *Error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, ErrNoProgress):
+		return src.stalled(err)
 	case fault.Interrupted(err):
 		attempts = src.log.unfinished()
 	case fetching:
@@ -169,4 +171,29 @@ func (src *source) blameLastHost(fe *fetchError) []Attempt {
 	}
 	text := fmt.Sprintf("%s: %v", fe.digest, fe.err)
 	return []Attempt{hosts[len(hosts)-1].attempt(failure.Invalid, src.session.redactor.Wrap(text, fe.err), 0)}
+}
+
+// blame blames the registry that the name says, or else the last host.
+func (src *source) blame(class failure.Class, err error) []Attempt {
+	for i, h := range src.session.hosts {
+		if h.Origin || i == len(src.session.hosts)-1 {
+			return []Attempt{h.attempt(class, src.session.redactor.Wrap(err.Error(), err), 0)}
+		}
+	}
+	return nil
+}
+
+// stalled is the failure of a transfer that got nothing any more. Nothing may
+// have been asked for at the end: the transfer may have waited for a retry, or
+// for somebody else's download.
+func (src *source) stalled(err error) *Error {
+	attempts := src.log.unfinished()
+	if len(attempts) == 0 {
+		attempts = src.blame(failure.Unreachable, err)
+	}
+	e := newError(src.session.query.Reference, attempts)
+	if !e.Class.Refuses() {
+		e.Class = failure.Unreachable
+	}
+	return e
 }

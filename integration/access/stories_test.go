@@ -78,10 +78,13 @@ var stories = []story{
 	{"preloaded", false, []step{
 		preloads(":1"),
 		pulls(nobody, "Never", "Present"),
-		pulls(wrong, "IfNotPresent", "Present"),
+		pulls(wrong, "IfNotPresent", "Failed"), // the registry says whose it is
+		pulls(eve, "IfNotPresent", "Failed"),
 		down,
 		pulls(eve, "IfDigestChanged", "UsedCached"),
+		pulls(wrong, "IfNotPresent", "Present"), // nobody can say
 		up,
+		pulls(nobody, "IfNotPresent", "Failed"),
 		pulls(nobody, "Always", "Failed"),
 		pulls(nobody, "Never", "Present"),
 	}},
@@ -92,6 +95,13 @@ var stories = []story{
 		pulls(nobody, "Never", "Failed"),
 		pulls(nobody, "IfNotPresent", "Failed"),
 		pulls(bob, "IfNotPresent", "Unchanged"),
+	}},
+	{"preloaded, then asked for", false, []step{
+		preloads(":1"),
+		pulls(alice, "IfNotPresent", "Unchanged"),
+		pulls(alice, "IfNotPresent", "Present"),
+		pulls(nobody, "Never", "Failed"),
+		pulls(eve, "IfNotPresent", "Failed"),
 	}},
 	{"preloaded under another name", false, []step{
 		func(s *scene) { s.Import(s.elsewhere(), nodetest.Image(s.seed)) },

@@ -79,17 +79,18 @@ func TestMaxStale(t *testing.T) {
 		labels map[string]string
 		opts   []node.PullOption
 		works  bool
+		word   string // in the error
 	}{
-		{"young enough", verified(50 * time.Minute), nil, true},
-		{"too old", verified(70 * time.Minute), nil, false},
-		{"a hint shortens it", verified(50 * time.Minute), []node.PullOption{node.Hint("max-stale", "40m")}, false},
-		{"no bound", verified(70 * time.Minute), []node.PullOption{node.Hint("max-stale", "0s")}, true},
-		{"from the future", verified(-2 * time.Hour), nil, false},
-		{"not a time", map[string]string{"verified-at": "yesterday"}, nil, false},
+		{"young enough", verified(50 * time.Minute), nil, true, ""},
+		{"too old", verified(70 * time.Minute), nil, false, "was last checked 1h10m"},
+		{"a hint shortens it", verified(50 * time.Minute), []node.PullOption{node.Hint("max-stale", "40m")}, false, "max_stale is 40m"},
+		{"no bound", verified(70 * time.Minute), []node.PullOption{node.Hint("max-stale", "0s")}, true, ""},
+		{"from the future", verified(-2 * time.Hour), nil, false, "lies in the future"},
+		{"not a time", map[string]string{"verified-at": "yesterday"}, nil, false, "was never checked"},
 		{"of another digest", map[string]string{
 			"verified-at": verified(0)["verified-at"], "verified-digest": "sha256:" + dgst.Encoded()[:62] + "00",
-		}, nil, false},
-		{"never checked", map[string]string{"verified-at": "", "verified-digest": ""}, nil, false},
+		}, nil, false, "was never checked"},
+		{"never checked", map[string]string{"verified-at": "", "verified-digest": ""}, nil, false, "was never checked"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -98,7 +99,7 @@ func TestMaxStale(t *testing.T) {
 			_, err := n.Pull(ref, tt.opts...)
 			nodetest.Want(t, "fallback works", err == nil, tt.works)
 			if err != nil {
-				nodetest.WantWords(t, err, "max_stale", "unreachable", n.Registry.Host())
+				nodetest.WantWords(t, err, "max_stale", "unreachable", n.Registry.Host(), tt.word)
 				nodetest.Want(t, "RegistryUnavailable", nodetest.RegistryUnavailable(err), true)
 			}
 		})

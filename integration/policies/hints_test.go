@@ -89,6 +89,16 @@ func TestOtherAnnotations(t *testing.T) {
 	n.MustPull(nodetest.Named("app:1"), node.Annotations("policy", "Sometimes", "example.com/pullwarden.io", "x", "pullwarden.io", "y"))
 }
 
+// TestPrefixInAnotherCase holds that a slip in the prefix does not leave a pod
+// with another policy than it asks for.
+func TestPrefixInAnotherCase(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	n.Push("app:1", nodetest.Image(1))
+	n.MustFail(nodetest.Named("app:1"), []string{"Pullwarden.io/policy", "unknown key"}, node.Annotations("Pullwarden.io/policy", "Always"))
+	nodetest.Want(t, "requests", n.Requests(), "")
+}
+
 // TestNeverCannotBeLeft holds that a hint under Tighten leaves Never alone.
 func TestNeverCannotBeLeft(t *testing.T) {
 	t.Parallel()

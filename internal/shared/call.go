@@ -3,7 +3,10 @@
 
 package shared
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Group coalesces calls: callers with the same key share one piece of work and
 // its result. The zero value is ready, and safe for concurrent use. It must not
@@ -13,8 +16,19 @@ import "context"
 // end. It cannot tell the work that its last caller has left, so a check or a
 // pull for pods that are gone would go on; and until that work ends, new callers
 // join it.
-type Group[K comparable, V any] struct {
+type Group[K comparable, A, V any] struct {
 	calls Map[K, *call[V]]
+}
+
+// Work is what callers share, in two steps. Callers join the first one only:
+// the second acts on an answer that would be an old one to those who come later.
+type Work[A, V any] struct {
+	// Ask is joined while it runs, by those who come no later than Within after
+	// it began.
+	Ask    func(context.Context) A
+	Within time.Duration
+	// Act always follows, with the result of Ask.
+	Act func(context.Context, A) (V, error)
 }
 
 // call is one piece of work.
@@ -25,15 +39,16 @@ type call[V any] struct {
 	err    error
 }
 
-// Do runs the work, or joins the work of that key which is under way, and tells
-// which. The work runs on a context of its own: it has the values of the context
-// of the caller that began it, and ends when the last waiter has left.
+// Do runs the work, or joins the work of that key which is under way and can be
+// joined, and tells which. The work runs on a context of its own: it has the
+// values of the context of the caller that began it, and ends when the last
+// waiter has left.
 //
 // A waiter whose context ends leaves with the context's error and does not
 // disturb the others. The last one cancels the work and returns when it has
-// ended, as if it had not been shared. Nobody joins work that has ended or that
-// all have left: the next caller begins anew.
-func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, joined bool, err error) {
+// ended, as if it had not been shared. Nobody joins work that all have left: the
+// next caller begins anew.
+func (g *Group[K, A, V]) Do(ctx context.Context, key K, work Work[A, V]) (value V, joined bool, err error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c, created, leave := g.calls.Acquire(key, func() *call[V] {
 		return &call[V]{cancel: cancel, done: make(chan struct{})}
@@ -41,8 +56,11 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) 
 	if created {
 		go func() {
 			defer cancel()
-			c.value, c.err = work(own)
+			late := time.AfterFunc(work.Within, func() { g.calls.Forget(key, c) })
+			answer := work.Ask(own)
+			late.Stop()
 			g.calls.Forget(key, c)
+			c.value, c.err = work.Act(own, answer)
 			close(c.done)
 		}()
 	} else {

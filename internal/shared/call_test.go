@@ -12,10 +12,23 @@ import (
 	"time"
 )
 
+// asking is work that can be joined until it ends.
+func asking[V any](work func(context.Context) (V, error)) Work[V, V] {
+	var err error
+	return Work[V, V]{
+		Ask: func(ctx context.Context) (v V) {
+			v, err = work(ctx)
+			return v
+		},
+		Within: time.Hour,
+		Act:    func(_ context.Context, v V) (V, error) { return v, err },
+	}
+}
+
 func TestCallIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
-			g      Group[string, string]
+			g      Group[string, string, string]
 			works  atomic.Int32
 			joined atomic.Int32
 		)
@@ -26,7 +39,7 @@ func TestCallIsShared(t *testing.T) {
 		}
 		for range 100 {
 			go func() {
-				v, j, err := g.Do(t.Context(), "a", work)
+				v, j, err := g.Do(t.Context(), "a", asking(work))
 				if err != nil || v != "id" {
 					t.Errorf("%q, %v", v, err)
 				}
@@ -36,7 +49,7 @@ func TestCallIsShared(t *testing.T) {
 			}()
 		}
 		// Others do not share.
-		go func() { _, _, _ = g.Do(t.Context(), "b", work) }()
+		go func() { _, _, _ = g.Do(t.Context(), "b", asking(work)) }()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if works.Load() != 2 || joined.Load() != 99 {
@@ -52,7 +65,7 @@ func TestCallIsShared(t *testing.T) {
 // the work.
 func TestCallOutlivesItsFirstCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g Group[string, string]
+		var g Group[string, string, string]
 		stopped := make(chan error, 1)
 		work := func(ctx context.Context) (string, error) {
 			select {
@@ -69,7 +82,7 @@ func TestCallOutlivesItsFirstCaller(t *testing.T) {
 		results := make(chan error, 2)
 		for _, ctx := range []context.Context{first, second} {
 			go func() {
-				_, _, err := g.Do(ctx, "", work)
+				_, _, err := g.Do(ctx, "", asking(work))
 				results <- err
 			}()
 			synctest.Wait()
@@ -87,7 +100,7 @@ func TestCallOutlivesItsFirstCaller(t *testing.T) {
 
 		first, leave = context.WithCancel(t.Context())
 		go func() {
-			_, _, err := g.Do(first, "", work)
+			_, _, err := g.Do(first, "", asking(work))
 			results <- err
 		}()
 		synctest.Wait()
@@ -102,18 +115,18 @@ func TestCallOutlivesItsFirstCaller(t *testing.T) {
 // The next caller after an abandoned call does not get its cancellation.
 func TestAbandonedCallIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g Group[string, string]
+		var g Group[string, string, string]
 		slow := func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			time.Sleep(time.Second) // takes its time to end
 			return "", ctx.Err()
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { _, _, _ = g.Do(ctx, "", slow) }()
+		go func() { _, _, _ = g.Do(ctx, "", asking(slow)) }()
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		v, joined, err := g.Do(t.Context(), "", func(context.Context) (string, error) { return "id", nil })
+		v, joined, err := g.Do(t.Context(), "", asking(func(context.Context) (string, error) { return "id", nil }))
 		if joined || err != nil || v != "id" {
 			t.Errorf("%q, joined %v, %v", v, joined, err)
 		}
@@ -124,7 +137,7 @@ func TestAbandonedCallIsNotJoined(t *testing.T) {
 // The last waiter returns when the work has ended, those before it at once.
 func TestLastWaiterWaitsForTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g Group[string, string]
+		var g Group[string, string, string]
 		work := func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			time.Sleep(time.Second)
@@ -136,7 +149,7 @@ func TestLastWaiterWaitsForTheWork(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Minute)
 			defer cancel()
 			go func() {
-				_, _, err := g.Do(ctx, "", work)
+				_, _, err := g.Do(ctx, "", asking(work))
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v", err)
 				}
@@ -152,10 +165,65 @@ func TestLastWaiterWaitsForTheWork(t *testing.T) {
 type contextKey struct{}
 
 func TestWorkHasTheValuesOfItsFirstCaller(t *testing.T) {
-	var g Group[string, any]
+	var g Group[string, any, any]
 	ctx := context.WithValue(t.Context(), contextKey{}, "namespace")
-	got, joined, err := g.Do(ctx, "", func(ctx context.Context) (any, error) { return ctx.Value(contextKey{}), nil })
+	got, joined, err := g.Do(ctx, "", asking(func(ctx context.Context) (any, error) { return ctx.Value(contextKey{}), nil }))
 	if got != "namespace" || joined || err != nil {
 		t.Errorf("%v, joined %v, %v", got, joined, err)
+	}
+}
+
+// Nobody joins work that has its answer, or work that is well under way: the
+// next caller asks anew, while those before it go on.
+func TestCallIsJoinedWhileItAsks(t *testing.T) {
+	for what, tc := range map[string]struct {
+		at           time.Duration
+		works, joins int32
+	}{
+		"at once":          {0, 1, 1},
+		"before the bound": {900 * time.Millisecond, 1, 1},
+		"after the bound":  {1100 * time.Millisecond, 2, 0},
+		"after the answer": {2100 * time.Millisecond, 2, 0},
+		"after the end":    {10 * time.Second, 2, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var (
+					g             Group[string, int32, int32]
+					works, joined atomic.Int32
+				)
+				work := Work[int32, int32]{
+					Ask: func(context.Context) int32 {
+						time.Sleep(2 * time.Second)
+						return works.Add(1)
+					},
+					Within: time.Second,
+					Act: func(_ context.Context, answer int32) (int32, error) {
+						time.Sleep(5 * time.Second)
+						return answer, nil
+					},
+				}
+				for i := range 2 {
+					go func() {
+						answer, j, err := g.Do(t.Context(), "", work)
+						if err != nil || !j && int(answer) != i+1 {
+							t.Errorf("caller %d has answer %d, %v", i, answer, err)
+						}
+						if j {
+							joined.Add(1)
+						}
+					}()
+					synctest.Wait()
+					time.Sleep(tc.at)
+				}
+				time.Sleep(time.Minute)
+				if works.Load() != tc.works || joined.Load() != tc.joins {
+					t.Errorf("%d works, %d joined", works.Load(), joined.Load())
+				}
+				if n := g.calls.Len(); n != 0 {
+					t.Errorf("%d calls are left behind", n)
+				}
+			})
+		})
 	}
 }

@@ -66,7 +66,7 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 	}
 	if local.incomplete && !t.foreign(local.Record.State) {
 		if err := e.stillAllowed(ctx, t); err != nil {
-			return t.sourceFailed(err)
+			return failed(ReasonSource, err)
 		}
 	}
 	if action.Kind != Unchanged && local.Grant.By != "" {
@@ -130,12 +130,16 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 		return c.ended(failed(ReasonInternal, err))
 	}
 	if c.local.Usable() {
-		// The proof may have been taken away meanwhile, also by another request.
-		if c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record); err != nil {
+		same, err := e.lookAgain(ctx, t, &c)
+		if err == nil && same {
+			// The proof may have been taken away meanwhile, also by another request.
+			c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record)
+		}
+		if err != nil {
 			return c.ended(failed(ReasonInternal, err))
 		}
 	}
-	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class})
+	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class, Cached: c.cached})
 	c.use(action.Used...)
 	if action.Do == Fail {
 		err := fmt.Errorf("%s failed: %s", phase, cause.Detail())
@@ -148,7 +152,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	if phase == pulling {
 		turn = hasTurn
 	}
-	if c = c.ended(e.reuse(ctx, t, c.local, action, turn)); c.end.kind == Failed {
+	if c = c.ended(e.reuse(ctx, t, c.local, action, turn)); c.end.kind != UsedCached {
 		return c
 	}
 	stale := store.Stale{Since: c.local.Record.Stale.Since, Reason: cause.Class}

@@ -6,7 +6,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -83,39 +82,42 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	return a, nil
 }
 
-// check asks the registry for the digest of the reference, and applies the
-// decision that follows.
-func (e *Engine) check(ctx context.Context, t task, c course, watch *denialWatch) course {
+// checked is a request whose check has been answered, or has failed. Requests
+// that come later do not share it. It must be acted upon, which ends it.
+type checked struct {
+	course
+	// session is that of the check; nil when no host could be asked: the course
+	// has ended then.
+	session resolver.Session
+	// watch looks out for denials since the check began.
+	watch *denialWatch
+	// err is why the check failed.
+	err error
+}
+
+// check asks the registry for the digest of the reference.
+func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
+	watch := e.denials.watch(t.denialKey())
+	if !c.inspected {
+		local, err := e.inspect(ctx, t)
+		if err != nil {
+			return checked{course: c.ended(failed(ReasonInternal, err)), watch: watch}
+		}
+		c.saw(local)
+	}
 	c.use(t.askUses()...)
 	session, err := e.Registry.Open(ctx, t.query(t.Name, c.local))
 	if err != nil {
-		return c.ended(t.notOpened(err))
+		return checked{course: c.ended(notOpened(err)), watch: watch}
 	}
-	defer session.Close()
 	watch.restart()
 	a, err := e.ask(ctx, t, session, 0)
 	if err != nil {
 		c.checked(a)
-		return e.fallBack(ctx, t, c, checking, err)
+	} else {
+		c.answered(a)
 	}
-	c.answered(a)
-	check := Check{Digest: a.verified.Digest}
-	action := Decide(t.directives.Directives, c.local, check)
-	if action.Do == AskCached {
-		var stop *end
-		if check.Cached, stop = e.askCached(ctx, t, &c, watch); stop != nil {
-			return c.ended(*stop)
-		}
-		action = Decide(t.directives.Directives, c.local, check)
-		if check.Cached == Confirmed {
-			return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(c.local.target()))
-		}
-	}
-	c.use(action.Used...)
-	if action.Do == Reuse {
-		return e.unchanged(ctx, t, c, action, takeTurn, t.names(c.local.target())...)
-	}
-	return e.pull(ctx, t, c, action.Reason, session)
+	return checked{course: c, session: session, watch: watch, err: err}
 }
 
 // askCached asks a registry whether the caller may have the cached image, by
@@ -125,7 +127,7 @@ func (e *Engine) check(ctx context.Context, t task, c course, watch *denialWatch
 func (e *Engine) askCached(ctx context.Context, t task, c *course, watch *denialWatch) (Confirmation, *end) {
 	session, err := e.Registry.Open(ctx, t.query(t.canonical(c.local.target()), c.local))
 	if err != nil {
-		stop := t.notOpened(err)
+		stop := notOpened(err)
 		return NotConfirmed, &stop
 	}
 	defer session.Close()
@@ -134,6 +136,10 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch *denial
 	if ctx.Err() != nil {
 		stop := failed(ReasonCanceled, ctx.Err())
 		return NotConfirmed, &stop
+	}
+	if cause, ok := errors.AsType[*resolver.Error](err); ok && cannotSay.Has(cause.Class) {
+		c.checked(a)
+		return Unsaid, nil
 	}
 	if err != nil || a.verified.Digest != c.local.target() {
 		c.checked(a)
@@ -144,15 +150,10 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch *denial
 }
 
 // notOpened ends a request whose hosts cannot be asked.
-func (t *task) notOpened(err error) end {
+func notOpened(err error) end {
 	var sources *resolver.SourcesError
 	if errors.As(err, &sources) {
-		return t.sourceFailed(err)
+		return failed(ReasonSource, err)
 	}
 	return failed(ReasonHosts, err)
-}
-
-// sourceFailed ends a request whose image cannot come from allowed hosts alone.
-func (t *task) sourceFailed(err error) end {
-	return failed(ReasonSource, fmt.Errorf("%s: %w", t.directives.Describe(policy.KeyAllowedSources), err))
 }

@@ -8,12 +8,13 @@ import (
 	"testing/synctest"
 )
 
-// A storm of equal requests is one check and one pull.
+// A storm of equal requests, until the registry answers, is one check and one
+// pull.
 func TestStormIsOneCheckAndOnePull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{remote: second}
 		gate := make(chan struct{})
-		n.onPull = func() { <-gate }
+		n.onCheck = func() { <-gate }
 		e := n.engine("# none")
 		e.Observe = nil
 		const pods = 50

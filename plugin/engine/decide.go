@@ -4,8 +4,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
@@ -30,10 +28,14 @@ type Confirmation uint8
 
 // The confirmations.
 const (
-	NotAsked Confirmation = iota
-	Confirmed
-	NotConfirmed
+	NotAsked     Confirmation = iota
+	Confirmed                 // it said yes
+	NotConfirmed              // it said no, or nothing that counts
+	Unsaid                    // no registry can say: see cannotSay
 )
+
+// cannotSay are the failures in which no registry says whose an image is.
+var cannotSay = failure.SetOf(failure.Unreachable, failure.Unavailable, failure.RateLimited, failure.NotFound)
 
 // Do is what is to be done for a request.
 type Do uint8
@@ -65,13 +67,13 @@ func Decide(d policy.Directives, local Local, check Check) Action {
 	if local.ForeignSource {
 		used = append(used, policy.KeyAllowedSources)
 	}
-	if local.Grant.Kind == GrantAny || local.Grant.Kind == GrantNone {
+	if local.Grant.Kind != "" && local.Grant.Kind != GrantProved {
 		used = append(used, policy.KeyAccess)
 	}
 	var a Action
 	switch {
 	case check.Class != failure.None:
-		a = afterFailure(d, local, check.Class)
+		a = afterFailure(d, local, check)
 	case check.Digest != "":
 		a = afterAnswer(d, local, check)
 	default:
@@ -81,19 +83,19 @@ func Decide(d policy.Directives, local Local, check Check) Action {
 	return a
 }
 
-// beforeAsking reuses what the policy reuses without a registry.
+// beforeAsking reuses what the policy reuses without a registry. Whose an open
+// image is, a registry is asked first, unless none is to be asked.
 func beforeAsking(d policy.Directives, local Local) Action {
-	reusable := local.Usable() && local.Grant.Given()
+	usable := local.Usable()
+	reusable := usable && (local.Grant.Given() || local.Grant.Kind == GrantOpen && d.Policy == policy.Never)
 	switch {
-	case reusable && local.ByDigest:
-		return Action{Do: Reuse, Kind: Present, Reason: ReasonDigest}
-	case reusable && (d.Policy == policy.IfNotPresent || d.Policy == policy.Never):
-		return Action{Do: Reuse, Kind: Present, Reason: ReasonPolicy}
-	case d.Policy == policy.Never && local.Usable():
+	case reusable && (local.ByDigest || d.Policy == policy.IfNotPresent || d.Policy == policy.Never):
+		return present(local)
+	case d.Policy == policy.Never && usable:
 		return Action{Do: Fail, Kind: Failed, Reason: ReasonUnproved}
 	case d.Policy == policy.Never:
 		return Action{Do: Fail, Kind: Failed, Reason: ReasonAbsent}
-	case reusable && d.MaxAge > 0 && isFresh(d, local.Age):
+	case reusable && d.MaxAge > 0 && local.Age.Within(d.MaxAge):
 		return Action{Do: Reuse, Kind: Fresh, Reason: ReasonMaxAge, Used: []policy.Key{policy.KeyMaxAge}}
 	case reusable && d.MaxAge > 0:
 		return Action{Do: Ask, Used: []policy.Key{policy.KeyMaxAge}}
@@ -101,9 +103,14 @@ func beforeAsking(d policy.Directives, local Local) Action {
 	return Action{Do: Ask}
 }
 
-// isFresh reports whether the last check is young enough to count. A check in
-// the future, after the clock went back, is not.
-func isFresh(d policy.Directives, age time.Duration) bool { return age >= 0 && age <= d.MaxAge }
+// present reuses an image of which only the caller's right to it could be in
+// doubt.
+func present(local Local) Action {
+	if local.ByDigest {
+		return Action{Do: Reuse, Kind: Present, Reason: ReasonDigest}
+	}
+	return Action{Do: Reuse, Kind: Present, Reason: ReasonPolicy}
+}
 
 // afterAnswer reuses what the registry confirmed, and pulls what it has else.
 func afterAnswer(d policy.Directives, local Local, check Check) Action {
@@ -119,6 +126,8 @@ func afterAnswer(d policy.Directives, local Local, check Check) Action {
 		return Action{Do: AskCached}
 	case keepsCached(d, local) && check.Cached == Confirmed:
 		return Action{Do: Reuse, Kind: Unchanged, Reason: ReasonProved}
+	case keepsCached(d, local) && check.Cached == Unsaid && local.Grant.Kind == GrantOpen:
+		return present(local)
 	}
 	reason := ReasonAbsent
 	switch {
@@ -137,17 +146,22 @@ func keepsCached(d policy.Directives, local Local) bool {
 	return local.Usable() && (local.ByDigest || d.Policy == policy.IfNotPresent)
 }
 
-// afterFailure uses the cached image where the policy says so for the class.
-// The error for a caller who may not have it is the same as without an image.
-func afterFailure(d policy.Directives, local Local, class failure.Class) Action {
-	a := Action{Do: Fail, Kind: Failed, Reason: Reason(class)}
-	if !local.Usable() || !local.Grant.Given() {
+// afterFailure uses the cached image where the policy says so for the class, and
+// an open one where no registry can say whose it is. The error for a caller who
+// may not have it is the same as without an image.
+func afterFailure(d policy.Directives, local Local, check Check) Action {
+	a := Action{Do: Fail, Kind: Failed, Reason: Reason(check.Class)}
+	open := local.Grant.Kind == GrantOpen && cannotSay.Has(check.Class) && check.Cached != NotConfirmed
+	if !local.Usable() || !local.Grant.Given() && !open {
 		return a
 	}
-	if on, ok := policy.KeyOn(class); ok && d.Policy == policy.IfDigestChanged {
+	if open && keepsCached(d, local) {
+		return present(local)
+	}
+	if on, ok := policy.KeyOn(check.Class); ok && d.Policy == policy.IfDigestChanged {
 		a.Used = append(a.Used, on)
 	}
-	if d.OnFailure(class) != policy.UseCached {
+	if d.OnFailure(check.Class) != policy.UseCached {
 		return a
 	}
 	if d.MaxStale > 0 {
@@ -162,10 +176,8 @@ func afterFailure(d policy.Directives, local Local, class failure.Class) Action 
 }
 
 // isTooStale reports whether the last check of a cached image is too long ago
-// for a fallback, or unknown.
-func isTooStale(d policy.Directives, age time.Duration) bool {
-	return d.MaxStale > 0 && (age < 0 || age > d.MaxStale)
-}
+// for a fallback, or does not count.
+func isTooStale(d policy.Directives, age Age) bool { return d.MaxStale > 0 && !age.Within(d.MaxStale) }
 
 // fallbacks are the classes of failure after which the cached image is used.
 func fallbacks(d policy.Directives, local Local) failure.Set {

@@ -22,14 +22,19 @@ import (
 //	reference  tag | digest
 //	node       nothing; broken: a record whose image cannot run; foreign: an image from a host
 //	           that is not allowed; fresh: checked 5m ago; image: 1h ago; old: 48h ago
-//	caller     granted: has proved that it may have the image, or nobody has to; not
+//	caller     granted: has proved that it may have the image, or nobody has to; open: nobody
+//	           knows whose it is, and access is Verified; not
 //	registry   unasked; same digest as the record; other digest (and the caller may have the
-//	           cached digest too: other+yes, or not: other+no); unreachable; forbidden
+//	           cached digest too: other+yes, or not: other+no, or no registry can say:
+//	           other+unsaid); unreachable (after the caller might not have the cached digest:
+//	           unreachable+no); forbidden; invalid
 const specification = `
 reference  policy               node            caller   registry     → does       outcome     reason
 # Before a registry is asked
 digest     *                    fresh|image|old granted  unasked      → Reuse      Present     digest
 *          IfNotPresent|Never   fresh|image|old granted  unasked      → Reuse      Present     policy
+digest     Never                fresh|image|old open     unasked      → Reuse      Present     digest
+*          Never                fresh|image|old open     unasked      → Reuse      Present     policy
 *          Never                fresh|image|old not      unasked      → Fail       Failed      unproved
 *          Never                *               *        unasked      → Fail       Failed      absent
 *          *                    fresh           granted  unasked      → Reuse      Fresh       max_age
@@ -44,14 +49,23 @@ digest     *                    fresh|image|old *        other        → AskCac
 *          IfNotPresent         fresh|image|old *        other        → AskCached  -           -
 digest     *                    fresh|image|old *        other+yes    → Reuse      Unchanged   proved
 *          IfNotPresent         fresh|image|old *        other+yes    → Reuse      Unchanged   proved
+digest     *                    fresh|image|old open     other+unsaid → Reuse      Present     digest
+*          IfNotPresent         fresh|image|old open     other+unsaid → Reuse      Present     policy
 *          *                    fresh|image|old *        other*       → Pull       Pulled      changed
 *          *                    broken          *        same|other*  → Pull       Pulled      incomplete
 *          *                    *               *        same|other*  → Pull       Pulled      absent
 # It fails, in the check or in the pull
-*          IfDigestChanged      fresh|image     granted  unreachable  → Reuse      UsedCached  unreachable
-*          IfDigestChanged      old             granted  unreachable  → Fail       Failed      max_stale
-*          *                    *               *        unreachable  → Fail       Failed      unreachable
+digest     *                    fresh|image|old open     unreachable  → Reuse      Present     digest
+*          IfNotPresent         fresh|image|old open     unreachable  → Reuse      Present     policy
+*          IfDigestChanged      fresh|image     granted  unreachable* → Reuse      UsedCached  unreachable
+*          IfDigestChanged      fresh|image     open     unreachable  → Reuse      UsedCached  unreachable
+*          IfDigestChanged      old             granted  unreachable* → Fail       Failed      max_stale
+*          IfDigestChanged      old             open     unreachable  → Fail       Failed      max_stale
+*          *                    *               *        unreachable* → Fail       Failed      unreachable
+*          *                    fresh|image|old open     forbidden    → Fail       Failed      forbidden
+*          *                    fresh|image|old open     invalid      → Fail       Failed      invalid
 *          *                    *               *        forbidden    → Fail       Failed      forbidden
+*          *                    *               *        invalid      → Fail       Failed      invalid
 `
 
 // row is a line of the specification.
@@ -94,7 +108,7 @@ var doNames = map[Do]string{Ask: "Ask", AskCached: "AskCached", Reuse: "Reuse", 
 
 // localOf is the node's image, and what the caller may do with it.
 func localOf(reference, node, caller string) Local {
-	l := Local{Age: -1, ByDigest: reference == "digest"}
+	l := Local{Age: NeverChecked, ByDigest: reference == "digest"}
 	if node == "nothing" {
 		return l
 	}
@@ -108,19 +122,22 @@ func localOf(reference, node, caller string) Local {
 		return l
 	}
 	l.ImageID = "an image"
-	l.Age = map[string]time.Duration{"fresh": 5 * time.Minute, "image": time.Hour, "old": 48 * time.Hour}[node]
-	l.Grant = map[string]Grant{"granted": {Kind: GrantProved, By: alice}, "not": {Kind: GrantNone}}[caller]
+	l.Age = map[string]Age{"fresh": Age(5 * time.Minute), "image": Age(time.Hour), "old": Age(48 * time.Hour)}[node]
+	l.Grant = map[string]Grant{"granted": {Kind: GrantProved, By: alice}, "open": {Kind: GrantOpen}, "not": {Kind: GrantNone}}[caller]
 	return l
 }
 
 var checkOf = map[string]Check{
-	"unasked":     {},
-	"same":        {Digest: first.Digest},
-	"other":       {Digest: second.Digest},
-	"other+yes":   {Digest: second.Digest, Cached: Confirmed},
-	"other+no":    {Digest: second.Digest, Cached: NotConfirmed},
-	"unreachable": {Class: failure.Unreachable},
-	"forbidden":   {Class: failure.Forbidden},
+	"unasked":        {},
+	"same":           {Digest: first.Digest},
+	"other":          {Digest: second.Digest},
+	"other+yes":      {Digest: second.Digest, Cached: Confirmed},
+	"other+no":       {Digest: second.Digest, Cached: NotConfirmed},
+	"other+unsaid":   {Digest: second.Digest, Cached: Unsaid},
+	"unreachable":    {Class: failure.Unreachable},
+	"unreachable+no": {Class: failure.Unreachable, Cached: NotConfirmed},
+	"forbidden":      {Class: failure.Forbidden},
+	"invalid":        {Class: failure.Invalid},
 }
 
 // Every combination of reference, policy, node, caller and registry does what
@@ -133,7 +150,7 @@ func TestDecide(t *testing.T) {
 		for _, p := range []policy.PullPolicy{policy.Always, policy.IfDigestChanged, policy.IfNotPresent, policy.Never} {
 			directives.Policy = p
 			for _, node := range []string{"nothing", "broken", "foreign", "fresh", "image", "old"} {
-				for _, caller := range []string{"granted", "not"} {
+				for _, caller := range []string{"granted", "open", "not"} {
 					for registry, check := range checkOf {
 						values := [5]string{reference, p.String(), node, caller, registry}
 						i := slices.IndexFunc(rows, func(r *row) bool { return r.fits(values) })
@@ -161,6 +178,25 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// Whatever the failure classes are set to, no refusal and no broken answer opens
+// an image: that is for registries that cannot say.
+func TestDecideOpensWhereNobodyCanSay(t *testing.T) {
+	for _, p := range []policy.PullPolicy{policy.IfDigestChanged, policy.IfNotPresent} {
+		for _, class := range failure.All() {
+			directives := policy.Defaults()
+			directives.Policy, directives.On = p, failure.SetOf(failure.All()...)
+			want := Fail
+			switch class {
+			case failure.Unreachable, failure.Unavailable, failure.RateLimited, failure.NotFound:
+				want = Reuse
+			}
+			if a := Decide(directives, localOf("tag", "image", "open"), Check{Class: class}); a.Do != want {
+				t.Errorf("%s, %s: %s", p, class, doNames[a.Do])
+			}
+		}
+	}
+}
+
 // A caller who may not have the cached image learns nothing of it.
 func TestDecideTellsNothingToOthers(t *testing.T) {
 	for _, p := range []policy.PullPolicy{policy.Always, policy.IfDigestChanged, policy.IfNotPresent} {
@@ -180,7 +216,7 @@ func TestDecideTellsNothingToOthers(t *testing.T) {
 func TestDecideTellsItsDirectives(t *testing.T) {
 	directives := policy.Defaults()
 	directives.Policy, directives.MaxStale, directives.MaxAge = policy.IfDigestChanged, time.Hour, time.Minute
-	open := Local{ImageID: "an image", Grant: Grant{Kind: GrantAny}, Age: 2 * time.Minute}
+	open := Local{ImageID: "an image", Grant: Grant{Kind: GrantAny}, Age: Age(2 * time.Minute)}
 	for _, tc := range []struct {
 		local Local
 		check Check

@@ -7,9 +7,9 @@
 // A request walks a row of values:
 //
 //	local  := inspect()                          the image on the node, and the caller's grant   inspect.go, grant.go
-//	answer := ask()                              the registry's digest, or its failure           ask.go
+//	answer := check()                            the registry's digest, or its failure           ask.go
 //	action := Decide(directives, local, check)   pure                                            decide.go
-//	end    := apply(action)                      reuse, pull, reverify or fail                   apply.go, pull.go
+//	end    := act(action)                        reuse, pull, reverify or fail                   act.go, apply.go, pull.go
 //
 // The course of a request keeps these values, and its Outcome is made of them
 // in one place (outcome.go).
@@ -44,8 +44,9 @@ type Engine struct {
 	// Now is the clock.
 	Now func() time.Time
 
+	checks  shared.Group[checkKey, checked, course]
 	turns   shared.Lock[string] // of the pulls of one name
-	checks  shared.Group[checkKey, course]
+	tries   shared.Map[tryKey, *tries]
 	denials denials
 }
 
@@ -61,7 +62,7 @@ func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	case err != nil:
 		c = course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, err)}
 	case t.restricted() && t.SourcesLimit != nil:
-		c = course{used: []policy.Key{policy.KeyAllowedSources}, end: t.sourceFailed(t.SourcesLimit)}
+		c = course{used: []policy.Key{policy.KeyAllowedSources}, end: failed(ReasonSource, t.SourcesLimit)}
 	default:
 		c, coalesced = e.walk(ctx, t)
 	}
@@ -94,56 +95,25 @@ func (e *Engine) walk(ctx context.Context, t task) (c course, coalesced bool) {
 	return c.ended(e.apply(ctx, t, c, action)), false
 }
 
-// checkKey is what requests must have in common to share one check and one
-// pull. The caller is part of it: nobody rides on another's credentials.
-type checkKey struct {
-	name           string
-	caller         Caller
-	credentialHost string // the fingerprint does not tell it apart
-	snapshotter    string
-	directives     policy.Directives
-}
+// joinPart is the part of its verify_timeout for which a check can be joined.
+// Who joins has most of that time left, as if the check were its own.
+const joinPart = 10
 
-// coalesce asks a registry, once for all equal requests that come meanwhile.
-// Callers that cannot be told apart share nothing.
+// coalesce asks a registry, once for all equal requests that come until it
+// answers, and acts on the answer, once for those too. Requests that come later
+// ask anew: the tag may have moved since. Callers that cannot be told apart share
+// nothing.
 func (e *Engine) coalesce(ctx context.Context, t task, c course) (course, bool) {
 	if t.Caller == "" {
-		return e.checkAndApply(ctx, t, c), false
+		return e.act(ctx, t, e.check(ctx, t, c)), false
 	}
-	key := checkKey{
-		name:           t.Name,
-		caller:         t.Caller,
-		credentialHost: t.CredentialHost,
-		snapshotter:    t.Snapshotter,
-		directives:     t.directives.Directives,
-	}
-	shared, joined, err := e.checks.Do(ctx, key, func(ctx context.Context) (course, error) {
-		return e.checkAndApply(ctx, t, c), nil
+	result, joined, err := e.checks.Do(ctx, t.checkKey(), shared.Work[checked, course]{
+		Ask:    func(ctx context.Context) checked { return e.check(ctx, t, c) },
+		Within: t.directives.VerifyTimeout / joinPart,
+		Act:    func(ctx context.Context, k checked) (course, error) { return e.act(ctx, t, k), nil },
 	})
 	if err != nil {
 		return c.ended(failed(ReasonCanceled, err)), joined
 	}
-	return shared, joined
-}
-
-// checkAndApply asks a registry, and reuses or pulls. Where the registry
-// denies the caller in another request meanwhile, its answer to this one is
-// no proof.
-func (e *Engine) checkAndApply(ctx context.Context, t task, c course) course {
-	watch := e.denials.watch(t.denialKey())
-	defer watch.end()
-	if !c.inspected {
-		local, err := e.inspect(ctx, t)
-		if err != nil {
-			return c.ended(failed(ReasonInternal, err))
-		}
-		c.saw(local)
-	}
-	c = e.check(ctx, t, c, watch)
-	if c.end.kind != Failed && watch.denied() {
-		if err := e.revoke(ctx, t); err != nil {
-			return c.ended(failed(ReasonInternal, err))
-		}
-	}
-	return c
+	return result, joined
 }

@@ -143,18 +143,20 @@ func TestMaxStaleBoundsTheFallback(t *testing.T) {
 	for _, tc := range []struct {
 		checked time.Time
 		want    Kind
+		text    string // in the error
 	}{
-		{now.Add(-time.Hour), UsedCached},
-		{now.Add(-time.Hour - time.Second), Failed},
-		{time.Time{}, Failed}, // never checked: its age is not known
+		{now.Add(-time.Hour), UsedCached, ""},
+		{now.Add(-time.Hour - time.Second), Failed, "was last checked 1h0m1s ago"},
+		{now.Add(time.Hour), Failed, "lies in the future, in 1h0m0s"},
+		{time.Time{}, Failed, "was never checked"}, // its age is not known
 	} {
 		n := &node{checkFails: failure.Unreachable, record: cachedImage(first, tc.checked)}
 		o, err := n.engine(rule(`policy = "IfDigestChanged"`, `max_stale = "1h"`)).Ensure(t.Context(), n.request(nil))
 		if o.Kind != tc.want {
 			t.Errorf("checked %s: got %s (%s), %v; want %s", tc.checked, o.Kind, o.Reason, err, tc.want)
 		}
-		if tc.want == Failed && (o.Reason != ReasonMaxStale || o.Class != failure.Unreachable) {
-			t.Errorf("reason %s, class %s", o.Reason, o.Class)
+		if tc.want == Failed && (!strings.Contains(err.Error(), tc.text) || o.Reason != ReasonMaxStale || o.Class != failure.Unreachable) {
+			t.Errorf("reason %s, class %s: %v", o.Reason, o.Class, err)
 		}
 	}
 }
@@ -201,7 +203,7 @@ func TestMaxAge(t *testing.T) {
 
 func TestByDigestNeverAsks(t *testing.T) {
 	for _, mode := range []string{"Always", "IfDigestChanged", "IfNotPresent", "Never"} {
-		n := &node{record: cachedImage(first, time.Time{}), checkFails: failure.Forbidden}
+		n := &node{record: cachedImage(first, now), checkFails: failure.Forbidden}
 		req := n.request(nil)
 		req.Image = policy.Image{Repository: repository, Digest: first.Digest.String()}
 		req.Name = repository + "@" + first.Digest.String()

@@ -5,14 +5,10 @@ package engine
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
-
-// timeGrain is how exactly a person is told how long ago something was.
-const timeGrain = time.Second
 
 // Error is why a request failed.
 type Error struct {
@@ -34,12 +30,17 @@ func newError(t task, c course) error {
 	if c.end.reason == ReasonInternal {
 		class = failure.None // no registry is to blame, whatever it said
 	}
+	// The request may share its course with others, and its rule with none.
+	cause := c.end.cause
+	if c.end.reason == ReasonSource {
+		cause = fmt.Errorf("%s: %w", t.directives.Describe(policy.KeyAllowedSources), cause)
+	}
 	return &Error{
 		Name:   t.Name,
 		Reason: c.end.reason,
 		Class:  class,
 		Policy: t.directives.Describe(policy.KeyPolicy),
-		Err:    c.end.cause,
+		Err:    cause,
 	}
 }
 
@@ -51,10 +52,14 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// staleText says why the last check of a cached image is too long ago.
-func staleText(d policy.Directives, age time.Duration) string {
-	if age < 0 {
+// staleText says why the last check of a cached image is too long ago, or does
+// not count.
+func staleText(d policy.Directives, age Age) string {
+	switch {
+	case age == NeverChecked:
 		return fmt.Sprintf("the cached image was never checked, and max_stale is %s", d.MaxStale)
+	case age < 0:
+		return fmt.Sprintf("the last check of the cached image lies %s, and max_stale is %s", age, d.MaxStale)
 	}
-	return fmt.Sprintf("the cached image was last checked %s ago, and max_stale is %s", age.Round(timeGrain), d.MaxStale)
+	return fmt.Sprintf("the cached image was last checked %s, and max_stale is %s", age, d.MaxStale)
 }

@@ -71,6 +71,7 @@ type node struct {
 	anonymous   bool // asks for no credentials
 	forgotten   bool // does not have old digests any more
 	imposes     bool // a registry that has the digest of what it does not have
+	onOpen      func()
 	onCheck     func()
 	onPull      func()
 	onStore     func(*store.State) // adds sources, as plugin/transfer does
@@ -117,10 +118,13 @@ func (n *node) request(annotations map[string]string) Request {
 	}
 }
 
+// cachedImage is an image that alice has proved access to by a check; it is open
+// where there was none.
 func cachedImage(target ocispec.Descriptor, checked time.Time) *store.Record {
 	r := &store.Record{Name: name, Target: target}
 	if !checked.IsZero() {
 		r.Verified = store.Verified{Digest: target.Digest, At: checked, By: "registry.test"}
+		r.Restricted, r.Access = true, map[store.Fingerprint]time.Time{alice: checked}
 	}
 	return r
 }
@@ -144,6 +148,8 @@ func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) 
 }
 
 func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, name := range names {
 		n.verified[name] = v
 		n.proved = append(n.proved, proved...)
@@ -184,6 +190,8 @@ func (n *node) Revoke(_ context.Context, repo string, f store.Fingerprint) error
 }
 
 func (n *node) MarkStale(_ context.Context, _ digest.Digest, s store.Stale, names ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, name := range names {
 		n.stale[name] = s
 	}

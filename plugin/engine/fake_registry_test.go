@@ -19,6 +19,9 @@ import (
 
 // Open makes the node a Registry.
 func (n *node) Open(_ context.Context, req resolver.Query) (resolver.Session, error) {
+	if n.onOpen != nil {
+		n.onOpen()
+	}
 	n.query = req
 	n.references = append(n.references, req.Reference)
 	if req.Allow != nil && !req.Allow("registry.test") {

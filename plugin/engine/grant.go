@@ -28,14 +28,15 @@ type GrantKind string
 
 // The kinds of grants.
 const (
-	GrantOpen   GrantKind = "open"     // no registry was ever asked about the image
+	GrantOpen   GrantKind = "open"     // nobody knows whose it is: everybody's, where no registry can say
 	GrantAny    GrantKind = "any"      // the rule lets everybody
 	GrantProved GrantKind = "proved"   // the caller, or anybody, has proved it
 	GrantNone   GrantKind = "unproved" // the caller has to ask a registry
 )
 
-// Given reports whether the caller may reuse the image.
-func (g Grant) Given() bool { return g.Kind != "" && g.Kind != GrantNone }
+// Given reports whether the caller may reuse the image, whatever a registry
+// could say of it.
+func (g Grant) Given() bool { return g.Kind == GrantProved || g.Kind == GrantAny }
 
 // Proofs are the proofs of access on the records of images (KEP-2535).
 type Proofs interface {
@@ -77,10 +78,10 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record) (g G
 		return Grant{Kind: GrantProved, By: store.Anonymous}, nameMissing, nil
 	case caller:
 		return Grant{Kind: GrantProved, By: t.Caller}, nameMissing, nil
-	case !restricted:
-		return Grant{Kind: GrantOpen}, nameMissing, nil
 	case t.directives.Access == policy.Any:
 		return Grant{Kind: GrantAny}, nameMissing, nil
+	case !restricted && t.directives.Access == policy.Verified:
+		return Grant{Kind: GrantOpen}, nameMissing, nil
 	}
 	return Grant{Kind: GrantNone}, nameMissing, nil
 }

@@ -28,37 +28,52 @@ func restricted(at time.Time, who ...store.Fingerprint) *store.Record {
 	return r
 }
 
-// Some callers may reuse a cached image, others have to ask. The registry is reachable
-// in the first column and not in the second.
-func TestAccess(t *testing.T) {
-	recently := now.Add(-time.Minute)
-	for _, tc := range []struct {
-		what   string
-		rule   string
-		record *store.Record
-		caller store.Fingerprint
-		up     Kind
-		down   Kind
-	}{
+// accessRow is what comes of a request while the registry is well, and while it
+// cannot be reached.
+type accessRow struct {
+	what   string
+	rule   string
+	record *store.Record
+	caller store.Fingerprint
+	up     Kind
+	down   Kind
+}
+
+func accessRows() []accessRow {
+	recently, unknown := now.Add(-time.Minute), cachedImage(first, time.Time{})
+	return []accessRow{
 		{"IfNotPresent, own proof", `policy = "IfNotPresent"`, restricted(recently, alice), alice, Present, Present},
 		{"IfNotPresent, another's proof", `policy = "IfNotPresent"`, restricted(recently, alice), bob, Unchanged, Failed},
 		{"IfNotPresent, nobody's", `policy = "IfNotPresent"`, restricted(recently), bob, Unchanged, Failed},
 		{"IfNotPresent, no credentials", `policy = "IfNotPresent"`, restricted(recently, alice), store.Anonymous, Unchanged, Failed},
 		{"IfNotPresent, public", `policy = "IfNotPresent"`, restricted(recently, store.Anonymous), bob, Present, Present},
 		{"IfNotPresent, credentials that cannot be told", `policy = "IfNotPresent"`, restricted(recently, alice), "", Unchanged, Failed},
-		{"IfNotPresent, no records", `policy = "IfNotPresent"`, cachedImage(first, time.Time{}), bob, Present, Present},
+		{"IfNotPresent, no records", `policy = "IfNotPresent"`, unknown, bob, Unchanged, Present},
+		{"IfNotPresent, no records, Strict", "policy = \"IfNotPresent\"\naccess = \"Strict\"", unknown, bob, Unchanged, Failed},
+		{"IfNotPresent, no records, any", "policy = \"IfNotPresent\"\naccess = \"Any\"", unknown, bob, Present, Present},
 		{"IfNotPresent, any", "policy = \"IfNotPresent\"\naccess = \"Any\"", restricted(recently, alice), bob, Present, Present},
 		{"IfNotPresent, proof too old", "policy = \"IfNotPresent\"\naccess_ttl = \"30s\"", restricted(recently, alice), alice, Unchanged, Failed},
 		{"IfNotPresent, proof young enough", "policy = \"IfNotPresent\"\naccess_ttl = \"1m\"", restricted(recently, alice), alice, Present, Present},
 		{"IfNotPresent, proof from the future", "policy = \"IfNotPresent\"\naccess_ttl = \"1m\"", restricted(now.Add(time.Hour), alice), alice, Unchanged, Failed},
 		{"Never, own proof", `policy = "Never"`, restricted(recently, alice), alice, Present, Present},
 		{"Never, another's proof", `policy = "Never"`, restricted(recently, alice), bob, Failed, Failed},
+		{"Never, own proof, Strict", "policy = \"Never\"\naccess = \"Strict\"", restricted(recently, alice), alice, Present, Present},
+		{"Never, no records", `policy = "Never"`, unknown, bob, Present, Present},
+		{"Never, no records, Strict", "policy = \"Never\"\naccess = \"Strict\"", unknown, bob, Failed, Failed},
+		{"max_age, no records", `max_age = "2h"`, unknown, bob, Unchanged, Failed},
 		{"max_age, own proof", `max_age = "2h"`, restricted(recently, alice), alice, Fresh, Fresh},
 		{"max_age, another's proof", `max_age = "2h"`, restricted(recently, alice), bob, Unchanged, Failed},
 		{"fallback, own proof", `policy = "IfDigestChanged"`, restricted(recently, alice), alice, Unchanged, UsedCached},
 		{"fallback, another's proof", `policy = "IfDigestChanged"`, restricted(recently, alice), bob, Unchanged, Failed},
+		{"fallback, no records", `policy = "IfDigestChanged"`, unknown, bob, Unchanged, UsedCached},
+		{"fallback, no records, Strict", "policy = \"IfDigestChanged\"\naccess = \"Strict\"", unknown, bob, Unchanged, Failed},
 		{"fallback, any", "policy = \"IfDigestChanged\"\naccess = \"Any\"", restricted(recently, alice), bob, Unchanged, UsedCached},
-	} {
+	}
+}
+
+// Some callers may reuse a cached image, others have to ask.
+func TestAccess(t *testing.T) {
+	for _, tc := range accessRows() {
 		for up, want := range map[bool]Kind{true: tc.up, false: tc.down} {
 			t.Run(fmt.Sprintf("%s/up=%v", tc.what, up), func(t *testing.T) {
 				record := *tc.record
@@ -137,18 +152,20 @@ func TestRefusalRevokes(t *testing.T) {
 			t.Errorf("%s: got %s, %v; want %s", class, o.Kind, err, want)
 		}
 	}
-	// Where the caller needs no proof of its own, there is none to lose.
+	// Where the caller needs no proof of its own, there is none to lose. Nobody
+	// knows whose an imported image is: a refusal says that it is not this caller's.
 	for what, test := range map[string]struct {
 		rule   string
 		record *store.Record
+		want   Kind
 	}{
-		"access Any": {`access = "Any"`, restricted(now, alice)},
-		"public":     {"", restricted(now, alice, store.Anonymous)},
-		"imported":   {"", cachedImage(first, time.Time{})},
+		"access Any": {`access = "Any"`, restricted(now, alice), UsedCached},
+		"public":     {"", restricted(now, alice, store.Anonymous), UsedCached},
+		"imported":   {"", cachedImage(first, time.Time{}), Failed},
 	} {
 		n := &node{record: test.record, checkFails: failure.Unauthorized}
 		rules := rule(`policy = "IfDigestChanged"`, test.rule, "[rule.on]", `unauthorized = "UseCached"`)
-		if o, err := n.engine(rules).Ensure(t.Context(), n.request(nil)); o.Kind != UsedCached {
+		if o, err := n.engine(rules).Ensure(t.Context(), n.request(nil)); o.Kind != test.want {
 			t.Errorf("%s: got %s, %v", what, o.Kind, err)
 		}
 	}

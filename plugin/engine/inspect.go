@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/errdefs"
@@ -36,9 +35,8 @@ type Local struct {
 	ByDigest bool
 	// Grant is the caller's; zero where no image can be reused.
 	Grant Grant
-	// Age is the time since the last check; negative when there was none that
-	// counts.
-	Age time.Duration
+	// Age is the time since the last check.
+	Age Age
 
 	// incomplete says that the snapshot, or one of the names that CRI gives an
 	// image, is missing: a pull for another snapshotter made the image, or a
@@ -76,7 +74,7 @@ type Content interface {
 // inspect finds out whether the node has an image that can run, and whether
 // the caller may have it. It changes nothing.
 func (e *Engine) inspect(ctx context.Context, t task) (Local, error) {
-	none := Local{ByDigest: t.byDigest(), Age: -1}
+	none := Local{ByDigest: t.byDigest(), Age: NeverChecked}
 	id, err := t.Runtime.ImageID(ctx)
 	if err != nil {
 		return none, fmt.Errorf("ask CRI for the image: %w", err)
@@ -91,7 +89,7 @@ func (e *Engine) inspect(ctx context.Context, t task) (Local, error) {
 	if err != nil {
 		return none, fmt.Errorf("read the image record: %w", err)
 	}
-	l := Local{Record: record, ByDigest: t.byDigest(), Age: e.ageOf(record.State)}
+	l := Local{Record: record, ByDigest: t.byDigest(), Age: ageOf(record.State, e.Now())}
 	image, err := e.Content.Runnable(ctx, record.Target, t.Snapshotter)
 	if err == nil && image.ID.String() != id {
 		err = fmt.Errorf("CRI has image %s for it, the record %s", id, image.ID)
@@ -117,15 +115,6 @@ func (e *Engine) inspect(ctx context.Context, t task) (Local, error) {
 	_, err = e.Records.Get(ctx, id)
 	l.Grant, l.incomplete = grant, l.incomplete || nameMissing || errdefs.IsNotFound(err)
 	return l, nil
-}
-
-// ageOf is the time since the last check, negative when there was none that
-// counts.
-func (e *Engine) ageOf(s store.State) time.Duration {
-	if s.Verified.At.IsZero() {
-		return -1
-	}
-	return e.Now().Sub(s.Verified.At)
 }
 
 // foreign reports whether an image is not known to have come from allowed

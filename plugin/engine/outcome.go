@@ -23,7 +23,7 @@ const (
 	Pulled     Kind = "Pulled"     // content was taken from a registry
 	Unchanged  Kind = "Unchanged"  // a registry confirmed the digest that is here
 	Fresh      Kind = "Fresh"      // an earlier check is younger than max_age
-	Present    Kind = "Present"    // the policy, or a reference by digest, asks no registry
+	Present    Kind = "Present"    // the policy, or a reference by digest, asks no registry, or none can say whose the image is
 	UsedCached Kind = "UsedCached" // the check or the pull failed, and the policy lets the cached image do
 	Failed     Kind = "Failed"
 )
@@ -84,9 +84,8 @@ type Outcome struct {
 	// Before is the digest that the record pointed at before. Digest is that
 	// of the returned image, or else the registry's.
 	Before, Digest digest.Digest
-	// Age is the time since the last check of the reused image; negative when
-	// it was never checked.
-	Age time.Duration
+	// Age is the time since the last check of the reused image.
+	Age Age
 	// CheckTime is how long the registry took to answer or to fail; zero when
 	// it was not asked.
 	CheckTime time.Duration
@@ -104,6 +103,7 @@ type course struct {
 	inspected bool          // local was seen
 	before    digest.Digest // the record's target, as it was last seen
 	answer    answer        // the last one of a registry
+	cached    Confirmation  // what it said of the cached image
 	attempts  []resolver.Attempt
 	class     failure.Class // of the last failure of a registry
 	checkTime time.Duration
@@ -186,8 +186,8 @@ func newOutcome(ctx context.Context, t task, c course) Outcome {
 	}
 	if o.Kind == Failed {
 		o.Err = newError(t, c)
-		if ctx.Err() != nil {
-			o.Reason = ReasonCanceled
+		if err := ctx.Err(); err != nil {
+			o.Reason, o.Err = ReasonCanceled, err
 		}
 	}
 	return o

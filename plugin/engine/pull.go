@@ -32,6 +32,9 @@ const (
 // two pulls of different digests in between would leave labels on the wrong
 // one.
 func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, session resolver.Session) course {
+	a := c.answer
+	try := e.newTry(t, a.verified.Digest)
+	defer try.leave()
 	unlock, err := e.turns.Lock(ctx, t.Name)
 	if err != nil {
 		return c.ended(failed(ReasonCanceled, err))
@@ -43,33 +46,48 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 		return c.ended(failed(ReasonInternal, err))
 	}
 	c.saw(local)
-	a := c.answer
-	source := session.Source(a.descriptor)
 	action := Decide(t.directives.Directives, local, Check{Digest: a.verified.Digest, Cached: NotConfirmed})
 	c.use(action.Used...)
-	switch action.Do {
-	case Reuse:
+	if action.Do == Reuse {
 		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...)
-	case Reverify:
-		return e.reverify(ctx, t, c, action, source)
 	}
+	if cause := try.shared(); cause != nil {
+		return e.fallBack(ctx, t, c, pulling, cause)
+	}
+	try.begin()
+	source := session.Source(a.descriptor)
+	if action.Do == Reverify {
+		c, err = e.reverify(ctx, t, c, action, source)
+	} else {
+		c, err = e.fetch(ctx, t, c, reason, source)
+	}
+	if err != nil {
+		return e.pullFailed(ctx, t, c, source, try, err)
+	}
+	return c
+}
+
+// fetch has containerd pull from the source.
+func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source) (course, error) {
+	a := c.answer
 	plan := &transfer.Plan{Reference: t.Name, Source: source, Verify: e.verifyPossession(t, source)}
 	plan.State = func(target digest.Digest, before store.State) store.State {
 		return e.pulledState(a, target, before)
 	}
 	id, err := t.Runtime.Pull(ctx, plan)
 	if err != nil {
-		return e.pullFailed(ctx, t, c, source, err)
+		return c, err
 	}
 	return e.recordPull(ctx, t, c, source, end{kind: Pulled, reason: reason, imageID: id})
 }
 
 // pullFailed ends a request whose pull, or reverification, failed.
-func (e *Engine) pullFailed(ctx context.Context, t task, c course, source resolver.Source, err error) course {
+func (e *Engine) pullFailed(ctx context.Context, t task, c course, source resolver.Source, try *try, err error) course {
 	cause := source.Failure(err)
 	if cause == nil || ctx.Err() != nil && !cause.Class.Refuses() {
 		return c.ended(failed(ReasonPull, err))
 	}
+	try.fail(cause)
 	return e.fallBack(ctx, t, c, pulling, cause)
 }
 
@@ -94,25 +112,25 @@ func (e *Engine) verifyPossession(t task, source resolver.Source) func(context.C
 // recordPull keeps what a pull found out on the records that the pull itself
 // did not write it on. Under a list of sources it verifies content that was on
 // the node before, and came by another rule.
-func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolver.Source, pulled end) course {
+func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolver.Source, pulled end) (course, error) {
 	a := c.answer
 	target := a.verified.Digest
 	pulled.digest = target
 	record, err := e.Records.Get(ctx, t.Name)
 	if err != nil && t.restricted() {
-		return c.ended(failed(ReasonInternal, fmt.Errorf("read where the image came from: %w", err)))
+		return c.ended(failed(ReasonInternal, fmt.Errorf("read where the image came from: %w", err))), nil
 	}
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("nothing is recorded of the pull of %q", t.Name)
-		return c.ended(pulled)
+		return c.ended(pulled), nil
 	}
 	if record.Target.Digest != target {
-		return c.ended(pulled) // the record has been moved since
+		return c.ended(pulled), nil // the record has been moved since
 	}
 	before := record.State
 	if t.foreign(before) {
 		if err := e.verifyContent(ctx, t, source, a); err != nil {
-			return e.pullFailed(ctx, t, c, source, err)
+			return c, err
 		}
 		before = withSources(before, source.Served())
 	}
@@ -121,7 +139,7 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 		state.PulledAt = before.PulledAt // the same pull
 	}
 	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
-	return c.ended(pulled)
+	return c.ended(pulled), nil
 }
 
 // pulledState is what a record says after a pull of target. Sources stay those
@@ -156,19 +174,19 @@ func withSources(s store.State, served provenance.Provenance) store.State {
 
 // reverify takes the bytes of an image that is here once more, from a source
 // that has allowed hosts only, and compares them.
-func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, source resolver.Source) course {
+func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, source resolver.Source) (course, error) {
 	a := c.answer
 	if err := e.verifyContent(ctx, t, source, a); err != nil {
-		return e.pullFailed(ctx, t, c, source, err)
+		return c, err
 	}
 	c.local.ForeignSource = false
 	if c = c.ended(e.reuse(ctx, t, c.local, action, hasTurn)); c.end.kind == Failed {
-		return c
+		return c, nil
 	}
 	target := a.verified.Digest
 	state := e.pulledState(a, target, withSources(store.State{}, source.Served()))
 	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
-	return c
+	return c, nil
 }
 
 // verifyContent takes every byte of an image that is here from the source.

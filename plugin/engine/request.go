@@ -82,3 +82,23 @@ func (t *task) names(target digest.Digest) []string {
 func (t *task) denialKey() denialKey {
 	return denialKey{repository: t.Repository, caller: t.Caller}
 }
+
+// checkKey is what requests must have in common to share one check. The caller
+// is part of it: nobody rides on another's credentials.
+type checkKey struct {
+	name           string
+	caller         Caller
+	credentialHost string // the fingerprint does not tell it apart
+	snapshotter    string
+	directives     policy.Directives
+}
+
+func (t *task) checkKey() checkKey {
+	return checkKey{
+		name:           t.Name,
+		caller:         t.Caller,
+		credentialHost: t.CredentialHost,
+		snapshotter:    t.Snapshotter,
+		directives:     t.directives.Directives,
+	}
+}

@@ -72,12 +72,12 @@ func looser(inForce, got Directives) bool {
 }
 
 func FuzzHints(f *testing.F) {
-	for name, k := range hintKeys {
+	for key, k := range hintKeys {
 		for mode := range uint8(3) {
 			f.Add(mode, uint8(1), int64(time.Minute), int64(time.Hour), uint8(0), uint8(0b0001111),
-				HintPrefix+name, distinct[k], HintPrefix+"policy", "IfNotPresent")
+				key, distinct[k], HintPrefix+"policy", "IfNotPresent")
 			f.Add(mode, mode+1, int64(0), int64(0), uint8(1), uint8(0b1110000),
-				HintPrefix+name, "0s", HintPrefix+"nonsense", "Always")
+				key, "0s", HintPrefix+"nonsense", "Always")
 		}
 	}
 	f.Fuzz(func(t *testing.T, mode, policy uint8, maxAge, maxStale int64, from, on uint8, key1, value1, key2, value2 string) {

@@ -14,12 +14,12 @@ import (
 // HintPrefix begins the annotations that are hints.
 const HintPrefix = "pullwarden.io/"
 
-// hintKeys finds a directive by its hint's name after the prefix.
+// hintKeys finds a directive by its hint's key.
 var hintKeys = func() map[string]Key {
 	keys := map[string]Key{}
 	for k, d := range table {
 		if d.hint != "" {
-			keys[d.hint] = Key(k)
+			keys[HintPrefix+d.hint] = Key(k)
 		}
 	}
 	return keys
@@ -80,11 +80,17 @@ func (e HintErrors) Unwrap() []error {
 
 func hasHints(annotations map[string]string) bool {
 	for key := range annotations {
-		if strings.HasPrefix(key, HintPrefix) {
+		if isHint(key) {
 			return true
 		}
 	}
 	return false
+}
+
+// isHint reports whether an annotation has the prefix, in whatever case: in
+// another one it is a slip, which must not go unnoticed.
+func isHint(key string) bool {
+	return len(key) >= len(HintPrefix) && strings.EqualFold(key[:len(HintPrefix)], HintPrefix)
 }
 
 // withHints applies the hints, each against the value in force without any.
@@ -92,11 +98,10 @@ func (d Effective) withHints(annotations map[string]string) (Effective, error) {
 	hinted := d
 	var errs HintErrors
 	for key, value := range annotations {
-		name, ok := strings.CutPrefix(key, HintPrefix)
-		if !ok {
+		if !isHint(key) {
 			continue
 		}
-		if err := d.hint(&hinted, name, value); err != nil {
+		if err := d.hint(&hinted, key, value); err != nil {
 			errs = append(errs, &HintError{Key: key, Value: value, Reason: err.Error()})
 		}
 	}
@@ -109,8 +114,8 @@ func (d Effective) withHints(annotations map[string]string) (Effective, error) {
 
 // hint applies one hint to hinted, if d, what is in force, lets it. The error
 // is the reason why not.
-func (d *Effective) hint(hinted *Effective, name, value string) error {
-	k, ok := hintKeys[name]
+func (d *Effective) hint(hinted *Effective, key, value string) error {
+	k, ok := hintKeys[key]
 	if !ok {
 		return errUnknownHint
 	}

@@ -211,13 +211,17 @@ func TestUnknownHints(t *testing.T) {
 		"pullwarden.io/verify-timeout, pullwarden.io/resolve-from, pullwarden.io/on-unreachable, pullwarden.io/on-unavailable, " +
 		"pullwarden.io/on-rate-limited, pullwarden.io/on-not-found, pullwarden.io/on-unauthorized, pullwarden.io/on-forbidden, " +
 		"pullwarden.io/on-invalid"
-	for _, key := range []string{"", "hints", "Policy", "max_age", "on.invalid", "access", "allowed-sources", "verified-at"} {
-		_, err := NewRules(Overrides{}, nil).For(Subject{Annotations: map[string]string{HintPrefix + key: "v"}})
-		if want := "annotation " + HintPrefix + key + `: "v": ` + allowed; err == nil || err.Error() != want {
+	keys := []string{"Pullwarden.io/policy", "PULLWARDEN.IO/POLICY"}
+	for _, name := range []string{"", "hints", "Policy", "max_age", "on.invalid", "access", "allowed-sources", "verified-at"} {
+		keys = append(keys, HintPrefix+name)
+	}
+	for _, key := range keys {
+		_, err := NewRules(Overrides{}, nil).For(Subject{Annotations: map[string]string{key: "v"}})
+		if want := "annotation " + key + `: "v": ` + allowed; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	for _, key := range []string{"pullwarden.io", "x.pullwarden.io/policy", "Pullwarden.io/policy", "policy"} {
+	for _, key := range []string{"pullwarden.io", "x.pullwarden.io/policy", "Pullwarden.io", "policy"} {
 		if _, err := NewRules(Overrides{}, nil).For(Subject{Annotations: map[string]string{key: "v"}}); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}

@@ -44,7 +44,7 @@ func newTable() [keyCount]directive {
 		// No hint has a say in who may have an image, and from where.
 		KeyAccess: spec[Access]{
 			name: "access", at: func(d *Directives) *Access { return &d.Access },
-			describe: "Verified: who proved it may reuse a cached image | Any: everybody",
+			describe: "who may reuse a cached image: Strict: who proved it | Verified: also everybody, if no registry can say | Any: everybody",
 			parse:    access.parse, format: Access.String,
 		}.directive(),
 		KeyAccessTTL: spec[time.Duration]{

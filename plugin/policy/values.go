@@ -42,11 +42,12 @@ const (
 )
 
 // Access is who may reuse an image that is there without asking a registry.
-// The zero value is Verified.
+// The zero value is Strict.
 type Access uint8
 
 const (
-	Verified Access = iota // those who proved that they may have it
+	Strict   Access = iota // those who proved that they may have it
+	Verified               // those, and everybody an image of which no registry can say whose it is
 	Any                    // everybody
 )
 
@@ -65,7 +66,7 @@ var (
 	policies    = enum[PullPolicy]{"Always", "IfDigestChanged", "IfNotPresent", "Never"}
 	hintModes   = enum[HintMode]{"Allow", "Tighten", "Ignore"}
 	resolveFrom = enum[ResolveFrom]{"Mirrors", "Origin"}
-	access      = enum[Access]{"Verified", "Any"}
+	access      = enum[Access]{"Strict", "Verified", "Any"}
 	actions     = enum[Action]{"Fail", "UseCached"}
 )
 

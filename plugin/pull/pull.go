@@ -24,6 +24,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
+	"github.com/pullwarden/pullwarden/resolver"
 )
 
 // ImageIndex is CRI's index of images in memory, from which it answers
@@ -134,13 +135,18 @@ func (p *Puller) transfer(ctx context.Context, plan *pwtransfer.Plan, snapshotte
 		image.WithUnpack(platforms.DefaultSpec(), snapshotter),
 		image.WithImageLabels(p.labels(ref)),
 	)
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	w := newWatch(ref)
 	var watching sync.WaitGroup
-	watching.Go(func() { w.cancelWithoutProgress(ctx, p.settings.ProgressTimeout, cancel) })
+	watching.Go(func() {
+		w.cancelWithoutProgress(ctx, p.settings.ProgressTimeout, func() { cancel(resolver.ErrNoProgress) })
+	})
 	err := p.service.Pull(ctx, plan, to, transfer.WithProgress(w.progress))
-	cancel()
+	cancel(nil)
 	watching.Wait()
+	if err != nil && errors.Is(context.Cause(ctx), resolver.ErrNoProgress) {
+		err = fmt.Errorf("%w: %w", resolver.ErrNoProgress, err)
+	}
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}

@@ -1,0 +1,43 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"math"
+	"time"
+
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Age is the time since the last check of an image. Negative ones count for
+// nothing: the image was never checked, or its check lies in the future, after
+// the clock went back.
+type Age time.Duration
+
+// NeverChecked is the age of an image that was never checked.
+const NeverChecked Age = math.MinInt64
+
+// timeGrain is how exactly a person is told how long ago something was.
+const timeGrain = time.Second
+
+func ageOf(s store.State, now time.Time) Age {
+	if s.Verified.At.IsZero() {
+		return NeverChecked
+	}
+	return Age(now.Sub(s.Verified.At))
+}
+
+// Within reports whether there was a check, no longer ago than that.
+func (a Age) Within(bound time.Duration) bool { return a >= 0 && time.Duration(a) <= bound }
+
+// String is for people: "never", "5m0s ago", "in the future, in 5m0s".
+func (a Age) String() string {
+	switch {
+	case a == NeverChecked:
+		return "never"
+	case a < 0:
+		return "in the future, in " + max(time.Duration(-a).Round(timeGrain), timeGrain).String()
+	}
+	return time.Duration(a).Round(timeGrain).String() + " ago"
+}

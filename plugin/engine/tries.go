@@ -1,0 +1,63 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver"
+)
+
+// tries are the pulls of one image by equal requests, one after the other. A
+// request that waits for its turn shares the failure of a try that began while
+// it waited. So a download that comes to nothing holds up a line of requests for
+// the rest of its own time and for one more, not once for each of them. They
+// share a success by finding the image when their turn comes.
+type tries struct {
+	begun  atomic.Int64
+	failed atomic.Pointer[failedTry] // the last one; nil for none
+}
+
+type failedTry struct {
+	number int64
+	cause  *resolver.Error
+}
+
+// tryKey is what requests must have in common to share a try.
+type tryKey struct {
+	checkKey
+	digest digest.Digest
+}
+
+// try is the part of one request in the tries of an image.
+type try struct {
+	*tries
+	number int64 // of the last try that had begun when this request came, then of its own
+	leave  func()
+}
+
+// newTry is called before a request waits for its turn. The caller leaves.
+func (e *Engine) newTry(t task, target digest.Digest) *try {
+	if t.Caller == "" {
+		return &try{tries: new(tries), leave: func() {}} // it shares nothing
+	}
+	all, _, release := e.tries.Acquire(tryKey{t.checkKey(), target}, func() *tries { return new(tries) })
+	return &try{tries: all, number: all.begun.Load(), leave: func() { release() }}
+}
+
+// shared returns why a try failed that began after this request came; nil for
+// none. It is called at the request's turn.
+func (y *try) shared() *resolver.Error {
+	if last := y.failed.Load(); last != nil && last.number > y.number {
+		return last.cause
+	}
+	return nil
+}
+
+// begin and fail are called at the request's turn.
+func (y *try) begin() { y.number = y.begun.Add(1) }
+
+func (y *try) fail(cause *resolver.Error) { y.failed.Store(&failedTry{y.number, cause}) }
