@@ -30,9 +30,22 @@ func Aliases(ctx context.Context, ref, hostDir, defaultScheme string) ([]Alias, 
 	if err != nil {
 		return nil, fmt.Errorf("reference %q: %w", ref, err)
 	}
-	options := config.HostOptions{DefaultScheme: defaultScheme}
+	var roots []string
 	if hostDir != "" {
-		options.HostDir = config.HostDirFromRoot(hostDir)
+		roots = []string{hostDir}
+	}
+	dir, err := dirOf(roots, spec.Hostname())
+	if err == nil {
+		// containerd would wait for a FIFO, and take a hosts.toml that does not
+		// parse for a directory of certificates.
+		_, err = readState(spec.Hostname(), dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hosts of %s: %w", spec.Hostname(), err)
+	}
+	options := config.HostOptions{DefaultScheme: defaultScheme}
+	if dir != "" {
+		options.HostDir = func(string) (string, error) { return dir, nil }
 	}
 	configured, err := config.ConfigureHosts(new(redact.Redactor).WithQuietLogger(ctx), options)(spec.Hostname())
 	if err != nil {

@@ -6,6 +6,8 @@ package hosts
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,5 +55,34 @@ func TestAliases(t *testing.T) {
 	}
 	if _, err := Aliases(t.Context(), "not a reference", "", ""); err == nil {
 		t.Error("a name that is no reference was accepted")
+	}
+}
+
+// A FIFO in the place of a file is an error, and nobody waits for it.
+func TestBlockingFiles(t *testing.T) {
+	for what, tc := range map[string]struct{ fifo, hosts string }{
+		"hosts.toml":  {"registry.test/hosts.toml", ""},
+		"ca":          {"registry.test/ca.pem", "ca = \"ca.pem\"\n"},
+		"certificate": {"registry.test/a.crt", ""},
+		"directory":   {"registry.test", ""},
+	} {
+		root := t.TempDir()
+		if tc.fifo != registryName {
+			if err := os.Mkdir(filepath.Join(root, registryName), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tc.hosts != "" {
+			write(t, root, registryName, tc.hosts)
+		}
+		if err := syscall.Mkfifo(filepath.Join(root, tc.fifo), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := acquire(t, newCache(t, Options{Dirs: []string{root}}), registryName); err == nil || !strings.Contains(err.Error(), tc.fifo) {
+			t.Errorf("%s: the hosts are acquired, %v", what, err)
+		}
+		if _, err := Aliases(t.Context(), "registry.test/app:1", root, ""); err == nil || !strings.Contains(err.Error(), tc.fifo) {
+			t.Errorf("%s: there are aliases, %v", what, err)
+		}
 	}
 }
