@@ -26,6 +26,9 @@ type fetch struct {
 	log      *fetchLog
 	digest   digest.Digest
 	document bool // small, and made to be answered at once
+	// elsewhere are the hosts of its urls, which are asked past all hosts of the
+	// session.
+	elsewhere []string
 
 	serving    atomic.Pointer[host] // that answered last: a fetch under way is not moved
 	passedOver atomic.Bool          // a host was not asked because it is in trouble

@@ -52,7 +52,10 @@ func (i *Images) VerifyPossession(ctx context.Context, target ocispec.Descriptor
 	return nil
 }
 
+// verifyBlob takes content from the registry, never from the urls of its
+// descriptor: those prove nothing about a registry.
 func verifyBlob(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
+	desc.URLs = nil
 	r, err := from.Fetch(ctx, desc)
 	if err != nil {
 		return err
