@@ -9,6 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
@@ -75,5 +76,5 @@ func (t *task) names(target digest.Digest) []string {
 }
 
 func (t *task) denialKey() denialKey {
-	return denialKey{repository: t.Repository, caller: t.Caller}
+	return denialKey{repository: registryname.Repository(t.Repository), caller: t.Caller}
 }

@@ -9,11 +9,13 @@ package hosts
 import (
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/pkg/reference"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/resolver/health"
 )
 
@@ -31,8 +33,8 @@ func (h Host) Key() string { return health.Key(h.Scheme, h.Host) }
 
 // Name is the host as references spell it: docker.io, not registry-1.docker.io.
 func (h Host) Name() string {
-	if own, err := docker.DefaultHost("docker.io"); err == nil && h.Host == own {
-		return "docker.io"
+	if name := registryname.Canonical(h.Host); name == "docker.io" {
+		return name
 	}
 	return h.Host
 }
@@ -49,14 +51,10 @@ func (h Host) Reference(spec reference.Spec) string {
 // originOf tells which hosts are the registry that the name says: those that
 // are called so, or else the last one, which is the server of hosts.toml.
 func originOf(name string, hosts []docker.RegistryHost) func(i int) bool {
-	own, err := docker.DefaultHost(name)
-	if err != nil {
-		own = name
-	}
-	for _, h := range hosts {
-		if h.Host == own {
-			return func(i int) bool { return hosts[i].Host == own }
-		}
+	own := registryname.Canonical(name)
+	named := func(h docker.RegistryHost) bool { return registryname.Canonical(h.Host) == own }
+	if slices.ContainsFunc(hosts, named) {
+		return func(i int) bool { return named(hosts[i]) }
 	}
 	return func(i int) bool { return i == len(hosts)-1 }
 }

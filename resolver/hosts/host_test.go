@@ -11,6 +11,22 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
+// The origin is the host that is the registry of the name, however it is spelled.
+func TestOrigin(t *testing.T) {
+	mirrors := []docker.RegistryHost{{Host: "mirror.test"}, {Host: "registry.test:443"}, {Host: "registry-1.docker.io"}, {Host: "last.test"}}
+	for name, want := range map[string]int{
+		"registry.test": 1, "Registry.test": 1, "registry.test:443": 1, "registry.test:5000": 3,
+		"docker.io": 2, "index.docker.io": 2, "other.test": 3,
+	} {
+		is := originOf(name, mirrors)
+		for i := range mirrors {
+			if is(i) != (i == want) {
+				t.Errorf("%s: host %d is the origin: %v", name, i, is(i))
+			}
+		}
+	}
+}
+
 func TestReferenceOfAHost(t *testing.T) {
 	for _, test := range []struct{ host, path, ref, want string }{
 		{"mirror.test:5000", "/v2", "docker.io/library/nginx:1.27", "mirror.test:5000/library/nginx:1.27"},
