@@ -32,7 +32,7 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
 		h := &host{Host: configured, chain: transport.Config{
-			Host: configured.Host, Base: configured.Base,
+			Host: configured.Host, Configured: configured.Configured, Base: configured.Base,
 			Health: &r.health, Redactor: redactor, Observe: r.options.Observe,
 		}}
 		if configured.Authorizer != nil {

@@ -108,6 +108,9 @@ func (t *tracker) failed(of *fetch, req *http.Request, err error, elapsed time.D
 	f, judged := fault.As(err)
 	switch {
 	case !judged:
+		if cause := context.Cause(req.Context()); cause != nil {
+			err = cause
+		}
 		of.log.interrupted(of.digest, t.host, t.host.chain.Redactor.Request(req, err), elapsed)
 	case f.ShortCircuited:
 		of.passedOver.Store(true)

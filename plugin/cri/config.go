@@ -5,6 +5,7 @@ package cri
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -25,6 +26,9 @@ type Config struct {
 	Auths   map[string]*runtime.AuthConfig
 	// Headers go with every request to a registry.
 	Headers map[string][]string
+	// PullProgressTimeout is image_pull_progress_timeout: a transfer ends when no
+	// byte of it comes for that long. 0 is without a bound.
+	PullProgressTimeout time.Duration
 	// LocalPull is use_local_image_pull: CRI pulls without the transfer service.
 	LocalPull bool
 }
@@ -32,6 +36,7 @@ type Config struct {
 type imagesTOML struct {
 	Snapshotter      string `toml:"snapshotter"`
 	UseLocalPull     bool   `toml:"use_local_image_pull"`
+	ProgressTimeout  string `toml:"image_pull_progress_timeout"`
 	RuntimePlatforms map[string]struct {
 		Snapshotter string `toml:"snapshotter"`
 	} `toml:"runtime_platforms"`
@@ -81,6 +86,12 @@ func ReadConfig(imagePlugin, runtimePlugin any) (Config, error) {
 		Auths:        map[string]*runtime.AuthConfig{},
 		Headers:      images.Registry.Headers,
 		LocalPull:    images.UseLocalPull,
+	}
+	if images.ProgressTimeout != "" {
+		var err error
+		if c.PullProgressTimeout, err = time.ParseDuration(images.ProgressTimeout); err != nil {
+			return Config{}, fmt.Errorf("image_pull_progress_timeout of CRI's image plugin: %w", err)
+		}
 	}
 	for name, platform := range images.RuntimePlatforms {
 		if platform.Snapshotter != "" {

@@ -26,6 +26,10 @@ type Host struct {
 
 	Base   http.RoundTripper // containerd's, perhaps with time-outs of its own; never nil
 	Origin bool              // it is the registry that the name says
+
+	// Configured says that the operator has named the host. What a reference
+	// alone names is not configured, neither by _default nor by nothing.
+	Configured bool
 }
 
 // Key is the key of the host's health.

@@ -48,3 +48,27 @@ func TestReferenceOfAHost(t *testing.T) {
 		}
 	}
 }
+
+// The operator has configured whatever stands in a hosts.toml, and the names that
+// have one; not those that references make up.
+func TestConfigured(t *testing.T) {
+	root := hostsDir(t, chain("http://mirror.test", "http://registry.test"))
+	write(t, root, "_default", "[host.\"http://cache.test\"]\n")
+	c := newCache(t, Options{Dirs: []string{root}})
+	for name, want := range map[string]map[string]bool{
+		registryName:  {"mirror.test": true, "registry.test": true},
+		"other.test":  {"cache.test": true, "other.test": false},
+		"docker.io":   {"cache.test": true, "registry-1.docker.io": false},
+		"Others.test": {"cache.test": true, "Others.test": false},
+	} {
+		set, _ := use(t, c, name)
+		if len(set.Hosts()) != len(want) {
+			t.Errorf("%s has %d hosts", name, len(set.Hosts()))
+		}
+		for _, h := range set.Hosts() {
+			if h.Configured != want[h.Host] {
+				t.Errorf("%s of %s: configured is %v", h.Host, name, h.Configured)
+			}
+		}
+	}
+}

@@ -49,7 +49,7 @@ func TestRunnable(t *testing.T) {
 			for _, s := range tc.steps {
 				s(ctx, t, db)
 			}
-			got, err := New(db).Runnable(ctx, img.target, tc.snapshotter)
+			got, err := New(db, 0).Runnable(ctx, img.target, tc.snapshotter)
 			if tc.runs != (err == nil) {
 				t.Fatalf("runnable: %v, want %v", err, tc.runs)
 			}
@@ -67,7 +67,7 @@ func TestRunnableLooksAtTheFile(t *testing.T) {
 	db := newDB(t, dir)
 	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
 	img.putAll(ctx, t, db)
-	stored := New(db)
+	stored := New(db, 0)
 	if _, err := stored.Runnable(ctx, img.target, "native"); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestRunnableLooksEachTime(t *testing.T) {
 	db := newDB(t, dir)
 	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
 	img.putAll(ctx, t, db)
-	stored := New(db)
+	stored := New(db, 0)
 	for _, desc := range []ocispec.Descriptor{img.target, img.configDesc} {
 		if _, err := stored.Runnable(ctx, img.target, "native"); err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func BenchmarkRunnable(b *testing.B) {
 	db := newDB(b, b.TempDir())
 	ctx := namespaces.WithNamespace(b.Context(), "k8s.io")
 	img.putAll(ctx, b, db)
-	stored := New(db)
+	stored := New(db, 0)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := stored.Runnable(ctx, img.target, "native"); err != nil {
