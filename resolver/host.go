@@ -29,12 +29,14 @@ type host struct {
 
 // newHosts makes the hosts of a session.
 func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials, redactor *redact.Redactor) []*host {
+	redactor.AddHeaders(r.options.Headers)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
 		h := &host{Host: configured, chain: transport.Config{
 			Host: configured.Host, Configured: configured.Configured, Base: configured.Base,
 			Health: &r.health, Redactor: redactor, Observe: r.options.Observe,
 		}}
+		redactor.AddHeaders(configured.Header)
 		if configured.Authorizer != nil {
 			h.authorizer = auth.New(auth.Options{
 				Cache:       r.tokens,

@@ -67,6 +67,10 @@ type Resolution struct {
 	// credentials: it would have answered anybody.
 	Anonymous bool
 
+	// ByNode tells that the host was shown a header or a client certificate of the
+	// node's configuration, which may be why it answered.
+	ByNode bool
+
 	Host     string        // host[:port] that answered
 	Attempts []Attempt     // the hosts that failed before
 	Elapsed  time.Duration // of the whole check

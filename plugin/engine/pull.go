@@ -110,7 +110,7 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 		// result to this caller, and perhaps to nobody else.
 		before = store.State{}
 		if target != a.verified.Digest {
-			a = answer{verified: store.Verified{Digest: target, At: e.Now()}, proved: t.provedBy(false)}
+			a = answer{verified: store.Verified{Digest: target, At: e.Now()}, proved: t.provedBy(false, a.byNode), byNode: a.byNode}
 		}
 	case t.foreign(record.State):
 		// Some of the content was on the node, and came by another rule.

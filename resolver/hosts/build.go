@@ -106,7 +106,9 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 		} else if c.Client.Transport != nil {
 			h.Base = c.Client.Transport
 		}
+		h.Identified = len(c.Header) > 0
 		if t := b.under[c.Client]; t != nil {
+			h.Identified = h.Identified || t.TLSClientConfig != nil && len(t.TLSClientConfig.Certificates) > 0
 			wrapped := h.Base != http.RoundTripper(t)
 			if i < len(configured)-1 && !wrapped && shortened(t) {
 				t = t.Clone()

@@ -30,6 +30,10 @@ type Host struct {
 	// Configured says that the operator has named the host. What a reference
 	// alone names is not configured, neither by _default nor by nothing.
 	Configured bool
+
+	// Identified says that the node itself shows who it is, by a header or a client
+	// certificate of the configuration: an answer is not one to anybody.
+	Identified bool
 }
 
 // Key is the key of the host's health.
