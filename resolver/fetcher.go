@@ -31,6 +31,7 @@ type fetcher struct {
 func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 	of := &fetch{log: f.log, digest: desc.Digest, document: isDocument(desc)}
 	if f.registryOnly {
+		f.log.unfollow(urlHosts(desc.URLs))
 		desc.URLs = nil
 	}
 	of.elsewhere = urlHosts(desc.URLs)

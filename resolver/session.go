@@ -49,6 +49,7 @@ type session struct {
 	headers  http.Header // of all requests
 	health   *health.Breakers
 	hosts    []*host
+	leftOut  []string // names of hosts that are not allowed
 	redactor *redact.Redactor
 	release  func() // of the hosts, once
 }
@@ -117,7 +118,7 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 		}
 		hosts = postponed
 	}
-	return Resolution{}, newError(s.query.Reference, attempts)
+	return Resolution{}, newError(s.query.Reference, attempts, s.leftOut...)
 }
 
 // share is what a host gets of a check: how many others must share the time

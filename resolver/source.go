@@ -160,7 +160,8 @@ func (src *source) Failure(err error) *Error {
 	if len(attempts) == 0 {
 		return nil
 	}
-	return newError(src.session.query.Reference, attempts)
+	leftOut := slices.Concat(src.session.leftOut, src.log.unfollowed())
+	return newError(src.session.query.Reference, attempts, leftOut...)
 }
 
 // blameLastHost blames the host that served last, or else the first, for a

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // foreign is an HTTP server that is no registry, and an image that says its
@@ -23,6 +24,7 @@ import (
 type foreign struct {
 	v1.Image
 	host  string
+	layer string // its digest
 	asked atomic.Int32
 }
 
@@ -40,7 +42,11 @@ func newForeign(t *testing.T, seed int64) *foreign {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &foreign{}
+	digest, err := layers[0].Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &foreign{layer: digest.String()}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		f.asked.Add(1)
 		_, _ = w.Write(data)
@@ -83,6 +89,20 @@ func TestURLs(t *testing.T) {
 	a.MustPull(nodetest.Named("app:2"))
 	nodetest.Want(t, "requests to the foreign host", second.asked.Load(), 0)
 	a.wantSources("with a list", nodetest.Named("app:2"), a.mirror.Host()+"/app:2", "")
+
+	// An error says that they were not followed.
+	fourth := newForeign(t, 4)
+	a.both("app:4", fourth)
+	for _, r := range []*resolvertest.Registry{a.Registry, a.mirror} {
+		r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			if strings.HasSuffix(req.URL.Path, fourth.layer) {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			next.ServeHTTP(w, req)
+		})
+	}
+	a.MustFail(nodetest.Named("app:4"), []string{"not_found", "(rule 10.toml#1) leaves out " + fourth.host})
 
 	// A list by which the foreign host alone serves content lets nobody be asked.
 	a.allow(second.host)
