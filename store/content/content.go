@@ -73,6 +73,9 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	if sn == nil {
 		return Image{}, fmt.Errorf("snapshotter %q: %w", snapshotter, errdefs.ErrNotFound)
 	}
+	if l.chainID == "" {
+		return Image{ID: l.imageID, Unpacked: true}, nil // no layers: there is nothing to unpack
+	}
 	info, err := sn.Stat(ctx, l.chainID)
 	if err == nil && info.Kind == snapshots.KindCommitted {
 		return Image{ID: l.imageID, Unpacked: true}, nil

@@ -11,6 +11,8 @@ import (
 
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
@@ -122,5 +124,23 @@ func BenchmarkRunnable(b *testing.B) {
 		if _, err := stored.Runnable(ctx, img.target, "native"); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// An image without layers has no snapshot, and needs none.
+func TestNoLayers(t *testing.T) {
+	db := newDB(t, t.TempDir())
+	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
+	config := mustJSON(t, ocispec.Image{Platform: platforms.DefaultSpec(), RootFS: ocispec.RootFS{Type: "layers"}})
+	configDesc := describe(ocispec.MediaTypeImageConfig, config)
+	manifest := mustJSON(t, ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: configDesc, Layers: []ocispec.Descriptor{},
+	})
+	target := describe(ocispec.MediaTypeImageManifest, manifest)
+	put(ctx, t, db, target, manifest)
+	put(ctx, t, db, configDesc, config)
+	if got, err := New(db, 0).Runnable(ctx, target, "native"); err != nil || got != (Image{ID: configDesc.Digest, Unpacked: true}) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
