@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/metadata"
@@ -30,10 +31,10 @@ func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config) error {
 		return nil
 	}
 	service.Track(transfer.TrackingConfig{
-		Contents:   db.ContentStore(),
-		Hosts:      hosts.Aliases,
-		CRIHostDir: c.ConfigPath,
-		Now:        time.Now,
+		Contents:    db.ContentStore(),
+		Hosts:       hosts.Aliases,
+		CRIHostDirs: filepath.SplitList(c.ConfigPath),
+		Now:         time.Now,
 	})
 	return nil
 }

@@ -73,7 +73,7 @@ func newNode(t *testing.T, track bool) *node {
 	if track {
 		n.Track(TrackingConfig{
 			Contents: n.contents,
-			Hosts:    func(context.Context, string, string, string) ([]hosts.Alias, error) { return nil, nil },
+			Hosts:    func(context.Context, string, []string, string) ([]hosts.Alias, error) { return nil, nil },
 			Now:      func() time.Time { return noon },
 		})
 	}

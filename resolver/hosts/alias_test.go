@@ -34,9 +34,10 @@ func TestAliases(t *testing.T) {
 			[]Alias{{"h.test", "h.test", ""}, {"registry.test", "registry.test", "registry.test/app:1"}},
 		},
 	} {
-		dir := ""
+		var dirs []string
 		if tc.hosts != "" {
-			dir = t.TempDir()
+			dir := t.TempDir()
+			dirs = []string{t.TempDir(), dir, hostsDir(t, "")} // the first that has one decides
 			path := filepath.Join(dir, "registry.test", "hosts.toml")
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
@@ -45,7 +46,7 @@ func TestAliases(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := Aliases(t.Context(), tc.ref, dir, tc.scheme)
+		got, err := Aliases(t.Context(), tc.ref, dirs, tc.scheme)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +54,7 @@ func TestAliases(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tc.what, diff)
 		}
 	}
-	if _, err := Aliases(t.Context(), "not a reference", "", ""); err == nil {
+	if _, err := Aliases(t.Context(), "not a reference", nil, ""); err == nil {
 		t.Error("a name that is no reference was accepted")
 	}
 }
@@ -81,7 +82,7 @@ func TestBlockingFiles(t *testing.T) {
 		if _, _, err := acquire(t, newCache(t, Options{Dirs: []string{root}}), registryName); err == nil || !strings.Contains(err.Error(), tc.fifo) {
 			t.Errorf("%s: the hosts are acquired, %v", what, err)
 		}
-		if _, err := Aliases(t.Context(), "registry.test/app:1", root, ""); err == nil || !strings.Contains(err.Error(), tc.fifo) {
+		if _, err := Aliases(t.Context(), "registry.test/app:1", []string{root}, ""); err == nil || !strings.Contains(err.Error(), tc.fifo) {
 			t.Errorf("%s: there are aliases, %v", what, err)
 		}
 	}
