@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/health"
@@ -21,11 +23,15 @@ import (
 )
 
 const (
-	// maxHosts bounds the values of the label host: image references, which
-	// tenants choose, can name any number of them.
+	// maxHosts bounds the values of the label host that the operator has not named
+	// in a hosts.toml: image references, which tenants choose, can name any number
+	// of them.
 	maxHosts = 64
 	// otherHosts is the value for all hosts beyond that.
 	otherHosts = "other"
+	// otherCodes is the value of the label code for statuses that nobody has
+	// registered: a registry can make up any number of them.
+	otherCodes = "other"
 	// criNamespace is where CRI keeps its images.
 	criNamespace = "k8s.io"
 	// scrapeTimeout bounds how long a scrape waits for the database.
@@ -46,10 +52,12 @@ type metrics struct {
 	troubled func() []health.State
 
 	mu sync.Mutex
-	// hosts are the values of the label host, at most maxHosts. The set only
-	// grows. An LRU would bound nothing: the counters keep the series of an
-	// evicted host, and each eviction would let in one more.
-	hosts map[string]struct{}
+	// hosts are the values of the label host; true for those that the operator has
+	// named, which are as many as there are. Of the others, there are at most
+	// maxHosts. The set only grows. An LRU would bound nothing: the counters keep
+	// the series of an evicted host, and each eviction would let in one more.
+	hosts     map[string]bool
+	strangers int // in hosts
 }
 
 func newMetrics(records images.Store) *metrics {
@@ -82,7 +90,7 @@ func newMetrics(records images.Store) *metrics {
 		breakers: prometheus.NewDesc("pullwarden_registry_open_breakers",
 			"1 while a host is not asked because it is in trouble, unless there is nothing else to use.",
 			[]string{"host"}, nil),
-		hosts: map[string]struct{}{},
+		hosts: map[string]bool{},
 	}
 }
 
@@ -110,7 +118,29 @@ func (m *metrics) observe(o engine.Outcome) {
 
 // request counts a request to a registry.
 func (m *metrics) request(o resolver.Observation) {
-	m.requests.WithLabelValues(m.host(o.Host), o.Method, strconv.Itoa(o.Code)).Inc()
+	host := registryname.Canonical(o.Host)
+	if o.Configured {
+		m.configured(host)
+	}
+	m.requests.WithLabelValues(m.host(host), o.Method, codeOf(o.Code)).Inc()
+}
+
+// codeOf returns the value of the label code: the status, 0 for none.
+func codeOf(status int) string {
+	if status != 0 && http.StatusText(status) == "" {
+		return otherCodes
+	}
+	return strconv.Itoa(status)
+}
+
+// configured makes a host that the operator has named a value of the label host.
+func (m *metrics) configured(host string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if configured, known := m.hosts[host]; known && !configured {
+		m.strangers--
+	}
+	m.hosts[host] = true
 }
 
 // reloaded notes whether the rule files were read without an error.
@@ -122,16 +152,18 @@ func (m *metrics) reloaded(ok bool) {
 	}
 }
 
-// host returns the value of the label host: the host, or otherHosts once there
-// are too many of them.
+// host returns the value of the label host: the host by its canonical name, or
+// otherHosts once there are too many of them.
 func (m *metrics) host(host string) string {
+	host = registryname.Canonical(host)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, known := m.hosts[host]; !known {
-		if len(m.hosts) >= maxHosts {
+		if m.strangers >= maxHosts {
 			return otherHosts
 		}
-		m.hosts[host] = struct{}{}
+		m.hosts[host] = false
+		m.strangers++
 	}
 	return host
 }

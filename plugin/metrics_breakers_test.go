@@ -58,3 +58,37 @@ func TestOpenBreakers(t *testing.T) {
 		t.Errorf("got %d hosts, %v together", len(got), got[otherHosts])
 	}
 }
+
+// The hosts of hosts.toml have values of their own, however many others came
+// first, and take no place of theirs. Codes that nobody knows have one together.
+func TestBoundedLabels(t *testing.T) {
+	m := newMetrics(nil)
+	m.request(resolver.Observation{Host: "stranger.test", Method: "GET", Code: 200})
+	m.request(resolver.Observation{Host: "mirror.test", Configured: true, Method: "GET", Code: 200})
+	for i := range 2 * maxHosts {
+		m.request(resolver.Observation{Host: fmt.Sprintf("%d.test", i), Method: "GET", Code: i + 100})
+	}
+	m.request(resolver.Observation{Host: "registry.test:443", Configured: true, Method: "GET", Code: 999})
+	m.request(resolver.Observation{Host: "Registry.test", Configured: true, Method: "GET"})
+	for host, want := range map[string]string{
+		"mirror.test": "mirror.test", "registry.test": "registry.test", "REGISTRY.test:443": "registry.test",
+		"stranger.test": "stranger.test", "0.test": "0.test", "127.test": otherHosts,
+	} {
+		if got := m.host(host); got != want {
+			t.Errorf("%s is shown as %s, want %s", host, got, want)
+		}
+	}
+	if m.strangers != maxHosts || len(m.hosts) != maxHosts+2 {
+		t.Errorf("there are %d hosts, and %d strangers among them", len(m.hosts), m.strangers)
+	}
+	// A stranger that the operator names later leaves its place to another.
+	m.request(resolver.Observation{Host: "0.test", Configured: true})
+	if got := m.host("127.test"); got != "127.test" {
+		t.Errorf("a host in the free place is shown as %s", got)
+	}
+	for code, want := range map[int]string{0: "0", 200: "200", 418: "418", 503: "503", 299: otherCodes, 999: otherCodes} {
+		if got := codeOf(code); got != want {
+			t.Errorf("%d is shown as %s, want %s", code, got, want)
+		}
+	}
+}

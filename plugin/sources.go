@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/metadata"
@@ -31,7 +32,7 @@ func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config) (*trans
 		Contents:    db.ContentStore(),
 		Snapshotter: db.Snapshotter,
 		Hosts:       hosts.Aliases,
-		CRIHostDir:  c.ConfigPath,
+		CRIHostDirs: filepath.SplitList(c.ConfigPath),
 		Now:         time.Now,
 	})
 	return service, nil

@@ -160,7 +160,7 @@ func newImagePolicy(config config, host host, keyFile string) (*imagePolicy, err
 		engine: &engine.Engine{
 			Directives:  func(s policy.Subject) (policy.Effective, error) { return rules.Current().For(s) },
 			Records:     records,
-			Content:     content.New(host.db),
+			Content:     content.New(host.db, host.puller.ProgressTimeout()),
 			Marks:       records,
 			Proofs:      records,
 			Registry:    registries,

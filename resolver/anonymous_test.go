@@ -4,11 +4,36 @@
 package resolver
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 )
+
+// An answer to a header or a certificate of the node is not one to anybody.
+func TestNotAnonymous(t *testing.T) {
+	server, _ := serve(t, serveManifest)
+	for what, test := range map[string]struct {
+		options Options
+		want    bool
+	}{
+		"nothing": {Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, true},
+		"header of hosts.toml": {
+			Options{HostDirs: []string{hostsDir(t, fmt.Sprintf("[host.%q]\nheader = { X-Pass = \"word\" }\n", server.URL))}}, false,
+		},
+		"header of CRI": {Options{HostDirs: []string{hostsDir(t, chain(server.URL))}, Headers: http.Header{"Cookie": {"word"}}}, false},
+	} {
+		s := open(t, test.options, Query{Reference: imageRef, Credentials: alice})
+		got, err := s.Resolve(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Anonymous != test.want || got.ByNode == test.want {
+			t.Errorf("%s: anonymous is %v, by the node %v", what, got.Anonymous, got.ByNode)
+		}
+	}
+}
 
 // Only an answer for which nobody had to say who he is would have been given to
 // anybody.

@@ -39,7 +39,8 @@ func (s *session) check(ctx context.Context, h *host, permit *health.Permit, sh 
 		err = e.descriptor(desc)
 	}
 	if err == nil {
-		return Resolution{Descriptor: desc, Anonymous: !e.shown}, nil
+		byNode := h.Identified || len(s.headers) > 0
+		return Resolution{Descriptor: desc, Anonymous: !e.shown && !byNode, ByNode: byNode}, nil
 	}
 	return Resolution{}, s.redactor.Wrap(describe(ctx, err, e.status, s.redactor, time.Since(start)), err)
 }

@@ -33,10 +33,11 @@ type Error struct {
 	Reference string
 	Class     failure.Class // of the origin if it was tried, else of the last host tried
 	Attempts  []Attempt     // in the order tried; empty when there is no host to ask
+	LeftOut   []string      // hosts that Query.Allow does not allow, and that were not asked
 }
 
-func newError(reference string, attempts []Attempt) *Error {
-	return &Error{Reference: reference, Class: decidingClass(attempts), Attempts: attempts}
+func newError(reference string, attempts []Attempt, leftOut ...string) *Error {
+	return &Error{Reference: reference, Class: decidingClass(attempts), Attempts: attempts, LeftOut: leftOut}
 }
 
 // decidingClass is the class of the registry that the name says, since a

@@ -6,6 +6,8 @@ package resolver
 import (
 	"context"
 	"io"
+	"net/url"
+	"slices"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -19,12 +21,20 @@ import (
 type fetcher struct {
 	inner transfer.Fetcher
 	log   *fetchLog
+	// registryOnly keeps containerd from following the urls of a descriptor,
+	// which it does before it asks a registry, whatever host they name.
+	registryOnly bool
 }
 
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
 // read, which can also be sought.
 func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 	of := &fetch{log: f.log, digest: desc.Digest, document: isDocument(desc)}
+	if f.registryOnly {
+		f.log.unfollow(urlHosts(desc.URLs))
+		desc.URLs = nil
+	}
+	of.elsewhere = urlHosts(desc.URLs)
 	ctx = withFetch(f.log.redactor.WithRedactedLogger(ctx), of)
 	rc, err := f.inner.Fetch(ctx, desc)
 	if err != nil {
@@ -54,4 +64,16 @@ func (e *fetchError) Unwrap() error { return e.err }
 func isDocument(desc ocispec.Descriptor) bool {
 	return desc.Size <= docker.MaxManifestSize && desc.Digest.Validate() == nil &&
 		(images.IsManifestType(desc.MediaType) || images.IsIndexType(desc.MediaType) || images.IsConfigType(desc.MediaType))
+}
+
+// urlHosts returns the hosts of those urls of a descriptor that containerd
+// follows.
+func urlHosts(urls []string) (names []string) {
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err == nil && (u.Scheme == "http" || u.Scheme == "https") && !slices.Contains(names, u.Host) {
+			names = append(names, u.Host)
+		}
+	}
+	return names
 }

@@ -22,6 +22,7 @@ type fetchLog struct {
 
 	mu       sync.Mutex
 	contents map[digest.Digest]*content
+	notAsked []string // hosts of urls that are not followed
 }
 
 // content is all that is known about one digest.
@@ -31,6 +32,9 @@ type content struct {
 	pending  []Attempt // hosts that were being asked when the context ended
 	sources  []*host   // hosts that served bytes, in the order in which they did so last
 	verified bool      // the content that was served has the digest
+
+	// elsewhere are the hosts of its urls, one of which served bytes.
+	elsewhere []string
 }
 
 func (l *fetchLog) update(d digest.Digest, change func(*content)) {
@@ -78,6 +82,48 @@ func (l *fetchLog) served(d digest.Digest, h *host) {
 	l.update(d, func(c *content) {
 		c.sources = append(slices.DeleteFunc(c.sources, func(other *host) bool { return other == h }), h)
 	})
+}
+
+// servedElsewhere takes note that one of these hosts, which the urls of the
+// content name, served bytes.
+func (l *fetchLog) servedElsewhere(d digest.Digest, hosts []string) {
+	l.update(d, func(c *content) { c.elsewhere = hosts })
+}
+
+// elsewhere returns the hosts of urls that may have served bytes of a digest.
+func (l *fetchLog) elsewhere(d digest.Digest) (hosts []string) {
+	l.update(d, func(c *content) { hosts = c.elsewhere })
+	return hosts
+}
+
+// allElsewhere returns the hosts of urls that may have served any bytes, in
+// alphabetical order.
+func (l *fetchLog) allElsewhere() (hosts []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.contents {
+		hosts = append(hosts, c.elsewhere...)
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// unfollow takes note of hosts of urls that are not followed.
+func (l *fetchLog) unfollow(hosts []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range hosts {
+		if !slices.Contains(l.notAsked, h) {
+			l.notAsked = append(l.notAsked, h)
+		}
+	}
+}
+
+// unfollowed returns the hosts of urls that are not followed.
+func (l *fetchLog) unfollowed() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.notAsked)
 }
 
 // verified takes note that content has its digest.

@@ -29,12 +29,14 @@ type host struct {
 
 // newHosts makes the hosts of a session.
 func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials, redactor *redact.Redactor) []*host {
+	redactor.AddHeaders(r.options.Headers)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
 		h := &host{Host: configured, chain: transport.Config{
-			Host: configured.Host, Base: configured.Base,
+			Host: configured.Host, Configured: configured.Configured, Base: configured.Base,
 			Health: &r.health, Redactor: redactor, Observe: r.options.Observe,
 		}}
+		redactor.AddHeaders(configured.Header)
 		if configured.Authorizer != nil {
 			h.authorizer = auth.New(auth.Options{
 				Cache:       r.tokens,
@@ -89,15 +91,22 @@ func (h *host) trackedAuthorizer() docker.Authorizer {
 	return &trackedAuthorizer{next: h.authorizer, host: h}
 }
 
-// allowed returns the hosts that may be asked, each with those after it.
-func allowed(list []*host, allow func(host string) bool) []*host {
-	kept := slices.DeleteFunc(list, func(h *host) bool { return allow != nil && !allow(h.Name()) })
+// allowed returns the hosts that may be asked, each with those after it, and the
+// names of the others.
+func allowed(list []*host, allow func(host string) bool) (kept []*host, leftOut []string) {
+	for _, h := range list {
+		if allow == nil || allow(h.Name()) {
+			kept = append(kept, h)
+		} else if !slices.Contains(leftOut, h.Name()) {
+			leftOut = append(leftOut, h.Name())
+		}
+	}
 	keys := make([]string, len(kept))
 	for i, h := range kept {
 		keys[i] = h.Key()
 		h.next = keys[i+1:]
 	}
-	return kept
+	return kept, leftOut
 }
 
 func (h *host) attempt(class failure.Class, err error, elapsed time.Duration) Attempt {

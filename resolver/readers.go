@@ -23,7 +23,10 @@ type retryReader struct {
 func (r *retryReader) Read(b []byte) (int, error) {
 	n, err := r.ReadCloser.Read(b)
 	if n == 0 && err != nil && err != io.EOF && r.fetch.again() {
-		return r.ReadCloser.Read(b)
+		n, err = r.ReadCloser.Read(b)
+	}
+	if of := r.fetch; n > 0 && len(of.elsewhere) > 0 && of.serving.Load() == nil {
+		of.log.servedElsewhere(of.digest, of.elsewhere)
 	}
 	return n, err
 }

@@ -145,7 +145,7 @@ func (r *Resolver) Open(ctx context.Context, q Query) (Session, error) {
 		release:  sync.OnceFunc(func() { r.hosts.Release(set) }),
 	}
 	creds := auth.Redacted(q.Credentials, s.redactor)
-	s.hosts = allowed(r.newHosts(set, spec.Locator, creds, s.redactor), q.Allow)
+	s.hosts, s.leftOut = allowed(r.newHosts(set, spec.Locator, creds, s.redactor), q.Allow)
 	if len(s.hosts) == 0 && len(set.Hosts()) > 0 {
 		s.Close()
 		return nil, &SourcesError{Reference: q.Reference, Hosts: set.Names()}

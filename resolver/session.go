@@ -49,6 +49,7 @@ type session struct {
 	headers  http.Header // of all requests
 	health   *health.Breakers
 	hosts    []*host
+	leftOut  []string // names of hosts that are not allowed
 	redactor *redact.Redactor
 	release  func() // of the hosts, once
 }
@@ -66,6 +67,10 @@ type Resolution struct {
 	// Anonymous tells that the host answered without having been shown any
 	// credentials: it would have answered anybody.
 	Anonymous bool
+
+	// ByNode tells that the host was shown a header or a client certificate of the
+	// node's configuration, which may be why it answered.
+	ByNode bool
 
 	Host     string        // host[:port] that answered
 	Attempts []Attempt     // the hosts that failed before
@@ -113,7 +118,7 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 		}
 		hosts = postponed
 	}
-	return Resolution{}, newError(s.query.Reference, attempts)
+	return Resolution{}, newError(s.query.Reference, attempts, s.leftOut...)
 }
 
 // share is what a host gets of a check: how many others must share the time

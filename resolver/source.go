@@ -36,8 +36,8 @@ type Source interface {
 	ServedBy(d digest.Digest) provenance.Provenance
 	// Served tells who has served bytes of the image so far: its reference is
 	// that of the host that served the manifest or index that the name stands
-	// for, its hosts served anything, in the order of hosts.toml. Layers that
-	// say themselves where they are (foreign layers) are not in it.
+	// for, its hosts served anything, in the order of hosts.toml. The hosts of
+	// layers that say themselves where they are (foreign layers) follow.
 	Served() provenance.Provenance
 	// Delivered reports whether a whole document with that digest has come from
 	// the source. It is false for content that was there already, and for
@@ -101,7 +101,7 @@ func (src *source) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, e
 	if err != nil {
 		return nil, src.session.redactor.Wrap(err.Error(), err)
 	}
-	return &fetcher{inner: inner, log: &src.log}, nil
+	return &fetcher{inner: inner, log: &src.log, registryOnly: src.session.query.Allow != nil}, nil
 }
 
 // Hosts implements Source.
@@ -121,7 +121,7 @@ func (src *source) Served() (served provenance.Provenance) {
 			served.Hosts = append(served.Hosts, h.Name())
 		}
 	}
-	return served
+	return served.Add(provenance.Provenance{Hosts: src.log.allElsewhere()})
 }
 
 // ServedBy implements Source.
@@ -129,7 +129,7 @@ func (src *source) ServedBy(d digest.Digest) (served provenance.Provenance) {
 	for _, h := range src.log.sources(d) {
 		served.Reference, served.Hosts = h.Reference(src.session.spec), append(served.Hosts, h.Name())
 	}
-	return served
+	return served.Add(provenance.Provenance{Hosts: src.log.elsewhere(d)})
 }
 
 // Delivered implements Source.
@@ -158,7 +158,8 @@ func (src *source) Failure(err error) *Error {
 	if len(attempts) == 0 {
 		return nil
 	}
-	return newError(src.session.query.Reference, attempts)
+	leftOut := slices.Concat(src.session.leftOut, src.log.unfollowed())
+	return newError(src.session.query.Reference, attempts, leftOut...)
 }
 
 // blameLastHost blames the host that served last, or else the first, for a

@@ -26,6 +26,9 @@ type fetch struct {
 	log      *fetchLog
 	digest   digest.Digest
 	document bool // small, and made to be answered at once
+	// elsewhere are the hosts of its urls, which are asked past all hosts of the
+	// session.
+	elsewhere []string
 
 	serving    atomic.Pointer[host] // that answered last: a fetch under way is not moved
 	passedOver atomic.Bool          // a host was not asked because it is in trouble
@@ -105,6 +108,9 @@ func (t *tracker) failed(of *fetch, req *http.Request, err error, elapsed time.D
 	f, judged := fault.As(err)
 	switch {
 	case !judged:
+		if cause := context.Cause(req.Context()); cause != nil {
+			err = cause
+		}
 		of.log.interrupted(of.digest, t.host, t.host.chain.Redactor.Request(req, err), elapsed)
 	case f.ShortCircuited:
 		of.passedOver.Store(true)

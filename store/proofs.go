@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/pkg/namespaces"
+
+	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
 // maxProofs bounds the proofs of access that an image record keeps.
@@ -106,9 +108,10 @@ func (s *Store) markRevoked(namespace, repository, label string, proved []key, t
 	return len(proved) > 0, true
 }
 
-// isOf reports whether an image name is a tag or a digest of the repository.
+// isOf reports whether an image name is a tag or a digest of the repository, by
+// whichever names of their registry.
 func isOf(name, repository string) bool {
-	rest, ok := strings.CutPrefix(name, repository)
+	rest, ok := strings.CutPrefix(registryname.Repository(name), registryname.Repository(repository))
 	return ok && rest != "" && (rest[0] == ':' || rest[0] == '@')
 }
 

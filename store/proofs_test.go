@@ -277,6 +277,7 @@ func TestIsOf(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.test/b:1": true, "a.test/b@" + string(digest.FromString("")): true,
 		"a.test/b": false, "a.test/b2:1": false, "a.test/b/c:1": false, "a.test:5000/b:1": false,
+		"A.test/b:1": true, "a.test:443/b:1": true, "a.test/B:1": false,
 	} {
 		if got := isOf(name, "a.test/b"); got != want {
 			t.Errorf("%s: %v", name, got)

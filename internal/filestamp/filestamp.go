@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package filestamp tells whether files have changed, without reading them:
-// cheap enough to be done for each request.
+// cheap enough to be done for each request. It reads regular files only, and no
+// path makes it wait: that of a FIFO is an error.
 package filestamp
 
 import (
@@ -21,6 +22,10 @@ import (
 // its stamp is the same: two writes within one tick of the file system's clock
 // can leave the same time and size.
 const SettleTime = 2 * time.Second
+
+// MaxFile bounds the files that are read, in bytes: all that is read here was
+// written by hand, or stands for it.
+const MaxFile = 16 << 20
 
 // Stamps identify a state of some files and directories. The zero value has no
 // file, and is never current.
@@ -101,7 +106,7 @@ func of(path string, info fs.FileInfo) (stamp, error) {
 // current.
 func ReadDir(path string) ([]fs.DirEntry, Stamps, error) {
 	var entries []fs.DirEntry
-	s, err := read(path, func(f *os.File) (err error) {
+	s, err := read(path, syscall.O_DIRECTORY, func(f *os.File, _ fs.FileInfo) (err error) {
 		entries, err = f.ReadDir(-1)
 		return err
 	})
@@ -109,23 +114,36 @@ func ReadDir(path string) ([]fs.DirEntry, Stamps, error) {
 	return entries, s, err
 }
 
-// ReadFile reads a file, with the stamp of the very file that was read. A missing
-// file also gets a stamp. On any other error the stamp is never current.
+// ReadFile reads a regular file of at most MaxFile bytes, with the stamp of the
+// very file that was read. A missing file also gets a stamp. On any other error
+// the stamp is never current.
 func ReadFile(path string) ([]byte, Stamps, error) {
 	var data []byte
-	s, err := read(path, func(f *os.File) (err error) {
-		data, err = io.ReadAll(f)
+	s, err := read(path, 0, func(f *os.File, info fs.FileInfo) (err error) {
+		if !info.Mode().IsRegular() {
+			return &fs.PathError{Op: "read", Path: path, Err: errIrregular}
+		}
+		data, err = io.ReadAll(io.LimitReader(f, MaxFile+1))
+		if err == nil && len(data) > MaxFile {
+			data, err = nil, &fs.PathError{Op: "read", Path: path, Err: errTooLarge}
+		}
 		return err
 	})
 	return data, s, err
 }
 
+var (
+	errIrregular = errors.New("it is not a regular file")
+	errTooLarge  = fmt.Errorf("it has more than %d bytes", MaxFile)
+)
+
 // never is not current, nor is anything it is joined with.
 var never = Stamps{fresh: true}
 
-func read(path string, content func(*os.File) error) (Stamps, error) {
+// read opens a path without waiting for anybody at its other end.
+func read(path string, flag int, content func(*os.File, fs.FileInfo) error) (Stamps, error) {
 	settled := settledBefore()
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|flag, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Stamps{files: []stamp{{path: path}}}, err
 	}
@@ -139,7 +157,7 @@ func read(path string, content func(*os.File) error) (Stamps, error) {
 	}
 	was, err := of(path, info)
 	if err == nil {
-		err = content(f)
+		err = content(f, info)
 	}
 	if err != nil {
 		return never, err

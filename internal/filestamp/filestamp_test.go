@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -105,5 +107,39 @@ func TestAbsent(t *testing.T) {
 	}
 	if file.Current() || dir.Current() {
 		t.Error("what has appeared is still absent")
+	}
+}
+
+// No path makes anybody wait, and nothing without an end is read.
+func TestBlockingPaths(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(fifo, link); err != nil {
+		t.Fatal(err)
+	}
+	large := filepath.Join(dir, "large")
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, MaxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, link, "/dev/zero", dir, large} {
+		if data, s, err := ReadFile(path); err == nil || s.Current() || data != nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %d bytes, current is %v, %v", path, len(data), s.Current(), err)
+		}
+	}
+	if _, s, err := ReadDir(fifo); err == nil || s.Current() {
+		t.Errorf("a FIFO that is listed: current is %v, %v", s.Current(), err)
+	}
+	if err := os.Truncate(large, MaxFile); err != nil {
+		t.Fatal(err)
+	}
+	if data, _, err := ReadFile(large); err != nil || len(data) != MaxFile {
+		t.Errorf("a file of the largest size: %d bytes, %v", len(data), err)
 	}
 }

@@ -78,7 +78,7 @@ func (s *RuntimeService) annotationsFor(ctx context.Context, spec *runtime.Image
 			name = user
 		}
 	}
-	record, ok, err := recordFor(ctx, s.records, name, image)
+	record, ok, err := recordFor(ctx, s.records, name, image, namesOf(image))
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warn("the source of its image is not kept with a container")
 	}

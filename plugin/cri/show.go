@@ -117,10 +117,10 @@ func show(image *runtime.Image, r store.Record) {
 }
 
 // recordFor returns the record for an image that was requested by this name or
-// image ID: that of the name, or else the one that speaks for the image.
-func recordFor(ctx context.Context, records Records, name string, image *runtime.Image) (store.Record, bool, error) {
-	names := namesOf(image)
-	if named, err := reference.ParseDockerRef(name); err == nil && slices.Contains(names, named.String()) {
+// image ID: that of the name where it is one of own, or else the one that speaks
+// for the image.
+func recordFor(ctx context.Context, records Records, name string, image *runtime.Image, own []string) (store.Record, bool, error) {
+	if named, err := reference.ParseDockerRef(name); err == nil && slices.Contains(own, named.String()) {
 		r, err := records.Get(ctx, named.String())
 		if err == nil {
 			return r, true, nil
@@ -129,20 +129,22 @@ func recordFor(ctx context.Context, records Records, name string, image *runtime
 			return store.Record{}, false, fmt.Errorf("read the image record %q: %w", named, err)
 		}
 	}
-	found, err := records.First(ctx, [][]string{names})
+	found, err := records.First(ctx, [][]string{namesOf(image)})
 	if err != nil || found[0] == nil {
 		return store.Record{}, false, err
 	}
 	return *found[0], true, nil
 }
 
-// ImageStatus adds the state of the image.
+// ImageStatus adds the state of the image: that of the tag which was asked for, or
+// else of the image's first. So an image with one tag has one answer, by whichever
+// reference (critest: image status should support all kinds of references).
 func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRequest) (*runtime.ImageStatusResponse, error) {
 	response, err := s.ImageServiceServer.ImageStatus(ctx, r)
 	if err != nil || response.GetImage() == nil {
 		return response, err
 	}
-	record, ok, err := recordFor(ctx, s.records, r.GetImage().GetImage(), response.GetImage())
+	record, ok, err := recordFor(ctx, s.records, r.GetImage().GetImage(), response.GetImage(), response.GetImage().GetRepoTags())
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warn("the source of an image is not shown")
 	}

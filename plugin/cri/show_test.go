@@ -90,7 +90,8 @@ func TestWhichRecordIsShown(t *testing.T) {
 	}{
 		{"by name", b, knows(a, "x", b, "y"), b},
 		{"by a short name", "short:1", knows(a, "x", short, "y"), short},
-		{"by digest", canonical, knows(a, "x", canonical, "y"), canonical},
+		{"by digest", canonical, knows(a, "x", canonical, "y"), a},
+		{"by digest, no tag known", canonical, knows(canonical, "y"), canonical},
 		{"by ID", second.String(), knows(b, "y", a, "x"), a},
 		{"by ID, one imported", second.String(), knows(a, "", b, "y"), b},
 		{"by ID, the tags imported", second.String(), knows(a, "", canonical, "z"), canonical},

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -143,6 +145,9 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	c.use(action.Used...)
 	if action.Do == Fail {
 		err := fmt.Errorf("%s failed: %s", phase, cause.Detail())
+		if len(cause.LeftOut) > 0 {
+			err = fmt.Errorf("%w; %s leaves out %s", err, t.directives.Describe(policy.KeyAllowedSources), strings.Join(cause.LeftOut, ", "))
+		}
 		if action.Reason == ReasonMaxStale {
 			err = fmt.Errorf("%w; %s", err, staleText(t.directives.Directives, c.local.Age))
 		}

@@ -31,6 +31,8 @@ type answer struct {
 	verified   store.Verified
 	proved     []store.Fingerprint
 	descriptor ocispec.Descriptor
+	// byNode says that the node itself may have been let in, and not the caller.
+	byNode bool
 	// host gave the answer; the attempts failed before.
 	host     string
 	attempts []resolver.Attempt
@@ -77,7 +79,7 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 		return a, err
 	}
 	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host}
-	a.proved = t.provedBy(r.Anonymous)
+	a.proved, a.byNode = t.provedBy(r.Anonymous, r.ByNode), r.ByNode
 	a.descriptor, a.host, a.attempts = r.Descriptor, r.Host, r.Attempts
 	return a, nil
 }

@@ -54,7 +54,7 @@ func BenchmarkEnsureFresh(b *testing.B) {
 		id := addImages(ctx, b, db, 5000)
 		s := store.New(db, metadata.NewImageStore(db))
 		b.Cleanup(func() { _ = s.Close() })
-		images := imagecontent.New(db)
+		images := imagecontent.New(db, 0)
 		e := (&node{}).engine(rules)
 		e.Records, e.Content, e.Marks, e.Proofs = s, images, s, s
 		run(b, ctx, e, Request{

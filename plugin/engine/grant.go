@@ -101,9 +101,12 @@ func (e *Engine) holds(t task, s store.State, f store.Fingerprint) bool {
 }
 
 // provedBy lists the fingerprints that an answer is a proof for. A host that
-// saw no credentials would have answered anybody.
-func (t *task) provedBy(anonymous bool) []store.Fingerprint {
+// saw no credentials would have answered anybody; one that let the node in, by a
+// header or a certificate of its own, proved nothing to a caller without any.
+func (t *task) provedBy(anonymous, byNode bool) []store.Fingerprint {
 	switch {
+	case byNode && t.Caller == store.Anonymous:
+		return nil
 	case anonymous && t.Caller != store.Anonymous && t.Caller != "":
 		return []store.Fingerprint{t.Caller, store.Anonymous}
 	case anonymous:

@@ -9,6 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
@@ -80,7 +81,7 @@ func (t *task) names(target digest.Digest) []string {
 }
 
 func (t *task) denialKey() denialKey {
-	return denialKey{repository: t.Repository, caller: t.Caller}
+	return denialKey{repository: registryname.Repository(t.Repository), caller: t.Caller}
 }
 
 // checkKey is what requests must have in common to share one check. The caller

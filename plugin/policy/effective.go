@@ -88,8 +88,8 @@ func NewRules(section Overrides, rules []Rule) *Rules {
 // The error is [HintErrors]: hints that are not allowed here. The directives
 // then are those without any hint, for the log of the failure.
 func (r *Rules) For(subject Subject) (Effective, error) {
-	i := 0
-	for i < len(r.rules) && !r.rules[i].matches(&subject) {
+	i, image := 0, subject.spelled()
+	for i < len(r.rules) && !r.rules[i].matches(&image, subject.Namespace) {
 		i++
 	}
 	effective := r.byRule[i]

@@ -5,24 +5,57 @@ package policy
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
-// Image is a reference in its normal form.
+// Image is a reference in its normal form. Its registry may be spelled in any
+// way.
 type Image struct {
 	Repository string // with its registry: docker.io/library/nginx
 	Tag        string // "" = none
 	Digest     string // "" = none; with a digest the tag does not count
 }
 
+// spelled is an image with the names of its repository, one for each name of the
+// registry.
+type spelled struct {
+	*Image
+	canonical string
+	all       []string // nil = not asked for yet
+}
+
+func (i *Image) spelled() spelled {
+	return spelled{Image: i, canonical: registryname.Repository(i.Repository)}
+}
+
+// spellings returns all names of the repository, the canonical one first.
+func (s *spelled) spellings() []string {
+	host, path, ok := strings.Cut(s.Repository, "/")
+	switch {
+	case s.all != nil:
+	case !ok:
+		s.all = []string{s.Repository}
+	default:
+		s.all = registryname.Spellings(host)
+		for n := range s.all {
+			s.all[n] += "/" + path
+		}
+	}
+	return s.all
+}
+
 // ImageGlob matches images: * within a component of the repository, ** across
-// them, and after a colon in the last component the tags. The zero value
-// matches none.
+// them, and after a colon in the last component the tags. It is about a
+// registry, by whichever of its names. The zero value matches none.
 type ImageGlob struct {
 	text       string
-	repository string
+	repository string // with a canonical host, or a pattern of hosts in lower case
+	pattern    bool   // of hosts: it may mean another name than the canonical one
 	tag        string // "" = any tag, and digests
 	literal    string // what every repository that matches begins with
 }
@@ -55,12 +88,29 @@ func parseImageGlob(text string) (ImageGlob, error) {
 	if err := checkRepositoryGlob(g.repository); err != nil {
 		return ImageGlob{}, err
 	}
+	g.repository, g.pattern = canonicalGlob(g.repository)
 	g.literal = g.repository
 	if i := strings.IndexAny(g.repository, metaCharacters); i >= 0 {
 		// A trailing /** matches what stands before it, too.
 		g.literal = strings.TrimSuffix(g.repository[:i], "/")
 	}
 	return g, nil
+}
+
+// canonicalGlob returns a glob by which images are compared, and whether its
+// host is a pattern.
+func canonicalGlob(glob string) (canonical string, pattern bool) {
+	host, path, hasPath := strings.Cut(glob, "/")
+	pattern = strings.ContainsAny(host, metaCharacters) && host != "**"
+	if pattern {
+		host = strings.ToLower(host)
+	} else if hasPath {
+		host = registryname.Canonical(host)
+	}
+	if hasPath {
+		host += "/" + path
+	}
+	return host, pattern
 }
 
 // checkRepositoryGlob refuses what would silently match less than it seems to,
@@ -79,13 +129,13 @@ func checkRepositoryGlob(glob string) error {
 	case strings.Contains(glob, "**"):
 	case !hasPath:
 		return errors.New("matches no image: names are written in full, as docker.io/library/nginx; ** matches all")
-	case host == "docker.io" && !strings.Contains(path, "/"):
+	case registryname.Canonical(host) == "docker.io" && !strings.Contains(path, "/"):
 		return errors.New("matches no image: on Docker Hub names have two components, as docker.io/library/nginx")
 	}
 	if strings.ContainsAny(host, metaCharacters) {
 		return nil
 	}
-	if host == "index.docker.io" || !strings.ContainsAny(host, ".:") && host != "localhost" && strings.ToLower(host) == host {
+	if !strings.ContainsAny(host, ".:") && host != "localhost" && strings.ToLower(host) == host {
 		return errors.New("matches no image: names begin with their registry, as docker.io/library/nginx")
 	}
 	return nil
@@ -107,11 +157,25 @@ func wholeComponents(glob string) bool {
 }
 
 func (g ImageGlob) matches(image *Image) bool {
-	if g.tag != "" && (image.Digest != "" || image.Tag == "" || !doublestar.MatchUnvalidated(g.tag, image.Tag)) {
+	s := image.spelled()
+	return g.matchesAny(&s)
+}
+
+// matchesAny reports whether the glob matches one of an image's names.
+func (g *ImageGlob) matchesAny(image *spelled) bool {
+	switch {
+	case g.text == "":
 		return false
+	case g.tag != "" && (image.Digest != "" || image.Tag == "" || !doublestar.MatchUnvalidated(g.tag, image.Tag)):
+		return false
+	case g.matchesRepository(image.canonical):
+		return true
 	}
-	return strings.HasPrefix(image.Repository, g.literal) && g.text != "" &&
-		doublestar.MatchUnvalidated(g.repository, image.Repository)
+	return g.pattern && slices.ContainsFunc(image.spellings()[1:], g.matchesRepository)
+}
+
+func (g *ImageGlob) matchesRepository(name string) bool {
+	return strings.HasPrefix(name, g.literal) && doublestar.MatchUnvalidated(g.repository, name)
 }
 
 // NamespaceGlob matches the names of Kubernetes namespaces. The zero value

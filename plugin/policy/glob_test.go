@@ -75,8 +75,28 @@ var imageGlobs = []struct {
 	},
 	{
 		"localhost/x",
-		[]Image{{"localhost/x", "latest", ""}},
-		[]Image{{"Localhost/x", "latest", ""}},
+		[]Image{{"localhost/x", "latest", ""}, {"Localhost/x", "latest", ""}, {"localhost:443/x", "latest", ""}},
+		[]Image{{"localhost/X", "latest", ""}, {"localhost:80/x", "latest", ""}},
+	},
+	{ // one registry has one name
+		"Registry.Example.com:443/team/**",
+		[]Image{{"registry.example.com/team/x", "1", ""}, {"REGISTRY.example.com:443/team/x", "1", ""}},
+		[]Image{{"registry.example.com:5000/team/x", "1", ""}, {"registry.example.com/Team/x", "1", ""}},
+	},
+	{
+		"registry-1.docker.io/library/nginx",
+		[]Image{{"docker.io/library/nginx", "1", ""}, {"index.docker.io/library/nginx", "1", ""}, {"Registry-1.docker.io:443/library/nginx", "1", ""}},
+		[]Image{{"auth.docker.io/library/nginx", "1", ""}},
+	},
+	{
+		"*.Example.com:443/**",
+		[]Image{{"a.example.com/x", "1", ""}, {"A.Example.com:443/x", "1", ""}},
+		[]Image{{"a.example.com:5000/x", "1", ""}, {"example.com/x", "1", ""}},
+	},
+	{
+		"*.example.com/**",
+		[]Image{{"a.example.com:443/x", "1", ""}, {"A.example.com/x", "1", ""}},
+		[]Image{{"a.example.com:5000/x", "1", ""}},
 	},
 }
 

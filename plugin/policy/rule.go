@@ -32,14 +32,14 @@ func (r *Rule) String() string {
 	return r.name
 }
 
-// matches reports whether the rule is about the subject. A rule for certain
-// namespaces never is when the namespace is not known.
-func (r *Rule) matches(req *Subject) bool {
-	if !slices.ContainsFunc(r.Images, func(g ImageGlob) bool { return g.matches(&req.Image) }) {
+// matches reports whether the rule is about an image and a pod's namespace. A
+// rule for certain namespaces never is when the namespace is not known.
+func (r *Rule) matches(image *spelled, namespace string) bool {
+	if !slices.ContainsFunc(r.Images, func(g ImageGlob) bool { return g.matchesAny(image) }) {
 		return false
 	}
 	return r.Namespaces == nil ||
-		slices.ContainsFunc(r.Namespaces, func(g NamespaceGlob) bool { return g.matches(req.Namespace) })
+		slices.ContainsFunc(r.Namespaces, func(g NamespaceGlob) bool { return g.matches(namespace) })
 }
 
 // ParseRules reads a file of rules, in their order. file is the name for

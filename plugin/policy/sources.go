@@ -5,13 +5,16 @@ package policy
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
-// SourceGlob matches hosts that content may come from: host[:port] as
-// hosts.toml has it, without a scheme. The zero value matches none.
+// SourceGlob matches hosts that content may come from: host[:port], without a
+// scheme, by whichever of a registry's names. The zero value matches none.
 type SourceGlob struct{ text string }
 
 // UnmarshalText accepts well-formed globs of host[:port].
@@ -53,8 +56,16 @@ func (s Sources) Allow(host string) bool {
 	if s.All() {
 		return true
 	}
+	spellings := registryname.Spellings(host)
 	for glob := range strings.SplitSeq(s.globs, " ") {
-		if doublestar.MatchUnvalidated(glob, host) {
+		if !strings.ContainsAny(glob, metaCharacters) {
+			if registryname.Canonical(glob) == spellings[0] {
+				return true
+			}
+			continue
+		}
+		glob = strings.ToLower(glob)
+		if slices.ContainsFunc(spellings, func(name string) bool { return doublestar.MatchUnvalidated(glob, name) }) {
 			return true
 		}
 	}

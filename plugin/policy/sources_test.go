@@ -26,7 +26,10 @@ allowed_sources = ["mirror.test:5000", "*.corp.test", "[[]::1]:5000"]
 		"mirror.test:5001":    false,
 		"a.corp.test":         true,
 		"corp.test":           false,
-		"a.corp.test:443":     false,
+		"a.corp.test:443":     true,
+		"A.Corp.test":         true,
+		"a.corp.test:80":      false,
+		"Mirror.test:5000":    true,
 		"[::1]:5000":          true,
 		"":                    false,
 		"mirror.test:5000/up": false,
@@ -55,6 +58,30 @@ func TestBadSources(t *testing.T) {
 		_, err := ParseRules("f.toml", []byte("[[rule]]\nimages = ['**']\nallowed_sources = "+list+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "f.toml:3") {
 			t.Errorf("%s: %v, want %q", list, err, want)
+		}
+	}
+}
+
+// A list is about registries, by whichever of their names.
+func TestSpelledSources(t *testing.T) {
+	for list, hosts := range map[string]map[string]bool{
+		"Registry.test:443":    {"registry.test": true, "registry.test:443": true, "REGISTRY.test": true, "registry.test:80": false},
+		"registry-1.docker.io": {"docker.io": true, "index.docker.io": true, "registry-1.docker.io:443": true, "auth.docker.io": false},
+		"*.TEST:443":           {"registry.test": true, "Registry.Test:443": true, "registry.test:5000": false},
+		"docker.*":             {"registry-1.docker.io": true},
+	} {
+		var g SourceGlob
+		if err := g.UnmarshalText([]byte(list)); err != nil {
+			t.Fatal(err)
+		}
+		sources := newSources([]SourceGlob{g})
+		if sources.String() != list {
+			t.Errorf("%s is shown as %s", list, sources)
+		}
+		for host, want := range hosts {
+			if got := sources.Allow(host); got != want {
+				t.Errorf("%s, %s: %v", list, host, got)
+			}
 		}
 	}
 }

@@ -127,6 +127,10 @@ func (p *Puller) Pull(ctx context.Context, plan *pwtransfer.Plan, snapshotter st
 	return imageID, nil
 }
 
+// ProgressTimeout is how long no byte may come before a pull ends; 0 is without
+// a bound.
+func (p *Puller) ProgressTimeout() time.Duration { return p.settings.ProgressTimeout }
+
 // transfer returns what the reference was stored with.
 func (p *Puller) transfer(ctx context.Context, plan *pwtransfer.Plan, snapshotter string) (ocispec.Descriptor, error) {
 	ref := plan.Reference

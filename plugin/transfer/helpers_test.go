@@ -82,7 +82,7 @@ func newNode(t *testing.T, track bool) *node {
 		n.Track(TrackingConfig{
 			Contents:    n.contents,
 			Snapshotter: db.Snapshotter,
-			Hosts:       func(context.Context, string, string, string) ([]hosts.Alias, error) { return nil, nil },
+			Hosts:       func(context.Context, string, []string, string) ([]hosts.Alias, error) { return nil, nil },
 			Now:         func() time.Time { return noon },
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"net/http/httptrace"
+	"net/url"
 	"slices"
 	"sync"
 
@@ -81,11 +82,7 @@ type reportingFetcher struct {
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
 // read, with the context of this call.
 func (f *reportingFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
-	if len(desc.URLs) > 0 {
-		// Such content may come from hosts that are no registries.
-		return f.inner.Fetch(ctx, desc)
-	}
-	last := &lastHost{hosts: f.source.hosts}
+	last := &lastHost{hosts: slices.Concat(f.source.hosts, urlHosts(desc.URLs))}
 	rc, err := f.inner.Fetch(httptrace.WithClientTrace(ctx, last.trace()), desc)
 	if err != nil {
 		return nil, err
@@ -95,6 +92,17 @@ func (f *reportingFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (
 		return &reportingSeeker{reportingReader: r, seeker: seeker}, nil
 	}
 	return r, nil
+}
+
+// urlHosts returns the hosts that content says itself it is at. They may be no
+// registries.
+func urlHosts(urls []string) (list []hosts.Alias) {
+	for _, text := range urls {
+		if u, err := url.Parse(text); err == nil {
+			list = append(list, hosts.Alias{Host: u.Host, Name: u.Host})
+		}
+	}
+	return list
 }
 
 // lastHost is the one of the hosts that was asked last for some content.

@@ -21,7 +21,7 @@ import (
 )
 
 // setHosts tells the tracker the hosts of pulls without a plan.
-func (n *node) setHosts(aliases func(ctx context.Context, reference, hostDir, defaultScheme string) ([]hosts.Alias, error)) {
+func (n *node) setHosts(aliases func(ctx context.Context, reference string, hostDirs []string, defaultScheme string) ([]hosts.Alias, error)) {
 	config := n.tracker.Load().config
 	config.Hosts = aliases
 	n.Track(config)
@@ -42,7 +42,7 @@ func (n *node) pullFrom(hostsTOML string) (source, content string, err error) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	ctx := context.WithValue(n.ctx, hostConfigKey{}, hostConfig{dir: dir})
+	ctx := context.WithValue(n.ctx, hostConfigKey{}, hostConfig{dirs: []string{dir}})
 	err = n.Transfer(ctx, src, image.NewStore(appName))
 	labels := own(n.labels(appName))
 	return labels["pull-source"], labels["content-sources"], err
@@ -204,7 +204,7 @@ func TestReportedHostsThatAreNotKnown(t *testing.T) {
 		},
 	} {
 		n := newNode(t, true)
-		n.setHosts(func(context.Context, string, string, string) ([]hosts.Alias, error) { return aliases() })
+		n.setHosts(func(context.Context, string, []string, string) ([]hosts.Alias, error) { return aliases() })
 		source, content, err := n.pullFrom(fmt.Sprintf("server = %q", r.URL()))
 		if err != nil {
 			t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 // hostConfig is how a client of the transfer service wants its hosts to be
 // configured.
 type hostConfig struct {
-	dir           string // root of a tree of hosts.toml files; "" = none
-	defaultScheme string // for hosts that are not configured; "" = containerd's choice
+	dirs          []string // roots of trees of hosts.toml files
+	defaultScheme string   // for hosts that are not configured; "" = containerd's choice
 }
 
 type hostConfigKey struct{}
@@ -50,7 +50,10 @@ func (s *Server) Transfer(ctx context.Context, r *transferapi.TransferRequest) (
 	if source := r.GetSource(); typeurl.Is(source, &transfer.OCIRegistry{}) {
 		var registry transfer.OCIRegistry
 		if err := typeurl.UnmarshalTo(source, &registry); err == nil { // else containerd refuses it
-			config = hostConfig{registry.GetResolver().GetHostDir(), registry.GetResolver().GetDefaultScheme()}
+			config.defaultScheme = registry.GetResolver().GetDefaultScheme()
+			if dir := registry.GetResolver().GetHostDir(); dir != "" {
+				config.dirs = []string{dir}
+			}
 		}
 	}
 	return s.TransferServer.Transfer(context.WithValue(ctx, hostConfigKey{}, config), r)

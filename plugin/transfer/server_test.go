@@ -11,6 +11,7 @@ import (
 	transferapi "github.com/containerd/containerd/api/services/transfer/v1"
 	"github.com/containerd/containerd/v2/core/streaming"
 	"github.com/containerd/containerd/v2/core/transfer/registry"
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/emptypb"
 )
@@ -36,16 +37,16 @@ func TestServerKeepsTheHostConfiguration(t *testing.T) {
 		source *anypb.Any
 		want   hostConfig
 	}{
-		{"a registry", &anypb.Any{TypeUrl: packed.GetTypeUrl(), Value: packed.GetValue()}, hostConfig{dir: "/etc/hosts.d", defaultScheme: "http"}},
+		{"a registry", &anypb.Any{TypeUrl: packed.GetTypeUrl(), Value: packed.GetValue()}, hostConfig{dirs: []string{"/etc/hosts.d"}, defaultScheme: "http"}},
 		{"broken", &anypb.Any{TypeUrl: packed.GetTypeUrl(), Value: []byte{1}}, hostConfig{}},
 		{"something else", &anypb.Any{TypeUrl: "else"}, hostConfig{}},
 		{"nothing", nil, hostConfig{}},
 	} {
-		got = hostConfig{dir: "not set"}
+		got = hostConfig{defaultScheme: "not set"}
 		if _, err := server.Transfer(t.Context(), &transferapi.TransferRequest{Source: tc.source}); err != nil {
 			t.Fatal(err)
 		}
-		if got != tc.want {
+		if !cmp.Equal(got, tc.want, cmp.AllowUnexported(hostConfig{})) {
 			t.Errorf("%s: got %+v, want %+v", tc.what, got, tc.want)
 		}
 	}

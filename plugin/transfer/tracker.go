@@ -32,7 +32,7 @@ type SourceReporter interface {
 	ServedBy(d digest.Digest) provenance.Provenance
 }
 
-// TrackingConfig is all that tracking of sources needs. Only CRIHostDir may be
+// TrackingConfig is all that tracking of sources needs. Only CRIHostDirs may be
 // left out.
 type TrackingConfig struct {
 	// Contents is the metadata database's content store.
@@ -41,13 +41,13 @@ type TrackingConfig struct {
 	// name that it does not have.
 	Snapshotter func(name string) snapshots.Snapshotter
 	// Hosts lists the hosts that a pull without a plan may ask, in their
-	// order; hosts.Aliases does. hostDir is the root of a tree of hosts.toml
-	// files, "" for none; defaultScheme is for hosts that are not configured,
+	// order; hosts.Aliases does. hostDirs are the roots of trees of hosts.toml
+	// files; defaultScheme is for hosts that are not configured,
 	// "" for containerd's choice.
-	Hosts func(ctx context.Context, reference, hostDir, defaultScheme string) ([]hosts.Alias, error)
-	// CRIHostDir is the directory of hosts.toml files that CRI's own pulls are
-	// made with; "" for none.
-	CRIHostDir string
+	Hosts func(ctx context.Context, reference string, hostDirs []string, defaultScheme string) ([]hosts.Alias, error)
+	// CRIHostDirs are the directories of hosts.toml files that CRI's own pulls are
+	// made with.
+	CRIHostDirs []string
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -79,9 +79,9 @@ func (t *tracker) snapshotters(unpacked []transfer.UnpackConfiguration) (all []s
 func (t *tracker) reporting(ctx context.Context, src *registry.OCIRegistry) *reportingSource {
 	config, ok := ctx.Value(hostConfigKey{}).(hostConfig)
 	if !ok {
-		config.dir = t.config.CRIHostDir
+		config.dirs = t.config.CRIHostDirs
 	}
-	aliases, err := t.config.Hosts(ctx, src.Image(), config.dir, config.defaultScheme)
+	aliases, err := t.config.Hosts(ctx, src.Image(), config.dirs, config.defaultScheme)
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("the source of %q is not recorded", src.Image())
 	}

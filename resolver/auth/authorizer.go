@@ -97,6 +97,9 @@ func (a *Authorizer) find(address string) *tokens {
 	return a.options.Cache.share(key, func() *tokens {
 		var own redact.Redactor // they outlive the session
 		own.AddCredentials(username, secret)
+		for _, h := range a.options.Headers {
+			own.AddHeaders(h)
+		}
 		return newTokens(a.renewer(&own, fixed(username, secret)), a.options.Health)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -35,8 +36,8 @@ type State struct {
 	Until time.Time     // when it will be asked again; zero while it is closed
 }
 
-// Key is the key of a host.
-func Key(scheme, host string) string { return scheme + "://" + host }
+// Key is the key of a host, the same for all of its names.
+func Key(scheme, host string) string { return scheme + "://" + registryname.Address(scheme, host) }
 
 // Admit gives a permit for a host, or says why there is none. When a breaker has
 // been open for long enough, one caller at a time gets a permit. The caller

@@ -22,17 +22,26 @@ type Alias struct {
 }
 
 // Aliases returns the hosts that a pull of the reference by containerd's own
-// resolver asks, in their order. hostDir is the root of a tree of hosts.toml
-// files, "" for none; defaultScheme is for hosts that are not configured, ""
+// resolver asks, in their order. hostDirs are the roots of trees of
+// hosts.toml files, of which the first that has a directory for the host decides; defaultScheme is for hosts that are not configured, ""
 // for containerd's choice.
-func Aliases(ctx context.Context, ref, hostDir, defaultScheme string) ([]Alias, error) {
+func Aliases(ctx context.Context, ref string, hostDirs []string, defaultScheme string) ([]Alias, error) {
 	spec, err := reference.Parse(ref)
 	if err != nil {
 		return nil, fmt.Errorf("reference %q: %w", ref, err)
 	}
+	dir, err := dirOf(hostDirs, spec.Hostname())
+	if err == nil {
+		// containerd would wait for a FIFO, and take a hosts.toml that does not
+		// parse for a directory of certificates.
+		_, err = readState(spec.Hostname(), dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hosts of %s: %w", spec.Hostname(), err)
+	}
 	options := config.HostOptions{DefaultScheme: defaultScheme}
-	if hostDir != "" {
-		options.HostDir = config.HostDirFromRoot(hostDir)
+	if dir != "" {
+		options.HostDir = func(string) (string, error) { return dir, nil }
 	}
 	configured, err := config.ConfigureHosts(new(redact.Redactor).WithQuietLogger(ctx), options)(spec.Hostname())
 	if err != nil {

@@ -6,6 +6,8 @@ package hosts
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,9 +34,10 @@ func TestAliases(t *testing.T) {
 			[]Alias{{"h.test", "h.test", ""}, {"registry.test", "registry.test", "registry.test/app:1"}},
 		},
 	} {
-		dir := ""
+		var dirs []string
 		if tc.hosts != "" {
-			dir = t.TempDir()
+			dir := t.TempDir()
+			dirs = []string{t.TempDir(), dir, hostsDir(t, "")} // the first that has one decides
 			path := filepath.Join(dir, "registry.test", "hosts.toml")
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
@@ -43,7 +46,7 @@ func TestAliases(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := Aliases(t.Context(), tc.ref, dir, tc.scheme)
+		got, err := Aliases(t.Context(), tc.ref, dirs, tc.scheme)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +54,36 @@ func TestAliases(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tc.what, diff)
 		}
 	}
-	if _, err := Aliases(t.Context(), "not a reference", "", ""); err == nil {
+	if _, err := Aliases(t.Context(), "not a reference", nil, ""); err == nil {
 		t.Error("a name that is no reference was accepted")
+	}
+}
+
+// A FIFO in the place of a file is an error, and nobody waits for it.
+func TestBlockingFiles(t *testing.T) {
+	for what, tc := range map[string]struct{ fifo, hosts string }{
+		"hosts.toml":  {"registry.test/hosts.toml", ""},
+		"ca":          {"registry.test/ca.pem", "ca = \"ca.pem\"\n"},
+		"certificate": {"registry.test/a.crt", ""},
+		"directory":   {"registry.test", ""},
+	} {
+		root := t.TempDir()
+		if tc.fifo != registryName {
+			if err := os.Mkdir(filepath.Join(root, registryName), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tc.hosts != "" {
+			write(t, root, registryName, tc.hosts)
+		}
+		if err := syscall.Mkfifo(filepath.Join(root, tc.fifo), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := acquire(t, newCache(t, Options{Dirs: []string{root}}), registryName); err == nil || !strings.Contains(err.Error(), tc.fifo) {
+			t.Errorf("%s: the hosts are acquired, %v", what, err)
+		}
+		if _, err := Aliases(t.Context(), "registry.test/app:1", []string{root}, ""); err == nil || !strings.Contains(err.Error(), tc.fifo) {
+			t.Errorf("%s: there are aliases, %v", what, err)
+		}
 	}
 }

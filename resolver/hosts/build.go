@@ -7,10 +7,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path/filepath"
 	"slices"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
+
+	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
 // maxReads is how often a host directory is read again when it changes while
@@ -23,7 +26,7 @@ const maxReads = 3
 func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Set, error) {
 	dir := seen.dir
 	for range maxReads {
-		b := builder{dialer: &c.dialer, under: map[*http.Client]*http.Transport{}}
+		b := builder{dialer: &c.dialer, named: dir != "" && filepath.Base(dir) != defaultDir, under: map[*http.Client]*http.Transport{}}
 		configure := config.ConfigureHosts(ctx, config.HostOptions{
 			HostDir:      func(string) (string, error) { return dir, nil },
 			UpdateClient: b.adopt,
@@ -50,9 +53,21 @@ func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Se
 	return nil, fileError(dir, name, errors.New("the file changes while it is read"))
 }
 
+// defaultDir is the host directory of all names that have none of their own.
+const defaultDir = "_default"
+
+// hostOf is the host that containerd asks for a name without configuration.
+func hostOf(name string) string {
+	if host, err := docker.DefaultHost(name); err == nil {
+		return host
+	}
+	return name
+}
+
 // builder makes a set of what containerd configures.
 type builder struct {
 	dialer *dialer
+	named  bool                             // there are files for this very name
 	each   bool                             // each client is one of its own, else they descend from the first
 	under  map[*http.Client]*http.Transport // before containerd wraps it
 	tuned  []*http.Transport
@@ -85,12 +100,15 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 	origin := originOf(name, configured)
 	for i, c := range configured {
 		h := Host{RegistryHost: c, Origin: origin(i), Base: http.DefaultTransport}
+		h.Configured = b.named || registryname.Canonical(c.Host) != registryname.Canonical(hostOf(name))
 		if c.Client == nil {
 			h.Client = &http.Client{}
 		} else if c.Client.Transport != nil {
 			h.Base = c.Client.Transport
 		}
+		h.Identified = len(c.Header) > 0
 		if t := b.under[c.Client]; t != nil {
+			h.Identified = h.Identified || t.TLSClientConfig != nil && len(t.TLSClientConfig.Certificates) > 0
 			wrapped := h.Base != http.RoundTripper(t)
 			if i < len(configured)-1 && !wrapped && shortened(t) {
 				t = t.Clone()

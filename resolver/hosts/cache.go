@@ -193,7 +193,13 @@ func (c *Cache) dir(name string) (string, error) {
 	if c.options.Configure != nil {
 		return "", nil
 	}
-	for _, root := range c.options.Dirs {
+	return dirOf(c.options.Dirs, name)
+}
+
+// dirOf returns the directory that configures a host, in the first of the roots
+// that has one; "" if none does.
+func dirOf(roots []string, name string) (string, error) {
+	for _, root := range roots {
 		dir, err := config.HostDirFromRoot(root)(name)
 		if err == nil || !errdefs.IsNotFound(err) {
 			return dir, err

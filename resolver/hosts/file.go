@@ -6,6 +6,7 @@ package hosts
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pullwarden/pullwarden/internal/filestamp"
 	"github.com/pullwarden/pullwarden/internal/tomlfile"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
@@ -50,8 +52,8 @@ const fileName = "hosts.toml"
 // hosts.toml, or with an empty one, nothing is in the results.
 func checkFile(dir string) (*hostsFile, []byte, error) {
 	file := filepath.Join(dir, fileName)
-	data, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
+	data, _, err := filestamp.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, &FileError{File: file, Err: err}
 	}
 	if len(data) == 0 {

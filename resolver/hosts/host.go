@@ -9,11 +9,13 @@ package hosts
 import (
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/pkg/reference"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/resolver/health"
 )
 
@@ -24,6 +26,14 @@ type Host struct {
 
 	Base   http.RoundTripper // containerd's, perhaps with time-outs of its own; never nil
 	Origin bool              // it is the registry that the name says
+
+	// Configured says that the operator has named the host. What a reference
+	// alone names is not configured, neither by _default nor by nothing.
+	Configured bool
+
+	// Identified says that the node itself shows who it is, by a header or a client
+	// certificate of the configuration: an answer is not one to anybody.
+	Identified bool
 }
 
 // Key is the key of the host's health.
@@ -31,8 +41,8 @@ func (h Host) Key() string { return health.Key(h.Scheme, h.Host) }
 
 // Name is the host as references spell it: docker.io, not registry-1.docker.io.
 func (h Host) Name() string {
-	if own, err := docker.DefaultHost("docker.io"); err == nil && h.Host == own {
-		return "docker.io"
+	if name := registryname.Canonical(h.Host); name == "docker.io" {
+		return name
 	}
 	return h.Host
 }
@@ -49,14 +59,10 @@ func (h Host) Reference(spec reference.Spec) string {
 // originOf tells which hosts are the registry that the name says: those that
 // are called so, or else the last one, which is the server of hosts.toml.
 func originOf(name string, hosts []docker.RegistryHost) func(i int) bool {
-	own, err := docker.DefaultHost(name)
-	if err != nil {
-		own = name
-	}
-	for _, h := range hosts {
-		if h.Host == own {
-			return func(i int) bool { return hosts[i].Host == own }
-		}
+	own := registryname.Canonical(name)
+	named := func(h docker.RegistryHost) bool { return registryname.Canonical(h.Host) == own }
+	if slices.ContainsFunc(hosts, named) {
+		return func(i int) bool { return named(hosts[i]) }
 	}
 	return func(i int) bool { return i == len(hosts)-1 }
 }

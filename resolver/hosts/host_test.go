@@ -11,6 +11,22 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
+// The origin is the host that is the registry of the name, however it is spelled.
+func TestOrigin(t *testing.T) {
+	mirrors := []docker.RegistryHost{{Host: "mirror.test"}, {Host: "registry.test:443"}, {Host: "registry-1.docker.io"}, {Host: "last.test"}}
+	for name, want := range map[string]int{
+		"registry.test": 1, "Registry.test": 1, "registry.test:443": 1, "registry.test:5000": 3,
+		"docker.io": 2, "index.docker.io": 2, "other.test": 3,
+	} {
+		is := originOf(name, mirrors)
+		for i := range mirrors {
+			if is(i) != (i == want) {
+				t.Errorf("%s: host %d is the origin: %v", name, i, is(i))
+			}
+		}
+	}
+}
+
 func TestReferenceOfAHost(t *testing.T) {
 	for _, test := range []struct{ host, path, ref, want string }{
 		{"mirror.test:5000", "/v2", "docker.io/library/nginx:1.27", "mirror.test:5000/library/nginx:1.27"},
@@ -29,6 +45,30 @@ func TestReferenceOfAHost(t *testing.T) {
 		h := Host{RegistryHost: docker.RegistryHost{Host: test.host, Path: test.path}}
 		if got := h.Reference(spec); got != test.want {
 			t.Errorf("%s%s: got %s, want %s", test.host, test.path, got, test.want)
+		}
+	}
+}
+
+// The operator has configured whatever stands in a hosts.toml, and the names that
+// have one; not those that references make up.
+func TestConfigured(t *testing.T) {
+	root := hostsDir(t, chain("http://mirror.test", "http://registry.test"))
+	write(t, root, "_default", "[host.\"http://cache.test\"]\n")
+	c := newCache(t, Options{Dirs: []string{root}})
+	for name, want := range map[string]map[string]bool{
+		registryName:  {"mirror.test": true, "registry.test": true},
+		"other.test":  {"cache.test": true, "other.test": false},
+		"docker.io":   {"cache.test": true, "registry-1.docker.io": false},
+		"Others.test": {"cache.test": true, "Others.test": false},
+	} {
+		set, _ := use(t, c, name)
+		if len(set.Hosts()) != len(want) {
+			t.Errorf("%s has %d hosts", name, len(set.Hosts()))
+		}
+		for _, h := range set.Hosts() {
+			if h.Configured != want[h.Host] {
+				t.Errorf("%s of %s: configured is %v", h.Host, name, h.Configured)
+			}
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -72,7 +71,7 @@ func (s *hostDirState) same(other *hostDirState) bool {
 // certificateFiles lists the files of a directory in Docker's layout, which
 // containerd reads when there is no hosts.toml.
 func certificateFiles(dir string) (files []string, err error) {
-	entries, err := os.ReadDir(dir)
+	entries, _, err := filestamp.ReadDir(dir)
 	for _, e := range entries {
 		switch filepath.Ext(e.Name()) {
 		case ".crt", ".cert", ".key":

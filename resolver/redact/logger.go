@@ -6,6 +6,8 @@ package redact
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/containerd/log"
 )
@@ -52,6 +54,14 @@ type formatter struct {
 	redactor *Redactor
 }
 
+// headerPrefix begins the fields in which docker's resolver logs the headers of a
+// request, in lower case.
+const headerPrefix = "request.header."
+
+// shownHeaders are those that docker's resolver sets by itself. The values of
+// others are the configuration's, and however short they are, they may be secret.
+var shownHeaders = []string{"accept", "accept-encoding", "content-type", "range", "user-agent"}
+
 // Format implements the formatter of a logger.
 func (f *formatter) Format(e *log.Entry) ([]byte, error) {
 	clean := *e
@@ -59,6 +69,9 @@ func (f *formatter) Format(e *log.Entry) ([]byte, error) {
 	clean.Data = make(log.Fields, len(e.Data))
 	for key, value := range e.Data {
 		clean.Data[key] = f.field(value)
+		if header, ok := strings.CutPrefix(key, headerPrefix); ok && !slices.Contains(shownHeaders, header) {
+			clean.Data[key] = hidden
+		}
 	}
 	return f.next.Format(&clean)
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"html"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -84,6 +85,17 @@ func unquoted(s string) string { return s[1 : len(s)-1] }
 func (r *Redactor) AddHeader(value string) {
 	if _, credentials, ok := strings.Cut(value, " "); ok {
 		r.Add(credentials)
+	}
+}
+
+// AddHeaders adds the values of headers that the node is configured to send:
+// each may be what lets it in.
+func (r *Redactor) AddHeaders(headers http.Header) {
+	for _, values := range headers {
+		for _, value := range values {
+			r.Add(encodings(value)...)
+			r.AddHeader(value)
+		}
 	}
 }
 

@@ -17,11 +17,12 @@ import (
 
 // Config is what the chains of one host have in common.
 type Config struct {
-	Host     string            // host[:port] as it is configured, for observations
-	Base     http.RoundTripper // containerd's transport
-	Health   *health.Breakers
-	Redactor *redact.Redactor  // knows what errors must not repeat
-	Observe  func(Observation) // nil = nobody listens
+	Host       string            // host[:port] as it is configured, for observations
+	Configured bool              // by the operator, for observations
+	Base       http.RoundTripper // containerd's transport
+	Health     *health.Breakers
+	Redactor   *redact.Redactor  // knows what errors must not repeat
+	Observe    func(Observation) // nil = nobody listens
 }
 
 // Registry returns the chain for requests to a registry. Examine may put one
@@ -54,7 +55,7 @@ func (c Config) Token() http.RoundTripper {
 
 func (c Config) judged(next http.RoundTripper) http.RoundTripper {
 	if c.Observe != nil {
-		next = &observe{next: next, host: c.Host, observe: c.Observe}
+		next = &observe{next: next, host: c.Host, configured: c.Configured, observe: c.Observe}
 	}
 	return &report{next: &classify{next: next, redactor: c.Redactor}}
 }

@@ -9,6 +9,7 @@ package content
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
@@ -30,17 +31,19 @@ type DB interface {
 // Images answers questions about the content of images, in the namespace of the
 // context. It changes nothing. It is safe for concurrent use.
 type Images struct {
-	db      DB
-	layouts *lru.Cache[digest.Digest, layout]
+	db       DB
+	patience time.Duration // with a transfer of which no byte comes; 0 = no bound
+	layouts  *lru.Cache[digest.Digest, layout]
 }
 
-// New returns Images over containerd's metadata database.
-func New(db DB) *Images {
+// New returns Images over containerd's metadata database. A transfer ends when
+// no byte of it comes for as long as the patience lasts; 0 is without a bound.
+func New(db DB, patience time.Duration) *Images {
 	layouts, err := lru.New[digest.Digest, layout](maxLayouts)
 	if err != nil {
 		panic(err) // only a size that is not positive is an error
 	}
-	return &Images{db: db, layouts: layouts}
+	return &Images{db: db, patience: patience, layouts: layouts}
 }
 
 // Image is an image that a container can be made of.
@@ -69,6 +72,9 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	sn := i.db.Snapshotter(snapshotter)
 	if sn == nil {
 		return Image{}, fmt.Errorf("snapshotter %q: %w", snapshotter, errdefs.ErrNotFound)
+	}
+	if l.chainID == "" {
+		return Image{ID: l.imageID, Unpacked: true}, nil // no layers: there is nothing to unpack
 	}
 	info, err := sn.Stat(ctx, l.chainID)
 	if err == nil && info.Kind == snapshots.KindCommitted {

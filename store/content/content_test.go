@@ -11,6 +11,8 @@ import (
 
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
@@ -49,7 +51,7 @@ func TestRunnable(t *testing.T) {
 			for _, s := range tc.steps {
 				s(ctx, t, db)
 			}
-			got, err := New(db).Runnable(ctx, img.target, tc.snapshotter)
+			got, err := New(db, 0).Runnable(ctx, img.target, tc.snapshotter)
 			if tc.runs != (err == nil) {
 				t.Fatalf("runnable: %v, want %v", err, tc.runs)
 			}
@@ -67,7 +69,7 @@ func TestRunnableLooksAtTheFile(t *testing.T) {
 	db := newDB(t, dir)
 	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
 	img.putAll(ctx, t, db)
-	stored := New(db)
+	stored := New(db, 0)
 	if _, err := stored.Runnable(ctx, img.target, "native"); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +95,7 @@ func TestRunnableLooksEachTime(t *testing.T) {
 	db := newDB(t, dir)
 	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
 	img.putAll(ctx, t, db)
-	stored := New(db)
+	stored := New(db, 0)
 	for _, desc := range []ocispec.Descriptor{img.target, img.configDesc} {
 		if _, err := stored.Runnable(ctx, img.target, "native"); err != nil {
 			t.Fatal(err)
@@ -116,11 +118,29 @@ func BenchmarkRunnable(b *testing.B) {
 	db := newDB(b, b.TempDir())
 	ctx := namespaces.WithNamespace(b.Context(), "k8s.io")
 	img.putAll(ctx, b, db)
-	stored := New(db)
+	stored := New(db, 0)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := stored.Runnable(ctx, img.target, "native"); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// An image without layers has no snapshot, and needs none.
+func TestNoLayers(t *testing.T) {
+	db := newDB(t, t.TempDir())
+	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
+	config := mustJSON(t, ocispec.Image{Platform: platforms.DefaultSpec(), RootFS: ocispec.RootFS{Type: "layers"}})
+	configDesc := describe(ocispec.MediaTypeImageConfig, config)
+	manifest := mustJSON(t, ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: configDesc, Layers: []ocispec.Descriptor{},
+	})
+	target := describe(ocispec.MediaTypeImageManifest, manifest)
+	put(ctx, t, db, target, manifest)
+	put(ctx, t, db, configDesc, config)
+	if got, err := New(db, 0).Runnable(ctx, target, "native"); err != nil || got != (Image{ID: configDesc.Digest, Unpacked: true}) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

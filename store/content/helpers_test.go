@@ -70,6 +70,7 @@ func newTestImage(t testing.TB) testImage {
 	i.config = mustJSON(t, config)
 	i.layerDesc = describe(ocispec.MediaTypeImageLayerGzip, i.layer)
 	i.configDesc = describe(ocispec.MediaTypeImageConfig, i.config)
+	i.layerDesc.URLs, i.configDesc.URLs = []string{"https://elsewhere.test/layer"}, []string{"https://elsewhere.test/config"}
 	i.manifest = mustJSON(t, ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
 		Config: i.configDesc, Layers: []ocispec.Descriptor{i.layerDesc},

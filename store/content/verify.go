@@ -24,7 +24,7 @@ func (i *Images) VerifyContent(ctx context.Context, target ocispec.Descriptor, f
 	p := platforms.Default()
 	children := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(i.db.ContentStore()), p), p, 1)
 	verify := func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-		return nil, verifyBlob(ctx, desc, from)
+		return nil, i.verifyBlob(ctx, desc, from)
 	}
 	if err := images.Walk(ctx, images.Handlers(images.HandlerFunc(verify), children), target); err != nil {
 		return fmt.Errorf("take %s again: %w", target.Digest, err)
@@ -46,21 +46,27 @@ func (i *Images) VerifyPossession(ctx context.Context, target ocispec.Descriptor
 	if delivered(config.Digest) {
 		return nil
 	}
-	if err := verifyBlob(ctx, config, from); err != nil {
+	if err := i.verifyBlob(ctx, config, from); err != nil {
 		return fmt.Errorf("take the config of %s again: %w", target.Digest, err)
 	}
 	return nil
 }
 
-func verifyBlob(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
+// verifyBlob takes content from the registry, never from the urls of its
+// descriptor: those prove nothing about a registry. It reads no more than the
+// descriptor says there is, and ends, as a pull does, when nothing comes any more.
+func (i *Images) verifyBlob(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
+	desc.URLs = nil
+	ctx, progress := watch(ctx, i.patience)
+	defer progress.stop()
 	r, err := from.Fetch(ctx, desc)
 	if err != nil {
-		return err
+		return progress.judge(err)
 	}
 	defer r.Close()
 	verifier := desc.Digest.Verifier()
-	if _, err := io.Copy(verifier, r); err != nil {
-		return err
+	if _, err := io.Copy(verifier, io.LimitReader(progress.reader(r), desc.Size+1)); err != nil {
+		return progress.judge(err)
 	}
 	if !verifier.Verified() {
 		return fmt.Errorf("the content of %s differs: %w", desc.Digest, errdefs.ErrFailedPrecondition)

@@ -10,7 +10,10 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
@@ -19,7 +22,10 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-var errNothing = errors.New("nothing to deliver")
+var (
+	errNothing  = errors.New("nothing to deliver")
+	errFollowed = errors.New("urls are not the registry")
+)
 
 // fetcher has some content, and remembers what was taken.
 type fetcher struct {
@@ -29,6 +35,9 @@ type fetcher struct {
 
 func (f *fetcher) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 	f.taken = append(f.taken, desc.Digest)
+	if len(desc.URLs) > 0 {
+		return nil, errFollowed
+	}
 	b, ok := f.has[desc.Digest]
 	if !ok {
 		return nil, errNothing
@@ -44,7 +53,7 @@ func TestVerify(t *testing.T) {
 	db := newDB(t, t.TempDir())
 	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
 	img.putAll(ctx, t, db)
-	stored := New(db)
+	stored := New(db, 0)
 	all := map[digest.Digest][]byte{
 		img.target.Digest: img.manifest, img.configDesc.Digest: img.config, img.layerDesc.Digest: img.layer,
 	}
@@ -88,4 +97,53 @@ func TestVerify(t *testing.T) {
 	if err := stored.VerifyPossession(ctx, img.layerDesc, f, func(digest.Digest) bool { return true }); err == nil {
 		t.Error("something without a config is possessed")
 	}
+}
+
+// stalled delivers some bytes a second apart, and then none until its context
+// ends.
+type stalled struct {
+	bytes int
+	taken int
+}
+
+func (f *stalled) Fetch(ctx context.Context, _ ocispec.Descriptor) (io.ReadCloser, error) {
+	return io.NopCloser(readerFunc(func(p []byte) (int, error) {
+		if f.bytes == 0 {
+			<-ctx.Done()
+			return 0, context.Cause(ctx)
+		}
+		time.Sleep(time.Second)
+		f.bytes--
+		f.taken++
+		p[0] = 'x'
+		return 1, nil
+	})), nil
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A transfer lasts as long as bytes come, and no longer than there should be any.
+func TestVerifyStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 2 * time.Second
+		desc := ocispec.Descriptor{Digest: digest.FromString("something else"), Size: 10}
+		i := New(nil, patience)
+		begun := time.Now()
+		err := i.verifyBlob(t.Context(), desc, &stalled{bytes: 5})
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no byte came for 2s") {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took != 5*time.Second+patience {
+			t.Errorf("it ended after %v", took)
+		}
+		if err := t.Context().Err(); err != nil {
+			t.Error(err)
+		}
+		endless := &stalled{bytes: 1 << 20}
+		if err := i.verifyBlob(t.Context(), desc, endless); !errors.Is(err, errdefs.ErrFailedPrecondition) || endless.taken != 11 {
+			t.Errorf("%d bytes of 10 were taken: %v", endless.taken, err)
+		}
+	})
 }

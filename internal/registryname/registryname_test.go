@@ -1,0 +1,87 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package registryname
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestCanonical(t *testing.T) {
+	for host, want := range map[string]string{
+		"registry.example.com":          "registry.example.com",
+		"Registry.Example.COM":          "registry.example.com",
+		"registry.example.com:443":      "registry.example.com",
+		"Registry.example.com:443":      "registry.example.com",
+		"registry.example.com:80":       "registry.example.com:80",
+		"registry.example.com:5000":     "registry.example.com:5000",
+		"registry.example.com:1443":     "registry.example.com:1443",
+		"docker.io":                     "docker.io",
+		"index.docker.io":               "docker.io",
+		"Registry-1.Docker.io:443":      "docker.io",
+		"docker.io.evil.test":           "docker.io.evil.test",
+		"registry-1.docker.io:5000":     "registry-1.docker.io:5000",
+		"[::1]:443":                     "[::1]",
+		"[FE80::443]":                   "[fe80::443]",
+		"fe80::1:443":                   "fe80::1:443",
+		"127.0.0.1:443":                 "127.0.0.1",
+		"localhost":                     "localhost",
+		"":                              "",
+		"registry.example.com:443:443":  "registry.example.com:443:443",
+		"auth.docker.io":                "auth.docker.io",
+		"registry.example.com:0443":     "registry.example.com:0443",
+		"registry.example.com.:443":     "registry.example.com.",
+		"xn--rgistry-bya.example.com":   "xn--rgistry-bya.example.com",
+		"mirror.registry-1.docker.io":   "mirror.registry-1.docker.io",
+		"REGISTRY.EXAMPLE.COM:5000":     "registry.example.com:5000",
+		"registry.example.com:443/path": "registry.example.com:443/path",
+	} {
+		if got := Canonical(host); got != want {
+			t.Errorf("%q is %q, want %q", host, got, want)
+		}
+	}
+}
+
+func TestAddress(t *testing.T) {
+	for _, test := range [][3]string{
+		{"https", "Registry.test:443", "registry.test"},
+		{"https", "registry.test:80", "registry.test:80"},
+		{"https", "registry-1.docker.io", "docker.io"},
+		{"http", "Registry.test:80", "registry.test"},
+		{"HTTP", "registry.test:443", "registry.test:443"},
+		{"http", "[::1]:80", "[::1]"},
+	} {
+		if got := Address(test[0], test[1]); got != test[2] {
+			t.Errorf("%s://%s is %q, want %q", test[0], test[1], got, test[2])
+		}
+	}
+}
+
+func TestRepository(t *testing.T) {
+	for name, want := range map[string]string{
+		"Registry.test:443/Team/app:1":        "registry.test/Team/app:1",
+		"registry.test/team/app@sha256:0":     "registry.test/team/app@sha256:0",
+		"index.docker.io/library/nginx:1.27":  "docker.io/library/nginx:1.27",
+		"registry.test:5000/team:443/app:443": "registry.test:5000/team:443/app:443",
+		"Registry.test":                       "Registry.test",
+	} {
+		if got := Repository(name); got != want {
+			t.Errorf("%q is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestSpellings(t *testing.T) {
+	for host, want := range map[string][]string{
+		"Registry.test":        {"registry.test", "registry.test:443"},
+		"registry.test:443":    {"registry.test", "registry.test:443"},
+		"registry.test:5000":   {"registry.test:5000"},
+		"[::1]":                {"[::1]", "[::1]:443"},
+		"registry-1.docker.io": {"docker.io", "index.docker.io", "registry-1.docker.io", "docker.io:443", "index.docker.io:443", "registry-1.docker.io:443"},
+	} {
+		if got := Spellings(host); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", host, got, want)
+		}
+	}
+}

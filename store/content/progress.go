@@ -1,0 +1,70 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+)
+
+// progress ends a context when no byte has come for some time.
+type progress struct {
+	timer    *time.Timer // nil = it never ends
+	patience time.Duration
+	cancel   context.CancelCauseFunc
+	ctx      context.Context //nolint:containedctx // whose end it judges
+}
+
+// watch returns a context that ends when no byte comes for as long as the
+// patience lasts; 0 or less is without a bound. The caller stops it.
+func watch(ctx context.Context, patience time.Duration) (context.Context, *progress) {
+	p := &progress{patience: patience}
+	p.ctx, p.cancel = context.WithCancelCause(ctx)
+	if patience > 0 {
+		p.timer = time.AfterFunc(patience, func() { p.cancel(&stalledError{patience}) })
+	}
+	return p.ctx, p
+}
+
+// stop ends the context.
+func (p *progress) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.cancel(nil)
+}
+
+// judge returns the error of a transfer, which is that of the stall where there
+// was one.
+func (p *progress) judge(err error) error {
+	if stalled, ok := context.Cause(p.ctx).(*stalledError); ok { //nolint:errorlint // set above
+		return fmt.Errorf("%w: %w", stalled, err)
+	}
+	return err
+}
+
+// reader lets every byte that is read count.
+func (p *progress) reader(r io.Reader) io.Reader { return &progressReader{r, p} }
+
+type progressReader struct {
+	io.Reader
+	progress *progress
+}
+
+func (r *progressReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if n > 0 && r.progress.timer != nil {
+		r.progress.timer.Reset(r.progress.patience)
+	}
+	return n, err
+}
+
+// stalledError says that no byte came. To those who look for it, it is the end
+// of a context.
+type stalledError struct{ patience time.Duration }
+
+func (e *stalledError) Error() string { return fmt.Sprintf("no byte came for %s", e.patience) }
+func (e *stalledError) Unwrap() error { return context.Canceled }
