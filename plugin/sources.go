@@ -13,13 +13,14 @@ import (
 	"github.com/containerd/plugin"
 
 	"github.com/pullwarden/pullwarden/plugin/cri"
+	"github.com/pullwarden/pullwarden/plugin/pull"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 )
 
 // trackSources lets the transfer service, which was decorated before anybody
 // knew whether pullwarden is enabled, track where images come from.
-func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config) (*transfer.Service, error) {
+func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config, settings pull.Settings) (*transfer.Service, error) {
 	instance, err := ic.GetByID(plugins.TransferPlugin, "local")
 	if err != nil {
 		return nil, fmt.Errorf("the transfer service: %w", err)
@@ -34,6 +35,8 @@ func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config) (*trans
 		Hosts:       hosts.Aliases,
 		CRIHostDirs: filepath.SplitList(c.ConfigPath),
 		Now:         time.Now,
+
+		KeepWithSnapshots: settings.DiscardLayers,
 	})
 	return service, nil
 }

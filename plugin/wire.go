@@ -108,25 +108,24 @@ func findHost(ic *plugin.InitContext) (h host, err error) {
 		return host{}, err
 	}
 	h.verifyImage = verifyImage(node.Verifiers)
-	service, err := trackSources(ic, h.db, h.cri)
-	if err != nil {
-		return host{}, err
-	}
-	h.puller, err = newPuller(ic, node, service, images.Config)
-	return h, err
-}
-
-// newPuller puts CRI's settings, which are in the configuration of its plugins,
-// and the transfer service together.
-func newPuller(ic *plugin.InitContext, node pull.Node, service *transfer.Service, imagePlugin any) (*pull.Puller, error) {
 	var runtimePlugin any
 	if p := ic.Plugins().Get(plugins.CRIServicePlugin, "runtime"); p != nil {
 		runtimePlugin = p.Config
 	}
-	settings, err := pull.ReadSettings(imagePlugin, runtimePlugin)
+	settings, err := pull.ReadSettings(images.Config, runtimePlugin)
 	if err != nil {
-		return nil, err
+		return host{}, err
 	}
+	service, err := trackSources(ic, h.db, h.cri, settings)
+	if err != nil {
+		return host{}, err
+	}
+	h.puller, err = newPuller(ic, node, service, settings)
+	return h, err
+}
+
+// newPuller puts CRI's settings and the transfer service together.
+func newPuller(ic *plugin.InitContext, node pull.Node, service *transfer.Service, settings pull.Settings) (*pull.Puller, error) {
 	index, err := pull.Index(ic)
 	if err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ func (s *session) share(next []*host, postponed, round int) share {
 		}
 	}
 	sh.others = sh.sure
-	if postponed > 0 && s.query.Fallback.Empty() {
+	if postponed > 0 && s.query.Fallback.Empty() && s.query.Known == "" {
 		sh.others += postponed
 	}
 	return sh

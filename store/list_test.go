@@ -117,7 +117,7 @@ func TestFirstWhileMarksAreWritten(t *testing.T) {
 		want := fmt.Sprintf("mirror.test/app:%d", i)
 		s.MarkPulled(ctx, one.Digest, State{PullSource: want}, name)
 		written := make(chan error, 1)
-		go func() { written <- s.sync(ctx) }()
+		go func() { written <- s.sync(ctx, noMarks) }()
 		for done := false; !done; {
 			select {
 			case err := <-written:
@@ -177,7 +177,7 @@ func TestFirstWhileAMarkIsWrittenBehindIt(t *testing.T) {
 	starts := 0
 	reader.fn = func() {
 		starts++
-		if err := s.sync(ctx); err != nil {
+		if err := s.sync(ctx, noMarks); err != nil {
 			t.Error(err)
 		}
 	}
@@ -275,7 +275,7 @@ func TestFirstFollowsChanges(t *testing.T) {
 	if got := source(); got != "c.test/app:1" {
 		t.Errorf("marked: %q", got)
 	}
-	if err := s.sync(ctx); err != nil {
+	if err := s.sync(ctx, noMarks); err != nil {
 		t.Fatal(err)
 	}
 	if got := source(); got != "c.test/app:1" {

@@ -63,49 +63,34 @@ func (s *Store) Revoke(ctx context.Context, repository string, f Fingerprint) er
 		return err
 	}
 	label := LabelAccess + string(f)
-	for {
-		before := s.transactions()
-		records, err := s.images.List(ctx)
-		if err != nil {
-			return fmt.Errorf("list the images of %s: %w", repository, err)
-		}
-		var proved []key
-		for _, r := range records {
-			if r.Labels[label] != "" && isOf(r.Name, repository) {
-				proved = append(proved, key{namespace, r.Name, r.Target.Digest})
-			}
-		}
-		if found, current := s.markRevoked(namespace, repository, label, proved, before); !current {
-			continue // a proof may have been written after the records were read
-		} else if !found {
-			return nil
-		}
-		s.listings.changed()
-		return s.sync(ctx)
-	}
+	return s.sync(ctx, func() error { return s.markRevoked(ctx, namespace, repository, label) })
 }
 
-// markRevoked adds the marks that take the label away from the records that
-// have a proof on disk, and from those of the repository that have one in a mark
-// which is not written yet. It does nothing, and current is false, if the writer
-// has written since transactions were counted.
-func (s *Store) markRevoked(namespace, repository, label string, proved []key, transactions uint64) (found, current bool) {
+// markRevoked adds the marks that take the label away from the records of the
+// repository that have a proof on disk, or in a mark which is not written yet.
+func (s *Store) markRevoked(ctx context.Context, namespace, repository, label string) error {
+	records, err := s.images.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list the images of %s: %w", repository, err)
+	}
+	var proved []key
+	for _, r := range records {
+		if r.Labels[label] != "" && isOf(r.Name, repository) {
+			proved = append(proved, key{namespace, r.Name, r.Target.Digest})
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.flushed != transactions {
-		return false, false
-	}
-	for _, m := range []marks{s.flushing, s.pending} {
-		for k, mark := range m {
-			if mark[label] != "" && k.namespace == namespace && isOf(k.name, repository) {
-				proved = append(proved, k)
-			}
+	for k, mark := range s.pending {
+		if mark[label] != "" && k.namespace == namespace && isOf(k.name, repository) {
+			proved = append(proved, k)
 		}
 	}
 	for _, k := range proved {
 		s.pending.add(k, map[string]string{label: ""})
 	}
-	return len(proved) > 0, true
+	s.listings.changed()
+	return nil
 }
 
 // isOf reports whether an image name is a tag or a digest of the repository, by

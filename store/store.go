@@ -44,7 +44,7 @@ type Store struct {
 	flushed  uint64 // counts the transactions
 
 	wake    chan struct{}
-	flushes chan chan<- error
+	flushes chan flushRequest
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -58,7 +58,7 @@ func New(db DB, imageStore images.Store) *Store {
 		uses:    newUses(),
 		pending: marks{},
 		wake:    make(chan struct{}, 1),
-		flushes: make(chan chan<- error),
+		flushes: make(chan flushRequest),
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}),
 	}

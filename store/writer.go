@@ -31,11 +31,19 @@ func (s *Store) Close() error {
 }
 
 // sync writes pending marks and returns once they are on disk. Callers that give
-// up leave the write to the writer.
-func (s *Store) sync(ctx context.Context) error {
+// flushRequest has the writer add marks, and write all that are pending.
+type flushRequest struct {
+	mark func() error // runs between two transactions of the writer
+	done chan<- error
+}
+
+// sync adds marks and returns once they are on disk. Nothing is written between
+// the reads of mark and its marks. Callers that give up leave the write to the
+// writer.
+func (s *Store) sync(ctx context.Context, mark func() error) error {
 	done := make(chan error, 1)
 	select {
-	case s.flushes <- done:
+	case s.flushes <- flushRequest{mark: mark, done: done}:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.stopped:
@@ -61,8 +69,12 @@ func (s *Store) writer() {
 			wake, pause = nil, time.After(flushInterval)
 		case <-pause:
 			wake, pause = s.wake, nil
-		case done := <-s.flushes:
-			done <- s.flush()
+		case r := <-s.flushes:
+			err := r.mark()
+			if err == nil {
+				err = s.flush()
+			}
+			r.done <- err
 		case <-s.stop:
 			s.flushAndWarn()
 			return

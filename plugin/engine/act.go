@@ -17,7 +17,9 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	}
 	defer k.session.Close()
 	c := e.follow(ctx, t, k)
-	if c.end.kind != Failed && k.watch.denied() {
+	// A pull that failed may have written a proof before; a denial of this very
+	// request has taken it away already.
+	if k.watch.denied() && !c.class.Refuses() {
 		if err := e.revoke(ctx, t); err != nil {
 			return c.ended(failed(ReasonInternal, err))
 		}

@@ -91,12 +91,13 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 			return err
 		}
 		defer unlock()
-		now, err := e.Records.Get(ctx, t.Name)
-		if err != nil || now.Target.Digest != record.Target.Digest {
-			return ctx.Err() // another pull took the name meanwhile
-		}
 	}
-	if err := t.Runtime.Complete(ctx, record.Target, record.State); err != nil && ctx.Err() == nil {
+	// Another pull may have taken the name since, and a denial a proof.
+	now, err := e.Records.Get(ctx, t.Name)
+	if err != nil || now.Target.Digest != record.Target.Digest {
+		return ctx.Err()
+	}
+	if err := t.Runtime.Complete(ctx, now.Target, now.State); err != nil && ctx.Err() == nil {
 		prefixlog.G(ctx).WithError(err).Warnf("the cached image %q is not complete, and cannot be completed", t.Name)
 	}
 	return ctx.Err()
@@ -136,6 +137,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 		if err == nil && same {
 			// The proof may have been taken away meanwhile, also by another request.
 			c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record)
+			c.local.Age = ageOf(c.local.Record.State, e.Now()) // the failure may have taken long
 		}
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err))

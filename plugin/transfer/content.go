@@ -27,7 +27,8 @@ const maxPending = 4096
 // content is complete, its provenance is pending in memory. Safe for concurrent
 // use.
 type contentSources struct {
-	contents content.Store
+	contents          content.Store
+	keepWithSnapshots bool
 
 	mu      sync.Mutex
 	pending *simplelru.LRU[contentKey, provenance.Provenance]
@@ -40,10 +41,10 @@ type contentKey struct {
 	digest    digest.Digest
 }
 
-func newContentSources(contents content.Store) *contentSources {
+func newContentSources(contents content.Store, keepWithSnapshots bool) *contentSources {
 	// The error is that of a bound below one.
 	pending, _ := simplelru.NewLRU[contentKey, provenance.Provenance](maxPending, nil)
-	return &contentSources{contents: contents, pending: pending}
+	return &contentSources{contents: contents, keepWithSnapshots: keepWithSnapshots, pending: pending}
 }
 
 func keyOf(ctx context.Context, d digest.Digest) contentKey {

@@ -81,9 +81,9 @@ func newNode(t *testing.T, track bool) *node {
 	if track {
 		n.Track(TrackingConfig{
 			Contents:    n.contents,
-			Snapshotter: db.Snapshotter,
-			Hosts:       func(context.Context, string, []string, string) ([]hosts.Alias, error) { return nil, nil },
-			Now:         func() time.Time { return noon },
+			Snapshotter: db.Snapshotter, KeepWithSnapshots: true,
+			Hosts: func(context.Context, string, []string, string) ([]hosts.Alias, error) { return nil, nil },
+			Now:   func() time.Time { return noon },
 		})
 	}
 	return n

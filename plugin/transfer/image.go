@@ -37,8 +37,9 @@ func (s *imageSources) add(p provenance.Provenance) {
 // imageWalk collects the sources of the content of an image, and of its layers
 // in the snapshots of some snapshotters. A layer's content may be gone when its
 // snapshot is still there: it is discarded, or the image is removed and a
-// container of it is not. Nobody fetches such a layer again. Therefore a
-// snapshot keeps the provenance of its layer in labels of its own.
+// container of it is not. Nobody fetches such a layer again. Where layers are
+// discarded, a snapshot therefore keeps the provenance of its layer in labels of
+// its own; elsewhere such a layer has no known source.
 type imageWalk struct {
 	contents     *contentSources
 	snapshotters []snapshots.Snapshotter
@@ -153,6 +154,9 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 	info, err := w.contents.contents.Info(ctx, layer.Digest)
 	if err != nil || info.CreatedAt.After(snapshot.Created) {
 		return provenance.Provenance{}
+	}
+	if !w.contents.keepWithSnapshots {
+		return p
 	}
 	labels, paths := encodeLabels(p)
 	if _, err := sn.Update(ctx, snapshots.Info{Name: snapshot.Name, Labels: labels}, paths...); err != nil {

@@ -48,6 +48,10 @@ type TrackingConfig struct {
 	// CRIHostDirs are the directories of hosts.toml files that CRI's own pulls are
 	// made with.
 	CRIHostDirs []string
+	// KeepWithSnapshots writes the provenance of a layer to its snapshot too. It
+	// is for nodes that discard layers once they are unpacked: a pull that finds
+	// only the snapshot would not know its source. That costs a transaction a layer.
+	KeepWithSnapshots bool
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -60,7 +64,7 @@ type tracker struct {
 
 // Track makes the service track from now on where content comes from.
 func (s *Service) Track(config TrackingConfig) {
-	s.tracker.Store(&tracker{config: config, contents: newContentSources(config.Contents)})
+	s.tracker.Store(&tracker{config: config, contents: newContentSources(config.Contents, config.KeepWithSnapshots)})
 }
 
 // snapshotters returns those that an image is unpacked by.

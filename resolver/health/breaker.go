@@ -69,7 +69,10 @@ func pause(n int) time.Duration {
 	return min(d-d/4+jitter(d/2), maxPause)
 }
 
-// jitter is a random time below d, which must be more than 0.
+// jitter is a random time below d; 0 where d is too short to be parted.
 func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
 	return rand.N(d) //nolint:gosec // jitter, no secret
 }

@@ -182,3 +182,11 @@ func TestOpenErrorText(t *testing.T) {
 		t.Errorf("got %q", text)
 	}
 }
+
+// A host may ask to be left alone for no time that can be parted.
+func TestHardlyAnyTime(t *testing.T) {
+	var b Breakers
+	for after := range time.Duration(5) {
+		b.Force("https://a.test").Limited(after, "it answered 429")
+	}
+}
