@@ -120,7 +120,7 @@ func TestSourceWithLocalPull(t *testing.T) {
 // has a source too, and is pinned as before.
 func TestSourceOfThePodImage(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Start(t, nodetest.Containers(t), nodetest.HostsDirectories(2))
+	n := nodetest.Start(t, nodetest.Containers(t))
 	pause := resolvertest.New(t)
 	n.RunPod(pause)
 	img, ok := n.Record(nodetest.PauseImage)
