@@ -7,10 +7,12 @@
 //
 // A pull stores its findings in the same transaction as the new target (package
 // plugin/transfer). Those of a check are marks: one goroutine writes them
-// later, each only while its record still points at the digest that was
-// checked. At no moment does a label claim a digest that its record does not
-// have. Get and First show marks before they are written. A crash may lose marks
-// of the last moments, but never a revocation that has returned.
+// later, each only while its record is the one that was there when the mark was
+// made, and still points at the digest that was checked: a record that was removed
+// and made again under its name gets none of them. At no moment does a label claim
+// a digest that its record does not have. Get and First show marks before they are
+// written. A crash may lose marks of the last moments, but never a revocation that
+// has returned.
 //
 // # Who calls what
 //

@@ -103,7 +103,7 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 	if err != nil {
 		return nil, fmt.Errorf("read image record %q: %w", name, err)
 	}
-	k := key{r.namespace, name, img.Target.Digest}
+	k := keyOf(r.namespace, img)
 	state := Decode(k.target, marked(k.target, img.Labels, r.flushing[k], r.pending[k]))
 	if !state.Known() {
 		return nil, nil

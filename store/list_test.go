@@ -53,9 +53,11 @@ func TestFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := Stale{Since: noon, Reason: failure.Unreachable}
+	markedKey, movedKey := keyAt(ctx, t, records, marked), keyAt(ctx, t, records, name)
+	movedKey.target = two.Digest
 	s.mu.Lock() // pending, but out of the writer's sight: it would change the database in between
-	s.pending.add(key{"k8s.io", marked, two.Digest}, map[string]string{LabelStaleSince: encodeTime(noon), LabelStaleReason: "unreachable"})
-	s.pending.add(key{"k8s.io", name, two.Digest}, map[string]string{LabelPullSource: "elsewhere"}) // which points elsewhere
+	s.pending.add(markedKey, map[string]string{LabelStaleSince: encodeTime(noon), LabelStaleReason: "unreachable"})
+	s.pending.add(movedKey, map[string]string{LabelPullSource: "elsewhere"}) // which points elsewhere
 	s.mu.Unlock()
 	s.listings.changed()
 
@@ -171,8 +173,9 @@ func TestFirstWhileAMarkIsWrittenBehindIt(t *testing.T) {
 	defer s.Close()
 	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
 	create(ctx, t, records, one, nil)
+	k := keyAt(ctx, t, records, name)
 	s.mu.Lock() // out of the writer's sight
-	s.pending.add(key{"k8s.io", name, one.Digest}, map[string]string{LabelPullSource: "mirror.test/app:1"})
+	s.pending.add(k, map[string]string{LabelPullSource: "mirror.test/app:1"})
 	s.mu.Unlock()
 	starts := 0
 	reader.fn = func() {

@@ -6,15 +6,22 @@ package store
 import (
 	"strings"
 
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
-// key names a record while it points at target: a mark holds for that alone.
+// key names a record while it points at target: a mark holds for that alone. A
+// record that was removed and made again under its name is another one.
 type key struct {
 	namespace, name string
 	target          digest.Digest
+	created         int64 // Unix time in nanoseconds: containerd sets it once
+}
+
+func keyOf(namespace string, img images.Image) key {
+	return key{namespace, img.Name, img.Target.Digest, img.CreatedAt.UnixNano()}
 }
 
 func (k key) record() recordName { return recordName{k.namespace, k.name} }

@@ -76,7 +76,7 @@ func (s *Store) markRevoked(ctx context.Context, namespace, repository, label st
 	var proved []key
 	for _, r := range records {
 		if r.Labels[label] != "" && isOf(r.Name, repository) {
-			proved = append(proved, key{namespace, r.Name, r.Target.Digest})
+			proved = append(proved, keyOf(namespace, r))
 		}
 	}
 	s.mu.Lock()

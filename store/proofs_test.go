@@ -202,8 +202,9 @@ func TestRevokeWhileAProofIsWritten(t *testing.T) {
 	defer s.Close()
 	create(ctx, t, records, one, nil)
 	mark := State{Verified: verified(one), Access: map[Fingerprint]time.Time{alice: noon, bob: noon}}.Labels()
+	k := keyAt(ctx, t, records, name)
 	s.mu.Lock() // out of the writer's sight
-	s.pending.add(key{"k8s.io", name, one.Digest}, mark)
+	s.pending.add(k, mark)
 	s.mu.Unlock()
 	lists, written := 0, make(chan error, 1)
 	s.images = &betweenReads{Store: records, fn: func() {

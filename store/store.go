@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -82,7 +83,7 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 			return Record{}, err
 		}
 		s.mu.Lock()
-		k := key{namespace, name, img.Target.Digest}
+		k := keyOf(namespace, img)
 		flushing, pending, after := s.flushing[k], s.pending[k], s.flushed
 		s.mu.Unlock()
 		if before != after {
@@ -143,9 +144,22 @@ func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[strin
 		prefixlog.G(ctx).Error("a mark without a namespace is lost")
 		return
 	}
-	s.mu.Lock()
+	var keys []key
 	for _, name := range names {
-		s.pending.add(key{namespace, name, target}, labels)
+		img, err := s.images.Get(ctx, name)
+		switch {
+		case err == nil && img.Target.Digest == target:
+			keys = append(keys, keyOf(namespace, img))
+		case err != nil && !errdefs.IsNotFound(err):
+			prefixlog.G(ctx).WithError(err).Warnf("a mark of image record %q is lost", name)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	s.mu.Lock()
+	for _, k := range keys {
+		s.pending.add(k, labels)
 	}
 	s.mu.Unlock()
 	s.listings.changed()

@@ -63,6 +63,32 @@ func create(ctx context.Context, t *testing.T, records images.Store, target ocis
 	}
 }
 
+// closedDB lets no change through before it is opened. It tells of the first that
+// waits.
+type closedDB struct {
+	DB
+	open, waits chan struct{}
+}
+
+func (c *closedDB) Update(fn func(*bolt.Tx) error) error {
+	select {
+	case c.waits <- struct{}{}:
+	default:
+	}
+	<-c.open
+	return c.DB.Update(fn)
+}
+
+// keyAt is the key of marks of a record as it is now.
+func keyAt(ctx context.Context, t *testing.T, records images.Store, name string) key {
+	t.Helper()
+	img, err := records.Get(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyOf("k8s.io", img)
+}
+
 func labelsOf(ctx context.Context, t *testing.T, records images.Store) map[string]string {
 	t.Helper()
 	img, err := records.Get(ctx, name)

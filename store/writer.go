@@ -151,7 +151,7 @@ func (s *Store) write(ctx context.Context, k key, mark map[string]string) error 
 	if err != nil {
 		return fmt.Errorf("read image record %q: %w", k.name, err)
 	}
-	if img.Target.Digest != k.target {
+	if keyOf(k.namespace, img) != k {
 		return nil
 	}
 	all := marked(k.target, img.Labels, mark)
