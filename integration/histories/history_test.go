@@ -18,11 +18,6 @@ const (
 	leaveLimit = 2 * time.Second // for the decision about a caller who left
 )
 
-// marksOutliveRemoval is a defect of the daemon that histories step around: a
-// proof that was found out in the last 100 ms is laid over the image again if
-// it is removed and somebody else pulls it within that time.
-const marksOutliveRemoval = true
-
 // history is one history, as far as it has come.
 type history struct {
 	node *node
@@ -137,11 +132,6 @@ func (h *history) remove(ctx context.Context, name int) error {
 	content := h.worlds[0].Node[name].Content
 	if content == 0 {
 		return nil
-	}
-	if marksOutliveRemoval {
-		if err := h.node.flush(ctx); err != nil {
-			return err
-		}
 	}
 	if err := h.node.Remove(ctx, h.reg.ref(Pull{Name: name})); err != nil {
 		return fmt.Errorf("remove an image: %w", err)
