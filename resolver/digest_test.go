@@ -4,8 +4,11 @@
 package resolver
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
@@ -45,6 +48,43 @@ func TestClassesOfDigests(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An answer for a reference by digest confirms that digest, or nothing.
+func TestAnswersForAnotherDigest(t *testing.T) {
+	reference := func(d digest.Digest) string { return registryName + "/team/app@" + d.String() }
+	header := func(d digest.Digest) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+			w.Header().Set(digestHeader, d.String())
+			w.Header().Set("Content-Length", fmt.Sprint(len(manifest)))
+			if r.Method == http.MethodGet {
+				_, _ = w.Write(manifest)
+			}
+		}
+	}
+	long := digest.SHA512.FromBytes(manifest)
+	for name, test := range map[string]struct {
+		wanted, header digest.Digest
+		class          failure.Class
+	}{
+		"the same":                          {manifestDigest, manifestDigest, failure.None},
+		"another":                           {manifestDigest, otherDigest, failure.Invalid},
+		"another, and not even the content": {otherDigest, manifestDigest, failure.Invalid},
+		"another algorithm":                 {long, manifestDigest, failure.None},
+		"another algorithm and content":     {digest.SHA512.FromString("x"), manifestDigest, failure.Invalid},
+	} {
+		for _, known := range []digest.Digest{"", test.wanted, test.header} {
+			server, _ := serve(t, header(test.header))
+			got, err := resolve(t, Query{Reference: reference(test.wanted), Known: known}, server.URL)
+			switch {
+			case test.class != failure.None:
+				wantClass(t, err, test.class)
+			case err != nil || got.Descriptor.Digest != test.wanted:
+				t.Errorf("%s: got %+v, %v", name, got, err)
+			}
+		}
 	}
 }
 

@@ -89,7 +89,8 @@ func forBlob(req *http.Request) bool {
 
 const digestHeader = "Docker-Content-Digest"
 
-// accept examines a success. It may change the answer's length, to make docker's
+// accept examines a success: what it says of itself, and that it is for the digest of
+// the reference, if that has one. It may change the answer's length, to make docker's
 // resolver ask for the manifest or to keep it from doing so.
 func (e *examiner) accept(req *http.Request, resp *http.Response) error {
 	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
@@ -104,6 +105,9 @@ func (e *examiner) accept(req *http.Request, resp *http.Response) error {
 		if err := checkMediaType(mediaType, true); err != nil {
 			return err
 		}
+		if e.wanted != "" && promised.Algorithm() == e.wanted.Algorithm() && promised != e.wanted {
+			return fmt.Errorf("%s %s instead of that of the reference, %s", digestHeader, promised, e.wanted)
+		}
 	}
 	if resp.ContentLength > docker.MaxManifestSize {
 		return fmt.Errorf("a manifest of %d bytes: more than %d are not allowed", resp.ContentLength, docker.MaxManifestSize)
@@ -113,6 +117,8 @@ func (e *examiner) accept(req *http.Request, resp *http.Response) error {
 	}
 	e.promised = promised
 	switch unusable := resp.ContentLength <= 0 || mediaType == ""; {
+	case e.wanted != "" && promised != "" && promised != e.wanted:
+		resp.ContentLength = -1 // of another algorithm: only the content can be compared
 	case unusable && promised != "" && promised == e.known:
 		// Nothing changed, so nobody needs what is missing.
 		resp.ContentLength = max(resp.ContentLength, 0)
