@@ -15,10 +15,12 @@
 //	   │
 //	   │   directives := default < section < rule < hint                   ── plugin/policy
 //	   │   local      := inspect()   the node's image, the caller's grant  ── store, store/content
-//	   │   answer     := ask()       the registry's digest, or failure     ── resolver
+//	   │   check      := check()     the registry's digest, or failure     ── resolver
 //	   │   action     := Decide(directives, local, check)     pure         ── plugin/policy
-//	   │   apply      reuse ───────────────────────────────────► image ID
+//	   │   act        reuse ───────────────────────────────────► image ID
 //	   │              pull, reverify, fail
+//	   │              after a failure: fallBack decides again; a denial first takes
+//	   │              the caller's proof away (grant.go)
 //	   │  transfer.Plan
 //	   ▼
 //	plugin/pull        a pull as CRI would make it: its settings, its names of an image

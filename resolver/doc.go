@@ -26,6 +26,9 @@
 //	                                    │        answers right?     (examiner.go)
 //	                             containerd's transports
 //
+// A check goes from host to host in session.Resolve. A download does in docker's
+// fetcher; transport's guard makes it pass over a host in trouble.
+//
 // Each room below knows only rooms that stand below it:
 //
 //	transport    the chain of RoundTrippers

@@ -14,8 +14,8 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// registryUnavailable is what the kubelet makes a reason of its own of, when a
-// message of gRPC code Unknown begins with it (k8s.io/cri-api/pkg/errors).
+// registryUnavailable begins a message of gRPC code Unknown that the kubelet
+// turns into a reason of its own (k8s.io/cri-api/pkg/errors).
 const registryUnavailable = "RegistryUnavailable"
 
 // toStatus turns an error of the engine into what the kubelet is told. The

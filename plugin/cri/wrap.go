@@ -10,7 +10,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Decorator makes of containerd's own CRI services those that take their place.
+// Decorator wraps containerd's own CRI services.
 type Decorator func(runtime.RuntimeServiceServer, runtime.ImageServiceServer) (runtime.RuntimeServiceServer, runtime.ImageServiceServer)
 
 // Wrap replaces the services inside the instance of containerd's plugin

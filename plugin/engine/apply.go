@@ -120,16 +120,16 @@ func (e *Engine) stillAllowed(ctx context.Context, t task) error {
 	return nil
 }
 
-// fallBack ends a request after a registry failed in its check or its pull:
-// with the cached image where the policy says so for the class, with an error
-// otherwise. A denial has taken the caller's proof away before that.
+// fallBack ends a request after a registry failed in its check or its pull. A
+// denial takes the caller's proof away first. Then Decide says whether the cached
+// image ends the request, with a stale mark, or an error.
 func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, err error) course {
 	var cause *resolver.Error
 	if !errors.As(err, &cause) {
 		return c.ended(failed(ReasonInternal, err))
 	}
 	c.failed(cause)
-	if err := e.recordFailure(ctx, t, cause.Class); err != nil {
+	if err := e.revokeIfDenied(ctx, t, cause.Class); err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}
 	if c.local.Usable() {

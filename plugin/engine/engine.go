@@ -7,9 +7,12 @@
 // A request walks a row of values:
 //
 //	local  := inspect()                          the image on the node, and the caller's grant   inspect.go, grant.go
-//	answer := check()                            the registry's digest, or its failure           ask.go
+//	check  := check()                            the registry's digest, or its failure           ask.go
 //	action := Decide(directives, local, check)   pure                                            decide.go
 //	end    := act(action)                        reuse, pull, reverify or fail                   act.go, apply.go, pull.go
+//
+// After a registry failed, fallBack (apply.go) has Decide say whether the cached
+// image would do. A denial takes the caller's proof away first (grant.go).
 //
 // The course of a request keeps these values, and its Outcome is made of them
 // in one place (outcome.go).

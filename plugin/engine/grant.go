@@ -41,7 +41,7 @@ func (g Grant) Given() bool { return g.Kind == GrantProved || g.Kind == GrantAny
 // Proofs are the proofs of access on the records of images (KEP-2535).
 type Proofs interface {
 	// Used notes that a proof let an image be reused. It is called after each
-	// reuse that asked no registry, and returns at once.
+	// reuse that no registry confirmed, and returns at once.
 	Used(ctx context.Context, f store.Fingerprint, at time.Time, names ...string)
 	// Revoke takes a proof away from a whole repository. It is called for each
 	// denial by a registry, and returns when that is written: no crash brings
@@ -117,9 +117,9 @@ func (t *task) provedBy(anonymous, byNode bool) []store.Fingerprint {
 	return []store.Fingerprint{t.Caller}
 }
 
-// recordFailure takes the caller's proof away where a registry denied it, also
+// revokeIfDenied takes the caller's proof away where a registry denied it, also
 // from requests that are under way. The error is one of writing that.
-func (e *Engine) recordFailure(ctx context.Context, t task, class failure.Class) error {
+func (e *Engine) revokeIfDenied(ctx context.Context, t task, class failure.Class) error {
 	if !class.Refuses() {
 		return nil
 	}

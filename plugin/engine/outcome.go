@@ -73,7 +73,8 @@ type Outcome struct {
 	Coalesced bool
 	// Class is why the registry failed; failure.None when it did not.
 	Class failure.Class
-	// Grant is what let the caller reuse the cached image; empty without one.
+	// Grant says whether and why the caller may reuse the cached image; empty
+	// where there is none.
 	Grant GrantKind
 	// Host confirmed the digest; empty when none was asked or none answered.
 	Host string

@@ -18,7 +18,7 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// Whatever a session's source serves is tracked.
+// Pulls track their sources: resolver.Source reports who served which digest.
 var _ transfer.SourceReporter = resolver.Source(nil)
 
 // The phases in which a registry can fail.

@@ -15,7 +15,9 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// StatusClass judges the status of a registry's answer that is no success.
+// StatusClass judges the status of a registry's answer that is no success. A 503
+// is Unavailable: transport/retry.go tries again where no other host can answer,
+// and health counts it.
 func StatusClass(status int) failure.Class {
 	switch {
 	case status == http.StatusNotFound, status == http.StatusGone:
