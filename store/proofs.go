@@ -89,7 +89,9 @@ func (s *Store) markRevoked(ctx context.Context, namespace, repository, label st
 	for _, k := range proved {
 		s.pending.add(k, map[string]string{label: ""})
 	}
-	s.listings.changed()
+	if len(proved) > 0 { // a denial that takes nothing away makes no listing stale
+		s.listings.changed()
+	}
 	return nil
 }
 

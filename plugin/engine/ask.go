@@ -33,8 +33,7 @@ type answer struct {
 	descriptor ocispec.Descriptor
 	// byNode says that the node itself may have been let in, and not the caller.
 	byNode bool
-	// host gave the answer; the attempts failed before.
-	host     string
+	// attempts failed before the host that answered, which is verified.By.
 	attempts []resolver.Attempt
 	// elapsed is the time that the check took, of the time it may take.
 	elapsed time.Duration
@@ -80,7 +79,7 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	}
 	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host}
 	a.proved, a.byNode = t.provedBy(r.Anonymous, r.ByNode), r.ByNode
-	a.descriptor, a.host, a.attempts = r.Descriptor, r.Host, r.Attempts
+	a.descriptor, a.attempts = r.Descriptor, r.Attempts
 	return a, nil
 }
 

@@ -172,7 +172,7 @@ func newOutcome(ctx context.Context, t task, c course) Outcome {
 		Used:       c.used,
 		Class:      c.class,
 		Grant:      c.local.Grant.Kind,
-		Host:       c.answer.host,
+		Host:       c.answer.verified.By,
 		Attempts:   c.attempts,
 		ImageID:    c.end.imageID,
 		Before:     c.before,

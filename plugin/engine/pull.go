@@ -27,10 +27,10 @@ const (
 	pulling  = "pull"
 )
 
-// pull pulls the digest that the registry answered, for that reason. Pulls of one name take
-// turns: containerd writes the target of a record more than once in a pull, and
-// two pulls of different digests in between would leave labels on the wrong
-// one.
+// pull pulls the digest that the registry answered, for that reason. Pulls of
+// one name take turns: containerd writes the target of a record more than once
+// in a pull, and two pulls of different digests in between would leave labels on
+// the wrong one.
 func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, session resolver.Session) course {
 	a := c.answer
 	try := e.newTry(t, a.verified.Digest)
