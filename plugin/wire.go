@@ -18,6 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pullwarden/pullwarden/internal/machineid"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
@@ -138,7 +139,7 @@ func newPuller(ic *plugin.InitContext, node pull.Node, service *transfer.Service
 
 // newImagePolicy puts the parts together. The key of fingerprints is in keyFile.
 func newImagePolicy(config config, host host, keyFile string) (*imagePolicy, error) {
-	key, err := store.OpenKey(keyFile)
+	key, err := store.OpenKey(keyFile, machineid.File)
 	if err != nil {
 		return nil, err
 	}
