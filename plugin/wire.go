@@ -54,7 +54,7 @@ func (p *imagePolicy) sandboxImage() *cri.SandboxImage {
 	if name == "" {
 		return nil
 	}
-	return &cri.SandboxImage{Name: name, Config: p.cri, Puller: p.puller, Registry: p.registries, Now: time.Now}
+	return &cri.SandboxImage{Name: name, Config: p.cri, Puller: p.puller, Registry: p.registries, Needed: p.puller.NeedsSandboxImage, Now: time.Now}
 }
 
 // start is the plugin's InitFn.
