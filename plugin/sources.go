@@ -5,7 +5,6 @@ package plugin
 
 import (
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/metadata"
@@ -33,7 +32,7 @@ func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config, setting
 		Contents:    db.ContentStore(),
 		Snapshotter: db.Snapshotter,
 		Hosts:       hosts.Aliases,
-		CRIHostDirs: filepath.SplitList(c.ConfigPath),
+		CRIHostDir:  c.ConfigPath,
 		Now:         time.Now,
 
 		KeepWithSnapshots: settings.DiscardLayers,

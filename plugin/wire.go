@@ -19,6 +19,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pullwarden/pullwarden/internal/machineid"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
@@ -54,7 +55,7 @@ func (p *imagePolicy) sandboxImage() *cri.SandboxImage {
 	if name == "" {
 		return nil
 	}
-	return &cri.SandboxImage{Name: name, Config: p.cri, Puller: p.puller, Registry: p.registries, Now: time.Now}
+	return &cri.SandboxImage{Name: name, Config: p.cri, Puller: p.puller, Registry: p.registries, Needed: p.puller.NeedsSandboxImage, Now: time.Now}
 }
 
 // start is the plugin's InitFn.
@@ -140,7 +141,7 @@ func newPuller(ic *plugin.InitContext, node pull.Node, service *transfer.Service
 
 // newImagePolicy puts the parts together. The key of fingerprints is in keyFile.
 func newImagePolicy(config config, host host, keyFile string) (*imagePolicy, error) {
-	key, err := store.OpenKey(keyFile)
+	key, err := store.OpenKey(keyFile, machineid.File)
 	if err != nil {
 		return nil, err
 	}

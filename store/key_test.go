@@ -12,9 +12,20 @@ import (
 	"testing"
 )
 
+// openKey opens a key on a machine that is always the same.
 func openKey(t *testing.T, path string) *Key {
 	t.Helper()
-	k, err := OpenKey(path)
+	return openKeyOn(t, path, strings.Repeat("1", 32))
+}
+
+// openKeyOn opens a key on the machine with that id; "" = it has none.
+func openKeyOn(t *testing.T, path, id string) *Key {
+	t.Helper()
+	machineID := filepath.Join(t.TempDir(), "machine-id")
+	if err := os.WriteFile(machineID, []byte(id+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := OpenKey(path, machineID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +39,7 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Mode().Perm() != 0o600 || info.Size() != 32 {
+	if info.Mode().Perm() != 0o600 || info.Size() != 64 {
 		t.Errorf("mode %#o, %d bytes", info.Mode().Perm(), info.Size())
 	}
 	if again := openKey(t, path); again.Fingerprint("u", "p") != first.Fingerprint("u", "p") {
@@ -45,6 +56,7 @@ func TestDamagedKeyIsReplaced(t *testing.T) {
 	for what, damage := range map[string]func(path string) error{
 		"lost":     os.Remove,
 		"short":    func(path string) error { return os.Truncate(path, 31) },
+		"cut":      func(path string) error { return os.Truncate(path, 63) },
 		"empty":    func(path string) error { return os.Truncate(path, 0) },
 		"long":     func(path string) error { return os.WriteFile(path, make([]byte, 33), 0o600) },
 		"zero":     func(path string) error { return os.WriteFile(path, make([]byte, 32), 0o600) },
@@ -81,7 +93,7 @@ func TestKeyThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenKey(filepath.Join(dir, "file", "key")); err == nil {
+	if _, err := OpenKey(filepath.Join(dir, "file", "key"), filepath.Join(dir, "machine-id")); err == nil {
 		t.Error("no error")
 	}
 }

@@ -38,6 +38,9 @@ type State struct {
 	// ContentSources are the hosts that served manifest and blobs, if more than
 	// one did.
 	ContentSources []string
+	// MoreSources says how many hosts ContentSources lacks at least, because a
+	// label had no room for them; 0 = none. UnknownSources is set then, too.
+	MoreSources int
 	// UnknownSources says that part of an image with a PullSource came from
 	// nobody knows where: somebody else brought it to the node.
 	UnknownSources bool
@@ -75,9 +78,8 @@ func Decode(target digest.Digest, labels map[string]string) State {
 		UnknownSources: labels[LabelUnknownSources] != "",
 		PulledAt:       decodeTime(labels[LabelPulledAt]),
 	}
-	if hosts := labels[LabelContentSources]; hosts != "" {
-		s.ContentSources = strings.Split(hosts, ",")
-	}
+	s.ContentSources, s.MoreSources = DecodeSources(labels[LabelContentSources])
+	s.UnknownSources = s.UnknownSources || s.MoreSources > 0
 	if at := decodeTime(labels[LabelVerifiedAt]); !at.IsZero() && target != "" && labels[LabelVerifiedDigest] == target.String() {
 		s.Verified = Verified{Digest: target, At: at, By: labels[LabelVerifiedBy]}
 	}
@@ -112,10 +114,12 @@ func (s *State) decodeAccess(labels map[string]string) {
 // be laid over an older state; an empty value takes the label away. Proofs are
 // only added: those of others stay.
 func (s State) Labels() map[string]string {
+	sources := EncodeSources(s.ContentSources, s.MoreSources)
+	_, leftOut := DecodeSources(sources)
 	labels := map[string]string{
 		LabelPullSource:     s.PullSource,
-		LabelContentSources: strings.Join(s.ContentSources, ","),
-		LabelUnknownSources: encodeBool(s.UnknownSources),
+		LabelContentSources: sources,
+		LabelUnknownSources: encodeBool(s.UnknownSources || leftOut > 0),
 		LabelPulledAt:       encodeTime(s.PulledAt),
 		LabelVerifiedDigest: s.Verified.Digest.String(),
 		LabelVerifiedAt:     encodeTime(s.Verified.At),

@@ -60,6 +60,7 @@ func TestDoubtMeansNotChecked(t *testing.T) {
 // is the same, and a check is never claimed for another digest.
 func FuzzDecode(f *testing.F) {
 	f.Add(one.Digest.String(), "2026-01-02T12:00:00Z", "registry.test", "a,b", "2026-01-02T12:00:00Z", "unreachable")
+	f.Add("", "", "", "a,+7 more,+x", "", "")
 	f.Add(two.Digest.String(), "0000-00-00T00:00:00Z", "", ",", "x", "")
 	f.Fuzz(func(t *testing.T, verified, at, by, sources, since, reason string) {
 		s := Decode(one.Digest, map[string]string{

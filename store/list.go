@@ -53,7 +53,7 @@ func (s *Store) First(ctx context.Context, lists [][]string) ([]*Record, error) 
 
 // Known reports whether a pull or a check has left anything but proofs.
 func (s State) Known() bool {
-	return s.PullSource != "" || len(s.ContentSources) > 0 || !s.PulledAt.IsZero() || s.Verified.Digest != "" || !s.Stale.Since.IsZero()
+	return s.PullSource != "" || len(s.ContentSources) > 0 || s.MoreSources > 0 || !s.PulledAt.IsZero() || s.Verified.Digest != "" || !s.Stale.Since.IsZero()
 }
 
 // view calls fn once, with a reader for one transaction and the context to read

@@ -6,20 +6,20 @@ package access
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// TestNodesHeaders has a registry that lets the node in by a header of
-// hosts.toml. That is no proof for callers, and the header is a secret.
-func TestNodesHeaders(t *testing.T) {
-	t.Parallel()
-	const word = "Pass-word-of-the-node"
-	n := nodetest.New(t)
-	n.Push("app:1", nodetest.Image(1))
-	n.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+// word is what the node shows a registry, as a header.
+const word = "Pass-word-of-the-node"
+
+// letIn has a registry let in by the word alone, but for one tag.
+func letIn(registry *resolvertest.Registry) {
+	registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if r.Header.Get("X-Pass") != word {
 			http.Error(w, "it is not "+word, http.StatusForbidden)
 			return
@@ -30,7 +30,21 @@ func TestNodesHeaders(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	n.WriteHosts("registry.test", fmt.Sprintf("server = %q\nheader = { X-Pass = %q }\n", n.Registry.URL(), word))
+}
+
+// withWord is the hosts.toml of that registry.
+func withWord(registry *resolvertest.Registry) string {
+	return fmt.Sprintf("server = %q\nheader = { X-Pass = %q }\n", registry.URL(), word)
+}
+
+// TestNodesHeaders has a registry that lets the node in by a header of
+// hosts.toml. That is no proof for callers, and the header is a secret.
+func TestNodesHeaders(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	n.Push("app:1", nodetest.Image(1))
+	letIn(n.Registry)
+	n.WriteHosts("registry.test", withWord(n.Registry))
 	mark := n.Mark()
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
@@ -50,4 +64,43 @@ func TestNodesHeaders(t *testing.T) {
 	n.MustPull(ref, alice.secret(), node.Hint("policy", "Never"))
 	_, err = n.Pull(ref, bob.secret(), node.Hint("policy", "Never"))
 	nodetest.Want(t, "the image is there for bob", err == nil, false)
+}
+
+// TestNodesHeadersInOtherPulls has pulls that no caller asked for: by a client of
+// the transfer service, and of the image of pods. A registry that lets the node in
+// by a header has proved nothing for anybody then.
+func TestNodesHeadersInOtherPulls(t *testing.T) {
+	t.Parallel()
+	for dirs := 1; dirs <= 2; dirs++ { // containerd's own pull of the image of pods, and ours
+		t.Run(fmt.Sprintf("directories=%d", dirs), func(t *testing.T) {
+			t.Parallel()
+			testOtherPulls(t, nodetest.New(t, nodetest.Containers(t), nodetest.HostsDirectories(dirs)))
+		})
+	}
+}
+
+func testOtherPulls(t *testing.T, n *nodetest.Node) {
+	t.Helper()
+	n.Push("app:1", nodetest.Image(1))
+	n.WriteHosts("registry.test", withWord(n.Registry))
+	pause := resolvertest.New(t)
+	n.PushTo(pause, "pause:1", nodetest.Busybox(t, 0, "sleep", "86400"))
+	letIn(n.Registry)
+	letIn(pause)
+	n.Transfer(nodetest.Named("app:1"))
+	n.WaitForImage(nodetest.Named("app:1"))
+	n.RunPodWith(withWord(pause))
+	for _, ref := range []string{nodetest.Named("app:1"), nodetest.PauseImage} {
+		for label := range n.Labels(ref) {
+			if strings.HasPrefix(label, "access.") || strings.HasPrefix(label, "verified-") {
+				t.Errorf("%s has the label %s", ref, label)
+			}
+		}
+		// A caller without credentials is let in as the node is, and has proved nothing.
+		n.MustPull(ref, node.Hint("policy", "IfNotPresent"))
+		n.MustFail(ref, nil, node.Hint("policy", "Never"))
+		n.MustPull(ref, alice.secret(), node.Hint("policy", "IfNotPresent"))
+		n.MustPull(ref, alice.secret(), node.Hint("policy", "Never"))
+		n.MustFail(ref, nil, bob.secret(), node.Hint("policy", "Never"))
+	}
 }

@@ -6,10 +6,12 @@ package access
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // survivors are scenes whose proofs, refusals and their absence have to outlive
@@ -87,13 +89,27 @@ func (v survivors) keyFile() string {
 func (v survivors) wantKey() {
 	v.T.Helper()
 	info, err := os.Stat(v.keyFile())
-	if err != nil || info.Mode() != 0o600 || info.Size() != 32 {
+	if err != nil || info.Mode() != 0o600 || info.Size() != 64 {
 		v.T.Errorf("the key's file is %v, %v", info, err)
 	}
 }
 
+// bindKey makes the key's file as the machine with that id would have made it.
+func (v survivors) bindKey(key []byte, id string) error {
+	machineID := v.Path("machine-id")
+	err := os.WriteFile(machineID, []byte(id), 0o600)
+	if err == nil {
+		err = os.WriteFile(v.keyFile(), key[:32], 0o600)
+	}
+	if err == nil {
+		_, err = store.OpenKey(v.keyFile(), machineID)
+	}
+	return err
+}
+
 // TestAccessOutlives holds that proofs, refusals and their absence outlive
-// restarts and kills, and that no proof outlives the key.
+// restarts and kills, and that no proof outlives the key, nor is one good that
+// was copied to another machine together with its key.
 func TestAccessOutlives(t *testing.T) {
 	t.Parallel()
 	v := newSurvivors(t)
@@ -104,18 +120,19 @@ func TestAccessOutlives(t *testing.T) {
 	v.wantStanding("a restart", true)
 
 	key, err := os.ReadFile(v.keyFile())
-	if err != nil || len(key) != 32 {
+	if err != nil || len(key) != 64 {
 		t.Fatalf("a key of %d bytes: %v", len(key), err)
 	}
 	v.wantKey()
 	for what, damage := range map[string]func() error{
-		"the loss of the key":   func() error { return os.Remove(v.keyFile()) },
-		"a key cut short":       func() error { return os.WriteFile(v.keyFile(), key[:16], 0o600) },
-		"a key too long":        func() error { return os.WriteFile(v.keyFile(), append(key[:32:32], 'x'), 0o600) },
-		"an empty key":          func() error { return os.WriteFile(v.keyFile(), nil, 0o600) },
-		"a key of zeros":        func() error { return os.WriteFile(v.keyFile(), make([]byte, 32), 0o600) },
-		"another key":           func() error { return os.WriteFile(v.keyFile(), bytes.Repeat([]byte{1}, 32), 0o600) },
-		"a key others can read": func() error { return os.Chmod(v.keyFile(), 0o644) },
+		"the loss of the key":      func() error { return os.Remove(v.keyFile()) },
+		"a key cut short":          func() error { return os.WriteFile(v.keyFile(), key[:16], 0o600) },
+		"a key too long":           func() error { return os.WriteFile(v.keyFile(), append(key[:32:32], 'x'), 0o600) },
+		"an empty key":             func() error { return os.WriteFile(v.keyFile(), nil, 0o600) },
+		"a key of zeros":           func() error { return os.WriteFile(v.keyFile(), make([]byte, 32), 0o600) },
+		"another key":              func() error { return os.WriteFile(v.keyFile(), bytes.Repeat([]byte{1}, 32), 0o600) },
+		"a key others can read":    func() error { return os.Chmod(v.keyFile(), 0o644) },
+		"a key of another machine": func() error { return v.bindKey(key, strings.Repeat("4f", 16)) },
 	} {
 		v.Stop()
 		v.Must(damage())
@@ -128,6 +145,11 @@ func TestAccessOutlives(t *testing.T) {
 		v.Restart()
 		v.wantStanding("the key is back after "+what, true)
 	}
+	v.Stop()
+	v.Must(os.WriteFile(v.keyFile(), key[:32], 0o600)) // as it was before keys were bound to machines
+	v.Start()
+	v.wantStanding("an upgrade", true)
+	v.wantKey()
 	v.Must(os.Remove(v.keyFile()))
 	v.Restart()
 	v.private.wantPull(alice, "IfNotPresent", v.private.ref(":1"), "Unchanged")

@@ -11,7 +11,6 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer/registry"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // TestSourceOfClientPulls pulls with the transfer service past CRI: the sources
@@ -114,25 +113,4 @@ func TestSourceWithLocalPull(t *testing.T) {
 	m.wantSources("use_local_image_pull", ref, m.mirror.Host()+"/app:1", "")
 	nodetest.Want(t, "verified digest", m.Labels(ref)["verified-digest"], dgst.String())
 	nodetest.Want(t, "pulled at some time", m.Labels(ref)["pulled-at"] != "", true)
-}
-
-// TestSourceOfThePodImage holds that the image of pods, which CRI pulls itself,
-// has a source too, and is pinned as before.
-func TestSourceOfThePodImage(t *testing.T) {
-	t.Parallel()
-	n := nodetest.Start(t, nodetest.Containers(t))
-	pause := resolvertest.New(t)
-	n.RunPod(pause)
-	img, ok := n.Record(nodetest.PauseImage)
-	if !ok {
-		t.Fatal("there is no image for pods")
-	}
-	for _, name := range []string{nodetest.PauseImage, "pause.test/pause@" + img.Target.Digest.String()} {
-		got := n.Labels(name)
-		nodetest.Want(t, "pull source of "+name, got["pull-source"], pause.Host()+"/pause:1")
-		nodetest.Want(t, "verified digest of "+name, got["verified-digest"], "")
-		record, _ := n.Record(name)
-		nodetest.Want(t, "pinned "+name, record.Labels["io.cri-containerd.pinned"], "pinned")
-	}
-	nodetest.Want(t, "pinned for CRI", n.Status(nodetest.PauseImage).GetImage().GetPinned(), true)
 }

@@ -28,7 +28,7 @@ type foreign struct {
 	asked atomic.Int32
 }
 
-func newForeign(t *testing.T, seed int64) *foreign {
+func newForeign(t *testing.T, seed int64, moreURLs ...string) *foreign {
 	t.Helper()
 	layers, err := nodetest.Image(seed + 100).Layers()
 	if err != nil {
@@ -53,7 +53,7 @@ func newForeign(t *testing.T, seed int64) *foreign {
 	}))
 	t.Cleanup(server.Close)
 	f.host = strings.TrimPrefix(server.URL, "http://")
-	f.Image, err = mutate.Append(nodetest.Image(seed), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{server.URL + "/layer"}})
+	f.Image, err = mutate.Append(nodetest.Image(seed), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: append([]string{server.URL + "/layer"}, moreURLs...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type RuntimeService struct {
 
 // NewRuntimeService decorates containerd's own runtime service; images is
 // containerd's own image service. The sandbox image is nil where CRI pulls it by
-// the transfer service.
+// the transfer service, and finds its hosts.toml.
 func NewRuntimeService(inner runtime.RuntimeServiceServer, images runtime.ImageServiceServer, records Records, sandbox *SandboxImage) *RuntimeService {
 	return &RuntimeService{RuntimeServiceServer: inner, images: images, records: records, sandbox: sandbox}
 }

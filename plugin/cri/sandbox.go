@@ -23,22 +23,28 @@ import (
 const resolveTimeout = 30 * time.Second
 
 // SandboxImage is the image of pods, which CRI pulls itself. No policy applies to
-// it. Where CRI would pull it without the transfer service, it is pulled here like
-// all others, so that its source is recorded.
+// it. Where CRI would pull it without the transfer service, or with a list of
+// directories that the transfer service takes for one, it is pulled here like all
+// others: from the hosts of its hosts.toml, and with its source recorded.
 type SandboxImage struct {
 	// Name is what CRI is configured with.
 	Name     string
 	Config   Config
 	Puller   Puller
 	Registry engine.Registry
+	// Needed reports whether the pods of a runtime handler need the image.
+	Needed func(handler string) bool
 	// Now is the clock.
 	Now func() time.Time
 
 	turns shared.Lock[string]
 }
 
-// ensure pulls the image if CRI does not know it.
+// ensure pulls the image if a pod needs it and CRI does not know it.
 func (s *SandboxImage) ensure(ctx context.Context, images runtime.ImageServiceServer, handler string) error {
+	if !s.Needed(handler) {
+		return nil
+	}
 	named, err := reference.ParseDockerRef(s.Name)
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func (pauseSession) Close() {}
 func TestSandboxImage(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	s := &sandboxed{down: true}
-	image := &SandboxImage{Name: "docker.io/library/pause:3", Puller: s, Registry: s, Now: func() time.Time { return noon }}
+	image := &SandboxImage{Name: "docker.io/library/pause:3", Puller: s, Registry: s, Needed: func(handler string) bool { return handler != "shim" }, Now: func() time.Time { return noon }}
 	service := NewRuntimeService(s, &s.images, nil, image)
 	run := func() {
 		t.Helper()
@@ -80,16 +80,19 @@ func TestSandboxImage(t *testing.T) {
 		t.Errorf("without a registry: %d pulls, %d pods: the rest is CRI's to say", s.pulls, s.pods)
 	}
 	s.down = false
+	if _, err := service.RunPodSandbox(t.Context(), &runtime.RunPodSandboxRequest{RuntimeHandler: "shim"}); err != nil || s.pulls != 0 {
+		t.Errorf("for a pod that needs no image: %v, %d pulls", err, s.pulls)
+	}
 	run()
 	run()
-	if s.pulls != 1 || s.pods != 3 || s.snapshotter != "of kata" || s.pulled.Reference != "docker.io/library/pause:3" {
+	if s.pulls != 1 || s.pods != 4 || s.snapshotter != "of kata" || s.pulled.Reference != "docker.io/library/pause:3" {
 		t.Errorf("%d pulls of %+v by %q, %d pods", s.pulls, s.pulled, s.snapshotter, s.pods)
 	}
 	state := s.pulled.State(first, store.State{PullSource: "mirror.test/pause:3"})
 	if !state.PulledAt.Equal(noon) || state.Restricted || state.PullSource == "" {
 		t.Errorf("the record says %+v", state)
 	}
-	if _, err := NewRuntimeService(s, &s.images, nil, nil).RunPodSandbox(t.Context(), &runtime.RunPodSandboxRequest{}); err != nil || s.pods != 4 {
+	if _, err := NewRuntimeService(s, &s.images, nil, nil).RunPodSandbox(t.Context(), &runtime.RunPodSandboxRequest{}); err != nil || s.pods != 5 {
 		t.Errorf("without a sandbox image: %v, %d pods", err, s.pods)
 	}
 }

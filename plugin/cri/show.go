@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -44,7 +43,7 @@ func annotationsOf(r store.Record) map[string]string {
 		}
 	}
 	add(store.LabelPullSource, r.PullSource)
-	add(store.LabelContentSources, strings.Join(r.ContentSources, ","))
+	add(store.LabelContentSources, store.EncodeSources(r.ContentSources, r.MoreSources))
 	add(store.LabelVerifiedDigest, r.Verified.Digest.String())
 	add(store.LabelVerifiedAt, shownTime(r.Verified.At))
 	add(store.LabelVerifiedBy, r.Verified.By)
@@ -57,6 +56,7 @@ func annotationsOf(r store.Record) map[string]string {
 type shownInfo struct {
 	PullSource     string   `json:"pullSource,omitempty"`
 	ContentSources []string `json:"contentSources,omitempty"`
+	MoreSources    int      `json:"moreSources,omitempty"` // that the list lacks at least
 	PulledAt       string   `json:"pulledAt,omitempty"`
 	VerifiedDigest string   `json:"verifiedDigest,omitempty"`
 	VerifiedAt     string   `json:"verifiedAt,omitempty"`
@@ -72,6 +72,7 @@ func infoOf(r store.Record) shownInfo {
 	return shownInfo{
 		PullSource:     r.PullSource,
 		ContentSources: r.ContentSources,
+		MoreSources:    r.MoreSources,
 		PulledAt:       shownTime(r.PulledAt),
 		VerifiedDigest: r.Verified.Digest.String(),
 		VerifiedAt:     shownTime(r.Verified.At),

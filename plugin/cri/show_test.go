@@ -48,6 +48,7 @@ func TestWhatIsShown(t *testing.T) {
 				`"staleSince":"2026-01-02T12:00:00Z","staleReason":"rate_limited"}`,
 		},
 		{"pulled, nobody knows from where", store.State{PulledAt: noon}, nil, `{"pulledAt":"2026-01-02T12:00:00Z"}`},
+		{"more hosts than a label holds", store.State{ContentSources: []string{"a"}, MoreSources: 7}, map[string]string{"pullwarden.io/content-sources": "a,+7 more"}, `{"contentSources":["a"],"moreSources":7}`},
 		{"only some content", store.State{ContentSources: []string{"a"}}, map[string]string{"pullwarden.io/content-sources": "a"}, `{"contentSources":["a"]}`},
 	} {
 		t.Run(tc.what, func(t *testing.T) {

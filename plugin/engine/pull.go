@@ -160,7 +160,7 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 func (e *Engine) pulledState(a answer, target digest.Digest, before store.State) store.State {
 	s := store.State{
 		PulledAt: e.Now(), PullSource: before.PullSource,
-		ContentSources: before.ContentSources, UnknownSources: before.UnknownSources,
+		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
 	}
 	if target != a.verified.Digest {
 		return s
@@ -178,7 +178,7 @@ func withSources(s store.State, served provenance.Provenance) store.State {
 	if served.Reference == "" {
 		return s
 	}
-	s.PullSource, s.ContentSources, s.UnknownSources = served.Reference, nil, false
+	s.PullSource, s.ContentSources, s.MoreSources, s.UnknownSources = served.Reference, nil, 0, false
 	if len(served.Hosts) > 1 {
 		s.ContentSources = served.Hosts
 	}

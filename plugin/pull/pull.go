@@ -79,12 +79,18 @@ func New(c Config) (*Puller, error) {
 func (p *Puller) SnapshotterFor(handler string) string { return p.settings.SnapshotterFor(handler) }
 
 // SandboxImage returns the image of pods, if CRI would pull it without the
-// transfer service; "" otherwise.
+// transfer service, or without finding its hosts.toml; "" otherwise.
 func (p *Puller) SandboxImage() string {
-	if !p.settings.Local {
+	if !p.settings.Local && !p.settings.SeveralHostDirs {
 		return ""
 	}
 	return p.settings.SandboxImage
+}
+
+// NeedsSandboxImage reports whether the pods of a runtime handler, "" for the
+// default one, need the image of pods.
+func (p *Puller) NeedsSandboxImage(handler string) bool {
+	return !p.settings.WithoutSandboxImage[handler]
 }
 
 // Pull carries out a plan and returns the image ID. The snapshotter unpacks the

@@ -6,6 +6,7 @@ package pull
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -29,6 +30,13 @@ type Settings struct {
 	PinnedImages []string
 	// SandboxImage is the reference of the image of pods; "" for none.
 	SandboxImage string
+	// WithoutSandboxImage are the runtime handlers whose pods need no such image;
+	// "" is the default one.
+	WithoutSandboxImage map[string]bool
+	// SeveralHostDirs says that CRI's config_path lists more than one directory, as
+	// it does by default. CRI gives the transfer service the list as if it were one,
+	// which then finds no hosts.toml.
+	SeveralHostDirs bool
 	// ProgressTimeout ends a pull when no byte of a download has come for so
 	// long; 0 = never.
 	ProgressTimeout time.Duration
@@ -85,12 +93,17 @@ type imagesTOML struct {
 	RuntimePlatforms map[string]struct {
 		Snapshotter string `toml:"snapshotter"`
 	} `toml:"runtime_platforms"`
+	Registry struct {
+		ConfigPath string `toml:"config_path"`
+	} `toml:"registry"`
 }
 
 type runtimeTOML struct {
 	Containerd struct {
-		Runtimes map[string]struct {
-			Snapshotter string `toml:"snapshotter"`
+		DefaultRuntimeName string `toml:"default_runtime_name"`
+		Runtimes           map[string]struct {
+			Snapshotter           string `toml:"snapshotter"`
+			DisablePauseImagePull bool   `toml:"disable_pause_image_pull"`
 		} `toml:"runtimes"`
 	} `toml:"containerd"`
 }
@@ -119,6 +132,8 @@ func ReadSettings(imagePlugin, runtimePlugin any) (Settings, error) {
 		Snapshotters:           snapshotters(images, runtimes),
 		PinnedImages:           slices.Sorted(maps.Values(images.PinnedImages)),
 		SandboxImage:           images.PinnedImages["sandbox"],
+		WithoutSandboxImage:    withoutSandboxImage(runtimes),
+		SeveralHostDirs:        len(filepath.SplitList(images.Registry.ConfigPath)) > 1,
 		ProgressTimeout:        timeout,
 		MaxConcurrentDownloads: images.MaxConcurrentDownloads,
 		LayerFetchBuffer:       images.ConcurrentLayerFetchBuffer,
@@ -143,6 +158,19 @@ func snapshotters(images imagesTOML, runtimes runtimeTOML) map[string]string {
 		all[name] = platform.Snapshotter
 		if platform.Snapshotter == "" {
 			all[name] = images.Snapshotter
+		}
+	}
+	return all
+}
+
+func withoutSandboxImage(runtimes runtimeTOML) map[string]bool {
+	all := map[string]bool{}
+	for name, r := range runtimes.Containerd.Runtimes {
+		if r.DisablePauseImagePull {
+			all[name] = true
+			if name == runtimes.Containerd.DefaultRuntimeName {
+				all[""] = true
+			}
 		}
 	}
 	return all

@@ -52,6 +52,8 @@ sandbox = "registry.k8s.io/pause"
 base = "docker.io/library/base:1"
 [image_decryption]
 key_model = ""
+[registry]
+config_path = "/etc/containerd/certs.d:/etc/docker/certs.d"
 [runtime_platforms.both]
 platform = "linux/amd64"
 snapshotter = "images"
@@ -59,6 +61,8 @@ snapshotter = "images"
 platform = "linux/amd64"
 `
 	allRuntimes = `
+[containerd]
+default_runtime_name = "blocky"
 [containerd.runtimes.both]
 runtime_type = "io.containerd.runc.v2"
 snapshotter = "runtime"
@@ -68,6 +72,7 @@ snapshotter = "runtime"
 [containerd.runtimes.blocky]
 runtime_type = "io.containerd.runc.v2"
 snapshotter = "blockfile"
+disable_pause_image_pull = true
 [containerd.runtimes.plain]
 runtime_type = "io.containerd.runc.v2"
 `
@@ -82,6 +87,7 @@ func TestReadSettings(t *testing.T) {
 		"defaults": {"", "", Settings{
 			Snapshotter: "overlayfs", Snapshotters: map[string]string{}, PinnedImages: []string{pause}, SandboxImage: pause,
 			ProgressTimeout: 5 * time.Minute, MaxConcurrentDownloads: 3, DecryptOnNode: true,
+			WithoutSandboxImage: map[string]bool{},
 		}},
 		"everything": {allImages, allRuntimes, Settings{
 			Local: true, Snapshotter: "native",
@@ -90,6 +96,7 @@ func TestReadSettings(t *testing.T) {
 			PinnedImages: []string{"docker.io/library/base:1", pause}, SandboxImage: pause, ProgressTimeout: 90 * time.Second,
 			MaxConcurrentDownloads: 20, LayerFetchBuffer: 1024,
 			SnapshotAnnotations: true, DiscardLayers: true, SyncFS: true,
+			WithoutSandboxImage: map[string]bool{"": true, "blocky": true}, SeveralHostDirs: true,
 		}},
 	} {
 		got, err := ReadSettings(pluginConfig(t, "images", tc.images), pluginConfig(t, "runtime", tc.runtimes))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/isolation"
+	"github.com/pullwarden/pullwarden/internal/shared"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 )
 
@@ -30,6 +31,7 @@ const maxPending = 4096
 type contentSources struct {
 	contents          content.Store
 	keepWithSnapshots bool
+	drops             shared.Lock[contentKey] // of content whose file is lost
 
 	mu      sync.Mutex
 	pending *simplelru.LRU[contentKey, provenance.Provenance]

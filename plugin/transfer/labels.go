@@ -15,9 +15,7 @@ import (
 // zero where they say nothing.
 func decodeLabels(labels map[string]string) provenance.Provenance {
 	p := provenance.Provenance{Reference: labels[store.LabelPullSource]}
-	if hosts := labels[store.LabelContentSources]; hosts != "" {
-		p.Hosts = strings.Split(hosts, ",")
-	}
+	p.Hosts, p.More = store.DecodeSources(labels[store.LabelContentSources])
 	return p
 }
 
@@ -28,8 +26,8 @@ func encodeLabels(p provenance.Provenance) (labels map[string]string, paths []st
 	if p.Reference != "" {
 		labels[store.LabelPullSource] = p.Reference
 	}
-	if len(p.Hosts) > 0 {
-		labels[store.LabelContentSources] = strings.Join(p.Hosts, ",")
+	if sources := store.EncodeSources(p.Hosts, p.More); sources != "" {
+		labels[store.LabelContentSources] = sources
 	}
 	for label := range labels {
 		paths = append(paths, "labels."+label)
@@ -44,14 +42,14 @@ func applyTo(s store.State, p provenance.Provenance) store.State {
 	if p.Reference != "" {
 		s.PullSource = p.Reference
 	}
-	if len(p.Hosts) == 0 {
+	if len(p.Hosts) == 0 && p.More == 0 {
 		return s
 	}
 	if host, _, ok := strings.Cut(s.PullSource, "/"); ok && !slices.Contains(p.Hosts, host) {
 		p = provenance.Provenance{Hosts: []string{host}}.Add(p)
 	}
-	s.ContentSources = nil
-	if len(p.Hosts) > 1 || s.PullSource == "" {
+	s.ContentSources, s.MoreSources = nil, p.More
+	if len(p.Hosts) > 1 || p.More > 0 || s.PullSource == "" {
 		s.ContentSources = p.Hosts
 	}
 	return s

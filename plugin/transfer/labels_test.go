@@ -4,9 +4,12 @@
 package transfer
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
@@ -25,6 +28,7 @@ func TestApplyTo(t *testing.T) {
 		{"several hosts", "a/x:1", []string{"a", "b"}, store.State{}, store.State{PullSource: "a/x:1", ContentSources: []string{"a", "b"}}},
 		{"manifest of unknown source", "", []string{"b"}, store.State{}, store.State{ContentSources: []string{"b"}}},
 		{"manifest from before", "", []string{"b"}, store.State{PullSource: "a:5000/x:1"}, store.State{PullSource: "a:5000/x:1", ContentSources: []string{"a:5000", "b"}}},
+		{"hosts from before were too many", "a/x:1", []string{"a"}, store.State{ContentSources: []string{"b"}, MoreSources: 7}, store.State{PullSource: "a/x:1"}},
 		{"the path is not known", "", []string{"a"}, store.State{}, store.State{ContentSources: []string{"a"}}},
 	} {
 		got := applyTo(tc.before, provenance.Provenance{Reference: tc.reference, Hosts: tc.hosts})
@@ -32,4 +36,43 @@ func TestApplyTo(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tc.what, diff)
 		}
 	}
+}
+
+// Content whose hosts are too many for a label keeps those that have room.
+func TestTooManySourcesForALabel(t *testing.T) {
+	n := newNode(t, true)
+	img := newImage("a layer", "another")
+	var many []string
+	for i := range 300 {
+		many = append(many, fmt.Sprintf("host-%03d.%s.test", i, strings.Repeat("x", 50)))
+	}
+	source := &manyHostsSource{fakeSource: &fakeSource{fakeImage: img, host: "a"}, hosts: many}
+	if err := n.plan(source, store.State{}); err != nil {
+		t.Fatalf("the pull ended with %v", err)
+	}
+	info, err := n.contents.Info(n.ctx, img.layers[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, labels := range map[string]map[string]string{"the layer": info.Labels, "the record": n.labels(appName)} {
+		p := decodeLabels(labels)
+		if len(p.Hosts) < 50 || p.More < 200 || len(p.Hosts)+p.More < len(many) {
+			t.Errorf("%s names %d hosts and %d more, of %d", what, len(p.Hosts), p.More, len(many))
+		}
+	}
+	if got := own(n.labels(appName))["unknown-sources"]; got != "true" {
+		t.Errorf("unknown-sources is %q", got)
+	}
+}
+
+// manyHostsSource has every host serve a part of everything.
+type manyHostsSource struct {
+	*fakeSource
+	hosts []string
+}
+
+func (s *manyHostsSource) ServedBy(d digest.Digest) provenance.Provenance {
+	p := s.fakeSource.ServedBy(d)
+	p.Hosts = append(p.Hosts, s.hosts...)
+	return p
 }

@@ -11,15 +11,18 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // trackedSource tells contentSources who served the content that is fetched
-// from it.
+// from it, and has lost content fetched again.
 type trackedSource struct {
 	transfer.ImageFetcher
 	reporter SourceReporter
 	contents *contentSources
+	// dropLost makes room for content of the image whose file is lost.
+	dropLost func(ctx context.Context, target digest.Digest)
 }
 
 var (
@@ -35,6 +38,16 @@ func (s *trackedSource) SetResolverOptions(options ...transfer.ImageResolverOpti
 	if setter, ok := s.ImageFetcher.(transfer.ImageResolverOptionSetter); ok {
 		setter.SetResolverOptions(options...)
 	}
+}
+
+// Resolve returns what is to be pulled. It is called with the lease of the pull,
+// before anything is fetched.
+func (s *trackedSource) Resolve(ctx context.Context) (string, ocispec.Descriptor, error) {
+	name, desc, err := s.ImageFetcher.Resolve(ctx)
+	if err == nil {
+		s.dropLost(ctx, desc.Digest)
+	}
+	return name, desc, err
 }
 
 // Fetcher returns the source's fetcher.

@@ -32,7 +32,7 @@ type SourceReporter interface {
 	ServedBy(d digest.Digest) provenance.Provenance
 }
 
-// TrackingConfig is all that tracking of sources needs. Only CRIHostDirs may be
+// TrackingConfig is all that tracking of sources needs. Only CRIHostDir may be
 // left out.
 type TrackingConfig struct {
 	// Contents is the metadata database's content store.
@@ -45,9 +45,10 @@ type TrackingConfig struct {
 	// files; defaultScheme is for hosts that are not configured,
 	// "" for containerd's choice.
 	Hosts func(ctx context.Context, reference string, hostDirs []string, defaultScheme string) ([]hosts.Alias, error)
-	// CRIHostDirs are the directories of hosts.toml files that CRI's own pulls are
-	// made with.
-	CRIHostDirs []string
+	// CRIHostDir is the directory of hosts.toml files that CRI's own pulls are made
+	// with. A list of directories is none: CRI hands it to the transfer service as it
+	// is, which takes it for one and finds nothing there.
+	CRIHostDir string
 	// KeepWithSnapshots writes the provenance of a layer to its snapshot too. It
 	// is for nodes that discard layers once they are unpacked: a pull that finds
 	// only the snapshot would not know its source. That costs a transaction a layer.
@@ -82,8 +83,8 @@ func (t *tracker) snapshotters(unpacked []transfer.UnpackConfiguration) (all []s
 // hosts are not known, it reports none.
 func (t *tracker) reporting(ctx context.Context, src *registry.OCIRegistry) *reportingSource {
 	config, ok := ctx.Value(hostConfigKey{}).(hostConfig)
-	if !ok {
-		config.dirs = t.config.CRIHostDirs
+	if !ok && t.config.CRIHostDir != "" {
+		config.dirs = []string{t.config.CRIHostDir}
 	}
 	aliases, err := t.config.Hosts(ctx, src.Image(), config.dirs, config.defaultScheme)
 	if err != nil {

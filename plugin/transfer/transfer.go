@@ -5,7 +5,8 @@
 // pullwarden decided on follows a Plan: its source is pinned to the digest that
 // was compared, and its state is stored in the same step as the new target. The
 // sources of every other pull from a registry are tracked; everything else
-// passes through untouched.
+// passes through untouched. Before any pull, content whose file is lost is
+// forgotten, so that it is fetched again (lost.go).
 //
 //	Service ── Pull ──────► the Plan's source
 //	        ── Transfer ──► reportingSource (reporter.go)
@@ -25,6 +26,7 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/containerd/containerd/v2/core/transfer/registry"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/isolation"
 )
@@ -71,7 +73,12 @@ func (s *Service) Transfer(ctx context.Context, source, destination any, opts ..
 func (s *Service) pull(ctx context.Context, from transfer.ImageFetcher, to *labelledStore, opts ...transfer.Opt) error {
 	if reporter, ok := from.(SourceReporter); ok && to.tracker != nil {
 		to.hosts = reporter.Hosts()
-		from = &trackedSource{ImageFetcher: from, reporter: reporter, contents: to.tracker.contents}
+		from = &trackedSource{
+			ImageFetcher: from, reporter: reporter, contents: to.tracker.contents,
+			dropLost: func(ctx context.Context, target digest.Digest) {
+				to.tracker.dropLost(ctx, target, to.UnpackPlatforms())
+			},
+		}
 	}
 	return s.inner.Transfer(ctx, from, to, opts...)
 }

@@ -20,10 +20,14 @@ type Provenance struct {
 	// mirror.example.com:5000. Content has more than one where a download was
 	// resumed.
 	Hosts []string
+
+	// More says how many hosts the list lacks at least, because there was no room
+	// to keep them; 0 = none.
+	More int
 }
 
 // Known reports whether anything is known.
-func (p Provenance) Known() bool { return p.Reference != "" || len(p.Hosts) > 0 }
+func (p Provenance) Known() bool { return p.Reference != "" || len(p.Hosts) > 0 || p.More > 0 }
 
 // Add returns p together with what was served later: a later reference
 // replaces the one of p, and each host is in the list once. Neither p nor later
@@ -38,6 +42,7 @@ func (p Provenance) Add(later Provenance) Provenance {
 			p.Hosts = append(p.Hosts, host)
 		}
 	}
+	p.More = max(p.More, later.More)
 	return p
 }
 

@@ -27,15 +27,16 @@ func TestKnown(t *testing.T) {
 func TestAdd(t *testing.T) {
 	for _, test := range []struct{ p, later, want Provenance }{
 		{Provenance{}, Provenance{}, Provenance{}},
-		{Provenance{"a/x:1", []string{"a"}}, Provenance{}, Provenance{"a/x:1", []string{"a"}}},
-		{Provenance{}, Provenance{"b/x:1", []string{"b"}}, Provenance{"b/x:1", []string{"b"}}},
-		{Provenance{"a/x:1", []string{"a"}}, Provenance{"b/x:1", []string{"b", "a"}}, Provenance{"b/x:1", []string{"a", "b"}}},
-		{Provenance{"a/x:1", []string{"a"}}, Provenance{"", []string{"b"}}, Provenance{"a/x:1", []string{"a", "b"}}},
+		{Provenance{"a/x:1", []string{"a"}, 0}, Provenance{}, Provenance{"a/x:1", []string{"a"}, 0}},
+		{Provenance{}, Provenance{"b/x:1", []string{"b"}, 0}, Provenance{"b/x:1", []string{"b"}, 0}},
+		{Provenance{"a/x:1", []string{"a"}, 0}, Provenance{"b/x:1", []string{"b", "a"}, 0}, Provenance{"b/x:1", []string{"a", "b"}, 0}},
+		{Provenance{"a/x:1", []string{"a"}, 0}, Provenance{"", []string{"b"}, 0}, Provenance{"a/x:1", []string{"a", "b"}, 0}},
+		{Provenance{"a/x:1", nil, 2}, Provenance{"", []string{"b"}, 3}, Provenance{"a/x:1", []string{"b"}, 3}},
 	} {
 		// With room to append, nothing of the old list may change.
-		p := Provenance{test.p.Reference, append(make([]string, 0, 8), test.p.Hosts...)}
+		p := Provenance{test.p.Reference, append(make([]string, 0, 8), test.p.Hosts...), test.p.More}
 		got := p.Add(test.later)
-		if got.Reference != test.want.Reference || !slices.Equal(got.Hosts, test.want.Hosts) {
+		if got.Reference != test.want.Reference || !slices.Equal(got.Hosts, test.want.Hosts) || got.More != test.want.More {
 			t.Errorf("%+v and %+v: got %+v", test.p, test.later, got)
 		}
 		if room := p.Hosts[:cap(p.Hosts)]; len(room) > 0 && room[len(p.Hosts)] != "" {
@@ -46,7 +47,7 @@ func TestAdd(t *testing.T) {
 
 func TestInOrder(t *testing.T) {
 	hosts := []string{"x", "d", "a", "y", "b"}
-	p := Provenance{"a/x:1", hosts}
+	p := Provenance{"a/x:1", hosts, 0}
 	got := p.InOrder([]string{"a", "b", "c", "d"})
 	if want := []string{"a", "b", "d", "x", "y"}; !slices.Equal(got.Hosts, want) || got.Reference != "a/x:1" {
 		t.Errorf("got %+v, want hosts %v", got, want)

@@ -57,8 +57,15 @@ type Pod struct {
 // that registry.
 func (n *Node) RunPod(pause *resolvertest.Registry) *Pod {
 	n.T.Helper()
-	n.Serve("pause.test", pause)
 	n.PushTo(pause, "pause:1", Busybox(n.T, 0, "sleep", "86400"))
+	return n.RunPodWith(n.Server(pause))
+}
+
+// RunPodWith runs a pod that ends with the test. Its image, PauseImage, comes by
+// that hosts.toml.
+func (n *Node) RunPodWith(hostsTOML string) *Pod {
+	n.T.Helper()
+	n.WriteHosts("pause.test", hostsTOML)
 	p := &Pod{n: n, config: &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Uid: "uid", Namespace: "default"},
 		LogDirectory: n.Path("logs"),

@@ -1,0 +1,45 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sources
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+)
+
+// TestMoreSourcesThanALabelHolds has an image whose layer names hundreds of
+// hosts, which no label has room for. Its pull succeeds; the record says how many
+// hosts it lacks; and no list of sources lets it be reused.
+func TestMoreSourcesThanALabelHolds(t *testing.T) {
+	t.Parallel()
+	a := newAllowing(t)
+	ref := nodetest.Named("app:1")
+	var urls []string
+	for i := range 300 {
+		urls = append(urls, fmt.Sprintf("http://host-%03d.%s.test/layer", i, strings.Repeat("x", 50)))
+	}
+	f := newForeign(t, 5, urls...)
+	a.both("app:1", f)
+	a.MustPull(ref)
+	got := a.Labels(ref)
+	list := got["content-sources"]
+	nodetest.Want(t, "the registry is the first", strings.HasPrefix(list, a.mirror.Host()+","+f.host+",host-000."), true)
+	nodetest.Want(t, "the list says what it lacks: "+list[strings.LastIndex(list, ","):], strings.HasSuffix(list, " more"), true)
+	nodetest.Want(t, "unknown-sources", got["unknown-sources"], "true")
+	a.wantSources("CRI shows the same", ref, a.mirror.Host()+"/app:1", list)
+
+	a.allow(a.mirror.Host(), a.Registry.Host(), f.host, "host-*.test", "*")
+	a.mirror.Refuse()
+	a.Registry.Refuse()
+	outcome, _ := a.outcome(node.Hint("policy", "Never"))
+	nodetest.Want(t, "outcome where every host of the list is allowed", outcome, "Failed")
+	a.Must(a.mirror.Restore())
+	outcome, reason := a.outcome(node.Hint("policy", "IfNotPresent"))
+	nodetest.Want(t, "outcome", outcome+" "+reason, "Pulled source")
+	nodetest.Eventually(t, "the mirror is the source", func() bool { return a.Labels(ref)["content-sources"] == "" })
+}

@@ -1,0 +1,49 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxLabel is how many bytes the key and the value of a label may have together
+// (containerd's pkg/labels.Validate).
+const maxLabel = 4096
+
+// EncodeSources returns the value of [LabelContentSources]: hosts with commas
+// between, and more hosts that are not among them. A list that is too long for a
+// label ends early, with how many are left out: "a.test,b.test,+17 more".
+func EncodeSources(hosts []string, more int) string {
+	limit := maxLabel - len(LabelContentSources)
+	for n := len(hosts); ; n-- {
+		items := hosts[:n:n]
+		if leftOut := more + len(hosts) - n; leftOut > 0 {
+			items = append(items, fmt.Sprintf("+%d more", leftOut))
+		}
+		if value := strings.Join(items, ","); len(value) <= limit || n == 0 {
+			return value
+		}
+	}
+}
+
+// DecodeSources is the inverse of [EncodeSources]. A list that is said to end
+// early in a way that cannot be read lacks one host at least.
+func DecodeSources(value string) (hosts []string, more int) {
+	for item := range strings.SplitSeq(value, ",") {
+		leftOut, shortened := strings.CutPrefix(item, "+")
+		switch {
+		case shortened:
+			n, err := strconv.Atoi(strings.TrimSuffix(leftOut, " more"))
+			if err != nil || n < 1 {
+				n = 1
+			}
+			more = max(more, n)
+		case item != "":
+			hosts = append(hosts, item)
+		}
+	}
+	return hosts, more
+}

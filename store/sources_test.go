@@ -1,0 +1,70 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/containerd/v2/pkg/labels"
+)
+
+// manySources returns hosts that have no room in one label.
+func manySources() (hosts []string) {
+	for i := range 200 {
+		hosts = append(hosts, fmt.Sprintf("host-%03d.%s.test", i, strings.Repeat("x", 50)))
+	}
+	return hosts
+}
+
+// A list that is too long for a label says how many hosts it lacks, and none of
+// its image counts as known.
+func TestMoreSourcesThanALabelHolds(t *testing.T) {
+	hosts := manySources()
+	written := State{PullSource: hosts[0] + "/app:1", ContentSources: hosts}.Labels()
+	for label, value := range written {
+		if err := labels.Validate(label, value); err != nil {
+			t.Error(err)
+		}
+	}
+	s := Decode(one.Digest, written)
+	if n := len(s.ContentSources); n < 60 || !slices.Equal(s.ContentSources, hosts[:n]) || n+s.MoreSources != len(hosts) {
+		t.Errorf("%d hosts and %d more are read, %d were written", n, s.MoreSources, len(hosts))
+	}
+	if !s.UnknownSources {
+		t.Error("hosts are left out, and all count as known")
+	}
+	again := s.Labels()
+	if got, want := again[LabelContentSources], written[LabelContentSources]; got != want {
+		t.Errorf("written again it is %q, was %q", got, want)
+	}
+	s.ContentSources = append(s.ContentSources, "late.test", "later.test")
+	if got := Decode(one.Digest, s.Labels()); len(got.ContentSources)+got.MoreSources != len(hosts)+2 {
+		t.Errorf("two hosts later there are %d and %d more", len(got.ContentSources), got.MoreSources)
+	}
+}
+
+func TestDecodeSources(t *testing.T) {
+	for value, want := range map[string]string{
+		"":                  "[] 0",
+		"a.test":            "[a.test] 0",
+		"a.test,b.test":     "[a.test b.test] 0",
+		"a.test,+3 more":    "[a.test] 3",
+		"+3 more":           "[] 3",
+		"a.test,+":          "[a.test] 1",
+		"a.test,+0 more":    "[a.test] 1",
+		"a.test,+-3 more":   "[a.test] 1",
+		"+2 more,+5 more,a": "[a] 5",
+	} {
+		hosts, more := DecodeSources(value)
+		if got := fmt.Sprint(hosts, more); got != want {
+			t.Errorf("%q is read as %s, want %s", value, got, want)
+		}
+	}
+	if got, want := EncodeSources([]string{strings.Repeat("x", maxLabel)}, 1), "+2 more"; got != want {
+		t.Errorf("a host that is too long: %q, want %q", got, want)
+	}
+}
