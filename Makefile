@@ -14,7 +14,7 @@ TIME      ?= 10m  # for the histories of a campaign
 KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
-FOLDERS   ?= ./integration/... # of the integration tests
+FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -v /critest$$) # of the integration tests
 SETTINGS  := discard downloads annotations sync local configs together
 # The tests of promises that hold under every setting.
 PROMISES  := ./integration/policies ./integration/failures ./integration/sources ./integration/access
@@ -55,6 +55,7 @@ on-linux-as-root:
 
 .PHONY: test
 test: test-unit test-integration ## run all tests with the race detector (as root)
+	@$(MAKE) test-critest RUN='TestImageSuite/(none|together)'
 
 .PHONY: test-unit
 test-unit: cc ## run the unit tests
@@ -66,6 +67,15 @@ test-integration: on-linux-as-root cc runc ## build the daemon with the race det
 	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 15m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))
+
+.PHONY: test-critest
+test-critest: on-linux-as-root cc runc ## run critest's image specs against stock containerd and the daemon, under each setting of CRI; RUN=TestImageSuite/<setting> picks one
+	$(BUILD) -race -o build/race/ ./cmd/containerd
+	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
+	$(GO) build -trimpath -o build/stock/ $(CONTAINERD)/cmd/containerd $(CONTAINERD)/cmd/containerd-shim-runc-v2
+	cd integration/critest/tool && $(GO) test -c -o $(CURDIR)/build/critest sigs.k8s.io/cri-tools/cmd/critest
+	PULLWARDEN_CRITEST=$(CURDIR)/build/critest PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
+		$(GO) test -race -count 1 -timeout 15m -v -run '$(strip $(RUN))' ./integration/critest
 
 .PHONY: campaign
 campaign: on-linux-as-root build ## hold random histories against the contract for TIME (10m), then in KILLS (1000) kills (as root); SEED begins the same ones again, SETTING=<name>|each is as for test-integration, with its tests

@@ -50,15 +50,18 @@ func TestAccessErrors(t *testing.T) {
 				return moments.ReplaceAllString(strings.ReplaceAll(text, s.repo, "private/it"), "")
 			}
 			for what, fault := range map[string]func(){
-				"says no":             func() {},
-				"refuses connections": g.Refuse,
-				"hangs":               func() { g.Hang(resolvertest.Manifests); timeout = "100ms" },
-				"says 401":            func() { g.Status(resolvertest.Manifests, 401) },
-				"says 403":            func() { g.Status(resolvertest.Manifests, 403) },
-				"says 404":            func() { g.Status(resolvertest.Manifests, 404) },
-				"says 429":            func() { g.Status(resolvertest.All, 429, "Retry-After", "3600") },
-				"says 500":            func() { g.Status(resolvertest.All, 500) },
-				"shows a page":        func() { g.HTML(resolvertest.Manifests) },
+				"says no": func() {},
+				"refuses connections": func() {
+					g.Refuse()
+					untilTriedOnce(t, func() string { return told(neither, nobody, "Always", neither.ref(":1")) })
+				},
+				"hangs":        func() { g.Hang(resolvertest.Manifests); timeout = "100ms" },
+				"says 401":     func() { g.Status(resolvertest.Manifests, 401) },
+				"says 403":     func() { g.Status(resolvertest.Manifests, 403) },
+				"says 404":     func() { g.Status(resolvertest.Manifests, 404) },
+				"says 429":     func() { g.Status(resolvertest.All, 429, "Retry-After", "3600") },
+				"says 500":     func() { g.Status(resolvertest.All, 500) },
+				"shows a page": func() { g.HTML(resolvertest.Manifests) },
 			} {
 				timeout = "5s"
 				fault()
@@ -78,4 +81,11 @@ func TestAccessErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// untilTriedOnce waits until no request goes out on a connection from before a
+// refusal: those are tried twice.
+func untilTriedOnce(t *testing.T, message func() string) {
+	t.Helper()
+	nodetest.Eventually(t, "requests are tried once", func() bool { return !strings.Contains(message(), "tries") })
 }

@@ -102,11 +102,12 @@ func sources(s *site) {
 }
 
 // onTopOf adds a layer to an image.
-func onTopOf(s *site, base v1.Image, seed int64) v1.Image {
+func onTopOf(n *nodetest.Node, base v1.Image, seed int64) v1.Image {
+	n.T.Helper()
 	layers, err := resolvertest.Image(seed, 1, 500).Layers()
-	s.Must(err)
+	n.Must(err)
 	img, err := mutate.AppendLayers(base, layers...)
-	s.Must(err)
+	n.Must(err)
 	return img
 }
 
@@ -118,11 +119,11 @@ func sharedLayers(s *site) {
 	s.MustPull(s.ref("base:1"), alice)
 	s.collect()
 
-	s.Push("above:1", onTopOf(s, base, 6))
+	s.Push("above:1", onTopOf(s.Node, base, 6))
 	s.MustPull(s.ref("above:1"), alice)
 	s.wantSources("above:1", s.Registry.Host()+"/above:1", s.mirror.Host()+","+s.Registry.Host())
 
-	s.Push("team/strict:1", onTopOf(s, base, 7))
+	s.Push("team/strict:1", onTopOf(s.Node, base, 7))
 	s.forget()
 	s.MustPull(s.ref("team/strict:1"), alice)
 	nodetest.Eventually(s.T, "what was compared is recorded", func() bool { return s.Labels(s.ref("team/strict:1"))["content-sources"] == "" })

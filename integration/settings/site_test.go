@@ -117,8 +117,14 @@ func (s *site) wantSources(name, source, content string) {
 // collect collects garbage: layers that may be discarded are gone then.
 func (s *site) collect() {
 	s.T.Helper()
-	ctx := s.T.Context()
-	l, err := s.Client.LeasesService().Create(ctx, leases.WithRandomID())
-	s.Must(err)
-	s.Must(s.Client.LeasesService().Delete(ctx, l, leases.SynchronousDelete))
+	collect(s.Node)
+}
+
+// collect collects a node's garbage.
+func collect(n *nodetest.Node) {
+	n.T.Helper()
+	ctx := n.T.Context()
+	l, err := n.Client.LeasesService().Create(ctx, leases.WithRandomID())
+	n.Must(err)
+	n.Must(n.Client.LeasesService().Delete(ctx, l, leases.SynchronousDelete))
 }

@@ -9,6 +9,7 @@ package content
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -57,7 +58,8 @@ type Image struct {
 
 // Runnable returns the image of target if a container can be made of it with
 // that snapshotter: its manifest and config can be read, and its top snapshot
-// is there or all of its layers are. Otherwise the error says what is missing.
+// is there or all of its layers are, to stay. Otherwise the error says what is
+// missing.
 func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (Image, error) {
 	cs := i.db.ContentStore()
 	l, err := i.layout(ctx, cs, target)
@@ -87,13 +89,42 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	if err != nil {
 		return Image{}, fmt.Errorf("manifest of %s: %w", target.Digest, err)
 	}
+	kept, err := references(ctx, cs, l.documents)
+	if err != nil {
+		return Image{}, err
+	}
 	for _, layer := range manifest.Layers {
+		if !kept[layer.Digest] {
+			return Image{}, fmt.Errorf("no snapshot in %q, and the next garbage collection may remove layer %s: %w", snapshotter, layer.Digest, errdefs.ErrNotFound)
+		}
 		if err := readable(ctx, cs, layer); err != nil {
 			return Image{}, fmt.Errorf("no snapshot in %q, and layer %s: %w", snapshotter, layer.Digest, err)
 		}
 	}
 	return Image{ID: l.imageID}, nil
 }
+
+// references returns what the documents keep from containerd's garbage
+// collection. Layers are not among it where CRI discards them once they are
+// unpacked: they can be gone the moment after they were seen.
+func references(ctx context.Context, cs content.Store, documents []ocispec.Descriptor) (map[digest.Digest]bool, error) {
+	kept := map[digest.Digest]bool{}
+	for _, doc := range documents {
+		info, err := cs.Info(ctx, doc.Digest)
+		if err != nil {
+			return nil, fmt.Errorf("references of %s: %w", doc.Digest, err)
+		}
+		for label, value := range info.Labels {
+			if strings.HasPrefix(label, referenceLabel) {
+				kept[digest.Digest(value)] = true
+			}
+		}
+	}
+	return kept, nil
+}
+
+// referenceLabel is the prefix of labels by which content keeps other content.
+const referenceLabel = "containerd.io/gc.ref.content"
 
 // readable opens the blob, because the database alone does not know whether
 // the file is still there.

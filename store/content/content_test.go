@@ -18,7 +18,10 @@ import (
 
 func TestRunnable(t *testing.T) {
 	img := newTestImage(t)
-	putManifest := func(ctx context.Context, t *testing.T, db *metadata.DB) { put(ctx, t, db, img.target, img.manifest) }
+	putManifest := func(ctx context.Context, t *testing.T, db *metadata.DB) {
+		put(ctx, t, db, img.target, img.manifest, img.references())
+	}
+	discarding := func(ctx context.Context, t *testing.T, db *metadata.DB) { put(ctx, t, db, img.target, img.manifest) }
 	putConfig := func(ctx context.Context, t *testing.T, db *metadata.DB) { put(ctx, t, db, img.configDesc, img.config) }
 	putLayer := func(ctx context.Context, t *testing.T, db *metadata.DB) { put(ctx, t, db, img.layerDesc, img.layer) }
 	putSnapshot := func(ctx context.Context, t *testing.T, db *metadata.DB) {
@@ -40,6 +43,8 @@ func TestRunnable(t *testing.T) {
 	}{
 		{"layers and no snapshot", []step{putManifest, putConfig, putLayer}, "native", true, false},
 		{"snapshot and no layers", []step{putManifest, putConfig, putSnapshot}, "native", true, true},
+		{"layers that are discarded and no snapshot", []step{discarding, putConfig, putLayer}, "native", false, false},
+		{"layers that are discarded and a snapshot", []step{discarding, putConfig, putLayer, putSnapshot}, "native", true, true},
 		{"neither", []step{putManifest, putConfig}, "native", false, false},
 		{"no config", []step{putManifest, putLayer, putSnapshot}, "native", false, false},
 		{"no manifest", []step{putConfig, putLayer, putSnapshot}, "native", false, false},

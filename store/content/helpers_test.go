@@ -92,9 +92,9 @@ func describe(mediaType string, b []byte) ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b))}
 }
 
-func put(ctx context.Context, t testing.TB, db *metadata.DB, desc ocispec.Descriptor, b []byte) {
+func put(ctx context.Context, t testing.TB, db *metadata.DB, desc ocispec.Descriptor, b []byte, opts ...content.Opt) {
 	t.Helper()
-	if err := content.WriteBlob(ctx, db.ContentStore(), desc.Digest.String(), bytes.NewReader(b), desc); err != nil {
+	if err := content.WriteBlob(ctx, db.ContentStore(), desc.Digest.String(), bytes.NewReader(b), desc, opts...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -102,7 +102,16 @@ func put(ctx context.Context, t testing.TB, db *metadata.DB, desc ocispec.Descri
 // putAll puts the whole image into the database.
 func (i testImage) putAll(ctx context.Context, t testing.TB, db *metadata.DB) {
 	t.Helper()
-	put(ctx, t, db, i.target, i.manifest)
+	put(ctx, t, db, i.target, i.manifest, i.references())
 	put(ctx, t, db, i.configDesc, i.config)
 	put(ctx, t, db, i.layerDesc, i.layer)
+}
+
+// references are the labels by which a manifest keeps its image, as containerd
+// writes them.
+func (i testImage) references() content.Opt {
+	return content.WithLabels(map[string]string{
+		"containerd.io/gc.ref.content.config": i.configDesc.Digest.String(),
+		"containerd.io/gc.ref.content.l.0":    i.layerDesc.Digest.String(),
+	})
 }

@@ -33,6 +33,9 @@ func CRIImages(lines ...string) Option {
 	return func(o *node.Options) { o.Images = append(slices.Clone(o.Images), lines...) }
 }
 
+// Daemon sets the containerd that the node runs, in place of the one under test.
+func Daemon(path string) Option { return func(o *node.Options) { o.Binary = path } }
+
 // Setting gives CRI a setting with which stock CRI pulls without the transfer
 // service.
 func Setting(s node.Setting) Option { return func(o *node.Options) { o.Apply(s) } }

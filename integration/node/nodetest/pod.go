@@ -94,7 +94,7 @@ func (n *Node) runtime() runtimeapi.RuntimeServiceClient {
 // remove ends the pod and its containers, also those that a failed test has
 // left.
 func (p *Pod) remove() {
-	defer p.n.killShims()
+	defer p.n.KillShims()
 	if !p.n.Alive() || p.id == "" {
 		return
 	}
@@ -109,9 +109,9 @@ func (p *Pod) remove() {
 	}
 }
 
-// killShims ends the shims that were started for this daemon, by the socket
+// KillShims ends the shims that were started for this daemon, by the socket
 // that they were told of, and what they run.
-func (n *Node) killShims() {
+func (n *Node) KillShims() {
 	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		n.T.Error(err)
