@@ -14,7 +14,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
@@ -47,7 +46,6 @@ type session struct {
 	query    Query
 	spec     reference.Spec
 	headers  http.Header // of all requests
-	health   *health.Breakers
 	hosts    []*host
 	leftOut  []string // names of hosts that are not allowed
 	redactor *redact.Redactor
@@ -90,20 +88,16 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 	var postponed []*host
 	for round := range 2 {
 		for i, h := range hosts {
-			permit, open := s.health.Admit(h.Key())
-			if open != nil && round == 0 {
+			if open := h.health.Trouble(h.Key()); open != nil && round == 0 {
 				postponed = append(postponed, h)
 				attempts = append(attempts, h.attempt(open.Class, open, 0))
 				continue
-			}
-			if open != nil {
-				permit = s.health.Force(h.Key())
 			}
 			if round == 1 {
 				attempts = without(attempts, h) // that it was not asked
 			}
 			begun := time.Now()
-			found, err := s.check(within, h, permit, s.share(hosts[i+1:], len(postponed), round))
+			found, err := s.check(within, h, s.share(hosts[i+1:], len(postponed), round))
 			if err == nil {
 				found.Host, found.Attempts, found.Elapsed = h.RegistryHost.Host, attempts, time.Since(start)
 				return found, nil
@@ -131,7 +125,7 @@ func (s *session) share(next []*host, postponed, round int) share {
 	}
 	var sh share
 	for _, h := range next {
-		if s.health.Blocked(h.Key()) {
+		if h.health.Blocked(h.Key()) {
 			postponed++
 		} else {
 			sh.sure++

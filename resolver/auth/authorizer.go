@@ -21,7 +21,6 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
-	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
@@ -44,9 +43,6 @@ type Options struct {
 	// Client returns a client for token servers whose errors repeat nothing
 	// that the redactor knows.
 	Client func(*redact.Redactor) *http.Client
-
-	// Health of the hosts that the clients ask.
-	Health *health.Breakers
 }
 
 // Authorizer gives the requests of one session to one host their
@@ -91,7 +87,7 @@ func (a *Authorizer) tokensOf(address string) *tokens {
 func (a *Authorizer) find(address string) *tokens {
 	username, secret, err := a.options.Credentials(address)
 	if err != nil || address != a.options.Host {
-		return newTokens(a.renewer(a.options.Redactor, a.options.Credentials), a.options.Health)
+		return newTokens(a.renewer(a.options.Redactor, a.options.Credentials))
 	}
 	key := cacheKey{scope: a.options.Scope, credentials: a.options.Cache.fingerprint(username, secret)}
 	return a.options.Cache.share(key, func() *tokens {
@@ -100,7 +96,7 @@ func (a *Authorizer) find(address string) *tokens {
 		for _, h := range a.options.Headers {
 			own.AddHeaders(h)
 		}
-		return newTokens(a.renewer(&own, fixed(username, secret)), a.options.Health)
+		return newTokens(a.renewer(&own, fixed(username, secret)))
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
-	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
@@ -21,8 +20,7 @@ import (
 // way, and each leaves it on its own. Safe for concurrent use; no lock is held
 // while anybody is asked.
 type tokens struct {
-	renew  func() docker.Authorizer // a new one, which knows no challenge and no token
-	health *health.Breakers
+	renew func() docker.Authorizer // a new one, which knows no challenge and no token
 
 	mu         sync.Mutex
 	inner      docker.Authorizer
@@ -46,8 +44,8 @@ type tokenRun struct {
 	err    error
 }
 
-func newTokens(renew func() docker.Authorizer, breakers *health.Breakers) *tokens {
-	return &tokens{renew: renew, health: breakers, inner: renew()}
+func newTokens(renew func() docker.Authorizer) *tokens {
+	return &tokens{renew: renew, inner: renew()}
 }
 
 // drop forgets challenge and tokens: docker's authorizer keeps a token request
@@ -71,7 +69,7 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 		}
 		// The caller that began it had something else to use; this one may have
 		// nothing.
-		if f, ok := fault.As(r.err); ok && f.ShortCircuited && try == 1 && !purpose.Of(ctx).CanFailFast(f.Class, t.health) {
+		if f, ok := fault.As(r.err); ok && f.ShortCircuited && try == 1 && !purpose.Of(ctx).CanFailFast(f.Class) {
 			continue
 		}
 		return r.header, r.err

@@ -17,63 +17,99 @@ import (
 )
 
 // ErrBudget is the cause with which a context ends whose time for a check, or
-// for a host's share of it, is used up. Silence until then is the host's; the end
-// of a context for another cause says nothing about it.
+// for a host's share of it, is used up. Silence until then makes a host suspect; the
+// end of a context for another cause says nothing about it.
 var ErrBudget = fmt.Errorf("the time for the check is used up: %w", context.DeadlineExceeded)
 
-// patience is how long a host may need before silence within a check's budget
-// is a time-out.
-const patience = 500 * time.Millisecond
+const (
+	// patience is how long a host may need before silence within a check's budget is
+	// suspect, and is a time-out when the budget ends.
+	patience = 500 * time.Millisecond
 
-// report tells the health of the host, by the permit of the request, what became
-// of each try.
+	tooLate  = "it did not answer in time"
+	unheard  = "it could not be reached"
+	answered = "it answered "
+)
+
+// report tells the session's view of the hosts what became of each try.
 type report struct {
-	next http.RoundTripper
+	next   http.RoundTripper
+	host   health.Key // the configured one
+	prober *prober    // nil = nobody is probed
+	tokens bool       // the requests are for tokens
 }
 
 // RoundTrip implements http.RoundTripper.
 func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
-	permit := purpose.Of(req.Context()).Permit
-	permit.Begin()
+	p := purpose.Of(req.Context())
+	of := request{health: p.Health, host: keyOf(r.host, req)}
+	of.probe = r.probe(of.host)
 	start := time.Now()
-	resp, err := r.next.RoundTrip(req)
-	f, judged := fault.As(err)
-	switch {
-	case err == nil:
-		permit.Answered()
-	case judged && f.Status != 0:
-		reportStatus(permit, f)
-	case judged:
-		reportNoAnswer(permit, f, time.Since(start))
-	case errors.Is(context.Cause(req.Context()), ErrBudget):
-		permit.Failed(failure.Unreachable, "it did not answer in time", time.Since(start) >= patience)
+	if p.Kind == purpose.Check {
+		// The verdict is there when the check gives up: whoever comes then need not wait.
+		defer time.AfterFunc(patience, of.slow).Stop()
 	}
+	resp, err := r.next.RoundTrip(req)
+	of.ended(err, context.Cause(req.Context()), time.Since(start)) //nolint:contextcheck // the same
 	return resp, err
 }
 
-// reportStatus reports an answer that is a fault.
-func reportStatus(permit *health.Permit, f *fault.Fault) {
-	reason := "it answered " + fault.StatusText(f.Status)
+// request is one request to a host.
+type request struct {
+	health *health.View
+	host   health.Key
+	probe  health.Probe // nil = none is made
+}
+
+func (r request) slow() { r.health.Slow(r.host, r.probe) }
+
+// ended tells what became of the request, by its error and the cause with which its
+// context ended.
+func (r request) ended(err, cause error, elapsed time.Duration) {
+	f, judged := fault.As(err)
 	switch {
-	case f.Class == failure.RateLimited:
-		permit.Limited(f.RetryAfter, reason)
-	case f.Class == failure.Unavailable && f.Status >= 500:
-		permit.Failed(f.Class, reason, false)
-	default:
-		permit.Answered()
+	case judged:
+		seen, timeout := judge(f, elapsed)
+		if seen.Class == failure.None {
+			r.health.Answered(r.host)
+		} else {
+			r.health.Failed(r.host, r.probe, seen, timeout)
+		}
+	case err == nil:
+		r.health.Answered(r.host)
+	case errors.Is(cause, ErrBudget):
+		seen := health.Verdict{Class: failure.Unreachable, Reason: tooLate}
+		r.health.Failed(r.host, r.probe, seen, elapsed >= patience)
 	}
 }
 
-// reportNoAnswer reports that there was none.
-func reportNoAnswer(permit *health.Permit, f *fault.Fault, elapsed time.Duration) {
+// probe returns the probe of a host, nil where none is made: nobody probes the targets
+// of redirects, so nothing is said of them beyond the session.
+func (r *report) probe(key health.Key) health.Probe {
 	switch {
-	case f.Class != failure.Unreachable:
-		permit.Answered()
-	case fault.TimedOut(f.Err):
-		permit.Failed(f.Class, "it did not answer in time", true)
-	case elapsed >= patience:
-		permit.Failed(f.Class, "it could not be reached", true) // which took as long
-	default:
-		permit.ConnFailed(f.Class, "it could not be reached")
+	case r.prober == nil:
+		return nil
+	case key == r.host:
+		return r.prober.registry
+	case r.tokens:
+		return r.prober.tokenServer(key.Host)
 	}
+	return nil
+}
+
+// judge says what a fault tells of the host, and whether it is a time-out. Class None =
+// it answered, or failed at once, which costs nothing.
+func judge(f *fault.Fault, elapsed time.Duration) (seen health.Verdict, timeout bool) {
+	seen = health.Verdict{Class: f.Class, Reason: answered + fault.StatusText(f.Status), RetryAfter: f.RetryAfter}
+	switch {
+	case f.Class == failure.RateLimited, f.Class == failure.Unavailable && f.Status >= 500:
+		return seen, false
+	case f.Status != 0, f.Class != failure.Unreachable:
+		return health.Verdict{}, false
+	case fault.TimedOut(f.Err):
+		return health.Verdict{Class: f.Class, Reason: tooLate}, true
+	case elapsed >= patience:
+		return health.Verdict{Class: f.Class, Reason: unheard}, true
+	}
+	return health.Verdict{}, false
 }
