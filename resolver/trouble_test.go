@@ -154,10 +154,15 @@ func TestNobodyWaitsForAProbe(t *testing.T) {
 		n.set(mirrorName, mute)
 		n.set(registryName, fine)
 		r := newResolver(t, fakeOptions(n.roundTrip, mirrorName, registryName))
-		trouble(t, r, health.KeyOf("http", mirrorName), health.Verdict{Class: failure.Unreachable})
+		mirror := health.KeyOf("http", mirrorName)
+		r.health.Suspect(mirror, func(ctx context.Context) health.Verdict {
+			<-ctx.Done()
+			return health.Verdict{Class: failure.Unreachable}
+		}, true)
+		waitFor(t, func() bool { return r.health.Blocked(mirror) })
 		for range 100 {
 			time.Sleep(time.Second / 2)
-			if got, err := once(t.Context(), r, Query{}, 4*time.Second); err == nil && r.health.Blocked(health.KeyOf("http", mirrorName)) && got.Elapsed != 0 {
+			if got, err := once(t.Context(), r, Query{}, 4*time.Second); err != nil || got.Elapsed != 0 {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		}
