@@ -101,20 +101,25 @@ func (a *Authorizer) find(address string) *tokens {
 }
 
 // renewer returns a function that makes docker's authorizers.
-func (a *Authorizer) renewer(redactor *redact.Redactor, credentials Credentials) func() docker.Authorizer {
-	options := []docker.AuthorizerOpt{docker.WithAuthClient(a.options.Client(redactor)), docker.WithAuthCreds(credentials)}
+func (a *Authorizer) renewer(redactor *redact.Redactor, credentials Credentials) func(*meter) docker.Authorizer {
+	client := a.options.Client(redactor)
+	options := []docker.AuthorizerOpt{docker.WithAuthCreds(credentials)}
 	for _, h := range a.options.Headers {
 		options = append(options, docker.WithAuthHeader(h))
 	}
-	return func() docker.Authorizer { return docker.NewDockerAuthorizer(options...) }
+	return func(m *meter) docker.Authorizer {
+		return docker.NewDockerAuthorizer(append(slices.Clone(options), docker.WithAuthClient(m.client(client)))...)
+	}
 }
 
 // Authorize implements docker.Authorizer. It asks the token server if need be. The
 // error is a *fault.Fault, or that of ctx when that has ended.
 func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
-	header, err := a.tokensOf(req.URL.Host).authorization(ctx, req.URL)
+	t := a.tokensOf(req.URL.Host)
+	header, err := t.authorization(ctx, req.URL)
 	switch {
 	case err == nil:
+		a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
 		if header != "" {
 			a.options.Redactor.AddHeader(header)
 			req.Header.Set("Authorization", header)
