@@ -19,15 +19,15 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
-// check asks one host. It ends as soon as the host gets into trouble, if there is
-// something else to use. The error's text is clean, and fault.AnswerClass judges it.
-func (s *session) check(ctx context.Context, h *host, sh share) (Resolution, error) {
+// ask asks one host in its share of the time, but for one that is in trouble in the first
+// round: then it says why. It ends as soon as the host gets into trouble, if there is
+// something else to use.
+func (s *session) ask(ctx context.Context, h *host, sh share, round int) (found Resolution, open *health.OpenError, err error) {
 	if deadline, ok := ctx.Deadline(); ok && sh.others > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Until(deadline)/time.Duration(1+sh.others), transport.ErrBudget)
 		defer cancel()
 	}
-	start := time.Now()
 	p := purpose.Purpose{
 		Kind: purpose.Check, Last: sh.sure == 0, Fallback: s.query.Fallback, Health: h.health, Admitted: h.Key(),
 	}
@@ -38,6 +38,29 @@ func (s *session) check(ctx context.Context, h *host, sh share) (Resolution, err
 			cancel(givenUp(open))
 		}
 	})()
+	if round == 0 {
+		if open := inTrouble(ctx, h.Key(), p); open != nil {
+			return Resolution{}, open, nil
+		}
+	}
+	found, err = s.check(ctx, h, p)
+	return found, nil, err
+}
+
+// inTrouble says why a host is not to be asked now, nil if it is. Where only the caller's
+// fallback is left, it waits for a probe that may find the host well again.
+func inTrouble(ctx context.Context, key health.Key, p purpose.Purpose) *health.OpenError {
+	left := p.TimeLeft(ctx)
+	open := p.Health.Trouble(key, left)
+	if open == nil || !p.Last || !p.CanFailFast(open.Class) {
+		return open
+	}
+	return p.Health.Await(ctx, key, left)
+}
+
+// check asks one host. The error's text is clean, and fault.AnswerClass judges it.
+func (s *session) check(ctx context.Context, h *host, p purpose.Purpose) (Resolution, error) {
+	start := time.Now()
 	ctx = purpose.With(s.redactor.WithQuietLogger(ctx), p)
 	e := &examiner{known: s.query.Known, wanted: s.spec.Digest(), redactor: s.redactor}
 	asked := h.registryHost(h.chain.Registry(e.before), h.dockerAuthorizer())

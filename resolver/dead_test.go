@@ -102,7 +102,7 @@ func TestFetchWhenNothingElseIsLeft(t *testing.T) {
 				list[i].Status(resolvertest.All, http.StatusNotFound)
 			}
 			for _, i := range test.inTrouble {
-				trouble(t, r, health.Key{Host: list[i].URL()}, limited)
+				trouble(t, r, health.Key{Host: list[i].URL()}, unavailable)
 			}
 			for _, l := range list {
 				l.Forget()
@@ -175,7 +175,7 @@ func TestDialTimeouts(t *testing.T) {
 			if elapsed := time.Since(start); elapsed < test.min || elapsed > test.max {
 				t.Errorf("it took %v, want %v to %v", elapsed, test.min, test.max)
 			}
-			if !slices.ContainsFunc(s.(*session).hosts, func(h *host) bool { return h.health.Blocked(h.Key()) }) {
+			if !slices.ContainsFunc(s.(*session).hosts, func(h *host) bool { return h.health.Blocked(h.Key(), 0) }) {
 				t.Error("no host is left alone")
 			}
 		})

@@ -95,13 +95,13 @@ func wantAsked(t *testing.T, n *fakeNet, want ...string) {
 func trouble(t *testing.T, r *Resolver, key health.Key, v health.Verdict) {
 	t.Helper()
 	var again atomic.Bool
-	r.health.Suspect(key, func(context.Context) health.Verdict {
+	r.health.Failed(key, func(context.Context) health.Verdict {
 		if again.Swap(true) {
 			return health.Verdict{}
 		}
 		return v
-	}, true)
+	})
 	waitFor(t, func() bool { return r.health.Blocked(key) })
 }
 
-var limited = health.Verdict{Class: failure.RateLimited, Reason: "429", RetryAfter: time.Minute}
+var unavailable = health.Verdict{Class: failure.Unavailable, Reason: "it answered 503"}

@@ -32,7 +32,9 @@ type host struct {
 // newHosts makes the hosts of a session.
 func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials, redactor *redact.Redactor) []*host {
 	redactor.AddHeaders(r.options.Headers)
-	view := r.health.View()
+	view := r.health.View(func() (health.Scope, bool) {
+		return r.tokens.Scope(repository, creds, set.Addresses())
+	})
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
 		h := &host{Host: configured, health: view, chain: transport.Config{

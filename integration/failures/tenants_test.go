@@ -4,7 +4,6 @@
 package failures
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -100,39 +99,58 @@ func TestTenantsInTrouble(t *testing.T) {
 	}
 }
 
-// TestStormOnADeadRegistry holds that one pod waits for a registry that is down, and that
-// the first one after its recovery gets the new image at once.
-func TestStormOnADeadRegistry(t *testing.T) {
+// TestHeldRequest holds that a tenant whose request is the first after a trouble, and is
+// held, keeps nobody from the registry.
+func TestHeldRequest(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "4s"`))
-	const pods = 20
-	ref := func(i int) string { return nodetest.Named(fmt.Sprintf("app%d:1", i)) }
-	for i := range pods {
-		n.Push(fmt.Sprintf("app%d:1", i), nodetest.Image(1))
-		n.MustPull(ref(i))
-	}
-	n.Registry.Hang(resolvertest.All)
-	for i := range pods {
-		mark := n.Mark()
-		began := time.Now()
-		n.MustPull(ref(i))
-		nodetest.Want(t, "outcome", n.Decision(mark, ref(i)).Outcome, "UsedCached")
-		nodetest.Want(t, "class", n.Decision(mark, ref(i)).Class, "unreachable")
-		if took := time.Since(began); i > 0 && took > 2*time.Second {
-			t.Errorf("pod %d waited %v", i, took)
-		}
-	}
-	probes := resolvertest.Of(http.MethodGet, resolvertest.Other)
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "10s"`))
+	n.Push("team-b/app:1", nodetest.Image(1))
+	ref, theirs := nodetest.Named("team-b/app:1"), nodetest.Named("team-a/app:1")
+	n.MustPull(ref)
+	n.Registry.Status(resolvertest.All, http.StatusServiceUnavailable)
+	inTrouble(n, ref)
 	n.Restore()
-	before := n.Registry.Count(probes)
-	n.Push("app1:1", nodetest.Image(2))
-	nodetest.Eventually(t, "the registry is probed", func() bool { return n.Registry.Count(probes) > before })
-	nodetest.Eventually(t, "it is asked again", func() bool {
-		mark := n.Mark()
-		n.MustPull(ref(0))
-		return n.Decision(mark, ref(0)).Outcome == "Unchanged"
+	forTeamA(n.Registry, time.Hour, nil)
+	held := make(chan error, 1)
+	go func() {
+		_, err := n.Pull(theirs)
+		held <- err
+	}()
+	nodetest.Eventually(t, "the tenant's request is there", func() bool {
+		for _, r := range n.Registry.Requests() {
+			if strings.Contains(r.Path, "/team-a/") {
+				return true
+			}
+		}
+		return false
 	})
-	mark := n.Mark()
-	n.MustPull(ref(1))
-	nodetest.Want(t, "outcome of the next", n.Decision(mark, ref(1)).Outcome, "Pulled")
+	wantPulled(n, ref, "team-b/app:1")
+	if err := <-held; err == nil {
+		t.Error("the tenant's pull succeeds")
+	}
+}
+
+// TestLimitedRepository holds that pods of a tenant whose repository is limited, and which
+// have their image, do not ask for it again and again.
+func TestLimitedRepository(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
+	n.Push("team-a/app:1", nodetest.Image(1))
+	ref := nodetest.Named("team-a/app:1")
+	n.MustPull(ref)
+	forTeamA(n.Registry, 0, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "300")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	n.Registry.Forget()
+	for range 20 {
+		mark := n.Mark()
+		n.MustPull(ref)
+		nodetest.Want(t, "outcome", n.Decision(mark, ref).Outcome, "UsedCached")
+		nodetest.Want(t, "class", n.Decision(mark, ref).Class, "rate_limited")
+	}
+	nodetest.Want(t, "requests for 20 pods", n.Registry.Count(resolvertest.Of("", resolvertest.Manifests)), 1)
+	n.WriteHosts("registry.test", n.Server(n.Registry)+"# changed\n")
+	n.MustPull(ref)
+	nodetest.Want(t, "requests after a change of hosts.toml", n.Registry.Count(resolvertest.Of("", resolvertest.Manifests)), 2)
 }

@@ -83,6 +83,22 @@ func (c *Cache) fingerprint(username, secret string) [sha256.Size]byte {
 	return keyedhash.Sum(c.key[:], username, secret)
 }
 
+// Scope stands for a repository and the credentials that a caller has for these hosts,
+// without saying anything about them. It is false when they cannot be read: nobody knows
+// whose they are then.
+func (c *Cache) Scope(repository string, credentials Credentials, hosts []string) (sum [sha256.Size]byte, known bool) {
+	sum = keyedhash.Sum(c.key[:], "repository", repository)
+	for _, host := range hosts {
+		username, secret, err := credentials(host)
+		if err != nil {
+			return [sha256.Size]byte{}, false
+		}
+		of := c.fingerprint(username, secret)
+		sum = keyedhash.Sum(c.key[:], string(sum[:]), host+string(of[:]))
+	}
+	return sum, true
+}
+
 // share returns the tokens of a key, made by create when there are none.
 func (c *Cache) share(key cacheKey, create func() *tokens) *tokens {
 	c.mu.Lock()

@@ -9,11 +9,11 @@ import "testing"
 func BenchmarkBreaker(b *testing.B) {
 	breakers := New()
 	defer breakers.Close()
-	v := breakers.View()
+	v := breakers.View(nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		if v.Trouble(host) == nil {
-			v.Answered(host)
+		if v.Trouble(host, 0) == nil {
+			v.Answered(host, false)
 		}
 	}
 }

@@ -6,6 +6,7 @@ package health
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,22 +14,28 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// maxSuspects bounds the hosts that are suspected or in trouble at a time, and so the
-// probes under way: tenants can name any number of hosts.
-const maxSuspects = 256
+const (
+	// maxSuspects bounds the hosts that are suspected or in trouble at a time: tenants
+	// can name any number of hosts.
+	maxSuspects = 256
+	// maxProbes bounds the probes under way. A host that cannot be probed is nobody's
+	// suspect: requests find out by themselves.
+	maxProbes = 64
+)
 
-// Breakers know the hosts in trouble. Only probes put a host into trouble, and take it
-// out: one at a time for a host, in the background, going on at growing intervals as
-// long as somebody wants to ask the host. Safe for concurrent use.
+// Breakers know the hosts in trouble. Only probes put a host into trouble: one at a time
+// for a host, in the background, going on at growing intervals as long as somebody wants
+// to ask the host. A probe takes it out again, or any request that is answered. Safe for
+// concurrent use.
 type Breakers struct {
-	ctx    context.Context // of the probes
-	cancel context.CancelFunc
 	probes sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
+	running  int // probes under way
 	all      map[Key]*suspect
 	watchers map[Key]map[*watcher]struct{}
+	memory   *memory
 }
 
 // watcher is told when a host gets into trouble.
@@ -39,14 +46,12 @@ type State struct {
 	Host  string        // scheme://host[:port]
 	Open  bool          // it is in trouble; false: it is suspected
 	Class failure.Class // of the trouble; None while it is suspected
-	Until time.Time     // when it will be probed again; zero while it is suspected
+	Until time.Time     // when it will be probed again, unless somebody asks before; zero while it is suspected
 }
 
 // New returns Breakers. The caller closes them.
 func New() *Breakers {
-	b := &Breakers{all: map[Key]*suspect{}, watchers: map[Key]map[*watcher]struct{}{}}
-	b.ctx, b.cancel = context.WithCancel(context.Background())
-	return b
+	return &Breakers{all: map[Key]*suspect{}, watchers: map[Key]map[*watcher]struct{}{}, memory: newMemory()}
 }
 
 // Close ends all probes and waits for their end. Nothing is suspected any more.
@@ -57,12 +62,11 @@ func (b *Breakers) Close() {
 		b.remove(s)
 	}
 	b.mu.Unlock()
-	b.cancel()
 	b.probes.Wait()
 }
 
 // Trouble says why a host is not to be asked, nil if it may be. It counts as
-// somebody's wish to ask it.
+// somebody's wish to ask it: where the last verdict is not fresh, another probe begins.
 func (b *Breakers) Trouble(key Key) *OpenError {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,10 +75,50 @@ func (b *Breakers) Trouble(key Key) *OpenError {
 		return nil
 	}
 	s.asked = time.Now()
+	if !s.fresh() && !b.ask(s) {
+		return nil
+	}
 	return s.err()
 }
 
-// Blocked reports whether a host is in trouble.
+// Await is Trouble for a check that has nothing else to ask: it waits for the probe where
+// the last verdict is not fresh, for a short part of the time that the check has left (0 =
+// it has no bound), and not for one that has lasted for MaxWait.
+func (b *Breakers) Await(ctx context.Context, key Key, left time.Duration) *OpenError {
+	open := b.Trouble(key)
+	if open == nil {
+		return nil
+	}
+	r := b.underWay(key)
+	if r == nil {
+		return open
+	}
+	wait := MaxWait - time.Since(r.began)
+	if left != 0 {
+		wait = min(wait, left/4)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-r.decided:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return b.Trouble(key)
+}
+
+// underWay returns the probe of a host, nil if there is none or the last verdict is fresh.
+func (b *Breakers) underWay(key Key) *run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.all[key]
+	if s == nil || s.fresh() {
+		return nil
+	}
+	return s.run
+}
+
+// Blocked reports whether a host is in trouble. It asks nobody.
 func (b *Breakers) Blocked(key Key) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,29 +145,31 @@ func (b *Breakers) Watch(key Key, tell func(*OpenError)) (stop func()) {
 }
 
 // Forget forgets what is known of a host whose configuration has changed, and of its
-// token server.
+// token server, also what their repositories and callers met with.
 func (b *Breakers) Forget(key Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.all {
-		if s.key == key || s.key.For == key.Host {
+		if s.key.partOf(key) {
 			b.remove(s)
 		}
 	}
+	b.memory.forget(key)
 }
 
-// States lists the hosts that are suspected or in trouble, by name.
+// States lists the hosts that are suspected or in trouble, by name, each once.
 func (b *Breakers) States() []State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	states := make([]State, 0, len(b.all))
+	states := map[string]State{}
 	for key, s := range b.all {
 		state := State{Host: key.Host}
 		if s.open() {
 			state.Open, state.Class, state.Until = true, s.verdict.Class, s.until
 		}
-		states = append(states, state)
+		if state.Open || !states[key.Host].Open {
+			states[key.Host] = state
+		}
 	}
-	slices.SortFunc(states, func(a, b State) int { return cmp.Compare(a.Host, b.Host) })
-	return states
+	return slices.SortedFunc(maps.Values(states), func(a, b State) int { return cmp.Compare(a.Host, b.Host) })
 }

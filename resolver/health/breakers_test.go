@@ -79,7 +79,7 @@ func (s *scene) count() int {
 
 // fail is a request that fails.
 func (s *scene) fail() {
-	s.Suspect(host, s.probe, true)
+	s.Failed(host, s.probe)
 	synctest.Wait()
 }
 
@@ -96,32 +96,20 @@ func (s *scene) wantOpen(class failure.Class) *OpenError {
 
 // A probe decides, and for how long the host is left alone.
 func TestProbesDecide(t *testing.T) {
-	for name, test := range map[string]struct {
-		verdict Verdict
-		pause   time.Duration // give or take a quarter
-	}{
-		"well":                 {Verdict{}, 0},
-		"silent":               {silent, FirstPause},
-		"503":                  {Verdict{Class: failure.Unavailable, Reason: "503", RetryAfter: time.Hour}, FirstPause},
-		"429":                  {Verdict{Class: failure.RateLimited, Reason: "429"}, FirstPause},
-		"429 with Retry-After": {Verdict{Class: failure.RateLimited, Reason: "429", RetryAfter: time.Minute}, time.Minute},
-		"429, hardly":          {Verdict{Class: failure.RateLimited, Reason: "429", RetryAfter: 3}, 3},
-		"429 for ever":         {Verdict{Class: failure.RateLimited, Reason: "429", RetryAfter: 1 << 60}, maxLimit},
+	for name, verdict := range map[string]Verdict{
+		"well": {}, "silent": silent, "503": {Class: failure.Unavailable, Reason: "503"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t)
-				s.set(test.verdict, time.Second)
+				s.set(verdict, time.Second)
 				s.fail()
 				s.wantOpen(failure.None) // nothing is decided yet
 				if states := s.States(); len(states) != 1 || states[0] != (State{Host: host.Host}) {
 					t.Errorf("got %+v", states)
 				}
 				time.Sleep(time.Second)
-				if test.pause == 3 {
-					return // it is over at once
-				}
-				err := s.wantOpen(test.verdict.Class)
+				err := s.wantOpen(verdict.Class)
 				if s.Blocked(KeyOf("https", "b.test")) || s.Blocked(KeyOf("http", "registry.test")) || s.Blocked(Key{Host: host.Host, For: "x"}) {
 					t.Error("another host is in trouble")
 				}
@@ -131,14 +119,14 @@ func TestProbesDecide(t *testing.T) {
 					}
 					return
 				}
-				if left := time.Until(err.Until); left < test.pause*3/4 || left > test.pause*5/4 || left > maxLimit {
-					t.Errorf("it is left alone for %v, want about %v", left, test.pause)
+				states := s.States()
+				if len(states) != 1 || states[0].Host != host.Host || !states[0].Open || states[0].Class != err.Class {
+					t.Fatalf("got %+v", states)
 				}
-				want := State{Host: host.Host, Open: true, Class: err.Class, Until: err.Until}
-				if states := s.States(); len(states) != 1 || states[0] != want {
-					t.Errorf("got %+v, want %+v", states, want)
+				if left := time.Until(states[0].Until); left < FirstPause*3/4 || left > FirstPause*5/4 {
+					t.Errorf("it is left alone for %v, want about %v", left, FirstPause)
 				}
-				if text := err.Error(); !strings.HasPrefix(text, "not asked before 2") || !strings.HasSuffix(text, test.verdict.Reason) {
+				if text := err.Error(); err.Since != time.Now() || !strings.HasPrefix(text, "not asked, in trouble since 2") || !strings.HasSuffix(text, verdict.Reason) {
 					t.Errorf("got %q", text)
 				}
 			})
@@ -154,18 +142,23 @@ func TestIntervalsGrow(t *testing.T) {
 		s.set(silent, time.Minute) // the probe's own time ends it
 		s.fail()
 		want := FirstPause
-		for range 12 {
-			time.Sleep(ProbeTime)
-			err := s.wantOpen(failure.Unreachable)
-			left := time.Until(err.Until)
+		time.Sleep(probeBound)
+		s.wantOpen(failure.Unreachable)
+		for range 6 {
+			n := s.count()
+			left := time.Until(s.States()[0].Until)
 			if left < want*3/4 || left > min(want*5/4, maxPause) {
 				t.Errorf("it is left alone for %v, want about %v", left, want)
 			}
 			want = min(2*want, maxPause)
-			time.Sleep(left)
+			time.Sleep(left + probeBound)
+			synctest.Wait()
+			if !s.Blocked(host) || s.count() != n+1 {
+				t.Errorf("in trouble: %v, %d probes", s.Blocked(host), s.count()-n)
+			}
 		}
 		s.set(Verdict{}, 0)
-		time.Sleep(ProbeTime + maxPause)
+		time.Sleep(probeBound + maxPause)
 		s.wantOpen(failure.None)
 		n := s.count()
 		time.Sleep(time.Hour)
@@ -204,8 +197,9 @@ func TestSuspectsAreBounded(t *testing.T) {
 		s.fail()
 		for i := range 4 * maxSuspects {
 			time.Sleep(time.Millisecond)
+			synctest.Wait()
 			s.wantOpen(failure.Unreachable)
-			s.Suspect(KeyOf("https", fmt.Sprint(i)), s.probe, true)
+			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe)
 		}
 		if n := len(s.States()); n != maxSuspects {
 			t.Errorf("%d hosts are kept", n)
@@ -224,7 +218,7 @@ func TestCloseEndsProbes(t *testing.T) {
 			t.Errorf("%d probes go on", s.now)
 		}
 		s.fail()
-		s.Answered(host)
+		s.Slow(host, s.probe, time.Now().Add(time.Hour))
 		time.Sleep(time.Hour)
 		if n := s.count(); n != 1 || len(s.States()) != 0 {
 			t.Errorf("%d probes, %+v", n, s.States())
@@ -239,11 +233,55 @@ func TestForget(t *testing.T) {
 		s.set(silent, 0)
 		s.fail()
 		tokens := Key{Host: "https://auth.test", For: host.Host}
-		s.Suspect(tokens, s.probe, true)
+		s.Failed(tokens, s.probe)
 		synctest.Wait()
+		v := s.View(team("a"))
+		v.Failed(host, nil, Failure{Class: failure.RateLimited, RetryAfter: time.Minute})
 		s.Forget(host)
+		if s.View(team("a")).Blocked(host, 0) {
+			t.Error("what a caller met with is remembered")
+		}
 		if s.Blocked(host) || s.Blocked(tokens) || len(s.States()) != 0 {
 			t.Errorf("got %+v", s.States())
+		}
+	})
+}
+
+// However many hosts are suspected at a time, a bounded number of probes is under way,
+// and a host that cannot be probed is asked.
+func TestProbesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		s.fail()
+		time.Sleep(Fresh)
+		s.set(silent, probeBound)
+		for i := range 2 * maxProbes {
+			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe)
+		}
+		synctest.Wait()
+		if n := s.count(); n != 1+maxProbes || len(s.States()) != 1+maxProbes {
+			t.Errorf("%d probes, %d suspects", n, len(s.States()))
+		}
+		s.wantOpen(failure.None)
+		time.Sleep(probeBound)
+		s.fail()
+		time.Sleep(probeBound)
+		s.wantOpen(failure.Unreachable)
+	})
+}
+
+// A name that is none is not remembered.
+func TestLongNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		long := KeyOf("https", strings.Repeat("a", 1<<20))
+		s.Failed(long, s.probe)
+		s.View(team("a")).Failed(long, s.probe, Failure{Class: failure.RateLimited})
+		synctest.Wait()
+		if s.count() != 0 || len(s.States()) != 0 || s.memory.all.Len() != 0 {
+			t.Errorf("%d probes, %+v", s.count(), s.States())
 		}
 	})
 }

@@ -6,10 +6,11 @@
 //
 // A host is in trouble when it says so to the node: requests only raise a suspicion,
 // and a neutral probe decides. What a request saw may be the fault of its repository,
-// its caller, its budget or its redirect, and stays with its session.
+// its caller, its budget or its redirect, and is remembered for those alone.
 //
 //	Breakers   shared by all: hosts that a probe found in trouble
-//	View       of one session: the same, and what its own requests saw
+//	View       of one session: the same, what its own requests saw, and what those of
+//	           the same scope, its repository and caller, saw before
 package health
 
 import (
@@ -23,9 +24,15 @@ import (
 )
 
 const (
-	// ProbeTime is how long a probe may take. It is the node's, whatever budget the
-	// suspicion comes from.
-	ProbeTime = 2 * time.Second
+	// ProbeTime is how long a host may be silent in a probe: before it accepts the
+	// connection, before TLS is set up, before it answers. It is the node's, whatever
+	// budget the suspicion comes from.
+	ProbeTime = time.Second
+	// Fresh is how old a verdict may be that counts without another probe.
+	Fresh = time.Second
+	// MaxWait bounds how long checks wait for a probe, from its beginning, as does a
+	// quarter of the time that each has left.
+	MaxWait = 500 * time.Millisecond
 	// FirstPause is how long a host in trouble is left alone before it is probed
 	// again, give or take a quarter. It doubles with each probe that fails.
 	FirstPause = 5 * time.Second
@@ -36,8 +43,10 @@ const (
 	// from asking a host.
 	BreakAfter = 3
 
-	maxPause = time.Minute     // so that a registry that is back is soon found
-	maxLimit = 5 * time.Minute // of Retry-After
+	probeBound = 3 * ProbeTime   // of a whole probe
+	maxPause   = time.Minute     // so that a registry that is back is soon found
+	maxLimit   = 5 * time.Minute // of Retry-After
+	maxName    = 300             // of a Key's host: more than a DNS name with scheme and port may have
 )
 
 // Key names a host.
@@ -60,22 +69,45 @@ type Probe func(context.Context) Verdict
 
 // Verdict is what a probe found.
 type Verdict struct {
-	Class      failure.Class // of the trouble; None = the host is well, or fails at no cost
-	Reason     string        // the same in words
-	RetryAfter time.Duration // what a host that limits requests asks for, 0 = nothing
+	Class  failure.Class // of the trouble; None = the host is well, or fails at no cost
+	Reason string        // the same in words
+}
+
+// Failure is what a request saw of a host.
+type Failure struct {
+	Class  failure.Class
+	Reason string // the same in words, which name nobody's image
+
+	// RetryAfter is what a host that limits requests asks for, 0 = nothing.
+	RetryAfter time.Duration
+
+	// Timeout says that the host kept the request waiting, since Began.
+	Timeout bool
+	Began   time.Time
+
+	// Silence is how long the host had kept it waiting when the time of the check was
+	// used up: one with more time might have got an answer. 0 = that was not why.
+	Silence time.Duration
 }
 
 // OpenError says why a host is not to be asked now.
 type OpenError struct {
 	Class  failure.Class // of the failure that put it into trouble
-	Until  time.Time     // when it will be asked again
+	Since  time.Time     // when the host got into trouble; zero = it is not, as a whole
+	Until  time.Time     // when it will be asked again, where it is not in trouble as a whole
 	reason string        // in words, which name nobody's image
 }
 
 // Error names the time and the reason.
 func (e *OpenError) Error() string {
-	return fmt.Sprintf("not asked before %s: %s", e.Until.UTC().Format(time.RFC3339), e.reason)
+	if e.Since.IsZero() {
+		return fmt.Sprintf("not asked before %s: %s", e.Until.UTC().Format(time.RFC3339), e.reason)
+	}
+	return fmt.Sprintf("not asked, in trouble since %s: %s", e.Since.UTC().Format(time.RFC3339), e.reason)
 }
+
+// partOf reports whether a key is that of a configured host or of what the host led to.
+func (k Key) partOf(host Key) bool { return k == host || k.For == host.Host }
 
 // pause is how long a host is left alone after its nth failure in a row, counted from
 // 1, give or take a quarter so that nodes do not come back together.

@@ -13,30 +13,59 @@ import (
 // suspect is a host that a request raised a suspicion about. It is in trouble when a
 // request to it has failed and a probe has failed, too.
 type suspect struct {
-	key     Key
-	probe   Probe
-	failed  bool        // a request has failed; else one is only slow
-	asked   time.Time   // when somebody wanted to ask it last
-	probing bool        // a probe is under way
+	key    Key
+	probe  Probe
+	failed bool      // a request has failed; else one is only slow
+	silent time.Time // until then a slow request may wait for its answer
+	asked  time.Time // when somebody wanted to ask it last
+
+	run     *run        // the probe under way, nil = none
 	fails   int         // probes that failed in a row
 	verdict Verdict     // of the last of them
 	ended   time.Time   // when that came
-	until   time.Time   // when the next is made
+	opened  time.Time   // when the host got into trouble; zero = it is not
+	until   time.Time   // when the next probe is made, if nobody asks before
 	timer   *time.Timer // until then, nil = none
 }
 
-// open reports whether the host is in trouble. A nil suspect is not.
-func (s *suspect) open() bool { return s != nil && s.failed && s.fails > 0 }
-
-func (s *suspect) err() *OpenError {
-	return &OpenError{Class: s.verdict.Class, Until: s.until, reason: s.verdict.Reason}
+// run is a probe under way.
+type run struct {
+	began   time.Time
+	cancel  context.CancelFunc
+	decided chan struct{} // closed when its verdict is there, or given up
 }
 
-// Suspect has a host probed, unless that is under way. failed tells that a request has
-// failed, and is not only slow so far.
-func (b *Breakers) Suspect(key Key, probe Probe, failed bool) {
+// open reports whether the host is in trouble. A nil suspect is not.
+func (s *suspect) open() bool { return s != nil && !s.opened.IsZero() }
+
+// fresh reports whether the last verdict counts without another probe. A host that has
+// only now got into trouble has been silent until now.
+func (s *suspect) fresh() bool {
+	return time.Since(s.ended) < Fresh || time.Since(s.opened) < Fresh
+}
+
+func (s *suspect) err() *OpenError {
+	return &OpenError{Class: s.verdict.Class, Since: s.opened, reason: s.verdict.Reason}
+}
+
+// Failed has a host probed that failed a request.
+func (b *Breakers) Failed(key Key, probe Probe) {
+	b.suspect(key, probe, func(s *suspect) { s.failed = true })
+}
+
+// Slow has a host probed that has not answered a request so far, which waits for that
+// until then. The host is in trouble only if a request fails as well.
+func (b *Breakers) Slow(key Key, probe Probe, until time.Time) {
+	b.suspect(key, probe, func(s *suspect) {
+		if until.After(s.silent) {
+			s.silent = until
+		}
+	})
+}
+
+func (b *Breakers) suspect(key Key, probe Probe, note func(*suspect)) {
 	b.mu.Lock()
-	if b.closed {
+	if b.closed || len(key.Host) > maxName {
 		b.mu.Unlock()
 		return
 	}
@@ -44,26 +73,33 @@ func (b *Breakers) Suspect(key Key, probe Probe, failed bool) {
 	if s == nil {
 		s = b.add(key)
 	}
+	s.probe, s.asked = probe, time.Now()
+	note(s)
 	was := s.open()
-	s.probe, s.asked, s.failed = probe, time.Now(), s.failed || failed
-	if s.fails == 0 {
+	tell := b.open(s)
+	// A host that gets into trouble by an old verdict may be well again.
+	if s.fails == 0 || s.open() != was && time.Since(s.ended) >= Fresh {
 		b.ask(s)
 	}
-	b.unlockAndTell(s, was)
+	b.mu.Unlock()
+	tell()
 }
 
-// Answered says that a host answered a request. That is no verdict on a host in
-// trouble, but a reason to probe it now.
+// Answered says that a host answered a request: it is in no trouble.
 func (b *Breakers) Answered(key Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.all[key]
-	switch {
-	case s == nil || s.probing || b.closed:
-	case !s.open():
-		b.remove(s)
-	case time.Since(s.ended) >= time.Second: // so that answers side by side are one reason
-		b.ask(s)
+	if s := b.all[key]; s != nil {
+		b.well(s, s.fails > 0)
+	}
+}
+
+// well takes a host for well. Where it was not before, time-outs were its own, and not
+// those of its repositories.
+func (b *Breakers) well(s *suspect, recovered bool) {
+	b.remove(s)
+	if recovered {
+		b.memory.forgetTimeouts(s.key)
 	}
 }
 
@@ -84,78 +120,93 @@ func (b *Breakers) add(key Key) *suspect {
 	return s
 }
 
-// remove forgets a suspect. What its probe finds does not count any more.
+// remove forgets a suspect, and ends its probe.
 func (b *Breakers) remove(s *suspect) {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+	if s.run != nil {
+		s.run.cancel()
+	}
 	delete(b.all, s.key)
 }
 
-// ask begins a probe, unless one is under way.
-func (b *Breakers) ask(s *suspect) {
-	if s.probing {
-		return
+// ask begins a probe, unless one is under way. Where there are too many, it forgets the
+// suspect and returns false. A probe is nobody's request: it has a context of its own.
+func (b *Breakers) ask(s *suspect) bool {
+	if s.run != nil {
+		return true
 	}
-	s.probing = true
+	if b.running >= maxProbes {
+		b.remove(s)
+		return false
+	}
+	b.running++
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeBound)
+	r := &run{began: time.Now(), cancel: cancel, decided: make(chan struct{})}
+	s.run = r
 	probe := s.probe
 	b.probes.Go(func() {
-		ctx, cancel := context.WithTimeout(b.ctx, ProbeTime)
 		defer cancel()
-		b.decide(s, probe(ctx))
+		v := probe(ctx)
+		b.decide(s, v, time.Since(r.began))
+		close(r.decided)
 	})
+	return true
 }
 
 // decide takes note of a probe's verdict.
-func (b *Breakers) decide(s *suspect, v Verdict) {
+func (b *Breakers) decide(s *suspect, v Verdict, took time.Duration) {
 	b.mu.Lock()
-	s.probing = false
-	was := s.open()
+	b.running--
+	s.run = nil
+	tell := func() {}
 	switch {
 	case b.closed || b.all[s.key] != s:
 	case v.Class == failure.None:
-		b.remove(s)
+		b.well(s, s.fails > 0 || took >= MaxWait) // a slow probe has seen it come back
 	default:
 		s.fails, s.verdict, s.ended = s.fails+1, v, time.Now()
 		wait := pause(s.fails)
-		if v.Class == failure.RateLimited {
-			wait = limit(v.RetryAfter)
-		}
 		s.until = s.ended.Add(wait)
 		s.timer = time.AfterFunc(wait, func() { b.due(s) })
+		tell = b.open(s)
 	}
-	b.unlockAndTell(s, was)
+	b.mu.Unlock()
+	tell()
 }
 
-// due probes a host in trouble again, if somebody has wanted to ask it lately.
+// due probes a host again, if somebody has wanted to ask it lately or still waits for it.
 func (b *Breakers) due(s *suspect) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.closed || b.all[s.key] != s:
-	case s.failed && time.Since(s.asked) < AskedLately:
+	case s.failed && time.Since(s.asked) < AskedLately, time.Now().Before(s.silent):
 		b.ask(s)
 	default:
 		b.remove(s)
 	}
 }
 
-// unlockAndTell tells the watchers of a host that was not in trouble before that it is
-// now.
-func (b *Breakers) unlockAndTell(s *suspect, was bool) {
-	var tell []func(*OpenError)
-	var err *OpenError
-	if !was && s.open() && b.all[s.key] == s {
-		err = s.err()
-		for w := range b.watchers[s.key] {
-			tell = append(tell, w.tell)
-		}
+// open puts a host into trouble if a request and a probe have failed. It returns what
+// tells the watchers, to be called without the lock.
+func (b *Breakers) open(s *suspect) (tell func()) {
+	if s.open() || !s.failed || s.fails == 0 {
+		return func() {}
 	}
-	b.mu.Unlock()
-	for _, f := range tell {
-		f(err)
+	s.opened = time.Now()
+	err := s.err()
+	watchers := make([]func(*OpenError), 0, len(b.watchers[s.key]))
+	for w := range b.watchers[s.key] {
+		watchers = append(watchers, w.tell)
+	}
+	return func() {
+		for _, w := range watchers {
+			w(err)
+		}
 	}
 }

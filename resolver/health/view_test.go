@@ -13,12 +13,14 @@ import (
 
 // Events at a host, as a session sees them.
 var (
-	timeout  = func(v *View) { v.Failed(host, nil, silent, true) }
-	fail     = func(v *View) { v.Failed(host, nil, Verdict{Class: failure.Unavailable, Reason: "503"}, false) }
-	answered = func(v *View) { v.Answered(host) }
+	timeout = func(v *View) {
+		v.Failed(host, nil, Failure{Class: failure.Unreachable, Reason: "silent", Timeout: true})
+	}
+	fail     = func(v *View) { v.Failed(host, nil, Failure{Class: failure.Unavailable, Reason: "503"}) }
+	answered = func(v *View) { v.Answered(host, false) }
 	limited  = func(after time.Duration) func(*View) {
 		return func(v *View) {
-			v.Failed(host, nil, Verdict{Class: failure.RateLimited, Reason: "429", RetryAfter: after}, false)
+			v.Failed(host, nil, Failure{Class: failure.RateLimited, Reason: "429", RetryAfter: after})
 		}
 	}
 )
@@ -47,15 +49,15 @@ func TestOwnExperience(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := New()
 				defer b.Close()
-				v := b.View()
+				v := b.View(nil)
 				for _, event := range test.events {
 					event(v)
 				}
-				if b.Blocked(host) || b.View().Blocked(host) || len(b.States()) != 0 {
+				if b.Blocked(host) || b.View(nil).Blocked(host, 0) || len(b.States()) != 0 {
 					t.Error("others see it, too")
 				}
-				err := v.Trouble(host)
-				if v.Blocked(host) != (err != nil) || (err != nil) != (test.class != failure.None) {
+				err := v.Trouble(host, 0)
+				if v.Blocked(host, 0) != (err != nil) || (err != nil) != (test.class != failure.None) {
 					t.Fatalf("got %v", err)
 				}
 				if err == nil {
@@ -66,7 +68,7 @@ func TestOwnExperience(t *testing.T) {
 					t.Errorf("got %s for %v, want %s for about %v", err.Class, left, test.class, test.pause)
 				}
 				time.Sleep(left)
-				if v.Blocked(host) {
+				if v.Blocked(host, 0) {
 					t.Error("it stays so")
 				}
 			})
@@ -88,9 +90,9 @@ func TestFailuresAreProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.set(silent, 0)
-		s.View().Failed(host, s.probe, Verdict{Class: failure.Unavailable, Reason: "503"}, false)
+		s.View(nil).Failed(host, s.probe, Failure{Class: failure.Unavailable, Reason: "503"})
 		s.wantOpen(failure.Unreachable)
-		if err := s.View().Trouble(host); err == nil || err.Class != failure.Unreachable {
+		if err := s.View(nil).Trouble(host, 0); err == nil || err.Class != failure.Unreachable {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -99,10 +101,10 @@ func TestFailuresAreProbed(t *testing.T) {
 // A request of nobody's knows no host.
 func TestNoView(t *testing.T) {
 	var v *View
-	v.Answered(host)
-	v.Failed(host, nil, silent, true)
-	v.Slow(host, nil)
-	if v.Trouble(host) != nil || v.Blocked(host) {
+	v.Answered(host, false)
+	v.Failed(host, nil, Failure{Class: failure.Unreachable, Reason: "silent", Timeout: true})
+	v.Slow(host, nil, time.Time{})
+	if v.Trouble(host, 0) != nil || v.Blocked(host, 0) {
 		t.Error("it knows a host")
 	}
 }

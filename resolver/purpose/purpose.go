@@ -7,8 +7,10 @@
 package purpose
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/health"
@@ -74,9 +76,22 @@ func (p Purpose) CanFailFast(class failure.Class) bool {
 	case Check:
 		return !p.Last || p.Fallback.Has(class)
 	case Fetch:
-		return !p.Force && !p.KeepHost && slices.ContainsFunc(p.Next, func(key health.Key) bool { return !p.Health.Blocked(key) })
+		return !p.Force && !p.KeepHost && slices.ContainsFunc(p.Next, func(key health.Key) bool { return !p.Health.Blocked(key, 0) })
 	}
 	return false
+}
+
+// TimeLeft is the time that a request of the context has left, never 0; 0 = it has no
+// bound.
+func (p Purpose) TimeLeft(ctx context.Context) time.Duration {
+	deadline, bounded := ctx.Deadline()
+	if p.Deadline != nil {
+		deadline, bounded = p.Deadline.At()
+	}
+	if !bounded {
+		return 0
+	}
+	return cmp.Or(time.Until(deadline), -1)
 }
 
 type contextKey struct{}

@@ -15,9 +15,9 @@ import (
 func TestCanFailFast(t *testing.T) {
 	breakers := health.New()
 	defer breakers.Close()
-	view := breakers.View()
+	view := breakers.View(nil)
 	blocked, free := health.KeyOf("http", "blocked"), health.KeyOf("http", "free")
-	view.Failed(blocked, nil, health.Verdict{Class: failure.Unreachable}, true)
+	view.Failed(blocked, nil, health.Failure{Class: failure.Unreachable, Timeout: true})
 	fallback := failure.SetOf(failure.Unreachable)
 	for name, test := range map[string]struct {
 		p           Purpose

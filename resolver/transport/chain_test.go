@@ -139,7 +139,7 @@ func TestDocumentsBeginInTime(t *testing.T) {
 				}))
 				breakers := health.New()
 				defer breakers.Close()
-				test.p.Health = breakers.View()
+				test.p.Health = breakers.View(nil)
 				start := time.Now()
 				_, err := send(t.Context(), t, c.Registry(nil), test.p)
 				if !test.slow {
@@ -149,7 +149,7 @@ func TestDocumentsBeginInTime(t *testing.T) {
 					return
 				}
 				f := wantFault(t, err, failure.Unreachable)
-				if elapsed := time.Since(start); elapsed != documentTimeout || f.Temporary || !test.p.Health.Blocked(key) {
+				if elapsed := time.Since(start); elapsed != documentTimeout || f.Temporary || !test.p.Health.Blocked(key, 0) {
 					t.Errorf("after %v: %+v", elapsed, f)
 				}
 			})

@@ -4,6 +4,7 @@
 package transport
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
@@ -28,10 +29,23 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if p.Admitted == key {
 		return g.next.RoundTrip(req)
 	}
-	if open := p.Health.Trouble(key); open != nil && p.CanFailFast(open.Class) {
+	if open := trouble(req.Context(), p, key); open != nil {
 		return nil, &fault.Fault{Class: open.Class, Err: g.redactor.Request(req, open), ShortCircuited: true}
 	}
 	return g.next.RoundTrip(req)
+}
+
+// trouble says why a host is not to be asked, nil if it is.
+func trouble(ctx context.Context, p purpose.Purpose, key health.Key) *health.OpenError {
+	left := p.TimeLeft(ctx)
+	open := p.Health.Trouble(key, left)
+	if open != nil && p.Kind == purpose.Check && p.Last && p.CanFailFast(open.Class) {
+		open = p.Health.Await(ctx, key, left)
+	}
+	if open == nil || !p.CanFailFast(open.Class) {
+		return nil
+	}
+	return open
 }
 
 // keyOf is the key of the host that a request goes to: the configured one, or another

@@ -38,10 +38,10 @@ func TestGuardSkips(t *testing.T) {
 			}))
 			breakers := health.New()
 			defer breakers.Close()
-			test.p.Health = breakers.View()
-			test.p.Health.Failed(key, nil, health.Verdict{Class: failure.RateLimited, RetryAfter: time.Minute}, false)
+			test.p.Health = breakers.View(nil)
+			test.p.Health.Failed(key, nil, health.Failure{Class: failure.RateLimited, RetryAfter: time.Minute})
 			_, err := send(t.Context(), t, c.Registry(nil), test.p)
-			if open := test.p.Health.Blocked(key); asked != test.asked || open == test.asked && test.p.Kind != purpose.Other {
+			if open := test.p.Health.Blocked(key, 0); asked != test.asked || open == test.asked && test.p.Kind != purpose.Other {
 				t.Errorf("asked %v, in trouble %v", asked, open)
 			}
 			if test.asked {
@@ -63,18 +63,18 @@ func TestGuardLeavesDecisionsAlone(t *testing.T) {
 	c := config(answering(http.StatusNotFound))
 	breakers := health.New()
 	defer breakers.Close()
-	view := breakers.View()
-	limited := health.Verdict{Class: failure.RateLimited, RetryAfter: time.Minute}
-	view.Failed(key, nil, limited, false)
+	view := breakers.View(nil)
+	limited := health.Failure{Class: failure.RateLimited, RetryAfter: time.Minute}
+	view.Failed(key, nil, limited)
 	p := purpose.Purpose{Kind: purpose.Check, Health: view, Admitted: key}
-	if _, err := send(t.Context(), t, c.Registry(nil), p); err != nil || view.Blocked(key) {
-		t.Errorf("got %v, in trouble: %v", err, view.Blocked(key))
+	if _, err := send(t.Context(), t, c.Registry(nil), p); err != nil || view.Blocked(key, 0) {
+		t.Errorf("got %v, in trouble: %v", err, view.Blocked(key, 0))
 	}
 
 	c.Key = health.KeyOf("http", "elsewhere.test") // which led here
 	p.Admitted = c.Key
 	here := health.Key{Host: key.Host, For: c.Key.Host}
-	view.Failed(here, nil, limited, false)
+	view.Failed(here, nil, limited)
 	_, err := send(t.Context(), t, c.Registry(nil), p)
 	if f := wantFault(t, err, failure.RateLimited); !f.ShortCircuited {
 		t.Errorf("got %+v", f)

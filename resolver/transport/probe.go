@@ -5,8 +5,11 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"time"
 
@@ -74,9 +77,17 @@ func (p *prober) tokenServer(key string) health.Probe {
 	}
 }
 
-// ask makes one request. Anything that makes sense is an answer.
+// errSilent is why a probe ends whose host has given no sign of life for its time.
+var errSilent = fmt.Errorf("no sign of life: %w", context.DeadlineExceeded)
+
+// ask makes one request. Anything that makes sense is an answer, 429 too: it is the
+// anonymous quota of the node, and callers have their own.
 func (p *prober) ask(ctx context.Context, address string, headers []http.Header) (http.Header, health.Verdict) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(health.ProbeTime, func() { cancel(errSilent) })
+	defer silence.Stop()
+	req, err := http.NewRequestWithContext(listening(ctx, silence), http.MethodGet, address, nil)
 	if err != nil {
 		return nil, health.Verdict{}
 	}
@@ -95,6 +106,24 @@ func (p *prober) ask(ctx context.Context, address string, headers []http.Header)
 	if !judged { // the time of the probe has ended
 		f = &fault.Fault{Class: failure.Unreachable, Err: errors.Join(err, context.DeadlineExceeded)}
 	}
-	v, _ := judge(f, time.Since(start))
-	return nil, v
+	seen := judge(f, start)
+	if seen.Class == failure.RateLimited {
+		return nil, health.Verdict{}
+	}
+	return nil, health.Verdict{Class: seen.Class, Reason: seen.Reason}
+}
+
+// listening gives a host that is far away its time for each step: the timer begins anew
+// at each sign of life.
+func listening(ctx context.Context, silence *time.Timer) context.Context {
+	alive := func(err error) {
+		if err == nil {
+			silence.Reset(health.ProbeTime)
+		}
+	}
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSDone:          func(info httptrace.DNSDoneInfo) { alive(info.Err) },
+		ConnectDone:      func(_, _ string, err error) { alive(err) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { alive(err) },
+	})
 }

@@ -44,13 +44,14 @@ func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
 	of := request{health: p.Health, host: keyOf(r.host, req)}
 	of.probe = r.probe(of.host)
-	start := time.Now()
+	of.began = time.Now()
 	if p.Kind == purpose.Check {
 		// The verdict is there when the check gives up: whoever comes then need not wait.
-		defer time.AfterFunc(patience, of.slow).Stop()
+		left := p.TimeLeft(req.Context())
+		defer time.AfterFunc(patience, func() { of.slow(left) }).Stop()
 	}
 	resp, err := r.next.RoundTrip(req)
-	of.ended(err, context.Cause(req.Context()), time.Since(start)) //nolint:contextcheck // the same
+	of.ended(resp, err, context.Cause(req.Context()))
 	return resp, err
 }
 
@@ -59,27 +60,30 @@ type request struct {
 	health *health.View
 	host   health.Key
 	probe  health.Probe // nil = none is made
+	began  time.Time
 }
 
-func (r request) slow() { r.health.Slow(r.host, r.probe) }
+// slow tells that there is no answer so far, of the time that there is for one.
+func (r request) slow(left time.Duration) { r.health.Slow(r.host, r.probe, r.began.Add(left)) }
 
-// ended tells what became of the request, by its error and the cause with which its
-// context ended.
-func (r request) ended(err, cause error, elapsed time.Duration) {
+// ended tells what became of the request, by its answer or error and the cause with
+// which its context ended.
+func (r request) ended(resp *http.Response, err, cause error) {
 	f, judged := fault.As(err)
 	switch {
 	case judged:
-		seen, timeout := judge(f, elapsed)
-		if seen.Class == failure.None {
-			r.health.Answered(r.host)
+		if seen := judge(f, r.began); seen.Class != failure.None {
+			r.health.Failed(r.host, r.probe, seen)
 		} else {
-			r.health.Failed(r.host, r.probe, seen, timeout)
+			r.health.Answered(r.host, false)
 		}
 	case err == nil:
-		r.health.Answered(r.host)
+		r.health.Answered(r.host, resp.StatusCode == http.StatusUnauthorized)
 	case errors.Is(cause, ErrBudget):
-		seen := health.Verdict{Class: failure.Unreachable, Reason: tooLate}
-		r.health.Failed(r.host, r.probe, seen, elapsed >= patience)
+		silence := time.Since(r.began)
+		r.health.Failed(r.host, r.probe, health.Failure{
+			Class: failure.Unreachable, Reason: tooLate, Timeout: silence >= patience, Began: r.began, Silence: silence,
+		})
 	}
 }
 
@@ -97,19 +101,19 @@ func (r *report) probe(key health.Key) health.Probe {
 	return nil
 }
 
-// judge says what a fault tells of the host, and whether it is a time-out. Class None =
-// it answered, or failed at once, which costs nothing.
-func judge(f *fault.Fault, elapsed time.Duration) (seen health.Verdict, timeout bool) {
-	seen = health.Verdict{Class: f.Class, Reason: answered + fault.StatusText(f.Status), RetryAfter: f.RetryAfter}
+// judge says what a fault tells of the host. Class None = it answered, or failed at once,
+// which costs nothing.
+func judge(f *fault.Fault, began time.Time) health.Failure {
+	seen := health.Failure{Class: f.Class, Reason: answered + fault.StatusText(f.Status), RetryAfter: f.RetryAfter}
 	switch {
 	case f.Class == failure.RateLimited, f.Class == failure.Unavailable && f.Status >= 500:
-		return seen, false
+		return seen
 	case f.Status != 0, f.Class != failure.Unreachable:
-		return health.Verdict{}, false
+		return health.Failure{}
 	case fault.TimedOut(f.Err):
-		return health.Verdict{Class: f.Class, Reason: tooLate}, true
-	case elapsed >= patience:
-		return health.Verdict{Class: f.Class, Reason: unheard}, true
+		return health.Failure{Class: f.Class, Reason: tooLate, Timeout: true, Began: began}
+	case time.Since(began) >= patience:
+		return health.Failure{Class: f.Class, Reason: unheard, Timeout: true, Began: began}
 	}
-	return health.Verdict{}, false
+	return health.Failure{}
 }

@@ -70,21 +70,21 @@ func TestReports(t *testing.T) {
 					probes++
 					return answering(http.StatusUnauthorized)(req)
 				})
-				view := breakers.View()
-				for n := 1; n <= 2*health.BreakAfter && !view.Blocked(key); n++ {
+				view := breakers.View(nil)
+				for n := 1; n <= 2*health.BreakAfter && !view.Blocked(key, 0); n++ {
 					ctx, cancel := context.WithCancelCause(t.Context())
 					if test.cause != nil {
 						time.AfterFunc(time.Second, func() { cancel(test.cause) })
 					}
 					_, _ = send(ctx, t, c.Registry(nil), purpose.Purpose{Kind: purpose.Check, Health: view})
 					cancel(nil)
-					if open := view.Blocked(key); open != (n == test.opens) {
+					if open := view.Blocked(key, 0); open != (n == test.opens) {
 						t.Errorf("after %d requests, left alone: %v", n, open)
 					}
 					synctest.Wait()
 				}
-				if test.opens > 0 && view.Trouble(key).Class != test.class {
-					t.Errorf("got %+v", view.Trouble(key))
+				if test.opens > 0 && view.Trouble(key, 0).Class != test.class {
+					t.Errorf("got %+v", view.Trouble(key, 0))
 				}
 				if breakers.Blocked(key) || (probes > 0) != test.probed {
 					t.Errorf("%d probes, in trouble for all: %v", probes, breakers.Blocked(key))
