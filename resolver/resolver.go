@@ -106,8 +106,8 @@ type Query struct {
 
 	// Fallback are the classes of failure after which the caller has something
 	// else to use, such as a cached image. Then hosts that are known to be in
-	// trouble are not asked, and nothing waits for them. Empty means that there
-	// is nothing else to use.
+	// trouble are not asked, and nothing waits for them, but for a moment for a probe
+	// where that is not known of late. Empty means that there is nothing else to use.
 	Fallback failure.Set
 }
 

@@ -188,25 +188,6 @@ func TestProbesEnd(t *testing.T) {
 	})
 }
 
-// However many hosts are suspected, a bounded number is kept: those that somebody wants
-// to ask.
-func TestSuspectsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
-		s.set(silent, 0)
-		s.fail()
-		for i := range 4 * maxSuspects {
-			time.Sleep(time.Millisecond)
-			synctest.Wait()
-			s.wantOpen(failure.Unreachable)
-			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe)
-		}
-		if n := len(s.States()); n != maxSuspects {
-			t.Errorf("%d hosts are kept", n)
-		}
-	})
-}
-
 // Close ends the probes under way, and nothing begins afterwards.
 func TestCloseEndsProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -247,41 +228,22 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// However many hosts are suspected at a time, a bounded number of probes is under way,
-// and a host that cannot be probed is asked.
-func TestProbesAreBounded(t *testing.T) {
+// A token server that several registries name is shown once.
+func TestStatesOfATokenServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.set(silent, 0)
-		s.fail()
-		time.Sleep(Fresh)
-		s.set(silent, probeBound)
-		for i := range 2 * maxProbes {
-			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe)
+		for i := range 10 {
+			key := Key{Host: "https://auth.test", For: fmt.Sprint(i)}
+			if i == 5 {
+				s.Failed(key, s.probe)
+				continue
+			}
+			s.Slow(key, s.probe, time.Now())
 		}
 		synctest.Wait()
-		if n := s.count(); n != 1+maxProbes || len(s.States()) != 1+maxProbes {
-			t.Errorf("%d probes, %d suspects", n, len(s.States()))
-		}
-		s.wantOpen(failure.None)
-		time.Sleep(probeBound)
-		s.fail()
-		time.Sleep(probeBound)
-		s.wantOpen(failure.Unreachable)
-	})
-}
-
-// A name that is none is not remembered.
-func TestLongNames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
-		s.set(silent, 0)
-		long := KeyOf("https", strings.Repeat("a", 1<<20))
-		s.Failed(long, s.probe)
-		s.View(team("a")).Failed(long, s.probe, Failure{Class: failure.RateLimited})
-		synctest.Wait()
-		if s.count() != 0 || len(s.States()) != 0 || s.memory.all.Len() != 0 {
-			t.Errorf("%d probes, %+v", s.count(), s.States())
+		if states := s.States(); len(states) != 1 || states[0].Host != "https://auth.test" || !states[0].Open {
+			t.Errorf("got %+v", states)
 		}
 	})
 }
