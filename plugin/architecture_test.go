@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"plugin/pull":                   {"resolver", "plugin/isolation", "plugin/transfer"},
 	"plugin/transfer":               {"plugin/isolation", "resolver/hosts", "resolver/provenance", "store"},
 	"resolver":                      {"resolver/auth", "resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/provenance", "resolver/purpose", "resolver/redact", "resolver/transport"},
-	"resolver/auth":                 {"resolver/failure", "resolver/fault", "resolver/health", "resolver/purpose", "resolver/redact"},
+	"resolver/auth":                 {"resolver/failure", "resolver/fault", "resolver/purpose", "resolver/redact"},
 	"resolver/failure":              nil,
 	"resolver/fault":                {"resolver/failure"},
 	"resolver/health":               {"resolver/failure"},

@@ -48,7 +48,7 @@ type metrics struct {
 	lastReload prometheus.Gauge
 	breakers   *prometheus.Desc
 
-	// troubled lists the hosts that have a breaker, open or not; nil for none.
+	// troubled lists the hosts that are suspected or in trouble; nil for none.
 	troubled func() []health.State
 
 	mu sync.Mutex

@@ -19,19 +19,49 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
-// check asks one host, with a permit that it releases. The error's text is clean,
-// and fault.AnswerClass judges it.
-func (s *session) check(ctx context.Context, h *host, permit *health.Permit, sh share) (Resolution, error) {
-	defer permit.Release()
+// ask asks one host in its share of the time, but for one that is in trouble in the first
+// round: then it says why. It ends as soon as the host gets into trouble, if there is
+// something else to use.
+func (s *session) ask(ctx context.Context, h *host, sh share, round int) (found Resolution, open *health.OpenError, err error) {
 	if deadline, ok := ctx.Deadline(); ok && sh.others > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Until(deadline)/time.Duration(1+sh.others), transport.ErrBudget)
 		defer cancel()
 	}
+	p := purpose.Purpose{
+		Kind: purpose.Check, Last: sh.sure == 0, Fallback: s.query.Fallback, Health: h.health, Admitted: h.Key(),
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer h.health.Watch(h.Key(), func(open *health.OpenError) {
+		if p.CanFailFast(open.Class) {
+			cancel(givenUp(open))
+		}
+	})()
+	if round == 0 {
+		if open := inTrouble(ctx, h.Key(), p); open != nil {
+			return Resolution{}, open, nil
+		}
+	}
+	found, err = s.check(ctx, h, p)
+	return found, nil, err
+}
+
+// inTrouble says why a host is not to be asked now, nil if it is. Where only the caller's
+// fallback is left, it waits for a probe that may find the host well again.
+func inTrouble(ctx context.Context, key health.Key, p purpose.Purpose) *health.OpenError {
+	left := p.TimeLeft(ctx)
+	open := p.Health.Trouble(key, left)
+	if open == nil || !p.Last || !p.CanFailFast(open.Class) {
+		return open
+	}
+	return p.Health.Await(ctx, key, left)
+}
+
+// check asks one host. The error's text is clean, and fault.AnswerClass judges it.
+func (s *session) check(ctx context.Context, h *host, p purpose.Purpose) (Resolution, error) {
 	start := time.Now()
-	ctx = purpose.With(s.redactor.WithQuietLogger(ctx), purpose.Purpose{
-		Kind: purpose.Check, Last: sh.sure == 0, Fallback: s.query.Fallback, Permit: permit,
-	})
+	ctx = purpose.With(s.redactor.WithQuietLogger(ctx), p)
 	e := &examiner{known: s.query.Known, wanted: s.spec.Digest(), redactor: s.redactor}
 	asked := h.registryHost(h.chain.Registry(e.before), h.dockerAuthorizer())
 	_, desc, err := dockerResolver(s.headers, asked).Resolve(ctx, s.query.Reference)
@@ -42,7 +72,15 @@ func (s *session) check(ctx context.Context, h *host, permit *health.Permit, sh 
 		byNode := h.Identified || len(s.headers) > 0
 		return Resolution{Descriptor: desc, Anonymous: !e.shown && !byNode, ByNode: byNode}, nil
 	}
+	if f, ok := fault.As(context.Cause(ctx)); ok {
+		err = f
+	}
 	return Resolution{}, s.redactor.Wrap(describe(ctx, err, e.status, s.redactor, time.Since(start)), err)
+}
+
+// givenUp is why a check leaves a host that got into trouble meanwhile.
+func givenUp(open *health.OpenError) *fault.Fault {
+	return &fault.Fault{Class: open.Class, Err: fmt.Errorf("given up: %w", open), ShortCircuited: true}
 }
 
 func failedCheck(h *host, err error, elapsed time.Duration) Attempt {

@@ -8,8 +8,12 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
 )
 
 // scripted is how a host answers.
@@ -85,3 +89,19 @@ func wantAsked(t *testing.T, n *fakeNet, want ...string) {
 		t.Errorf("got requests %v, want %v", got, want)
 	}
 }
+
+// trouble lets a probe find a host in trouble, which it is for all then. The next probe
+// finds it well.
+func trouble(t *testing.T, r *Resolver, key health.Key, v health.Verdict) {
+	t.Helper()
+	var again atomic.Bool
+	r.health.Failed(key, func(context.Context) health.Verdict {
+		if again.Swap(true) {
+			return health.Verdict{}
+		}
+		return v
+	})
+	waitFor(t, func() bool { return r.health.Blocked(key) })
+}
+
+var unavailable = health.Verdict{Class: failure.Unavailable, Reason: "it answered 503"}

@@ -61,7 +61,7 @@ func FuzzFailureAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, headStatus int, headHeaders, headBody string, getStatus int, getHeaders, getBody string) {
 		synctest.Test(t, func(t *testing.T) {
 			requests, bodies := 0, []string{}
-			s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
+			s := open(t, fakeOptions(besideProbes(func(req *http.Request) (*http.Response, error) {
 				requests++
 				if req.Method == http.MethodHead {
 					return fuzzed(req, headStatus, headHeaders, "")
@@ -71,7 +71,7 @@ func FuzzFailureAnswer(f *testing.F) {
 				}
 				bodies = append(bodies, getBody)
 				return fuzzed(req, getStatus, getHeaders, getBody)
-			}, "mirror.test", registryName), Query{Credentials: alice})
+			}), "mirror.test", registryName), Query{Credentials: alice})
 
 			got, err := s.Resolve(t.Context(), 10*time.Second)
 			if requests > 200 {

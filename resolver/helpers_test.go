@@ -43,13 +43,16 @@ var (
 	otherDigest    = digest.FromString("something else")
 )
 
-// requests logs "METHOD /path" of each request that a server got.
+// requests logs "METHOD /path" of each request that a server got, but for probes.
 type requests struct {
 	mu  sync.Mutex
 	log []string
 }
 
 func (r *requests) add(req *http.Request) {
+	if isProbe(req) {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log = append(r.log, req.Method+" "+req.URL.Path)
@@ -189,6 +192,18 @@ func wantRequests(t *testing.T, got *requests, want ...string) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func isProbe(req *http.Request) bool { return req.URL.Path == "/v2/" }
+
+// besideProbes answers probes, and leaves the other requests to rt.
+func besideProbes(rt roundTrip) roundTrip {
+	return func(req *http.Request) (*http.Response, error) {
+		if isProbe(req) {
+			return answer(req, http.StatusUnauthorized, nil, ""), nil
+		}
+		return rt(req)
+	}
+}
 
 // fakeOptions are for hosts without a network, which testing/synctest needs.
 func fakeOptions(rt roundTrip, names ...string) Options {

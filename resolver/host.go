@@ -13,6 +13,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/auth"
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/resolver/transport"
@@ -23,18 +24,23 @@ import (
 type host struct {
 	hosts.Host
 	chain      transport.Config
+	health     *health.View     // of the session
 	authorizer *auth.Authorizer // nil = the host takes no credentials
-	next       []string         // keys of the hosts that are asked for content after it
+	next       []health.Key     // keys of the hosts that are asked for content after it
 }
 
 // newHosts makes the hosts of a session.
 func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials, redactor *redact.Redactor) []*host {
 	redactor.AddHeaders(r.options.Headers)
+	view := r.health.View(func() (health.Scope, bool) {
+		return r.tokens.Scope(repository, creds, set.Addresses())
+	})
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
-		h := &host{Host: configured, chain: transport.Config{
-			Host: configured.Host, Configured: configured.Configured, Base: configured.Base,
-			Health: &r.health, Redactor: redactor, Observe: r.options.Observe,
+		h := &host{Host: configured, health: view, chain: transport.Config{
+			Host: configured.Host, Configured: configured.Configured, Key: configured.Key(), Base: configured.Base,
+			Redactor: redactor, Observe: r.options.Observe,
+			Probe: configured.Probe, Root: configured.Root(), Headers: []http.Header{r.options.Headers, configured.Header},
 		}}
 		redactor.AddHeaders(configured.Header)
 		if configured.Authorizer != nil {
@@ -46,7 +52,6 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 				Redactor:    redactor,
 				Headers:     []http.Header{r.options.Headers, configured.Header},
 				Client:      h.tokenClient,
-				Health:      &r.health,
 			})
 		}
 		list[i] = h
@@ -101,7 +106,7 @@ func allowed(list []*host, allow func(host string) bool) (kept []*host, leftOut 
 			leftOut = append(leftOut, h.Name())
 		}
 	}
-	keys := make([]string, len(kept))
+	keys := make([]health.Key, len(kept))
 	for i, h := range kept {
 		keys[i] = h.Key()
 		h.next = keys[i+1:]

@@ -56,7 +56,7 @@ type Resolver struct {
 	options Options
 	hosts   *hosts.Cache
 	tokens  *auth.Cache
-	health  health.Breakers
+	health  *health.Breakers
 }
 
 // New returns a Resolver. The caller closes it.
@@ -67,12 +67,13 @@ func New(options Options) *Resolver {
 			return options.Hosts(ctx, nil, update)
 		}
 	}
-	return &Resolver{options: options, hosts: hosts.NewCache(configured), tokens: auth.NewCache()}
+	return &Resolver{options: options, hosts: hosts.NewCache(configured), tokens: auth.NewCache(), health: health.New()}
 }
 
-// Close ends all connections, also those of sessions that are open. Nothing can
-// be asked any more. It never fails.
+// Close ends all connections, also those of sessions that are open, and all probes.
+// Nothing can be asked any more. It never fails.
 func (r *Resolver) Close() error {
+	r.health.Close()
 	for _, set := range r.hosts.Close() {
 		r.tokens.Forget(set)
 	}
@@ -105,8 +106,8 @@ type Query struct {
 
 	// Fallback are the classes of failure after which the caller has something
 	// else to use, such as a cached image. Then hosts that are known to be in
-	// trouble are not asked, and nothing waits for them. Empty means that there
-	// is nothing else to use.
+	// trouble are not asked, and nothing waits for them, but for a moment for a probe
+	// where that is not known of late. Empty means that there is nothing else to use.
 	Fallback failure.Set
 }
 
@@ -140,7 +141,6 @@ func (r *Resolver) Open(ctx context.Context, q Query) (Session, error) {
 		query:    q,
 		spec:     spec,
 		headers:  r.options.Headers,
-		health:   &r.health,
 		redactor: &redact.Redactor{},
 		release:  sync.OnceFunc(func() { r.hosts.Release(set) }),
 	}

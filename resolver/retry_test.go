@@ -80,12 +80,12 @@ func TestRetries(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				first := test.first()
 				tries := 0
-				s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
+				s := open(t, fakeOptions(besideProbes(func(req *http.Request) (*http.Response, error) {
 					if tries++; tries <= test.times {
 						return first(req)
 					}
 					return manifestAnswer(req), nil
-				}, registryName), Query{})
+				}), registryName), Query{})
 				start := time.Now()
 				_, err := s.Resolve(t.Context(), test.budget)
 				if elapsed := time.Since(start); elapsed < test.atLeast || elapsed > test.atMost {
@@ -123,10 +123,10 @@ func TestRetriesOfAPull(t *testing.T) {
 	}{"2": {transport.MaxAttempts, 4 * time.Second}, "31": {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			tries := map[string]int{}
-			s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
+			s := open(t, fakeOptions(besideProbes(func(req *http.Request) (*http.Response, error) {
 				tries[req.URL.Host]++
 				return answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {after}}, ""), nil
-			}, "mirror.test", registryName), Query{})
+			}), "mirror.test", registryName), Query{})
 			desc := ocispec.Descriptor{Digest: manifestDigest, Size: int64(len(manifest)), MediaType: ocispec.MediaTypeImageManifest}
 			source := s.Source(desc)
 			fetcher, err := source.Fetcher(t.Context(), imageRef)
@@ -153,10 +153,10 @@ func TestRetriesOfAPull(t *testing.T) {
 func TestNoRetryOfAMirror(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := map[string]int{}
-		s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
+		s := open(t, fakeOptions(besideProbes(func(req *http.Request) (*http.Response, error) {
 			tries[req.URL.Host]++
 			return answer(req, http.StatusTooManyRequests, nil, ""), nil
-		}, "mirror.test", registryName), Query{})
+		}), "mirror.test", registryName), Query{})
 		_, err := s.Resolve(t.Context(), plenty)
 		wantClass(t, err, failure.RateLimited)
 		if tries["mirror.test"] != 1 || tries[registryName] != transport.MaxAttempts {

@@ -14,7 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
@@ -47,7 +47,6 @@ type session struct {
 	query    Query
 	spec     reference.Spec
 	headers  http.Header // of all requests
-	health   *health.Breakers
 	hosts    []*host
 	leftOut  []string // names of hosts that are not allowed
 	redactor *redact.Redactor
@@ -90,20 +89,17 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 	var postponed []*host
 	for round := range 2 {
 		for i, h := range hosts {
-			permit, open := s.health.Admit(h.Key())
-			if open != nil && round == 0 {
+			begun := time.Now()
+			sh := s.share(within, hosts[i+1:], len(postponed), round)
+			found, open, err := s.ask(within, h, sh, round)
+			if open != nil {
 				postponed = append(postponed, h)
 				attempts = append(attempts, h.attempt(open.Class, open, 0))
 				continue
 			}
-			if open != nil {
-				permit = s.health.Force(h.Key())
-			}
 			if round == 1 {
 				attempts = without(attempts, h) // that it was not asked
 			}
-			begun := time.Now()
-			found, err := s.check(within, h, permit, s.share(hosts[i+1:], len(postponed), round))
 			if err == nil {
 				found.Host, found.Attempts, found.Elapsed = h.RegistryHost.Host, attempts, time.Since(start)
 				return found, nil
@@ -125,13 +121,14 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 // that is left with it, and whether one of them is sure to be asked.
 type share struct{ others, sure int }
 
-func (s *session) share(next []*host, postponed, round int) share {
+func (s *session) share(ctx context.Context, next []*host, postponed, round int) share {
 	if round > 0 {
 		return share{others: len(next)}
 	}
+	left := purpose.Purpose{}.TimeLeft(ctx) / time.Duration(1+len(next))
 	var sh share
 	for _, h := range next {
-		if s.health.Blocked(h.Key()) {
+		if h.health.Blocked(h.Key(), left) {
 			postponed++
 		} else {
 			sh.sure++

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,9 +161,9 @@ func TestResolveCapabilities(t *testing.T) {
 func TestResolveSharesTheBudget(t *testing.T) {
 	const budget = 9 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		answering := map[string]bool{registryName: true}
+		var down atomic.Bool // probes look at it, too
 		s := open(t, fakeOptions(func(req *http.Request) (*http.Response, error) {
-			if answering[req.URL.Host] {
+			if req.URL.Host == registryName && !down.Load() {
 				return manifestAnswer(req), nil
 			}
 			<-req.Context().Done()
@@ -182,7 +183,7 @@ func TestResolveSharesTheBudget(t *testing.T) {
 			}
 		}
 
-		answering[registryName] = false
+		down.Store(true)
 		start := time.Now()
 		_, err = s.Resolve(t.Context(), budget)
 		wantClass(t, err, failure.Unreachable)

@@ -140,7 +140,8 @@ func TestPullIsPinned(t *testing.T) {
 func TestServedBySeveralHosts(t *testing.T) {
 	list, hosts := registries(t, 3)
 	list[0].Status(resolvertest.Blobs, http.StatusNotFound)
-	list[1].Status(resolvertest.All, http.StatusServiceUnavailable)
+	list[1].Status(resolvertest.Manifests, http.StatusServiceUnavailable)
+	list[1].Status(resolvertest.Blobs, http.StatusServiceUnavailable)
 	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	source, err := p.pull(t, nil)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -193,12 +194,13 @@ func TestInsistingOnAToken(t *testing.T) {
 			return answer(req, http.StatusOK, nil, `{"access_token":"fresh"}`), nil
 		})
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
-		r.health.Force("http://auth.test").Limited(time.Minute, "429")
+		tokens := health.Key{Host: "http://auth.test", For: "http://" + registryName}
+		trouble(t, r, tokens, unavailable)
 		_, err := once(t.Context(), r, Query{Credentials: alice, Fallback: failure.SetOf(failure.All()...)}, time.Second)
-		wantClass(t, err, failure.RateLimited)
+		wantClass(t, err, failure.Unavailable)
 		checkOnce(t, r, Query{Credentials: alice})
-		if r.health.Blocked("http://auth.test") {
-			t.Error("its answer did not close the breaker")
+		if r.health.Blocked(tokens) {
+			t.Error("its answer did not end the trouble")
 		}
 	})
 }

@@ -80,6 +80,7 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 		Document: f.document,
 		KeepHost: f.serving.Load() == h,
 		Force:    f.forced.Load(),
+		Health:   h.health,
 	}
 }
 

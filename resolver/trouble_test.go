@@ -6,6 +6,7 @@ package resolver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,7 +19,8 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/health"
 )
 
-// A mirror that does not answer costs its share of one check.
+// A mirror that does not answer costs its share of one check, and is back as soon as a
+// probe finds so.
 func TestDeadMirrorCostsOneCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n fakeNet
@@ -32,8 +34,8 @@ func TestDeadMirrorCostsOneCheck(t *testing.T) {
 			}
 			want := []string{"HEAD " + registryName}
 			if i == 0 {
-				want = []string{"HEAD " + mirrorName, "HEAD " + registryName}
-			} else if got.Elapsed != 0 || !strings.Contains(got.Attempts[0].Err.Error(), "not asked before") {
+				want = []string{"HEAD " + mirrorName, "GET " + mirrorName, "HEAD " + registryName}
+			} else if got.Elapsed != 0 || !strings.Contains(got.Attempts[0].Err.Error(), "not asked, in trouble since") {
 				t.Errorf("got %+v", got)
 			}
 			if len(got.Attempts) != 1 || got.Attempts[0].Class != failure.Unreachable || got.Attempts[0].Host != mirrorName {
@@ -41,9 +43,10 @@ func TestDeadMirrorCostsOneCheck(t *testing.T) {
 			}
 			wantAsked(t, &n, want...)
 		}
-		// It is probed by one, and back at once when it answers.
 		n.set(mirrorName, fine)
 		time.Sleep(health.FirstPause * 5 / 4)
+		synctest.Wait()
+		wantAsked(t, &n, "GET "+mirrorName)
 		for range 2 {
 			if got, err := once(t.Context(), r, Query{}, 4*time.Second); err != nil || got.Host != mirrorName {
 				t.Errorf("got %+v, %v", got, err)
@@ -53,39 +56,76 @@ func TestDeadMirrorCostsOneCheck(t *testing.T) {
 	})
 }
 
-// A host's time that ran out counts, its caller's does not.
-func TestWhichTimeoutsCount(t *testing.T) {
+// Whoever's time runs out, and however often: whether the host is in trouble, a probe
+// decides.
+func TestTimeoutsAreSuspicions(t *testing.T) {
 	for name, test := range map[string]struct {
 		timeout, caller time.Duration
 		checks          int
-		open            bool
+		failed          bool // a request has, by the host's fault
 	}{
 		"the budget":             {2 * time.Second, 0, 1, true},
 		"the caller leaves":      {20 * time.Second, time.Second, 5, false},
-		"a very short budget":    {100 * time.Millisecond, 0, 1, false},
-		"very short, repeatedly": {100 * time.Millisecond, 0, health.BreakAfter, true},
+		"a very short budget":    {100 * time.Millisecond, 0, 1, true},
+		"very short, repeatedly": {100 * time.Millisecond, 0, 10, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var n fakeNet
-				n.set(registryName, mute)
-				r := newResolver(t, fakeOptions(n.roundTrip, registryName))
-				for range test.checks {
-					ctx, cancel := context.WithCancel(t.Context())
-					if test.caller > 0 {
-						ctx, cancel = context.WithTimeout(t.Context(), test.caller)
+		for _, well := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, well %v", name, well), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var n fakeNet
+					n.set(registryName, func(req *http.Request) (*http.Response, error) {
+						if well && req.URL.Path == "/v2/" {
+							return answering(http.StatusUnauthorized)(req)
+						}
+						return mute(req)
+					})
+					r := newResolver(t, fakeOptions(n.roundTrip, registryName))
+					for range test.checks {
+						ctx, cancel := context.WithCancel(t.Context())
+						if test.caller > 0 {
+							ctx, cancel = context.WithTimeout(t.Context(), test.caller)
+						}
+						if _, err := once(ctx, r, Query{}, test.timeout); err == nil {
+							t.Error("no error")
+						}
+						cancel()
 					}
-					if _, err := once(ctx, r, Query{}, test.timeout); err == nil {
-						t.Error("no error")
+					time.Sleep(health.ProbeTime)
+					synctest.Wait()
+					if got := r.health.Blocked(health.KeyOf("http", registryName)); got != (test.failed && !well) {
+						t.Errorf("open is %v: %+v", got, r.Troubled())
 					}
-					cancel()
-				}
-				if got := r.health.Blocked("http://" + registryName); got != test.open {
-					t.Errorf("open is %v, want %v: %+v", got, test.open, r.Troubled())
+				})
+			})
+		}
+	}
+}
+
+// A host that is down costs nobody more than it takes the probe to find out.
+func TestStormOnADeadHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n fakeNet
+		n.set(registryName, mute)
+		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
+		cached := Query{Fallback: failure.SetOf(failure.Unreachable)}
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				began := time.Now()
+				_, err := once(t.Context(), r, cached, 30*time.Second)
+				wantClass(t, err, failure.Unreachable)
+				waited := time.Since(began)
+				if late := began.Sub(start) > 2*time.Second; waited > 2*time.Second || late && waited > health.MaxWait {
+					t.Errorf("pod %d waited %v", i, waited)
 				}
 			})
-		})
-	}
+		}
+		_, err := once(t.Context(), r, cached, time.Second) // it fails
+		wantClass(t, err, failure.Unreachable)
+		wg.Wait()
+	})
 }
 
 // A host that answers, if only with a refusal, is not in trouble.
@@ -107,69 +147,59 @@ func TestAnswersKeepBreakersClosed(t *testing.T) {
 	}
 }
 
-// When a pause is over, one check probes while the others go elsewhere.
-func TestOneProbeAtATime(t *testing.T) {
+// While a host in trouble is probed, everybody goes elsewhere.
+func TestNobodyWaitsForAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n fakeNet
 		n.set(mirrorName, mute)
 		n.set(registryName, fine)
 		r := newResolver(t, fakeOptions(n.roundTrip, mirrorName, registryName))
-		if _, err := once(t.Context(), r, Query{}, 4*time.Second); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(health.FirstPause * 5 / 4)
-		n.asked()
-		var wg sync.WaitGroup
-		for range 20 {
-			wg.Go(func() {
-				if _, err := once(t.Context(), r, Query{}, 4*time.Second); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		probes := 0
-		for _, request := range n.asked() {
-			if request == "HEAD "+mirrorName {
-				probes++
+		mirror := health.KeyOf("http", mirrorName)
+		r.health.Failed(mirror, func(ctx context.Context) health.Verdict {
+			<-ctx.Done()
+			return health.Verdict{Class: failure.Unreachable}
+		})
+		waitFor(t, func() bool { return r.health.Blocked(mirror) })
+		for range 100 {
+			time.Sleep(time.Second / 2)
+			if got, err := once(t.Context(), r, Query{}, 4*time.Second); err != nil || got.Elapsed != 0 {
+				t.Errorf("got %+v, %v", got, err)
 			}
-		}
-		if probes != 1 {
-			t.Errorf("%d probes, want 1", probes)
 		}
 	})
 }
 
-// A token server has a breaker of its own.
-func TestBreakerOfATokenServer(t *testing.T) {
+// A token server has a health of its own, as far as those are concerned whom the
+// registry itself sends there.
+func TestHealthOfATokenServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n fakeNet
 		n.set(registryName, answering(401, "WWW-Authenticate", `Bearer realm="http://auth.test/token"`))
 		n.set("auth.test", mute)
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
 		cached := Query{Credentials: alice, Fallback: failure.SetOf(failure.Unreachable)}
-		_, err := once(t.Context(), r, cached, 4*time.Second)
+		_, err := once(t.Context(), r, cached, 2*time.Second)
 		wantClass(t, err, failure.Unreachable)
-		wantAsked(t, &n, "HEAD "+registryName, "POST auth.test")
+		wantAsked(t, &n, "HEAD "+registryName, "POST auth.test", "GET "+registryName, "GET auth.test")
 
 		start := time.Now()
 		_, err = once(t.Context(), r, cached, 4*time.Second)
-		if e := wantClass(t, err, failure.Unreachable); time.Since(start) != 0 || !strings.Contains(e.Error(), "token: ") || !strings.Contains(e.Error(), "not asked before") {
+		if e := wantClass(t, err, failure.Unreachable); time.Since(start) != 0 || !strings.Contains(e.Error(), "token: ") || !strings.Contains(e.Error(), "not asked, in trouble since") {
 			t.Errorf("after %v: %v", time.Since(start), e)
 		}
 		wantAsked(t, &n, "HEAD "+registryName)
-
-		_, err = once(t.Context(), r, Query{Credentials: alice}, 4*time.Second)
-		wantClass(t, err, failure.Unreachable)
-		wantAsked(t, &n, "HEAD "+registryName, "POST auth.test")
 		if b := r.Troubled(); len(b) != 1 || b[0].Host != "http://auth.test" || !b[0].Open {
 			t.Errorf("got %+v", b)
 		}
+
+		_, err = once(t.Context(), r, Query{Credentials: alice}, time.Second)
+		wantClass(t, err, failure.Unreachable)
+		wantAsked(t, &n, "HEAD "+registryName, "POST auth.test")
 	})
 }
 
-// A check that probes a host may renew its token there.
-func TestProbeRenewsItsToken(t *testing.T) {
+// The first check of a host that is well again may renew its token there.
+func TestFirstCheckRenewsItsToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n fakeNet
 		n.set(registryName, func(req *http.Request) (*http.Response, error) {
@@ -184,7 +214,7 @@ func TestProbeRenewsItsToken(t *testing.T) {
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
 		cached := Query{Credentials: alice, Fallback: failure.SetOf(failure.All()...)}
 		checkOnce(t, r, cached)
-		r.health.Force("http://"+registryName).Failed(failure.Unreachable, "silent", true)
+		trouble(t, r, health.KeyOf("http", registryName), unavailable)
 		time.Sleep(2 * time.Minute)
 		n.asked()
 		checkOnce(t, r, cached)
@@ -200,6 +230,7 @@ func TestBreakersNameNoImages(t *testing.T) {
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
 		_, err := once(t.Context(), r, Query{Reference: registryName + "/secret/project:v1"}, time.Second)
 		wantClass(t, err, failure.Unreachable)
+		time.Sleep(health.ProbeTime)
 		_, err = once(t.Context(), r, Query{Fallback: failure.SetOf(failure.All()...)}, time.Second)
 		if strings.Contains(wantClass(t, err, failure.Unreachable).Error(), "secret") {
 			t.Error(err)
@@ -213,7 +244,7 @@ func TestChangedHostsAreAskedAgain(t *testing.T) {
 	root := hostsDir(t, chain(server.URL))
 	r := newResolver(t, Options{HostDirs: []string{root}})
 	openAt(t, r, Query{}).Close()
-	r.health.Force(server.URL).Limited(time.Minute, "429")
+	trouble(t, r, health.Key{Host: server.URL}, unavailable)
 	write(t, root, chain(server.URL)+"# changed\n")
 	never := Query{Fallback: failure.SetOf(failure.All()...)}
 	if _, err := openAt(t, r, never).Resolve(t.Context(), plenty); err != nil {

@@ -174,7 +174,7 @@ func (h *history) restart(ctx context.Context, end func() error) error {
 	}
 	h.lost, h.settled = nil, false
 	for i := range h.worlds {
-		h.worlds[i].Blamed = 0
+		h.worlds[i].Blamed = Blame{}
 	}
 	if err := h.allowed(ctx); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (h *history) settle(ctx context.Context) error {
 	}
 	states := map[World]bool{}
 	for _, w := range h.worlds {
-		w.Blamed = 0 // cannot be seen
+		w.Blamed = Blame{} // cannot be seen
 		states[w] = true
 	}
 	if len(states) > 1 {

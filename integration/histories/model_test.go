@@ -13,9 +13,16 @@ type World struct {
 	// Has tells for a repository at a digest who has proved access, and, as the
 	// bit known, that there is a record of repository@digest.
 	Has [repos][contents]Set
-	// Blamed are the failure classes for which the host may be in trouble: as
-	// long as it is, a fallback needs no request.
-	Blamed Classes
+	// Blamed is why a fallback may need no request.
+	Blamed Blame
+}
+
+// Blame are failure classes that may be known without a request.
+type Blame struct {
+	// Host are those for which the host may be in trouble.
+	Host Classes
+	// Own are those that a caller has met with at a repository.
+	Own [repos][callers]Classes
 }
 
 // Image is what a name has on the node.
@@ -51,7 +58,7 @@ func (w World) Pull(now, later Registry, p Pull) []Branch {
 // ask is a pull that asks the registry.
 func (w World) ask(now, later Registry, p Pull) (all []Branch) {
 	present := w.content(p)
-	for class := range w.Blamed.each() { // a host in trouble is not asked, where a fallback will do
+	for class := range w.blamed(p).each() { // nobody is asked, where a fallback will do
 		if present != 0 && w.proved(p, present) && now.usesCached(p, class) {
 			all = append(all, w.failed(now, p, class))
 		}
@@ -62,7 +69,7 @@ func (w World) ask(now, later Registry, p Pull) (all []Branch) {
 			continue
 		}
 		answered := w
-		answered.Blamed = 0
+		answered.Blamed.Host, answered.Blamed.Own[p.repo()][p.Caller] = 0, 0
 		tag := now.content(p)
 		switch {
 		case tag == present:
@@ -109,7 +116,7 @@ func (w World) failed(now Registry, p Pull, class Class) Branch {
 			w.Has[p.repo()][content].remove(p.Caller.bit())
 		}
 	}
-	w.blame(class)
+	w.blame(p, class)
 	content := w.content(p)
 	if content == 0 || !w.proved(p, content) || !now.usesCached(p, class) {
 		return Branch{Saw{Failed, class}, w, w}
@@ -119,11 +126,20 @@ func (w World) failed(now Registry, p Pull, class Class) Branch {
 	return Branch{Saw{UsedCached, class}, after, w}
 }
 
-// blame notes that the host may be in trouble.
-func (w *World) blame(class Class) {
+// blame notes that the host may be in trouble, and what may be remembered of the
+// repository and the caller.
+func (w *World) blame(p Pull, class Class) {
 	if class == Unreachable || class == Unavailable || class == RateLimited {
-		w.Blamed.add(class)
+		w.Blamed.Host.add(class)
 	}
+	if class == Unreachable || class == RateLimited {
+		w.Blamed.Own[p.repo()][p.Caller].add(class)
+	}
+}
+
+// blamed are the classes that may be known to a pull.
+func (w World) blamed(p Pull) Classes {
+	return w.Blamed.Host | w.Blamed.Own[p.repo()][p.Caller]
 }
 
 // content is what the node has for a reference.

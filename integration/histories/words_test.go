@@ -12,6 +12,7 @@ const (
 	names    = 3
 	repos    = 2
 	contents = 5 // with 0, which is none
+	callers  = 4
 )
 
 // The names: two tags of one repository, and another repository.

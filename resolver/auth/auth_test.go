@@ -14,7 +14,6 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
-	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
@@ -39,7 +38,6 @@ func newAuthorizer(cache *Cache, scope Scope, credentials Credentials) *Authoriz
 		Cache: cache, Scope: scope, Host: registryName,
 		Credentials: Redacted(credentials, &redactor), Redactor: &redactor,
 		Client: func(*redact.Redactor) *http.Client { return &http.Client{} },
-		Health: &health.Breakers{},
 	})
 }
 
@@ -96,7 +94,7 @@ func TestTokensAreBounded(t *testing.T) {
 	c := NewCache()
 	hosts := &set{}
 	create := func() *tokens {
-		return newTokens(func() docker.Authorizer { return docker.NewDockerAuthorizer() }, &health.Breakers{})
+		return newTokens(func(*meter) docker.Authorizer { return docker.NewDockerAuthorizer() })
 	}
 	for i := range 2 * maxTokens {
 		c.share(cacheKey{scope: Scope{Configuration: hosts, Host: i}}, create)

@@ -21,7 +21,6 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
-	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
@@ -44,9 +43,6 @@ type Options struct {
 	// Client returns a client for token servers whose errors repeat nothing
 	// that the redactor knows.
 	Client func(*redact.Redactor) *http.Client
-
-	// Health of the hosts that the clients ask.
-	Health *health.Breakers
 }
 
 // Authorizer gives the requests of one session to one host their
@@ -91,7 +87,7 @@ func (a *Authorizer) tokensOf(address string) *tokens {
 func (a *Authorizer) find(address string) *tokens {
 	username, secret, err := a.options.Credentials(address)
 	if err != nil || address != a.options.Host {
-		return newTokens(a.renewer(a.options.Redactor, a.options.Credentials), a.options.Health)
+		return newTokens(a.renewer(a.options.Redactor, a.options.Credentials))
 	}
 	key := cacheKey{scope: a.options.Scope, credentials: a.options.Cache.fingerprint(username, secret)}
 	return a.options.Cache.share(key, func() *tokens {
@@ -100,25 +96,30 @@ func (a *Authorizer) find(address string) *tokens {
 		for _, h := range a.options.Headers {
 			own.AddHeaders(h)
 		}
-		return newTokens(a.renewer(&own, fixed(username, secret)), a.options.Health)
+		return newTokens(a.renewer(&own, fixed(username, secret)))
 	})
 }
 
 // renewer returns a function that makes docker's authorizers.
-func (a *Authorizer) renewer(redactor *redact.Redactor, credentials Credentials) func() docker.Authorizer {
-	options := []docker.AuthorizerOpt{docker.WithAuthClient(a.options.Client(redactor)), docker.WithAuthCreds(credentials)}
+func (a *Authorizer) renewer(redactor *redact.Redactor, credentials Credentials) func(*meter) docker.Authorizer {
+	client := a.options.Client(redactor)
+	options := []docker.AuthorizerOpt{docker.WithAuthCreds(credentials)}
 	for _, h := range a.options.Headers {
 		options = append(options, docker.WithAuthHeader(h))
 	}
-	return func() docker.Authorizer { return docker.NewDockerAuthorizer(options...) }
+	return func(m *meter) docker.Authorizer {
+		return docker.NewDockerAuthorizer(append(slices.Clone(options), docker.WithAuthClient(m.client(client)))...)
+	}
 }
 
 // Authorize implements docker.Authorizer. It asks the token server if need be. The
 // error is a *fault.Fault, or that of ctx when that has ended.
 func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
-	header, err := a.tokensOf(req.URL.Host).authorization(ctx, req.URL)
+	t := a.tokensOf(req.URL.Host)
+	header, err := t.authorization(ctx, req.URL)
 	switch {
 	case err == nil:
+		a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
 		if header != "" {
 			a.options.Redactor.AddHeader(header)
 			req.Header.Set("Authorization", header)

@@ -7,14 +7,19 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/pullwarden/pullwarden/internal/keyedhash"
 )
 
-// maxTokens bounds the tokens that are kept, of all hosts together.
-const maxTokens = 1024
+const (
+	// maxTokens bounds the tokens that are kept, of all hosts together.
+	maxTokens = 1024
+	// maxBytes bounds what they take. Token servers decide how long tokens are.
+	maxBytes = 8 << 20
+)
 
 // Configuration is what tokens go with: the hosts of a registry name as they are
 // configured. Tokens of one that is retired are not kept. Configurations are
@@ -41,15 +46,24 @@ type cacheKey struct {
 type Cache struct {
 	key [sha256.Size]byte // for fingerprints, random
 
-	mu  sync.Mutex
-	all *simplelru.LRU[cacheKey, *tokens]
+	mu    sync.Mutex
+	all   *simplelru.LRU[cacheKey, *tokens]
+	bytes int // of all of them
+}
+
+// kept is what the Cache knows of tokens. Its lock guards it.
+type kept struct {
+	here    bool
+	answers int // of tokens, when that was accounted for
+	size    int
+	timer   *time.Timer // until they expire, nil = they never do
 }
 
 // NewCache returns an empty Cache.
 func NewCache() *Cache {
-	all, _ := simplelru.NewLRU[cacheKey, *tokens](maxTokens, nil) // fails for sizes below 1 only
-	c := &Cache{all: all}
-	_, _ = rand.Read(c.key[:]) // never fails
+	c := &Cache{}
+	c.all, _ = simplelru.NewLRU(maxTokens, c.evicted) // fails for sizes below 1 only
+	_, _ = rand.Read(c.key[:])                        // never fails
 	return c
 }
 
@@ -69,6 +83,22 @@ func (c *Cache) fingerprint(username, secret string) [sha256.Size]byte {
 	return keyedhash.Sum(c.key[:], username, secret)
 }
 
+// Scope stands for a repository and the credentials that a caller has for these hosts,
+// without saying anything about them. It is false when they cannot be read: nobody knows
+// whose they are then.
+func (c *Cache) Scope(repository string, credentials Credentials, hosts []string) (sum [sha256.Size]byte, known bool) {
+	sum = keyedhash.Sum(c.key[:], "repository", repository)
+	for _, host := range hosts {
+		username, secret, err := credentials(host)
+		if err != nil {
+			return [sha256.Size]byte{}, false
+		}
+		of := c.fingerprint(username, secret)
+		sum = keyedhash.Sum(c.key[:], string(sum[:]), host+string(of[:]))
+	}
+	return sum, true
+}
+
 // share returns the tokens of a key, made by create when there are none.
 func (c *Cache) share(key cacheKey, create func() *tokens) *tokens {
 	c.mu.Lock()
@@ -78,7 +108,53 @@ func (c *Cache) share(key cacheKey, create func() *tokens) *tokens {
 	}
 	t := create()
 	if !key.scope.Configuration.Retired() {
+		t.kept.here = true
 		c.all.Add(key, t)
 	}
 	return t
+}
+
+// expire drops a token that has expired.
+func (c *Cache) expire(t *tokens) {
+	if !t.expire() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes -= t.kept.size
+	t.kept.size = 0
+}
+
+// evicted is called with the lock held, for whatever is taken out.
+func (c *Cache) evicted(_ cacheKey, t *tokens) {
+	c.bytes -= t.kept.size
+	if t.kept.timer != nil {
+		t.kept.timer.Stop()
+	}
+	t.kept = kept{}
+}
+
+// account takes note of how long tokens are that may be new, and drops those that were
+// not used for longest where that is too much. A token is dropped when it expires, too.
+func (c *Cache) account(t *tokens) {
+	size, answers := t.size()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !t.kept.here || t.kept.answers == answers {
+		return
+	}
+	c.bytes += size - t.kept.size
+	t.kept.size, t.kept.answers = size, answers
+	if t.kept.timer != nil {
+		t.kept.timer.Stop()
+		t.kept.timer = nil
+	}
+	if _, expires := t.meter.last(); !expires.IsZero() {
+		t.kept.timer = time.AfterFunc(time.Until(expires), func() { c.expire(t) })
+	}
+	for c.bytes > maxBytes {
+		if _, _, ok := c.all.RemoveOldest(); !ok {
+			return
+		}
+	}
 }

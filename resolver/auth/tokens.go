@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
-	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
@@ -21,14 +21,17 @@ import (
 // way, and each leaves it on its own. Safe for concurrent use; no lock is held
 // while anybody is asked.
 type tokens struct {
-	renew  func() docker.Authorizer // a new one, which knows no challenge and no token
-	health *health.Breakers
+	renew func() docker.Authorizer // a new one, which knows no challenge and no token
+	meter *meter                   // of the answers that the authorizers get
+	kept  kept                     // of the Cache
 
 	mu         sync.Mutex
 	inner      docker.Authorizer
-	challenged bool      // inner knows what the host wants
-	header     string    // the Authorization that inner gave last, "" = none yet
-	run        *tokenRun // under way, nil = none
+	challenged bool           // inner knows what the host wants
+	wants      *http.Response // the same, as the host said it
+	answers    int            // of the authorizers so far
+	header     string         // the Authorization that inner gave last, "" = none yet
+	run        *tokenRun      // under way, nil = none
 }
 
 // tokenRun is one use of docker's authorizer, on a context of its own and on
@@ -46,13 +49,16 @@ type tokenRun struct {
 	err    error
 }
 
-func newTokens(renew func() docker.Authorizer, breakers *health.Breakers) *tokens {
-	return &tokens{renew: renew, health: breakers, inner: renew()}
+func newTokens(renew func(*meter) docker.Authorizer) *tokens {
+	t := &tokens{meter: &meter{}}
+	t.renew = func() docker.Authorizer { return renew(t.meter) }
+	t.inner = t.renew()
+	return t
 }
 
 // drop forgets challenge and tokens: docker's authorizer keeps a token request
 // that failed or was given up, and would fail with it for ever.
-func (t *tokens) drop() { t.inner, t.challenged, t.header = t.renew(), false, "" }
+func (t *tokens) drop() { t.inner, t.challenged, t.wants, t.header = t.renew(), false, nil, "" }
 
 // authorization returns the Authorization for requests to u, "" for none. It asks
 // the token server if need be. An error
@@ -71,7 +77,7 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 		}
 		// The caller that began it had something else to use; this one may have
 		// nothing.
-		if f, ok := fault.As(r.err); ok && f.ShortCircuited && try == 1 && !purpose.Of(ctx).CanFailFast(f.Class, t.health) {
+		if f, ok := fault.As(r.err); ok && f.ShortCircuited && try == 1 && !purpose.Of(ctx).CanFailFast(f.Class) {
 			continue
 		}
 		return r.header, r.err
@@ -119,6 +125,7 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	case r.err != nil:
 		t.drop()
 	default:
+		t.answers++
 		t.header = r.header
 	}
 	close(r.done)
@@ -155,7 +162,7 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil && t.inner == inner {
-		t.challenged = true
+		t.challenged, t.wants = true, bare(last) //nolint:bodyclose // it has none
 	}
 	return err
 }
@@ -177,7 +184,47 @@ func (t *tokens) replace(ctx context.Context, refused string, last *http.Respons
 	defer t.mu.Unlock()
 	// Requests that ran side by side share the replacement.
 	if t.header == refused {
-		t.inner, t.challenged, t.header, t.run = fresh, true, "", nil
+		t.inner, t.challenged, t.wants, t.header, t.run = fresh, true, bare(last), "", nil //nolint:bodyclose // the same
 	}
 	return nil
+}
+
+// bare is an answer with its challenge alone: no token, no body.
+func bare(resp *http.Response) *http.Response {
+	return &http.Response{
+		StatusCode: resp.StatusCode,
+		Header:     http.Header{"Www-Authenticate": resp.Header.Values("WWW-Authenticate")},
+		Request:    &http.Request{Method: resp.Request.Method, URL: &url.URL{Scheme: resp.Request.URL.Scheme, Host: resp.Request.URL.Host}, Header: http.Header{}},
+	}
+}
+
+// expire forgets a token that is no good any more, but not what the host wants. It
+// reports whether that was so.
+func (t *tokens) expire() bool {
+	_, expires := t.meter.last()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.challenged || t.run != nil || expires.IsZero() || time.Now().Before(expires) {
+		return false
+	}
+	wants := t.wants
+	t.drop()
+	if t.inner.AddResponses(context.Background(), []*http.Response{wants}) == nil {
+		t.challenged, t.wants = true, wants
+	}
+	return true
+}
+
+// size is how much is kept, about, in bytes, and how often that may have changed.
+func (t *tokens) size() (size, answers int) {
+	size, _ = t.meter.last()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	size += len(t.header)
+	if t.wants != nil {
+		for _, challenge := range t.wants.Header["Www-Authenticate"] {
+			size += len(challenge)
+		}
+	}
+	return size, t.answers
 }

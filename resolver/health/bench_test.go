@@ -7,12 +7,13 @@ import "testing"
 
 // BenchmarkBreaker measures the price of the breakers for each request.
 func BenchmarkBreaker(b *testing.B) {
-	var br Breakers
+	breakers := New()
+	defer breakers.Close()
+	v := breakers.View(nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		p, _ := br.Admit("https://registry.test")
-		p.Begin()
-		p.Answered()
-		p.Release()
+		if v.Trouble(host, 0) == nil {
+			v.Answered(host, false)
+		}
 	}
 }

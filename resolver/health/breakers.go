@@ -1,123 +1,175 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health knows which hosts are in trouble, so that not every request has
-// to find out by itself.
 package health
 
 import (
 	"cmp"
+	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// maxBreakers bounds the hosts in trouble at a time: tenants can name any number
-// of them.
-const maxBreakers = 1024
+const (
+	// maxSuspects bounds the hosts that are suspected or in trouble at a time: tenants
+	// can name any number of hosts.
+	maxSuspects = 256
+	// maxProbes bounds the probes under way. A host that cannot be probed is nobody's
+	// suspect: requests find out by themselves.
+	maxProbes = 64
+)
 
-// Breakers know the hosts in trouble by their keys, which are scheme://host:port,
-// wherever they come from: hosts.toml, a token server's realm, a redirect. The
-// zero value is ready; safe for concurrent use.
+// Breakers know the hosts in trouble. Only probes put a host into trouble: one at a time
+// for a host, in the background, going on at growing intervals as long as somebody wants
+// to ask the host. A probe takes it out again, or any request that is answered. Safe for
+// concurrent use.
 type Breakers struct {
-	mu  sync.Mutex
-	seq uint64              // counts openings
-	all map[string]*breaker // only hosts in trouble
+	probes sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool
+	running  int // probes under way
+	all      map[Key]*suspect
+	watchers map[Key]map[*watcher]struct{}
+	memory   *memory
 }
 
-// State is one host in trouble.
+// watcher is told when a host gets into trouble.
+type watcher struct{ tell func(*OpenError) }
+
+// State is one host that is suspected or in trouble.
 type State struct {
 	Host  string        // scheme://host[:port]
-	Open  bool          // false: it has failed, but not often enough in a row
-	Class failure.Class // of the failure that opened it; None while it is closed
-	Until time.Time     // when it will be asked again; zero while it is closed
+	Open  bool          // it is in trouble; false: it is suspected
+	Class failure.Class // of the trouble; None while it is suspected
+	Until time.Time     // when it will be probed again, unless somebody asks before; zero while it is suspected
 }
 
-// Key is the key of a host, the same for all of its names.
-func Key(scheme, host string) string { return scheme + "://" + registryname.Address(scheme, host) }
+// New returns Breakers. The caller closes them.
+func New() *Breakers {
+	return &Breakers{all: map[Key]*suspect{}, watchers: map[Key]map[*watcher]struct{}{}, memory: newMemory()}
+}
 
-// Admit gives a permit for a host, or says why there is none. When a breaker has
-// been open for long enough, one caller at a time gets a permit. The caller
-// releases it.
-func (b *Breakers) Admit(key string) (*Permit, *OpenError) {
+// Close ends all probes and waits for their end. Nothing is suspected any more.
+func (b *Breakers) Close() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := &Permit{breakers: b, key: key, seq: b.seq}
-	br := b.all[key]
-	if br.blocked() {
-		return nil, &OpenError{Class: br.class, Until: br.until, reason: br.reason}
+	b.closed = true
+	for _, s := range b.all {
+		b.remove(s)
 	}
-	if br != nil && br.opened > 0 {
-		br.probe = p
+	b.mu.Unlock()
+	b.probes.Wait()
+}
+
+// Trouble says why a host is not to be asked, nil if it may be. It counts as
+// somebody's wish to ask it: where the last verdict is not fresh, another probe begins.
+func (b *Breakers) Trouble(key Key) *OpenError {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.all[key]
+	if !s.open() {
+		return nil
 	}
-	return p, nil
-}
-
-// Force gives a permit in any case: there is nothing else to use. The caller
-// releases it.
-func (b *Breakers) Force(key string) *Permit {
-	if p, open := b.Admit(key); open == nil {
-		return p
+	s.asked = time.Now()
+	if !s.fresh() && !b.ask(s) {
+		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return &Permit{breakers: b, key: key, seq: b.seq}
+	return s.err()
 }
 
-// Blocked reports whether Admit would give no permit.
-func (b *Breakers) Blocked(key string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all[key].blocked()
+// Await is Trouble for a check that has nothing else to ask: it waits for the probe where
+// the last verdict is not fresh, for a short part of the time that the check has left (0 =
+// it has no bound), and not for one that has lasted for MaxWait.
+func (b *Breakers) Await(ctx context.Context, key Key, left time.Duration) *OpenError {
+	open := b.Trouble(key)
+	if open == nil {
+		return nil
+	}
+	r := b.underWay(key)
+	if r == nil {
+		return open
+	}
+	wait := MaxWait - time.Since(r.began)
+	if left != 0 {
+		wait = min(wait, left/4)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-r.decided:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return b.Trouble(key)
 }
 
-// Forget closes the breaker of a host whose configuration has changed.
-func (b *Breakers) Forget(key string) {
+// underWay returns the probe of a host, nil if there is none or the last verdict is fresh.
+func (b *Breakers) underWay(key Key) *run {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.all, key)
+	s := b.all[key]
+	if s == nil || s.fresh() {
+		return nil
+	}
+	return s.run
 }
 
-// States lists the hosts in trouble, by name.
+// Blocked reports whether a host is in trouble. It asks nobody.
+func (b *Breakers) Blocked(key Key) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all[key].open()
+}
+
+// Watch calls tell when the host gets into trouble, until stop is called.
+func (b *Breakers) Watch(key Key, tell func(*OpenError)) (stop func()) {
+	w := &watcher{tell}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watchers[key] == nil {
+		b.watchers[key] = map[*watcher]struct{}{}
+	}
+	b.watchers[key][w] = struct{}{}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.watchers[key], w)
+		if len(b.watchers[key]) == 0 {
+			delete(b.watchers, key)
+		}
+	}
+}
+
+// Forget forgets what is known of a host whose configuration has changed, and of its
+// token server, also what their repositories and callers met with.
+func (b *Breakers) Forget(key Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.all {
+		if s.key.partOf(key) {
+			b.remove(s)
+		}
+	}
+	b.memory.forget(key)
+}
+
+// States lists the hosts that are suspected or in trouble, by name, each once.
 func (b *Breakers) States() []State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	states := make([]State, 0, len(b.all))
-	for key, br := range b.all {
-		states = append(states, State{Host: key, Open: br.opened > 0, Class: br.class, Until: br.until})
-	}
-	slices.SortFunc(states, func(a, b State) int { return cmp.Compare(a.Host, b.Host) })
-	return states
-}
-
-// of returns the breaker of a host, which must be in trouble now.
-func (b *Breakers) of(key string) *breaker {
-	if br := b.all[key]; br != nil {
-		return br
-	}
-	if b.all == nil {
-		b.all = map[string]*breaker{}
-	}
-	if len(b.all) >= maxBreakers {
-		b.drop()
-	}
-	br := &breaker{}
-	b.all[key] = br
-	return br
-}
-
-// drop makes room: it forgets the host that will be asked again first, since
-// that is the one that costs least to find out again. An LRU would forget the host
-// that has been in trouble for longest.
-func (b *Breakers) drop() {
-	var first string
-	for key, br := range b.all {
-		if first == "" || br.until.Before(b.all[first].until) {
-			first = key
+	states := map[string]State{}
+	for key, s := range b.all {
+		state := State{Host: key.Host}
+		if s.open() {
+			state.Open, state.Class, state.Until = true, s.verdict.Class, s.until
+		}
+		if state.Open || !states[key.Host].Open {
+			states[key.Host] = state
 		}
 	}
-	delete(b.all, first)
+	return slices.SortedFunc(maps.Values(states), func(a, b State) int { return cmp.Compare(a.Host, b.Host) })
 }

@@ -4,189 +4,246 @@
 package health
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// Events at a host.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 var (
-	timeout    = func(p *Permit) { p.Failed(failure.Unreachable, "silent", true) }
-	fail       = func(p *Permit) { p.Failed(failure.Unavailable, "503", false) }
-	limited    = func(after time.Duration) func(*Permit) { return func(p *Permit) { p.Limited(after, "429") } }
-	connFailed = func(p *Permit) { p.ConnFailed(failure.Unreachable, "refused") }
-	answered   = (*Permit).Answered
+	host   = KeyOf("https", "registry.test")
+	silent = Verdict{Class: failure.Unreachable, Reason: "silent"}
 )
 
-const about = 5 * time.Second
+// scene is a host that is probed, in a bubble.
+type scene struct {
+	t *testing.T
+	*Breakers
 
-// breakerEvents are events in a row, and the state of the breaker after them.
-var breakerEvents = map[string]struct {
-	events []func(*Permit)
-	class  failure.Class // None = it is closed
-	pause  time.Duration // give or take a quarter
-}{
-	"nothing":                   {nil, failure.None, 0},
-	"a time-out":                {[]func(*Permit){timeout}, failure.Unreachable, about},
-	"one failure":               {[]func(*Permit){fail}, failure.None, 0},
-	"two failures":              {[]func(*Permit){fail, fail}, failure.None, 0},
-	"three failures":            {[]func(*Permit){fail, fail, fail}, failure.Unavailable, about},
-	"not in a row":              {[]func(*Permit){fail, fail, answered, fail, fail}, failure.None, 0},
-	"failures, then a silence":  {[]func(*Permit){fail, timeout}, failure.Unreachable, about},
-	"429":                       {[]func(*Permit){limited(0)}, failure.RateLimited, about},
-	"429 with Retry-After":      {[]func(*Permit){limited(time.Minute)}, failure.RateLimited, time.Minute},
-	"429 for ever":              {[]func(*Permit){limited(1 << 60)}, failure.RateLimited, maxLimit},
-	"refused":                   {[]func(*Permit){connFailed, connFailed, connFailed, connFailed}, failure.None, 0},
-	"refused while it is open":  {[]func(*Permit){timeout, connFailed}, failure.Unreachable, about},
-	"429, shorter afterwards":   {[]func(*Permit){limited(time.Minute), limited(time.Second)}, failure.RateLimited, time.Minute},
-	"an answer after all":       {[]func(*Permit){timeout, answered}, failure.None, 0},
-	"failures while it is open": {[]func(*Permit){timeout, timeout, timeout, fail}, failure.Unreachable, about},
+	mu      sync.Mutex
+	verdict Verdict
+	takes   time.Duration
+	probes  []time.Time
+	most    int // at a time
+	now     int
 }
 
-// Each event that opens a breaker, and each that closes it.
-func TestBreaker(t *testing.T) {
-	for name, test := range breakerEvents {
+func newScene(t *testing.T) *scene {
+	s := &scene{t: t, Breakers: New()}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// set lets probes find that, after a while.
+func (s *scene) set(v Verdict, takes time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.verdict, s.takes = v, takes
+}
+
+func (s *scene) probe(ctx context.Context) Verdict {
+	s.mu.Lock()
+	s.now++
+	s.most = max(s.most, s.now)
+	s.probes = append(s.probes, time.Now())
+	v, takes := s.verdict, s.takes
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.now--
+	}()
+	select {
+	case <-time.After(takes):
+		return v
+	case <-ctx.Done():
+		return silent
+	}
+}
+
+// count returns how many probes there were.
+func (s *scene) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.probes)
+}
+
+// fail is a request that fails.
+func (s *scene) fail() {
+	s.Failed(host, s.probe)
+	synctest.Wait()
+}
+
+// wantOpen fails unless the host is in trouble of that class, None for no trouble.
+func (s *scene) wantOpen(class failure.Class) *OpenError {
+	s.t.Helper()
+	synctest.Wait()
+	err := s.Trouble(host)
+	if s.Blocked(host) != (err != nil) || (err == nil) != (class == failure.None) || err != nil && err.Class != class {
+		s.t.Fatalf("got %+v, want class %q", err, class)
+	}
+	return err
+}
+
+// A probe decides, and for how long the host is left alone.
+func TestProbesDecide(t *testing.T) {
+	for name, verdict := range map[string]Verdict{
+		"well": {}, "silent": silent, "503": {Class: failure.Unavailable, Reason: "503"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var b Breakers
-				for _, event := range test.events {
-					p := b.Force("https://a.test")
-					event(p)
-					p.Release()
+				s := newScene(t)
+				s.set(verdict, time.Second)
+				s.fail()
+				s.wantOpen(failure.None) // nothing is decided yet
+				if states := s.States(); len(states) != 1 || states[0] != (State{Host: host.Host}) {
+					t.Errorf("got %+v", states)
 				}
-				p, openErr := b.Admit("https://a.test")
-				if (openErr == nil) != (test.class == failure.None) || (p == nil) != (openErr != nil) {
-					t.Fatalf("got %v, %v", p, openErr)
+				time.Sleep(time.Second)
+				err := s.wantOpen(verdict.Class)
+				if s.Blocked(KeyOf("https", "b.test")) || s.Blocked(KeyOf("http", "registry.test")) || s.Blocked(Key{Host: host.Host, For: "x"}) {
+					t.Error("another host is in trouble")
 				}
-				if b.Blocked("https://b.test") || b.Blocked("http://a.test") {
-					t.Error("another host is blocked")
-				}
-				if openErr == nil {
+				if err == nil {
+					if states := s.States(); len(states) != 0 {
+						t.Errorf("got %+v", states)
+					}
 					return
 				}
-				if openErr.Class != test.class {
-					t.Errorf("got class %s, want %s", openErr.Class, test.class)
+				states := s.States()
+				if len(states) != 1 || states[0].Host != host.Host || !states[0].Open || states[0].Class != err.Class {
+					t.Fatalf("got %+v", states)
 				}
-				left := time.Until(openErr.Until)
-				if left < test.pause*3/4 || left > test.pause*5/4 || left > maxLimit {
-					t.Errorf("it is open for %v, want about %v", left, test.pause)
+				if left := time.Until(states[0].Until); left < FirstPause*3/4 || left > FirstPause*5/4 {
+					t.Errorf("it is left alone for %v, want about %v", left, FirstPause)
 				}
-				if s := b.States(); len(s) != 1 || !s[0].Open || s[0].Host != "https://a.test" || !s[0].Until.Equal(openErr.Until) {
-					t.Errorf("got %+v", s)
-				}
-				time.Sleep(left)
-				if b.Blocked("https://a.test") {
-					t.Error("it stays open")
+				if text := err.Error(); err.Since != time.Now() || !strings.HasPrefix(text, "not asked, in trouble since 2") || !strings.HasSuffix(text, verdict.Reason) {
+					t.Errorf("got %q", text)
 				}
 			})
 		})
 	}
 }
 
-// With each probe that fails a breaker stays open for longer, up to a bound.
-func TestBreakerBacksOff(t *testing.T) {
+// A host in trouble is probed at growing intervals, and is well as soon as a probe
+// finds so.
+func TestIntervalsGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b Breakers
+		s := newScene(t)
+		s.set(silent, time.Minute) // the probe's own time ends it
+		s.fail()
 		want := FirstPause
-		for range 12 {
-			p, openErr := b.Admit("x")
-			if openErr != nil {
-				t.Fatal(openErr)
-			}
-			p.Failed(failure.Unreachable, "silent", true)
-			_, openErr = b.Admit("x")
-			left := time.Until(openErr.Until)
+		time.Sleep(probeBound)
+		s.wantOpen(failure.Unreachable)
+		for range 6 {
+			n := s.count()
+			left := time.Until(s.States()[0].Until)
 			if left < want*3/4 || left > min(want*5/4, maxPause) {
-				t.Errorf("it is open for %v, want about %v", left, want)
+				t.Errorf("it is left alone for %v, want about %v", left, want)
 			}
 			want = min(2*want, maxPause)
-			time.Sleep(left)
-		}
-		p, _ := b.Admit("x")
-		p.Answered()
-		p, _ = b.Admit("x")
-		p.Failed(failure.Unreachable, "silent", true)
-		if _, openErr := b.Admit("x"); time.Until(openErr.Until) > FirstPause*5/4 {
-			t.Error("an answer does not start anew")
-		}
-	})
-}
-
-// One caller at a time probes, and what began before a breaker opened does not
-// count.
-func TestBreakerProbes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var b Breakers
-		var old []*Permit
-		for range 3 {
-			old = append(old, b.Force("x"))
-		}
-		for _, p := range old[:2] {
-			p.Failed(failure.Unreachable, "silent", true)
-		}
-		_, openErr := b.Admit("x")
-		if left := time.Until(openErr.Until); left > FirstPause*5/4 {
-			t.Errorf("requests side by side keep it open for %v", left)
-		}
-		old[2].Answered()
-		if !b.Blocked("x") {
-			t.Error("an old answer closed it")
-		}
-
-		time.Sleep(time.Until(openErr.Until))
-		probe, openErr := b.Admit("x")
-		if openErr != nil {
-			t.Fatal(openErr)
-		}
-		if _, openErr := b.Admit("x"); openErr == nil {
-			t.Error("two probes at a time")
-		}
-		probe.Release() // its caller left
-		probe, openErr = b.Admit("x")
-		if openErr != nil {
-			t.Fatal("a probe that came to nothing blocks the next")
-		}
-		probe.Begin()
-		probe.Answered()
-		for range 2 {
-			if _, openErr := b.Admit("x"); openErr != nil {
-				t.Errorf("an answer did not close it: %v", openErr)
+			time.Sleep(left + probeBound)
+			synctest.Wait()
+			if !s.Blocked(host) || s.count() != n+1 {
+				t.Errorf("in trouble: %v, %d probes", s.Blocked(host), s.count()-n)
 			}
 		}
-		if len(b.States()) != 0 {
-			t.Errorf("got %+v", b.States())
+		s.set(Verdict{}, 0)
+		time.Sleep(probeBound + maxPause)
+		s.wantOpen(failure.None)
+		n := s.count()
+		time.Sleep(time.Hour)
+		if s.count() != n || s.most != 1 {
+			t.Errorf("%d probes of a host that is well, %d at a time", s.count()-n, s.most)
 		}
 	})
 }
 
-func TestBreakersAreBounded(t *testing.T) {
-	var b Breakers
-	b.Force("first").Failed(failure.Unavailable, "503", false)
-	for i := range 2 * maxBreakers {
-		b.Force(fmt.Sprint(i)).Failed(failure.Unreachable, "silent", true)
-	}
-	if len(b.all) != maxBreakers || b.all["first"] != nil {
-		t.Errorf("%d hosts are kept", len(b.all))
-	}
+// A host that nobody wants to ask is not probed, nor remembered.
+func TestProbesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		s.fail()
+		for range 20 { // as long as somebody asks
+			time.Sleep(time.Minute)
+			s.wantOpen(failure.Unreachable)
+		}
+		time.Sleep(AskedLately + maxPause)
+		n := s.count()
+		s.wantOpen(failure.None)
+		time.Sleep(time.Hour)
+		if s.count() != n {
+			t.Errorf("%d probes that nobody has asked for", s.count()-n)
+		}
+	})
 }
 
-func TestOpenErrorText(t *testing.T) {
-	var b Breakers
-	b.Force("x").Failed(failure.Unavailable, "it answered 503 Service Unavailable", true)
-	_, openErr := b.Admit("x")
-	if text := openErr.Error(); !strings.Contains(text, "not asked before 2") || !strings.Contains(text, "503") {
-		t.Errorf("got %q", text)
-	}
+// Close ends the probes under way, and nothing begins afterwards.
+func TestCloseEndsProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, time.Hour)
+		s.fail()
+		s.Close()
+		if s.now != 0 {
+			t.Errorf("%d probes go on", s.now)
+		}
+		s.fail()
+		s.Slow(host, s.probe, time.Now().Add(time.Hour))
+		time.Sleep(time.Hour)
+		if n := s.count(); n != 1 || len(s.States()) != 0 {
+			t.Errorf("%d probes, %+v", n, s.States())
+		}
+	})
 }
 
-// A host may ask to be left alone for no time that can be parted.
-func TestHardlyAnyTime(t *testing.T) {
-	var b Breakers
-	for after := range time.Duration(5) {
-		b.Force("https://a.test").Limited(after, "it answered 429")
-	}
+// A changed configuration makes hosts well, with their token servers.
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		s.fail()
+		tokens := Key{Host: "https://auth.test", For: host.Host}
+		s.Failed(tokens, s.probe)
+		synctest.Wait()
+		v := s.View(team("a"))
+		v.Failed(host, nil, Failure{Class: failure.RateLimited, RetryAfter: time.Minute})
+		s.Forget(host)
+		if s.View(team("a")).Blocked(host, 0) {
+			t.Error("what a caller met with is remembered")
+		}
+		if s.Blocked(host) || s.Blocked(tokens) || len(s.States()) != 0 {
+			t.Errorf("got %+v", s.States())
+		}
+	})
+}
+
+// A token server that several registries name is shown once.
+func TestStatesOfATokenServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		for i := range 10 {
+			key := Key{Host: "https://auth.test", For: fmt.Sprint(i)}
+			if i == 5 {
+				s.Failed(key, s.probe)
+				continue
+			}
+			s.Slow(key, s.probe, time.Now())
+		}
+		synctest.Wait()
+		if states := s.States(); len(states) != 1 || states[0].Host != "https://auth.test" || !states[0].Open {
+			t.Errorf("got %+v", states)
+		}
+	})
 }

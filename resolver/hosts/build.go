@@ -114,13 +114,16 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 				t = t.Clone()
 				t.TLSHandshakeTimeout = shortHandshake
 			}
-			h.Base = t
+			h.Base, h.Probe = t, unshared(t)
 			if wrapped {
-				h.Base = &httpFallback{base: t}
+				h.Base, h.Probe = &httpFallback{base: t}, &httpFallback{base: h.Probe}
 			}
 			if !slices.Contains(s.transports, t) {
 				s.transports = append(s.transports, t)
 			}
+		}
+		if h.Probe == nil {
+			h.Probe = h.Base
 		}
 		s.hosts[i] = h
 	}

@@ -25,6 +25,7 @@ type Host struct {
 	docker.RegistryHost // its authorizer is not used, but nil where none is wanted
 
 	Base   http.RoundTripper // containerd's, perhaps with time-outs of its own; never nil
+	Probe  http.RoundTripper // the same, with a new connection for each request; never nil
 	Origin bool              // it is the registry that the name says
 
 	// Configured says that the operator has named the host. What a reference
@@ -37,7 +38,10 @@ type Host struct {
 }
 
 // Key is the key of the host's health.
-func (h Host) Key() string { return health.Key(h.Scheme, h.Host) }
+func (h Host) Key() health.Key { return health.KeyOf(h.Scheme, h.Host) }
+
+// Root is the URL of the host's API.
+func (h Host) Root() string { return h.Scheme + "://" + h.Host + h.Path + "/" }
 
 // Name is the host as references spell it: docker.io, not registry-1.docker.io.
 func (h Host) Name() string {

@@ -31,6 +31,15 @@ func (s *Set) Names() []string {
 	return names
 }
 
+// Addresses returns the hosts by the addresses at which they are asked, host[:port].
+func (s *Set) Addresses() []string {
+	addresses := make([]string, len(s.hosts))
+	for i, h := range s.hosts {
+		addresses[i] = h.Host
+	}
+	return addresses
+}
+
 // Retired reports whether another set has taken the place of this one, or
 // nobody may use it any more. Sessions that have it may go on with it.
 func (s *Set) Retired() bool { return s.retired.Load() }

@@ -44,3 +44,11 @@ func proxyRefused(_ context.Context, proxy *url.URL, _ *http.Request, resp *http
 	}
 	return &fault.Fault{Class: failure.Unreachable, Err: fmt.Errorf("proxy %s refuses: %s", proxy.Host, fault.StatusText(resp.StatusCode))}
 }
+
+// unshared returns a transport as t is that makes a new connection for each request: a
+// connection that hangs says nothing about its host.
+func unshared(t *http.Transport) *http.Transport {
+	t = t.Clone()
+	t.DisableKeepAlives = true
+	return t
+}

@@ -7,8 +7,10 @@
 package purpose
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/health"
@@ -37,7 +39,7 @@ type Purpose struct {
 	Fallback failure.Set
 
 	// Next are the keys of the hosts that a fetch asks after this one.
-	Next []string
+	Next []health.Key
 
 	// Document says that a fetch is of a manifest or config: small, and made to
 	// be answered at once.
@@ -51,9 +53,12 @@ type Purpose struct {
 	// when it is in trouble.
 	Force bool
 
-	// Permit is what the caller has to ask the host of its key; nil = none. The
-	// caller releases it.
-	Permit *health.Permit
+	// Health is what the session knows of hosts. nil = nothing.
+	Health *health.View
+
+	// Admitted is the host that the caller has decided to ask, in trouble or not; the
+	// zero value = it has decided nothing.
+	Admitted health.Key
 
 	// Deadline bounds a request that several callers wait for, in place of the
 	// deadline of the context; nil = that one counts.
@@ -66,14 +71,27 @@ func (p Purpose) HasAlternative() bool { return p.Kind != Other && !p.Last }
 
 // CanFailFast reports whether there is something else to use than the host,
 // which is in trouble of that class.
-func (p Purpose) CanFailFast(class failure.Class, breakers *health.Breakers) bool {
+func (p Purpose) CanFailFast(class failure.Class) bool {
 	switch p.Kind {
 	case Check:
 		return !p.Last || p.Fallback.Has(class)
 	case Fetch:
-		return !p.Force && !p.KeepHost && slices.ContainsFunc(p.Next, func(key string) bool { return !breakers.Blocked(key) })
+		return !p.Force && !p.KeepHost && slices.ContainsFunc(p.Next, func(key health.Key) bool { return !p.Health.Blocked(key, 0) })
 	}
 	return false
+}
+
+// TimeLeft is the time that a request of the context has left, never 0; 0 = it has no
+// bound.
+func (p Purpose) TimeLeft(ctx context.Context) time.Duration {
+	deadline, bounded := ctx.Deadline()
+	if p.Deadline != nil {
+		deadline, bounded = p.Deadline.At()
+	}
+	if !bounded {
+		return 0
+	}
+	return cmp.Or(time.Until(deadline), -1)
 }
 
 type contextKey struct{}

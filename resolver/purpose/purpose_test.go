@@ -13,31 +13,35 @@ import (
 )
 
 func TestCanFailFast(t *testing.T) {
-	var breakers health.Breakers
-	breakers.Force("blocked").Failed(failure.Unreachable, "silent", true)
+	breakers := health.New()
+	defer breakers.Close()
+	view := breakers.View(nil)
+	blocked, free := health.KeyOf("http", "blocked"), health.KeyOf("http", "free")
+	view.Failed(blocked, nil, health.Failure{Class: failure.Unreachable, Timeout: true})
 	fallback := failure.SetOf(failure.Unreachable)
 	for name, test := range map[string]struct {
 		p           Purpose
 		alternative bool
 		failFast    bool // after a failure of class unreachable
 	}{
-		"nobody's":                     {Purpose{Next: []string{"free"}, Fallback: fallback}, false, false},
+		"nobody's":                     {Purpose{Next: []health.Key{free}, Fallback: fallback}, false, false},
 		"a check, others follow":       {Purpose{Kind: Check}, true, true},
 		"a check of the last host":     {Purpose{Kind: Check, Last: true}, false, false},
 		"with a fallback":              {Purpose{Kind: Check, Last: true, Fallback: fallback}, false, true},
 		"with another fallback":        {Purpose{Kind: Check, Last: true, Fallback: failure.SetOf(failure.NotFound)}, false, false},
-		"a fetch, another host":        {Purpose{Kind: Fetch, Next: []string{"blocked", "free"}}, true, true},
-		"a fetch, others in trouble":   {Purpose{Kind: Fetch, Next: []string{"blocked"}}, true, false},
+		"a fetch, another host":        {Purpose{Kind: Fetch, Next: []health.Key{blocked, free}}, true, true},
+		"a fetch, others in trouble":   {Purpose{Kind: Fetch, Next: []health.Key{blocked}}, true, false},
 		"a fetch from the last host":   {Purpose{Kind: Fetch, Last: true}, false, false},
-		"a fetch when nothing is left": {Purpose{Kind: Fetch, Next: []string{"free"}, Force: true}, true, false},
-		"a fetch that goes on":         {Purpose{Kind: Fetch, Next: []string{"free"}, KeepHost: true}, true, false},
+		"a fetch when nothing is left": {Purpose{Kind: Fetch, Next: []health.Key{free}, Force: true}, true, false},
+		"a fetch that goes on":         {Purpose{Kind: Fetch, Next: []health.Key{free}, KeepHost: true}, true, false},
 		"a fallback is no fetch's":     {Purpose{Kind: Fetch, Last: true, Fallback: fallback}, false, false},
 	} {
+		test.p.Health = view
 		p := Of(With(t.Context(), test.p))
 		if got := p.HasAlternative(); got != test.alternative {
 			t.Errorf("%s: has an alternative: %v", name, got)
 		}
-		if got := p.CanFailFast(failure.Unreachable, &breakers); got != test.failFast {
+		if got := p.CanFailFast(failure.Unreachable); got != test.failFast {
 			t.Errorf("%s: can fail fast: %v", name, got)
 		}
 	}

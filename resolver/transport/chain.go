@@ -19,10 +19,14 @@ import (
 type Config struct {
 	Host       string            // host[:port] as it is configured, for observations
 	Configured bool              // by the operator, for observations
+	Key        health.Key        // of the host as it is configured
 	Base       http.RoundTripper // containerd's transport
-	Health     *health.Breakers
 	Redactor   *redact.Redactor  // knows what errors must not repeat
 	Observe    func(Observation) // nil = nobody listens
+
+	Probe   http.RoundTripper // the same as Base with connections of its own, for probes; nil = there are none
+	Root    string            // URL of the host's API, which probes ask: https://host/v2/
+	Headers []http.Header     // of the node's configuration, for the host
 }
 
 // Registry returns the chain for requests to a registry. Examine may put one
@@ -30,10 +34,10 @@ type Config struct {
 //
 //	Registry                       Token
 //	   │                             │
-//	guard      is the host in trouble? skip it, or get a permit
+//	guard      is the host in trouble? skip it
 //	retry      once more, if that may help and there is time
 //	examine                       limit        of a token server's answer
-//	report     tell the host's health what became of the try
+//	report     tell the host's health what became of the try; have it probed
 //	classify   no answer, or none that makes sense: a fault
 //	observe    count and measure
 //	deadline                         │         of manifests and configs
@@ -41,7 +45,7 @@ type Config struct {
 //	   │                             │
 //	containerd's transport, shared by all sessions
 func (c Config) Registry(examine func(next http.RoundTripper) http.RoundTripper) http.RoundTripper {
-	rt := c.judged(&deadline{next: &shortDial{next: c.Base}})
+	rt := c.judged(&deadline{next: &shortDial{next: c.Base}}, false)
 	if examine != nil {
 		rt = examine(rt)
 	}
@@ -50,16 +54,16 @@ func (c Config) Registry(examine func(next http.RoundTripper) http.RoundTripper)
 
 // Token returns the chain for requests to token servers.
 func (c Config) Token() http.RoundTripper {
-	return c.guarded(&limit{next: c.judged(&shortDial{next: c.Base}), redactor: c.Redactor})
+	return c.guarded(&limit{next: c.judged(&shortDial{next: c.Base}, true), redactor: c.Redactor})
 }
 
-func (c Config) judged(next http.RoundTripper) http.RoundTripper {
+func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
 	if c.Observe != nil {
 		next = &observe{next: next, host: c.Host, configured: c.Configured, observe: c.Observe}
 	}
-	return &report{next: &classify{next: next, redactor: c.Redactor}}
+	return &report{next: &classify{next: next, redactor: c.Redactor}, host: c.Key, prober: newProber(c), tokens: tokens}
 }
 
 func (c Config) guarded(next http.RoundTripper) http.RoundTripper {
-	return &guard{next: &retry{next: next, redactor: c.Redactor}, health: c.Health, redactor: c.Redactor}
+	return &guard{next: &retry{next: next, redactor: c.Redactor}, host: c.Key, redactor: c.Redactor}
 }

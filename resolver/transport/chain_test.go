@@ -17,6 +17,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
@@ -92,7 +93,7 @@ func TestTokenAnswers(t *testing.T) {
 		"too large":  {bytes.NewReader(make([]byte, maxToken+1)), failure.Invalid},
 		"broken off": {io.MultiReader(strings.NewReader("{"), errReader{}), failure.Unreachable},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, key+"/v2/x?secret=y", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/v2/x?secret=y", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,6 +137,9 @@ func TestDocumentsBeginInTime(t *testing.T) {
 						return nil, req.Context().Err()
 					}
 				}))
+				breakers := health.New()
+				defer breakers.Close()
+				test.p.Health = breakers.View(nil)
 				start := time.Now()
 				_, err := send(t.Context(), t, c.Registry(nil), test.p)
 				if !test.slow {
@@ -145,7 +149,7 @@ func TestDocumentsBeginInTime(t *testing.T) {
 					return
 				}
 				f := wantFault(t, err, failure.Unreachable)
-				if elapsed := time.Since(start); elapsed != documentTimeout || f.Temporary || !c.Health.Blocked(key) {
+				if elapsed := time.Since(start); elapsed != documentTimeout || f.Temporary || !test.p.Health.Blocked(key, 0) {
 					t.Errorf("after %v: %+v", elapsed, f)
 				}
 			})

@@ -41,6 +41,9 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	resp.Request = req
+	if resp.StatusCode >= 400 {
+		resp.Body = readError(resp.Body)
+	}
 	if f := c.judge(req, resp); f != nil {
 		_ = resp.Body.Close()
 		return nil, f

@@ -4,6 +4,7 @@
 package transport
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
@@ -12,30 +13,47 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
-// guard gets one permit for all tries of a request, or skips a host in trouble
-// when there is something else to use.
+// guard skips a host in trouble when there is something else to use.
 type guard struct {
 	next     http.RoundTripper
-	health   *health.Breakers
+	host     health.Key // the configured one
 	redactor *redact.Redactor
 }
 
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
-	key := health.Key(req.URL.Scheme, req.URL.Host)
-	// A check has a permit for its host, and perhaps its token server is the same.
-	if p.Permit != nil && p.Permit.Key() == key {
+	key := keyOf(g.host, req)
+	// A check has made up its mind about its host, and perhaps the token server is the
+	// same.
+	if p.Admitted == key {
 		return g.next.RoundTrip(req)
 	}
-	permit, open := g.health.Admit(key)
-	if open != nil {
-		if p.CanFailFast(open.Class, g.health) {
-			return nil, &fault.Fault{Class: open.Class, Err: g.redactor.Request(req, open), ShortCircuited: true}
-		}
-		permit = g.health.Force(key)
+	if open := trouble(req.Context(), p, key); open != nil {
+		return nil, &fault.Fault{Class: open.Class, Err: g.redactor.Request(req, open), ShortCircuited: true}
 	}
-	defer permit.Release()
-	p.Permit = permit
-	return g.next.RoundTrip(req.WithContext(purpose.With(req.Context(), p)))
+	return g.next.RoundTrip(req)
+}
+
+// trouble says why a host is not to be asked, nil if it is.
+func trouble(ctx context.Context, p purpose.Purpose, key health.Key) *health.OpenError {
+	left := p.TimeLeft(ctx)
+	open := p.Health.Trouble(key, left)
+	if open != nil && p.Kind == purpose.Check && p.Last && p.CanFailFast(open.Class) {
+		open = p.Health.Await(ctx, key, left)
+	}
+	if open == nil || !p.CanFailFast(open.Class) {
+		return nil
+	}
+	return open
+}
+
+// keyOf is the key of the host that a request goes to: the configured one, or another
+// to which that has led.
+func keyOf(configured health.Key, req *http.Request) health.Key {
+	key := health.KeyOf(req.URL.Scheme, req.URL.Host)
+	if key != configured {
+		key.For = configured.Host
+	}
+	return key
 }

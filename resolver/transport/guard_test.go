@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
@@ -25,10 +25,10 @@ func TestGuardSkips(t *testing.T) {
 		"a fallback":     {purpose.Purpose{Kind: purpose.Check, Last: true, Fallback: failure.SetOf(failure.RateLimited)}, false},
 		"nothing else":   {purpose.Purpose{Kind: purpose.Check, Last: true}, true},
 		"not ours":       {purpose.Purpose{}, true},
-		"another host":   {purpose.Purpose{Kind: purpose.Fetch, Next: []string{"http://other.test"}}, false},
-		"it is serving":  {purpose.Purpose{Kind: purpose.Fetch, Next: []string{"http://other.test"}, KeepHost: true}, true},
-		"forced":         {purpose.Purpose{Kind: purpose.Fetch, Next: []string{"http://other.test"}, Force: true}, true},
-		"itself follows": {purpose.Purpose{Kind: purpose.Fetch, Next: []string{key}}, true},
+		"another host":   {purpose.Purpose{Kind: purpose.Fetch, Next: []health.Key{health.KeyOf("http", "other.test")}}, false},
+		"it is serving":  {purpose.Purpose{Kind: purpose.Fetch, Next: []health.Key{health.KeyOf("http", "other.test")}, KeepHost: true}, true},
+		"forced":         {purpose.Purpose{Kind: purpose.Fetch, Next: []health.Key{health.KeyOf("http", "other.test")}, Force: true}, true},
+		"itself follows": {purpose.Purpose{Kind: purpose.Fetch, Next: []health.Key{key}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := false
@@ -36,10 +36,13 @@ func TestGuardSkips(t *testing.T) {
 				asked = true
 				return answering(http.StatusOK)(req)
 			}))
-			c.Health.Force(key).Limited(time.Minute, "429")
+			breakers := health.New()
+			defer breakers.Close()
+			test.p.Health = breakers.View(nil)
+			test.p.Health.Failed(key, nil, health.Failure{Class: failure.RateLimited, RetryAfter: time.Minute})
 			_, err := send(t.Context(), t, c.Registry(nil), test.p)
-			if asked != test.asked || c.Health.Blocked(key) == test.asked {
-				t.Errorf("asked %v, in trouble %v", asked, c.Health.Blocked(key))
+			if open := test.p.Health.Blocked(key, 0); asked != test.asked || open == test.asked && test.p.Kind != purpose.Other {
+				t.Errorf("asked %v, in trouble %v", asked, open)
 			}
 			if test.asked {
 				if err != nil {
@@ -54,29 +57,26 @@ func TestGuardSkips(t *testing.T) {
 	}
 }
 
-// A permit that the caller has is used for its host and left to the caller; for
-// another host, such as a redirect's target, there is a permit of its own.
-func TestGuardUsesThePermit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := config(answering(http.StatusNotFound))
-		c.Health.Force(key).Failed(failure.Unreachable, "silent", true)
-		time.Sleep(time.Minute)
-		probe, open := c.Health.Admit(key)
-		if open != nil {
-			t.Fatal(open)
-		}
-		if _, err := send(t.Context(), t, c.Registry(nil), purpose.Purpose{Kind: purpose.Check, Permit: probe}); err != nil {
-			t.Error(err)
-		}
-		if len(c.Health.States()) != 0 {
-			t.Errorf("the answer to the probe does not count: %+v", c.Health.States())
-		}
+// A host that the caller has decided to ask is asked; another, such as a redirect's
+// target, is looked at by itself.
+func TestGuardLeavesDecisionsAlone(t *testing.T) {
+	c := config(answering(http.StatusNotFound))
+	breakers := health.New()
+	defer breakers.Close()
+	view := breakers.View(nil)
+	limited := health.Failure{Class: failure.RateLimited, RetryAfter: time.Minute}
+	view.Failed(key, nil, limited)
+	p := purpose.Purpose{Kind: purpose.Check, Health: view, Admitted: key}
+	if _, err := send(t.Context(), t, c.Registry(nil), p); err != nil || view.Blocked(key, 0) {
+		t.Errorf("got %v, in trouble: %v", err, view.Blocked(key, 0))
+	}
 
-		other, _ := c.Health.Admit("http://other.test")
-		c.Health.Force(key).Limited(time.Minute, "429")
-		_, err := send(t.Context(), t, c.Registry(nil), purpose.Purpose{Kind: purpose.Check, Permit: other})
-		if f := wantFault(t, err, failure.RateLimited); !f.ShortCircuited {
-			t.Errorf("got %+v", f)
-		}
-	})
+	c.Key = health.KeyOf("http", "elsewhere.test") // which led here
+	p.Admitted = c.Key
+	here := health.Key{Host: key.Host, For: c.Key.Host}
+	view.Failed(here, nil, limited)
+	_, err := send(t.Context(), t, c.Registry(nil), p)
+	if f := wantFault(t, err, failure.RateLimited); !f.ShortCircuited {
+		t.Errorf("got %+v", f)
+	}
 }

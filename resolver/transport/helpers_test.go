@@ -21,7 +21,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const key = "http://registry.test"
+const address = "http://registry.test"
+
+var key = health.KeyOf("http", "registry.test")
 
 // roundTrip is an http.RoundTripper.
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -46,14 +48,14 @@ func failing(err error) roundTrip {
 
 // config is for a host with that transport.
 func config(base http.RoundTripper) Config {
-	return Config{Host: "registry.test", Base: base, Health: &health.Breakers{}, Redactor: &redact.Redactor{}}
+	return Config{Host: "registry.test", Key: key, Root: address + "/v2/", Base: base, Redactor: &redact.Redactor{}}
 }
 
 // send sends a request to registry.test, closes the answer and returns the request
 // that it is said to be for.
 func send(ctx context.Context, t *testing.T, rt http.RoundTripper, p purpose.Purpose) (*http.Request, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(purpose.With(ctx, p), http.MethodGet, key+"/v2/x?secret=y", nil)
+	req, err := http.NewRequestWithContext(purpose.With(ctx, p), http.MethodGet, address+"/v2/x?secret=y", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

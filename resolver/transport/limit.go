@@ -11,8 +11,9 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
-// maxToken bounds a token server's answer, in bytes.
-const maxToken = 1 << 20
+// maxToken bounds a token server's answer, in bytes: more than any server takes as a
+// header.
+const maxToken = 64 << 10
 
 // limit bounds the size of a token server's answer, and judges why it broke off.
 type limit struct {

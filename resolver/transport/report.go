@@ -17,63 +17,103 @@ import (
 )
 
 // ErrBudget is the cause with which a context ends whose time for a check, or
-// for a host's share of it, is used up. Silence until then is the host's; the end
-// of a context for another cause says nothing about it.
+// for a host's share of it, is used up. Silence until then makes a host suspect; the
+// end of a context for another cause says nothing about it.
 var ErrBudget = fmt.Errorf("the time for the check is used up: %w", context.DeadlineExceeded)
 
-// patience is how long a host may need before silence within a check's budget
-// is a time-out.
-const patience = 500 * time.Millisecond
+const (
+	// patience is how long a host may need before silence within a check's budget is
+	// suspect, and is a time-out when the budget ends.
+	patience = 500 * time.Millisecond
 
-// report tells the health of the host, by the permit of the request, what became
-// of each try.
+	tooLate  = "it did not answer in time"
+	unheard  = "it could not be reached"
+	answered = "it answered "
+)
+
+// report tells the session's view of the hosts what became of each try.
 type report struct {
-	next http.RoundTripper
+	next   http.RoundTripper
+	host   health.Key // the configured one
+	prober *prober    // nil = nobody is probed
+	tokens bool       // the requests are for tokens
 }
 
 // RoundTrip implements http.RoundTripper.
 func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
-	permit := purpose.Of(req.Context()).Permit
-	permit.Begin()
-	start := time.Now()
-	resp, err := r.next.RoundTrip(req)
-	f, judged := fault.As(err)
-	switch {
-	case err == nil:
-		permit.Answered()
-	case judged && f.Status != 0:
-		reportStatus(permit, f)
-	case judged:
-		reportNoAnswer(permit, f, time.Since(start))
-	case errors.Is(context.Cause(req.Context()), ErrBudget):
-		permit.Failed(failure.Unreachable, "it did not answer in time", time.Since(start) >= patience)
+	p := purpose.Of(req.Context())
+	of := request{health: p.Health, host: keyOf(r.host, req)}
+	of.probe = r.probe(of.host)
+	of.began = time.Now()
+	if p.Kind == purpose.Check {
+		// The verdict is there when the check gives up: whoever comes then need not wait.
+		left := p.TimeLeft(req.Context())
+		defer time.AfterFunc(patience, func() { of.slow(left) }).Stop()
 	}
+	resp, err := r.next.RoundTrip(req)
+	of.ended(resp, err, context.Cause(req.Context()))
 	return resp, err
 }
 
-// reportStatus reports an answer that is a fault.
-func reportStatus(permit *health.Permit, f *fault.Fault) {
-	reason := "it answered " + fault.StatusText(f.Status)
+// request is one request to a host.
+type request struct {
+	health *health.View
+	host   health.Key
+	probe  health.Probe // nil = none is made
+	began  time.Time
+}
+
+// slow tells that there is no answer so far, of the time that there is for one.
+func (r request) slow(left time.Duration) { r.health.Slow(r.host, r.probe, r.began.Add(left)) }
+
+// ended tells what became of the request, by its answer or error and the cause with
+// which its context ended.
+func (r request) ended(resp *http.Response, err, cause error) {
+	f, judged := fault.As(err)
 	switch {
-	case f.Class == failure.RateLimited:
-		permit.Limited(f.RetryAfter, reason)
-	case f.Class == failure.Unavailable && f.Status >= 500:
-		permit.Failed(f.Class, reason, false)
-	default:
-		permit.Answered()
+	case judged:
+		if seen := judge(f, r.began); seen.Class != failure.None {
+			r.health.Failed(r.host, r.probe, seen)
+		} else {
+			r.health.Answered(r.host, false)
+		}
+	case err == nil:
+		r.health.Answered(r.host, resp.StatusCode == http.StatusUnauthorized)
+	case errors.Is(cause, ErrBudget):
+		silence := time.Since(r.began)
+		r.health.Failed(r.host, r.probe, health.Failure{
+			Class: failure.Unreachable, Reason: tooLate, Timeout: silence >= patience, Began: r.began, Silence: silence,
+		})
 	}
 }
 
-// reportNoAnswer reports that there was none.
-func reportNoAnswer(permit *health.Permit, f *fault.Fault, elapsed time.Duration) {
+// probe returns the probe of a host, nil where none is made: nobody probes the targets
+// of redirects, so nothing is said of them beyond the session.
+func (r *report) probe(key health.Key) health.Probe {
 	switch {
-	case f.Class != failure.Unreachable:
-		permit.Answered()
-	case fault.TimedOut(f.Err):
-		permit.Failed(f.Class, "it did not answer in time", true)
-	case elapsed >= patience:
-		permit.Failed(f.Class, "it could not be reached", true) // which took as long
-	default:
-		permit.ConnFailed(f.Class, "it could not be reached")
+	case r.prober == nil:
+		return nil
+	case key == r.host:
+		return r.prober.registry
+	case r.tokens:
+		return r.prober.tokenServer(key.Host)
 	}
+	return nil
+}
+
+// judge says what a fault tells of the host. Class None = it answered, or failed at once,
+// which costs nothing.
+func judge(f *fault.Fault, began time.Time) health.Failure {
+	seen := health.Failure{Class: f.Class, Reason: answered + fault.StatusText(f.Status), RetryAfter: f.RetryAfter}
+	switch {
+	case f.Class == failure.RateLimited, f.Class == failure.Unavailable && f.Status >= 500:
+		return seen
+	case f.Status != 0, f.Class != failure.Unreachable:
+		return health.Failure{}
+	case fault.TimedOut(f.Err):
+		return health.Failure{Class: f.Class, Reason: tooLate, Timeout: true, Began: began}
+	case time.Since(began) >= patience:
+		return health.Failure{Class: f.Class, Reason: unheard, Timeout: true, Began: began}
+	}
+	return health.Failure{}
 }

@@ -27,52 +27,67 @@ func after(d time.Duration, rt roundTrip) roundTrip {
 	}
 }
 
-// Each event says something, or nothing, about the host: how many in a row put it
-// into trouble.
+// silence is how a host is that does not answer.
+var silence = roundTrip(func(req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+})
+
+// Each event says something, or nothing, about the host: to the session, after how many
+// in a row, and as a reason to probe it.
 func TestReports(t *testing.T) {
-	mute := roundTrip(func(req *http.Request) (*http.Response, error) {
-		<-req.Context().Done()
-		return nil, req.Context().Err()
-	})
 	for name, test := range map[string]struct {
-		rt    roundTrip
-		cause error // the context ends after a second for that; nil = it does not
-		opens int   // after so many requests; 0 = never
-		class failure.Class
+		rt     roundTrip
+		cause  error // the context ends after a second for that; nil = it does not
+		opens  int   // after so many requests the session leaves it alone; 0 = never
+		class  failure.Class
+		probed bool
 	}{
-		"200":                        {answering(200), nil, 0, failure.None},
-		"404":                        {answering(404), nil, 0, failure.None},
-		"408":                        {answering(408), nil, 0, failure.None},
-		"304":                        {answering(304), nil, 0, failure.None},
-		"503":                        {answering(503), nil, health.BreakAfter, failure.Unavailable},
-		"429":                        {answering(429), nil, 1, failure.RateLimited},
-		"timed out":                  {failing(os.ErrDeadlineExceeded), nil, 1, failure.Unreachable},
-		"refused":                    {failing(syscall.ECONNREFUSED), nil, 0, failure.None},
-		"refused, after a while":     {after(patience, failing(syscall.EHOSTUNREACH)), nil, 1, failure.Unreachable},
-		"hangs up":                   {failing(io.EOF), nil, 0, failure.None},
-		"nonsense":                   {failing(errors.New("nonsense")), nil, 0, failure.None},
-		"its time is up":             {mute, ErrBudget, 1, failure.Unreachable},
-		"the caller has left":        {mute, context.Canceled, 0, failure.None},
-		"the caller's time is up":    {mute, context.DeadlineExceeded, 0, failure.None},
-		"429, and the time is up":    {after(2*time.Second, answering(429)), ErrBudget, 1, failure.RateLimited},
-		"refused as the caller goes": {after(2*time.Second, failing(syscall.ECONNREFUSED)), context.Canceled, 0, failure.None},
+		"200":                        {answering(200), nil, 0, failure.None, false},
+		"404":                        {answering(404), nil, 0, failure.None, false},
+		"408":                        {answering(408), nil, 0, failure.None, false},
+		"304":                        {answering(304), nil, 0, failure.None, false},
+		"503":                        {answering(503), nil, health.BreakAfter, failure.Unavailable, true},
+		"429":                        {answering(429), nil, 1, failure.RateLimited, true},
+		"timed out":                  {failing(os.ErrDeadlineExceeded), nil, 1, failure.Unreachable, true},
+		"refused":                    {failing(syscall.ECONNREFUSED), nil, 0, failure.None, false},
+		"refused, after a while":     {after(patience, failing(syscall.EHOSTUNREACH)), nil, 1, failure.Unreachable, true},
+		"hangs up":                   {failing(io.EOF), nil, 0, failure.None, false},
+		"nonsense":                   {failing(errors.New("nonsense")), nil, 0, failure.None, false},
+		"its time is up":             {silence, ErrBudget, 1, failure.Unreachable, true},
+		"the caller has left":        {silence, context.Canceled, 0, failure.None, true}, // since it was slow
+		"the caller's time is up":    {silence, context.DeadlineExceeded, 0, failure.None, true},
+		"429, and the time is up":    {after(2*time.Second, answering(429)), ErrBudget, 1, failure.RateLimited, true},
+		"refused as the caller goes": {after(2*time.Second, failing(syscall.ECONNREFUSED)), context.Canceled, 0, failure.None, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				breakers := health.New()
+				defer breakers.Close()
+				probes := 0
 				c := config(test.rt)
-				for n := 1; n <= 2*health.BreakAfter && !c.Health.Blocked(key); n++ {
+				c.Probe = roundTrip(func(req *http.Request) (*http.Response, error) {
+					probes++
+					return answering(http.StatusUnauthorized)(req)
+				})
+				view := breakers.View(nil)
+				for n := 1; n <= 2*health.BreakAfter && !view.Blocked(key, 0); n++ {
 					ctx, cancel := context.WithCancelCause(t.Context())
 					if test.cause != nil {
 						time.AfterFunc(time.Second, func() { cancel(test.cause) })
 					}
-					_, _ = send(ctx, t, c.Registry(nil), purpose.Purpose{Kind: purpose.Check})
+					_, _ = send(ctx, t, c.Registry(nil), purpose.Purpose{Kind: purpose.Check, Health: view})
 					cancel(nil)
-					if open := c.Health.Blocked(key); open != (n == test.opens) {
-						t.Errorf("after %d requests, in trouble: %v", n, open)
+					if open := view.Blocked(key, 0); open != (n == test.opens) {
+						t.Errorf("after %d requests, left alone: %v", n, open)
 					}
+					synctest.Wait()
 				}
-				if test.opens > 0 && c.Health.States()[0].Class != test.class {
-					t.Errorf("got %+v", c.Health.States())
+				if test.opens > 0 && view.Trouble(key, 0).Class != test.class {
+					t.Errorf("got %+v", view.Trouble(key, 0))
+				}
+				if breakers.Blocked(key) || (probes > 0) != test.probed {
+					t.Errorf("%d probes, in trouble for all: %v", probes, breakers.Blocked(key))
 				}
 			})
 		})

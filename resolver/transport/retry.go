@@ -83,14 +83,11 @@ func maxAttempts(p purpose.Purpose) int {
 
 // canWait reports whether there is time to wait that long for another try.
 func canWait(ctx context.Context, p purpose.Purpose, wait time.Duration) bool {
-	deadline, bounded := ctx.Deadline()
-	if p.Deadline != nil {
-		deadline, bounded = p.Deadline.At()
-	}
 	if p.Kind != purpose.Check && wait > maxPullDelay {
 		return false
 	}
-	return !bounded || wait < time.Until(deadline)
+	left := p.TimeLeft(ctx)
+	return left == 0 || wait < left
 }
 
 // backoff is how long to wait after try number try, counted from 1: anything

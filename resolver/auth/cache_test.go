@@ -1,0 +1,138 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// server gives tokens of a length, which expire; issued counts them.
+type server struct {
+	length, expires, issued int
+}
+
+func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.issued++
+	body := fmt.Sprintf(`{"access_token":%q,"expires_in":%d}`, strings.Repeat("t", s.length), s.expires)
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
+}
+
+// authorize makes a session for a repository, and returns the Authorization of its
+// request after a challenge.
+func authorize(t *testing.T, c *Cache, rt http.RoundTripper, repository string) string {
+	t.Helper()
+	var redactor redact.Redactor
+	a := New(Options{
+		Cache: c, Scope: Scope{Configuration: &hosts, Repository: repository}, Host: registryName,
+		Credentials: Redacted(fixed(username, password), &redactor), Redactor: &redactor,
+		Client: func(*redact.Redactor) *http.Client { return &http.Client{Transport: rt} },
+	})
+	req := &http.Request{Method: http.MethodHead, URL: &url.URL{Scheme: "http", Host: registryName}, Header: http.Header{}}
+	if err := a.Authorize(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if header := req.Header.Get("Authorization"); header != "" {
+		return header
+	}
+	refused := &http.Response{StatusCode: http.StatusUnauthorized, Request: req, Header: http.Header{
+		"Www-Authenticate": {`Bearer realm="http://auth.test/token",service="x"`},
+	}}
+	if err := a.AddResponses(t.Context(), []*http.Response{refused}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Authorize(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	return req.Header.Get("Authorization")
+}
+
+var hosts set
+
+// Long tokens are fewer.
+func TestBytesOfTokensAreBounded(t *testing.T) {
+	c := NewCache()
+	rt := &server{length: 60 << 10}
+	for i := range 100 {
+		authorize(t, c, rt, fmt.Sprint(i))
+		total := 0
+		for _, t := range c.all.Values() {
+			size, _ := t.size()
+			total += size
+		}
+		if total > maxBytes || total != c.bytes {
+			t.Fatalf("%d bytes are kept, and %d are counted", total, c.bytes)
+		}
+	}
+	n, issued := c.all.Len(), rt.issued
+	if n == 100 || n < 10 {
+		t.Errorf("%d tokens are kept", n)
+	}
+	if authorize(t, c, rt, "99"); rt.issued != issued {
+		t.Error("the newest is gone")
+	}
+	if authorize(t, c, rt, "0"); rt.issued != issued+1 {
+		t.Error("the oldest is there")
+	}
+	c.Forget(&hosts)
+	if c.bytes != 0 {
+		t.Errorf("%d bytes are counted, of nothing", c.bytes)
+	}
+}
+
+// A token that has expired is not kept, though it is known that one is wanted.
+func TestExpiredTokensAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCache()
+		rt := &server{length: 100, expires: 60}
+		first := authorize(t, c, rt, "app")
+		kept := c.all.Values()[0]
+		state := func() (header string, challenged bool, counted int) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			kept.mu.Lock()
+			defer kept.mu.Unlock()
+			return kept.header, kept.challenged, c.bytes
+		}
+		time.Sleep(59 * time.Second)
+		authorize(t, c, rt, "app")
+		if header, _, _ := state(); header != first || rt.issued != 1 {
+			t.Errorf("%q, %d issued", header, rt.issued)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if header, challenged, counted := state(); header != "" || counted != 0 || !challenged {
+			t.Errorf("got %q, %d bytes, challenged %v", header, counted, challenged)
+		}
+		authorize(t, c, rt, "app")
+		if header, _, counted := state(); rt.issued != 2 || header == "" || counted == 0 {
+			t.Errorf("%d issued, %q, %d bytes", rt.issued, header, counted)
+		}
+		c.Forget(&hosts)
+		time.Sleep(time.Hour)
+		if header, _, _ := state(); header == "" {
+			t.Error("the timer of what is dropped goes on")
+		}
+	})
+}
+
+// Time that nobody has is no time.
+func TestTokensForEver(t *testing.T) {
+	rt := &server{length: 10, expires: 1 << 62}
+	c := NewCache()
+	for range 2 {
+		authorize(t, c, rt, "app")
+	}
+	if _, expires := c.all.Values()[0].meter.last(); time.Until(expires) < time.Hour {
+		t.Errorf("it expires at %v", expires)
+	}
+}

@@ -1,0 +1,66 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// meter measures the answers of token servers, of which docker's authorizer does not say
+// how much it keeps nor for how long.
+type meter struct {
+	mu      sync.Mutex
+	size    int       // of the last answer with a token, in bytes
+	expires time.Time // when that token does, zero = never
+}
+
+// last returns what the last answer with a token was.
+func (m *meter) last() (size int, expires time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.size, m.expires
+}
+
+// client returns a client whose answers are measured.
+func (m *meter) client(c *http.Client) *http.Client {
+	measured := *c
+	measured.Transport = &measuring{next: c.Transport, meter: m}
+	return &measured
+}
+
+type measuring struct {
+	next  http.RoundTripper
+	meter *meter
+}
+
+// RoundTrip implements http.RoundTripper. The transport below bounds the answer.
+func (r *measuring) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := r.next.RoundTrip(req)
+	if err != nil || resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return resp, err
+	}
+	data, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	var document struct {
+		Seconds int `json:"expires_in"`
+	}
+	_ = json.Unmarshal(data, &document) // docker's authorizer reports what is wrong with it
+	r.meter.mu.Lock()
+	defer r.meter.mu.Unlock()
+	r.meter.size, r.meter.expires = len(data), time.Time{}
+	if document.Seconds > 0 {
+		r.meter.expires = time.Now().Add(time.Duration(min(document.Seconds, math.MaxInt32)) * time.Second)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(data))
+	return resp, nil
+}

@@ -1,0 +1,72 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// However many hosts are suspected, a bounded number is kept: those that somebody wants
+// to ask.
+func TestSuspectsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		s.fail()
+		for i := range 4 * maxSuspects {
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			s.wantOpen(failure.Unreachable)
+			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe)
+		}
+		if n := len(s.States()); n != maxSuspects {
+			t.Errorf("%d hosts are kept", n)
+		}
+	})
+}
+
+// However many hosts are suspected at a time, a bounded number of probes is under way,
+// and a host that cannot be probed is asked.
+func TestProbesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		s.fail()
+		time.Sleep(Fresh)
+		s.set(silent, probeBound)
+		for i := range 2 * maxProbes {
+			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe)
+		}
+		synctest.Wait()
+		if n := s.count(); n != 1+maxProbes || len(s.States()) != 1+maxProbes {
+			t.Errorf("%d probes, %d suspects", n, len(s.States()))
+		}
+		s.wantOpen(failure.None)
+		time.Sleep(probeBound)
+		s.fail()
+		time.Sleep(probeBound)
+		s.wantOpen(failure.Unreachable)
+	})
+}
+
+// A name that is none is not remembered.
+func TestLongNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		long := KeyOf("https", strings.Repeat("a", 1<<20))
+		s.Failed(long, s.probe)
+		s.View(team("a")).Failed(long, s.probe, Failure{Class: failure.RateLimited})
+		synctest.Wait()
+		if s.count() != 0 || len(s.States()) != 0 || s.memory.all.Len() != 0 {
+			t.Errorf("%d probes, %+v", s.count(), s.States())
+		}
+	})
+}

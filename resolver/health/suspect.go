@@ -1,0 +1,212 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"context"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// suspect is a host that a request raised a suspicion about. It is in trouble when a
+// request to it has failed and a probe has failed, too.
+type suspect struct {
+	key    Key
+	probe  Probe
+	failed bool      // a request has failed; else one is only slow
+	silent time.Time // until then a slow request may wait for its answer
+	asked  time.Time // when somebody wanted to ask it last
+
+	run     *run        // the probe under way, nil = none
+	fails   int         // probes that failed in a row
+	verdict Verdict     // of the last of them
+	ended   time.Time   // when that came
+	opened  time.Time   // when the host got into trouble; zero = it is not
+	until   time.Time   // when the next probe is made, if nobody asks before
+	timer   *time.Timer // until then, nil = none
+}
+
+// run is a probe under way.
+type run struct {
+	began   time.Time
+	cancel  context.CancelFunc
+	decided chan struct{} // closed when its verdict is there, or given up
+}
+
+// open reports whether the host is in trouble. A nil suspect is not.
+func (s *suspect) open() bool { return s != nil && !s.opened.IsZero() }
+
+// fresh reports whether the last verdict counts without another probe. A host that has
+// only now got into trouble has been silent until now.
+func (s *suspect) fresh() bool {
+	return time.Since(s.ended) < Fresh || time.Since(s.opened) < Fresh
+}
+
+func (s *suspect) err() *OpenError {
+	return &OpenError{Class: s.verdict.Class, Since: s.opened, reason: s.verdict.Reason}
+}
+
+// Failed has a host probed that failed a request.
+func (b *Breakers) Failed(key Key, probe Probe) {
+	b.suspect(key, probe, func(s *suspect) { s.failed = true })
+}
+
+// Slow has a host probed that has not answered a request so far, which waits for that
+// until then. The host is in trouble only if a request fails as well.
+func (b *Breakers) Slow(key Key, probe Probe, until time.Time) {
+	b.suspect(key, probe, func(s *suspect) {
+		if until.After(s.silent) {
+			s.silent = until
+		}
+	})
+}
+
+func (b *Breakers) suspect(key Key, probe Probe, note func(*suspect)) {
+	b.mu.Lock()
+	if b.closed || len(key.Host) > maxName {
+		b.mu.Unlock()
+		return
+	}
+	s := b.all[key]
+	if s == nil {
+		s = b.add(key)
+	}
+	s.probe, s.asked = probe, time.Now()
+	note(s)
+	was := s.open()
+	tell := b.open(s)
+	// A host that gets into trouble by an old verdict may be well again.
+	if s.fails == 0 || s.open() != was && time.Since(s.ended) >= Fresh {
+		b.ask(s)
+	}
+	b.mu.Unlock()
+	tell()
+}
+
+// Answered says that a host answered a request: it is in no trouble.
+func (b *Breakers) Answered(key Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.all[key]; s != nil {
+		b.well(s, s.fails > 0)
+	}
+}
+
+// well takes a host for well. Where it was not before, time-outs were its own, and not
+// those of its repositories.
+func (b *Breakers) well(s *suspect, recovered bool) {
+	b.remove(s)
+	if recovered {
+		b.memory.forgetTimeouts(s.key)
+	}
+}
+
+// add makes room for one more suspect: it forgets the one that nobody has wanted to
+// ask for longest.
+func (b *Breakers) add(key Key) *suspect {
+	if len(b.all) >= maxSuspects {
+		var oldest *suspect
+		for _, s := range b.all {
+			if oldest == nil || s.asked.Before(oldest.asked) {
+				oldest = s
+			}
+		}
+		b.remove(oldest)
+	}
+	s := &suspect{key: key}
+	b.all[key] = s
+	return s
+}
+
+// remove forgets a suspect, and ends its probe.
+func (b *Breakers) remove(s *suspect) {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if s.run != nil {
+		s.run.cancel()
+	}
+	delete(b.all, s.key)
+}
+
+// ask begins a probe, unless one is under way. Where there are too many, it forgets the
+// suspect and returns false. A probe is nobody's request: it has a context of its own.
+func (b *Breakers) ask(s *suspect) bool {
+	if s.run != nil {
+		return true
+	}
+	if b.running >= maxProbes {
+		b.remove(s)
+		return false
+	}
+	b.running++
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeBound)
+	r := &run{began: time.Now(), cancel: cancel, decided: make(chan struct{})}
+	s.run = r
+	probe := s.probe
+	b.probes.Go(func() {
+		defer cancel()
+		v := probe(ctx)
+		b.decide(s, v, time.Since(r.began))
+		close(r.decided)
+	})
+	return true
+}
+
+// decide takes note of a probe's verdict.
+func (b *Breakers) decide(s *suspect, v Verdict, took time.Duration) {
+	b.mu.Lock()
+	b.running--
+	s.run = nil
+	tell := func() {}
+	switch {
+	case b.closed || b.all[s.key] != s:
+	case v.Class == failure.None:
+		b.well(s, s.fails > 0 || took >= MaxWait) // a slow probe has seen it come back
+	default:
+		s.fails, s.verdict, s.ended = s.fails+1, v, time.Now()
+		wait := pause(s.fails)
+		s.until = s.ended.Add(wait)
+		s.timer = time.AfterFunc(wait, func() { b.due(s) })
+		tell = b.open(s)
+	}
+	b.mu.Unlock()
+	tell()
+}
+
+// due probes a host again, if somebody has wanted to ask it lately or still waits for it.
+func (b *Breakers) due(s *suspect) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed || b.all[s.key] != s:
+	case s.failed && time.Since(s.asked) < AskedLately, time.Now().Before(s.silent):
+		b.ask(s)
+	default:
+		b.remove(s)
+	}
+}
+
+// open puts a host into trouble if a request and a probe have failed. It returns what
+// tells the watchers, to be called without the lock.
+func (b *Breakers) open(s *suspect) (tell func()) {
+	if s.open() || !s.failed || s.fails == 0 {
+		return func() {}
+	}
+	s.opened = time.Now()
+	err := s.err()
+	watchers := make([]func(*OpenError), 0, len(b.watchers[s.key]))
+	for w := range b.watchers[s.key] {
+		watchers = append(watchers, w.tell)
+	}
+	return func() {
+		for _, w := range watchers {
+			w(err)
+		}
+	}
+}

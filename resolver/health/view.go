@@ -1,0 +1,187 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// View is what one session knows of hosts: those that are in trouble for all, those that
+// failed its own requests, and those that requests of the same scope should leave alone,
+// which says nothing to others. A nil View knows nothing. Safe for concurrent use.
+type View struct {
+	shared *Breakers
+	scope  func() (Scope, bool)
+
+	mu  sync.Mutex
+	own map[Key]*record
+}
+
+// record is how a host behaves to a session.
+type record struct {
+	failures int // in a row
+	pauses   int // in a row
+	err      *OpenError
+}
+
+// View returns the view of a session that has asked nobody yet. Scope returns its scope,
+// false when nobody knows whose the session is; nil is the same.
+func (b *Breakers) View(scope func() (Scope, bool)) *View {
+	if scope == nil {
+		scope = func() (s Scope, known bool) { return s, false }
+	}
+	return &View{shared: b, scope: sync.OnceValues(scope), own: map[Key]*record{}}
+}
+
+// Trouble says why a host is not to be asked by a request that has so much time left, nil
+// if it may be. 0 = it has no bound. It counts as somebody's wish to ask the host.
+func (v *View) Trouble(key Key, left time.Duration) *OpenError {
+	if v == nil {
+		return nil
+	}
+	if err := v.shared.Trouble(key); err != nil {
+		return err
+	}
+	return v.failed(key, left)
+}
+
+// Await is Trouble for a check that has nothing else to ask: where the host is in trouble
+// for all, it waits for a probe, for a short part of the time that the check has left.
+func (v *View) Await(ctx context.Context, key Key, left time.Duration) *OpenError {
+	if v == nil {
+		return nil
+	}
+	if err := v.shared.Await(ctx, key, left); err != nil {
+		return err
+	}
+	return v.failed(key, left)
+}
+
+// Blocked reports whether Trouble would say why. It asks nobody.
+func (v *View) Blocked(key Key, left time.Duration) bool {
+	return v != nil && (v.shared.Blocked(key) || v.failed(key, left) != nil)
+}
+
+// failed says how a host failed this session, or its scope, nil if it may be asked.
+func (v *View) failed(key Key, left time.Duration) *OpenError {
+	if err := v.ownFailure(key); err != nil {
+		return err
+	}
+	return v.remembered(key, left)
+}
+
+func (v *View) ownFailure(key Key) *OpenError {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if r := v.own[key]; r != nil && r.err != nil && time.Now().Before(r.err.Until) {
+		return r.err
+	}
+	return nil
+}
+
+// Watch calls tell when the host gets into trouble for all, until stop is called.
+func (v *View) Watch(key Key, tell func(*OpenError)) (stop func()) {
+	return v.shared.Watch(key, tell)
+}
+
+// Answered says that a host answered. A challenge says nothing about the repository and
+// the caller.
+func (v *View) Answered(key Key, challenge bool) {
+	if v == nil {
+		return
+	}
+	v.shared.Answered(key)
+	v.mu.Lock()
+	delete(v.own, key)
+	v.mu.Unlock()
+	if !challenge {
+		v.clear(key)
+	}
+}
+
+// Slow has a host probed that does not answer a request so far, which waits for that
+// until then. A nil probe asks nobody.
+func (v *View) Slow(key Key, probe Probe, until time.Time) {
+	if v != nil && probe != nil {
+		v.shared.Slow(key, probe, until)
+	}
+}
+
+// Failed says that a request failed, and has the host probed. The session itself leaves
+// the host alone from now on after a time-out, which has cost enough; after a 429, for
+// as long as that says; after other failures from the third in a row on. Sessions of the
+// same scope do so after time-outs and 429. A nil probe asks nobody.
+func (v *View) Failed(key Key, probe Probe, f Failure) {
+	if v == nil {
+		return
+	}
+	if probe != nil {
+		v.shared.Failed(key, probe)
+	}
+	v.remember(key, f)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r := v.own[key]
+	if r == nil {
+		r = &record{}
+		v.own[key] = r
+	}
+	r.failures++
+	limited := f.Class == failure.RateLimited
+	if !f.Timeout && !limited && r.failures < BreakAfter {
+		return
+	}
+	r.failures = 0
+	r.pauses++
+	wait := pause(r.pauses)
+	if limited {
+		wait = limit(f.RetryAfter)
+	}
+	r.err = &OpenError{Class: f.Class, Until: time.Now().Add(wait), reason: f.Reason}
+}
+
+func (v *View) remember(key Key, f Failure) {
+	if scope, known := v.scope(); known {
+		v.shared.mu.Lock()
+		defer v.shared.mu.Unlock()
+		v.shared.memory.add(memoryKey{scope, key}, f)
+	}
+}
+
+func (v *View) remembered(key Key, left time.Duration) *OpenError {
+	if !v.remembers() {
+		return nil
+	}
+	scope, known := v.scope()
+	if !known {
+		return nil
+	}
+	v.shared.mu.Lock()
+	defer v.shared.mu.Unlock()
+	return v.shared.memory.find(memoryKey{scope, key}, left)
+}
+
+// clear forgets what the scope met with at a host that has answered it.
+func (v *View) clear(key Key) {
+	if !v.remembers() {
+		return
+	}
+	if scope, known := v.scope(); known {
+		v.shared.mu.Lock()
+		defer v.shared.mu.Unlock()
+		v.shared.memory.all.Remove(memoryKey{scope, key})
+	}
+}
+
+// remembers reports whether anything is remembered of anybody: most often not, and the
+// scope need not be known.
+func (v *View) remembers() bool {
+	v.shared.mu.Lock()
+	defer v.shared.mu.Unlock()
+	return v.shared.memory.all.Len() > 0
+}

@@ -1,0 +1,29 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"bytes"
+	"io"
+	"time"
+)
+
+const (
+	maxErrorBody  = 64 << 10        // bytes of an error's body that anybody sees
+	errorBodyTime = 2 * time.Second // for all of it: a pull has no other bound for that
+)
+
+// readError reads the body of an answer that is an error, within bounds, and closes it.
+// Whatever comes too late or is too much is left out: it says nothing that is needed.
+func readError(body io.ReadCloser) io.ReadCloser {
+	if body == nil {
+		return nil
+	}
+	timer := time.AfterFunc(errorBodyTime, func() { _ = body.Close() })
+	data, _ := io.ReadAll(io.LimitReader(body, maxErrorBody))
+	if timer.Stop() {
+		_ = body.Close()
+	}
+	return io.NopCloser(bytes.NewReader(data))
+}

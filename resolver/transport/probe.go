@@ -1,0 +1,129 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker/auth"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// prober asks a configured host, or its token server, whether it is well: without any
+// caller's credentials, for nobody's image, and following no redirect. The headers of
+// the node's configuration are sent, to the configured host alone: they are the node's,
+// and a proxy may want them.
+type prober struct {
+	next    http.RoundTripper // judges answers, on connections of its own
+	host    health.Key
+	root    string // URL of the API: https://host/v2/
+	headers []http.Header
+}
+
+// newProber returns the prober of a host, nil when the chain has no way to ask it.
+func newProber(c Config) *prober {
+	if c.Probe == nil {
+		return nil
+	}
+	next := c.Probe
+	if c.Observe != nil {
+		next = &observe{next: next, host: c.Host, configured: c.Configured, observe: c.Observe}
+	}
+	return &prober{
+		next: &classify{next: next, redactor: &redact.Redactor{}},
+		host: c.Key, root: c.Root, headers: c.Headers,
+	}
+}
+
+// registry probes the host itself.
+func (p *prober) registry(ctx context.Context) health.Verdict {
+	_, v := p.ask(ctx, p.root, p.headers)
+	return v
+}
+
+// tokenServer returns the probe of a host that answers requests for tokens. Only the one
+// that the host itself names is asked: any other is well, as far as others are
+// concerned.
+func (p *prober) tokenServer(key string) health.Probe {
+	return func(ctx context.Context) health.Verdict {
+		header, v := p.ask(ctx, p.root, p.headers)
+		if v.Class != failure.None {
+			return health.Verdict{}
+		}
+		for _, c := range auth.ParseAuthHeader(header) {
+			realm, err := url.Parse(c.Parameters["realm"])
+			if c.Scheme != auth.BearerAuth || err != nil || health.KeyOf(realm.Scheme, realm.Host).Host != key {
+				continue
+			}
+			query := realm.Query()
+			query.Set("service", c.Parameters["service"])
+			realm.RawQuery = query.Encode()
+			_, v := p.ask(ctx, realm.String(), nil)
+			return v
+		}
+		return health.Verdict{}
+	}
+}
+
+// errSilent is why a probe ends whose host has given no sign of life for its time.
+var errSilent = fmt.Errorf("no sign of life: %w", context.DeadlineExceeded)
+
+// ask makes one request. Anything that makes sense is an answer, 429 too: it is the
+// anonymous quota of the node, and callers have their own.
+func (p *prober) ask(ctx context.Context, address string, headers []http.Header) (http.Header, health.Verdict) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(health.ProbeTime, func() { cancel(errSilent) })
+	defer silence.Stop()
+	req, err := http.NewRequestWithContext(listening(ctx, silence), http.MethodGet, address, nil)
+	if err != nil {
+		return nil, health.Verdict{}
+	}
+	for _, header := range headers {
+		for name, values := range header {
+			req.Header[name] = append(req.Header[name], values...)
+		}
+	}
+	start := time.Now()
+	resp, err := p.next.RoundTrip(req)
+	if err == nil {
+		_ = resp.Body.Close()
+		return resp.Header, health.Verdict{}
+	}
+	f, judged := fault.As(err)
+	if !judged { // the time of the probe has ended
+		f = &fault.Fault{Class: failure.Unreachable, Err: errors.Join(err, context.DeadlineExceeded)}
+	}
+	seen := judge(f, start)
+	if seen.Class == failure.RateLimited {
+		return nil, health.Verdict{}
+	}
+	return nil, health.Verdict{Class: seen.Class, Reason: seen.Reason}
+}
+
+// listening gives a host that is far away its time for each step: the timer begins anew
+// at each sign of life.
+func listening(ctx context.Context, silence *time.Timer) context.Context {
+	alive := func(err error) {
+		if err == nil {
+			silence.Reset(health.ProbeTime)
+		}
+	}
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSDone:          func(info httptrace.DNSDoneInfo) { alive(info.Err) },
+		ConnectDone:      func(_, _ string, err error) { alive(err) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { alive(err) },
+	})
+}
