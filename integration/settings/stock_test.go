@@ -68,17 +68,21 @@ func observe(t *testing.T, opts ...nodetest.Option) *observer {
 	o.step("4 a change", func() { n.Push("app:1", nodetest.Image(3)); n.MustPull(ref) })
 	o.step("5 another tag", func() { n.MustPull(nodetest.Named("app:2")) })
 	o.step("6 by digest", func() { n.MustPull(nodetest.Named("app@" + n.Push("app:3", nodetest.Image(4)).String())) })
-	o.stored("6")
-	o.step("7 a tag by another client", func() { o.tag(ref, nodetest.Named("other:1")) })
-	o.step("8 a removal by another client", func() { o.untag(nodetest.Named("other:1")) })
-	o.step("9 a removal", func() { n.Remove(nodetest.Named("app:2")) })
-	o.stored("9")
-	o.step("10 the removal of all", func() {
+	n.Push("native:1", nodetest.Image(5))
+	o.step("7 only for a runtime handler, named as old kubelets do", func() {
+		n.MustPull(nodetest.Named("native:1"), node.Annotations("io.containerd.cri.runtime-handler", "native"))
+	})
+	o.stored("7")
+	o.step("8 a tag by another client", func() { o.tag(ref, nodetest.Named("other:1")) })
+	o.step("9 a removal by another client", func() { o.untag(nodetest.Named("other:1")) })
+	o.step("10 a removal", func() { n.Remove(nodetest.Named("app:2")) })
+	o.stored("10")
+	o.step("11 the removal of all", func() {
 		for _, img := range n.List() {
 			n.Remove(img.GetId())
 		}
 	})
-	o.stored("10")
+	o.stored("11")
 	o.wantNothingLeft()
 	return o
 }
@@ -187,7 +191,7 @@ func (o *observer) stored(after string) {
 func (o *observer) wantNothingLeft() {
 	o.T.Helper()
 	for what, all := range o.seen {
-		if left, ok := all.(map[string]any); ok && strings.HasSuffix(what, " after 10") && len(left) > 0 {
+		if left, ok := all.(map[string]any); ok && strings.HasSuffix(what, " after 11") && len(left) > 0 {
 			o.T.Errorf("%s: %v", what, left)
 		}
 	}
