@@ -61,7 +61,7 @@ type Resolver struct {
 
 // New returns a Resolver. The caller closes it.
 func New(options Options) *Resolver {
-	configured := hosts.Options{Dirs: options.HostDirs}
+	configured := hosts.Options{Dirs: options.HostDirs, Headers: options.Headers}
 	if options.Hosts != nil {
 		configured.Configure = func(ctx context.Context, update config.UpdateClientFunc) docker.RegistryHosts {
 			return options.Hosts(ctx, nil, update)

@@ -45,6 +45,7 @@ func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Se
 		}
 		if again.same(seen) {
 			s := b.set(name, configured) //nolint:contextcheck // it dials nothing
+			s.keepHeadersHome(c.options.Headers)
 			s.seen.Store(again)
 			return s, nil
 		}

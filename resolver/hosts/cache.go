@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -30,6 +31,10 @@ type Options struct {
 	// clients at each call, and must call the given function on each. Default:
 	// nil, Dirs decide.
 	Configure func(context.Context, config.UpdateClientFunc) docker.RegistryHosts
+
+	// Headers are those of the node for all hosts. Hosts that a host redirects to
+	// are not shown them. Default: none.
+	Headers http.Header
 }
 
 // Cache keeps the sets in use, by registry name, with their connections. Safe

@@ -1,0 +1,75 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// storage is a service to which a registry sends its clients for content.
+type storage struct {
+	*resolvertest.Registry
+
+	mu  sync.Mutex
+	got []http.Header // of all requests
+}
+
+// newStorage starts a storage service that has an image, and has the registry
+// redirect to it what is not asked of its token server.
+func newStorage(t *testing.T, registry *resolvertest.Registry) *storage {
+	t.Helper()
+	s := &storage{Registry: resolvertest.New(t)}
+	if _, err := s.Push(t.Context(), "private/app:1", nodetest.Image(1)); err != nil {
+		t.Fatal(err)
+	}
+	s.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		s.mu.Lock()
+		s.got = append(s.got, r.Header.Clone())
+		s.mu.Unlock()
+		next.ServeHTTP(w, r)
+	})
+	elsewhere := strings.Replace(s.URL(), "127.0.0.1", "localhost", 1)
+	registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") && strings.HasPrefix(r.URL.Path, "/v2/private/") {
+			http.Redirect(w, r, elsewhere+r.URL.Path, http.StatusTemporaryRedirect)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	return s
+}
+
+// TestStorageGetsNoCredentials holds that a storage service, to which a registry
+// redirects, is shown neither the caller's credentials and tokens nor what the node
+// shows the registry by hosts.toml.
+func TestStorageGetsNoCredentials(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	s := newStorage(t, g.Registry)
+	n.WriteHosts("r.test", fmt.Sprintf("server = %q\nheader = { X-Pass = %q }\n", g.URL(), word))
+	n.MustPull("r.test/private/app:1", alice.secret(), node.Hint("policy", "Always"))
+	n.MustPull("r.test/private/app:1", alice.secret(), node.Hint("policy", "Always"))
+	n.WantRunnable("r.test/private/app:1")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.got) < 4 {
+		t.Errorf("%d requests, want a check and a pull", len(s.got))
+	}
+	for _, h := range s.got {
+		for name, values := range h {
+			if name == "Authorization" || name == "X-Pass" {
+				t.Errorf("it is shown %s: %q", name, values)
+			}
+		}
+	}
+}

@@ -1,0 +1,57 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// homeHeaders keeps the headers of the node's configuration from everybody to whom
+// a host redirects. net/http does that for Authorization and cookies alone; the
+// operator's headers may be secrets of the same kind.
+type homeHeaders struct {
+	base    http.RoundTripper
+	headers []http.Header
+}
+
+// keepHeadersHome makes the hosts keep their own headers, and those for all hosts.
+func (s *Set) keepHeadersHome(all http.Header) {
+	for i := range s.hosts {
+		if h := &s.hosts[i]; len(h.Header) > 0 || len(all) > 0 {
+			h.Base = &homeHeaders{base: h.Base, headers: []http.Header{all, h.Header}}
+		}
+	}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *homeHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
+	first := req
+	for first.Response != nil && first.Response.Request != nil {
+		first = first.Response.Request
+	}
+	if first == req || atHome(req.URL, first.URL) {
+		return h.base.RoundTrip(req)
+	}
+	away := req.Clone(req.Context())
+	for _, headers := range h.headers {
+		for name, secret := range headers {
+			name = http.CanonicalHeaderKey(name)
+			kept := slices.DeleteFunc(away.Header[name], func(value string) bool { return slices.Contains(secret, value) })
+			if away.Header[name] = kept; len(kept) == 0 {
+				delete(away.Header, name)
+			}
+		}
+	}
+	return h.base.RoundTrip(away)
+}
+
+// atHome reports whether a redirect stays at its host, or leads to a subdomain of
+// it, as net/http has it for Authorization. One that gives up TLS does not.
+func atHome(u, first *url.URL) bool {
+	name, home := strings.ToLower(u.Hostname()), strings.ToLower(first.Hostname())
+	return (name == home || strings.HasSuffix(name, "."+home)) && (u.Scheme == first.Scheme || u.Scheme == "https")
+}
