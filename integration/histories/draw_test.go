@@ -19,8 +19,8 @@ type weights struct {
 // changes and the node is looked at.
 var (
 	ofEverything = weights{"everything", [numKinds]int{DoPull: 80, DoPush: 24, DoTogether: 14, DoLeave: 8, DoMeanwhile: 12, DoDelete: 4, DoDeny: 8, DoAllow: 8,
-		DoTrouble: 10, DoRestore: 24, DoRule: 5, DoRemove: 5, DoRestart: 3, DoKill: 3, DoKillIn: 3}}
-	ofKills = weights{"kills", [numKinds]int{DoPull: 10, DoPush: 24, DoTogether: 2, DoDeny: 2, DoAllow: 3, DoTrouble: 1, DoRestore: 3, DoRemove: 12, DoRestart: 2, DoKill: 3, DoKillIn: 40}}
+		DoTrouble: 10, DoRestore: 24, DoRule: 8, DoRemove: 5, DoMirror: 6, DoTag: 6, DoImport: 6, DoRestart: 3, DoKill: 3, DoKillIn: 3}}
+	ofKills = weights{"kills", [numKinds]int{DoPull: 10, DoPush: 24, DoTogether: 2, DoDeny: 2, DoAllow: 3, DoTrouble: 1, DoRestore: 3, DoRemove: 12, DoMirror: 1, DoTag: 1, DoImport: 1, DoRestart: 2, DoKill: 3, DoKillIn: 40}}
 )
 
 // oneOf draws one of the values, all alike: rapid's own SampledFrom prefers
@@ -84,6 +84,10 @@ func drawOp(t *rapid.T, kind Kind) Op {
 		o.Content = upTo(t, "content", 1, contents-1)
 	case DoDelete, DoRemove:
 		o.Name = upTo(t, "name", 0, names-1)
+	case DoTag, DoImport:
+		o.Name, o.From = upTo(t, "name", 0, names-1), upTo(t, "from", 0, names-1)
+	case DoMirror:
+		o.Mirror = rapid.Bool().Draw(t, "mirror")
 	case DoDeny, DoAllow:
 		o.Name = oneOf(t, "repository", 0, 2)
 		o.Caller = oneOf(t, "caller", Alice, Bob, Nobody, Nobody)
@@ -92,6 +96,8 @@ func drawOp(t *rapid.T, kind Kind) Op {
 	case DoRule:
 		o.Rule.Policy = oneOf(t, "policy", Always, IfDigestChanged, IfNotPresent, Never)
 		o.Rule.Lenient = rapid.Bool().Draw(t, "lenient")
+		o.Rule.Origin = rapid.Bool().Draw(t, "origin")
+		o.Rule.Access = oneOf(t, "access", Verified, Verified, Strict, AnyCaller)
 	}
 	return o
 }

@@ -97,6 +97,8 @@ func (h *history) step(ctx context.Context, o Op) error {
 		return h.pullAndEnd(ctx, o)
 	case DoRemove:
 		return h.remove(ctx, o.Name)
+	case DoTag, DoImport:
+		return h.retag(ctx, o)
 	}
 	return h.change(ctx, o)
 }
@@ -123,32 +125,11 @@ func (h *history) change(ctx context.Context, o Op) (err error) {
 	case DoRule:
 		h.reg.set(func(m *Registry) { m.Rule = o.Rule })
 		err = h.node.rule(o.Rule)
+	case DoMirror:
+		h.reg.set(func(m *Registry) { m.Mirror = o.Mirror })
+		err = h.node.serve(h.reg)
 	}
 	return err
-}
-
-// remove removes an image. CRI removes all names of an image together.
-func (h *history) remove(ctx context.Context, name int) error {
-	content := h.worlds[0].Node[name].Content
-	if content == 0 {
-		return nil
-	}
-	if err := h.node.Remove(ctx, h.reg.ref(Pull{Name: name})); err != nil {
-		return fmt.Errorf("remove an image: %w", err)
-	}
-	for i := range h.worlds {
-		w := &h.worlds[i]
-		for other := range w.Node {
-			if w.Node[other].Content == content {
-				w.Node[other] = Image{}
-			}
-		}
-		for r := range w.Has {
-			w.Has[r][content] = 0
-		}
-	}
-	h.settled, h.lost = false, nil
-	return nil
 }
 
 // pullAndEnd does a pull and ends the daemon at once: what the pull found out is

@@ -54,7 +54,7 @@ func (h *history) phase(answers []answer) phase {
 		return afterAll
 	}
 	at := beforeCheck
-	for _, r := range h.reg.Requests() {
+	for _, r := range h.reg.requests() {
 		switch {
 		case r.Part == resolvertest.Blobs:
 			at = max(at, inLayers)

@@ -10,136 +10,140 @@ package histories
 type World struct {
 	// Node is what each name has.
 	Node [names]Image
-	// Has tells for a repository at a digest who has proved access, and, as the
-	// bit known, that there is a record of repository@digest.
+	// Has tells for a repository at a digest who has proved access, and whether
+	// there is a record of repository@digest.
 	Has [repos][contents]Set
-	// Blamed is why a fallback may need no request.
+	// Blamed are the failure classes for which the registry may be in trouble.
 	Blamed Blame
-}
-
-// Blame are failure classes that may be known without a request.
-type Blame struct {
-	// Host are those for which the host may be in trouble.
-	Host Classes
-	// Own are those that a caller has met with at a repository.
-	Own [repos][callers]Classes
 }
 
 // Image is what a name has on the node.
 type Image struct {
 	Content int
 	Stale   Class // the label stale-reason
-}
-
-// Branch is one thing that may come of a pull.
-type Branch struct {
-	Saw
-	// After is the state that follows; Lost is what is left of it if the daemon
-	// is killed before the results of checks are written.
-	After, Lost World
+	// Open says that the record tells of no check: what its labels say is for
+	// another name or digest.
+	Open bool
 }
 
 // Pull returns what may come of a pull while the registry is as now says, and,
 // from the first byte of a download on, as later says.
 func (w World) Pull(now, later Registry, p Pull) []Branch {
 	policy, present := now.policy(p), w.content(p)
-	proved := present != 0 && w.proved(p, present)
+	grant := w.grant(now, p)
+	reusable := grant == given || grant == open && policy == Never
 	switch {
-	case proved && (p.Digest != 0 || policy == IfNotPresent || policy == Never):
-		return []Branch{{Saw{Outcome: Present}, w, w}}
+	case reusable && (p.Digest != 0 || policy == IfNotPresent || policy == Never):
+		return []Branch{w.present(p)}
 	case policy == Never: // nobody is told whether there is an image
 		return []Branch{{Saw{Outcome: Failed}, w, w}}
-	case proved && p.MaxAge: // every image here was checked within the hour
-		return []Branch{{Saw{Outcome: Fresh}, w, w}}
+	case reusable && p.MaxAge && !w.Node[p.Name].Open: // every check here was made within the hour
+		return []Branch{{Saw{Outcome: Fresh}, w.complete(p, present), w.complete(p, present)}}
 	}
 	return w.ask(now, later, p)
 }
 
 // ask is a pull that asks the registry.
 func (w World) ask(now, later Registry, p Pull) (all []Branch) {
-	present := w.content(p)
-	for class := range w.blamed(p).each() { // nobody is asked, where a fallback will do
-		if present != 0 && w.proved(p, present) && now.usesCached(p, class) {
-			all = append(all, w.failed(now, p, class))
+	for class := range w.Blamed.of(p).each() { // a host in trouble is not asked, where a fallback will do
+		if b := w.failed(now, p, class, false); b.Outcome != Failed {
+			all = append(all, b)
 		}
 	}
-	for _, class := range now.check(p) {
-		if class != None {
-			all = append(all, w.failed(now, p, class))
+	for _, said := range now.check(p) {
+		if said.class != None {
+			all = append(all, w.failed(now, p, said.class, false))
 			continue
 		}
-		answered := w
-		answered.Blamed.Host, answered.Blamed.Own[p.repo()][p.Caller] = 0, 0
-		tag := now.content(p)
-		switch {
-		case tag == present:
-			all = append(all, answered.unchanged(w, p, present, true))
-		case present != 0 && now.policy(p) == IfNotPresent: // only access was in doubt, and the digest proves it
-			all = append(all, answered.unchanged(w, p, present, false))
-		default:
-			if class := later.download(p, tag, w.Has[p.repo()][max(tag, 0)].has(known)); class != None {
-				all = append(all, answered.failed(now, p, class))
-			} else {
-				all = append(all, answered.pulled(p, tag))
-			}
-		}
+		all = append(all, w.answered(now, later, p, said)...)
 	}
 	return all
 }
 
+// answered is a pull after a host has said which digest it has.
+func (w World) answered(now, later Registry, p Pull, by said) []Branch {
+	before, present, forbidden := w, w.content(p), false
+	w.Blamed.answered(p, by.giver)
+	if by.content == present {
+		return []Branch{w.unchanged(before, p, present, by.giver, true)}
+	}
+	if present != 0 && now.policy(p) == IfNotPresent { // only access is in doubt, and the digest can prove it
+		switch cached := now.confirm(p, present); {
+		case cached.class == None:
+			return []Branch{w.unchanged(before, p, present, cached.giver, false)}
+		case cached.class.cannotSay() && w.grant(now, p) == open:
+			return []Branch{w.present(p)}
+		default:
+			forbidden = !cached.class.cannotSay()
+		}
+	}
+	if class := later.download(p, by.content, w.Has[p.repo()][max(by.content, 0)].has(known)); class != None {
+		return []Branch{w.failed(now, p, class, forbidden)}
+	}
+	return []Branch{w.pulled(p, by)}
+}
+
+// present reuses an image without a registry's word.
+func (w World) present(p Pull) Branch {
+	w = w.complete(p, w.content(p))
+	return Branch{Saw{Outcome: Present}, w, w}
+}
+
+// complete makes the record of repository@digest of an image that is reused.
+func (w World) complete(p Pull, content int) World {
+	w.Has[p.repo()][content].add(known)
+	return w
+}
+
 // unchanged reuses what the registry confirmed. The result of the check is
 // written behind, and a crash before that is as if nobody had asked.
-func (w World) unchanged(before World, p Pull, content int, byTag bool) Branch {
+func (w World) unchanged(before World, p Pull, content int, by Giver, byTag bool) Branch {
 	after := w
-	after.Has[p.repo()][content].add(p.Caller.bit() | known)
+	after.Has[p.repo()][content].add(by.proves(p.Caller) | known | marked)
 	if byTag && p.Digest == 0 {
-		after.Node[p.Name].Stale = None
+		after.Node[p.Name].Stale, after.Node[p.Name].Open = None, false
 	}
-	return Branch{Saw{Outcome: Unchanged}, after, before}
+	return Branch{Saw{Outcome: Unchanged}, after, before.complete(p, content)}
 }
 
 // pulled is on disk before the request ends.
-func (w World) pulled(p Pull, content int) Branch {
-	w.Has[p.repo()][content].add(p.Caller.bit() | known)
+func (w World) pulled(p Pull, by said) Branch {
+	w.Has[p.repo()][by.content].add(by.giver.proves(p.Caller) | known | marked)
 	if p.Digest == 0 {
-		w.Node[p.Name] = Image{Content: content}
+		w.Node[p.Name] = Image{Content: by.content}
 	}
 	return Branch{Saw{Outcome: Pulled}, w, w}
 }
 
 // failed takes proofs away after a refusal, which is on disk before the request
-// ends, and falls back where the policy and a proof allow it. The image that is
-// there stays in any case.
-func (w World) failed(now Registry, p Pull, class Class) Branch {
+// ends, and falls back where the policy and a proof allow it, or where no
+// registry can say whose the image is. The image that is there stays in any case.
+// Only the registry itself refuses here, since the mirror is for all.
+func (w World) failed(now Registry, p Pull, class Class, forbidden bool) Branch {
 	if class == Unauthorized || class == Forbidden {
+		refused := ofBoth(p.Caller)
+		if p.Caller == Nobody {
+			refused = Origin.of(Nobody) // a mirror that is open to all stays so
+		}
 		for content := range w.Has[p.repo()] {
-			w.Has[p.repo()][content].remove(p.Caller.bit())
+			w.Has[p.repo()][content].remove(refused)
 		}
 	}
-	w.blame(p, class)
-	content := w.content(p)
-	if content == 0 || !w.proved(p, content) || !now.usesCached(p, class) {
+	w.Blamed.blame(p, class)
+	grant := w.grant(now, p)
+	opened := grant == open && class.cannotSay() && !forbidden
+	switch {
+	case opened && (p.Digest != 0 || now.policy(p) == IfNotPresent):
+		return w.present(p)
+	case grant != given && !opened || !now.usesCached(p, class):
 		return Branch{Saw{Failed, class}, w, w}
 	}
+	w = w.complete(p, w.content(p))
 	after := w
-	after.Node[p.Name].Stale = class
+	if p.Digest == 0 {
+		after.Node[p.Name].Stale = class
+	}
 	return Branch{Saw{UsedCached, class}, after, w}
-}
-
-// blame notes that the host may be in trouble, and what may be remembered of the
-// repository and the caller.
-func (w *World) blame(p Pull, class Class) {
-	if class == Unreachable || class == Unavailable || class == RateLimited {
-		w.Blamed.Host.add(class)
-	}
-	if class == Unreachable || class == RateLimited {
-		w.Blamed.Own[p.repo()][p.Caller].add(class)
-	}
-}
-
-// blamed are the classes that may be known to a pull.
-func (w World) blamed(p Pull) Classes {
-	return w.Blamed.Host | w.Blamed.Own[p.repo()][p.Caller]
 }
 
 // content is what the node has for a reference.
@@ -153,7 +157,23 @@ func (w World) content(p Pull) int {
 	return 0
 }
 
-// proved reports whether the caller, or everybody, has proved access.
-func (w World) proved(p Pull, content int) bool {
-	return w.Has[p.repo()][content].has(p.Caller.bit()) || w.Has[p.repo()][content].has(Nobody.bit())
+// grant says whether the caller may reuse the image of a reference.
+func (w World) grant(now Registry, p Pull) grant {
+	content := w.content(p)
+	if content == 0 {
+		return none
+	}
+	has := w.Has[p.repo()][content]
+	counts := Origin.of(p.Caller) | Origin.of(Nobody)
+	if !now.Rule.Origin {
+		counts |= Mirror.of(p.Caller) | Mirror.of(Nobody)
+	}
+	restricted := has.has(marked) || p.Digest == 0 && !w.Node[p.Name].Open
+	switch {
+	case has.hasAny(counts), now.Rule.Access == AnyCaller:
+		return given
+	case !restricted && now.Rule.Access == Verified:
+		return open
+	}
+	return none
 }

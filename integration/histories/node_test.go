@@ -57,12 +57,13 @@ func (n *node) close() error {
 
 // learn finds out the fingerprints of the callers on this node.
 func (n *node) learn(ctx context.Context) error {
-	if err := n.serve(n.probe); err != nil {
-		return err
-	}
-	for name, caller := range map[int]Caller{0: Alice, 2: Bob} {
+	for name, caller := range []Caller{Alice, Wrong, Bob} {
+		n.probe.set(func(r *Registry) { r.Mirror = caller == Wrong })
 		p := Pull{Caller: caller, Name: name, Policy: Always}
-		err := n.probe.push(ctx, name, 1)
+		err := n.serve(n.probe)
+		if err == nil {
+			err = n.probe.push(ctx, name, 1)
+		}
 		if err == nil {
 			_, err = n.pull(ctx, n.probe, p, "default")
 		}
@@ -74,12 +75,13 @@ func (n *node) learn(ctx context.Context) error {
 			return err
 		}
 		for label := range record.Labels {
-			if f, ok := strings.CutPrefix(label, nodes.LabelPrefix+"access."); ok {
+			f, ok := strings.CutPrefix(label, nodes.LabelPrefix+"access.")
+			if _, known := n.callers[f]; ok && !known {
 				n.callers[f] = caller
 			}
 		}
 	}
-	if len(n.callers) != 3 {
+	if len(n.callers) != callers {
 		return fmt.Errorf("the fingerprints are %v", n.callers)
 	}
 	return nil
@@ -107,11 +109,19 @@ func (n *node) flush(ctx context.Context) error {
 }
 
 // serve makes a registry known to the daemon.
-func (n *node) serve(r *registry) error { return n.Serve(r.name, r.Registry) }
+func (n *node) serve(r *registry) error {
+	if r.now().Mirror {
+		return n.Serve(r.name, r.Registry, r.mirror)
+	}
+	return n.Serve(r.name, r.Registry)
+}
 
 // rule sets the rule for all images.
 func (n *node) rule(r Rule) error {
-	text := fmt.Sprintf("[[rule]]\nimages = [\"**\"]\npolicy = %q\n", r.Policy)
+	text := fmt.Sprintf("[[rule]]\nimages = [\"**\"]\npolicy = %q\naccess = %q\n", r.Policy, r.Access)
+	if r.Origin {
+		text += "resolve_from = \"Origin\"\n"
+	}
 	if r.Lenient {
 		text += "[rule.on]\n"
 		for _, class := range []Class{Unauthorized, Forbidden, Invalid} {

@@ -39,7 +39,8 @@ func (n *node) observe(ctx context.Context, r *registry) (World, error) {
 		if content == 0 {
 			return w, fmt.Errorf("the record %s has a target that was never pushed", name)
 		}
-		proofs, err := n.proofs(record)
+		labels := own(record)
+		proofs, err := n.proofs(r, record.Target.Digest, labels)
 		if err != nil {
 			return w, fmt.Errorf("the record %s: %w", name, err)
 		}
@@ -52,30 +53,52 @@ func (n *node) observe(ctx context.Context, r *registry) (World, error) {
 		}
 		tag := slices.Index(nameOf[:], name)
 		w.Node[tag].Content = content
-		w.Node[tag].Stale = Class(slices.Index(classNames[:], record.Labels[nodes.LabelPrefix+"stale-reason"]))
+		w.Node[tag].Stale = Class(slices.Index(classNames[:], labels[nodes.LabelPrefix+"stale-reason"]))
+		if w.Node[tag].Open = !proofs.has(marked); !w.Node[tag].Open {
+			proofs.remove(marked)
+		}
 		w.Has[repoOf[tag]][content].add(proofs)
 	}
 	return w, nil
 }
 
-// proofs returns who has proved access by the labels of a record. Each pull
-// that the histories make writes a check and proofs with the target, so a
-// record without them, or with those of another digest, is an error.
-func (n *node) proofs(record images.Image) (Set, error) {
-	var proofs Set
-	if got := record.Labels[nodes.LabelPrefix+"verified-digest"]; got != record.Target.Digest.String() {
-		return 0, fmt.Errorf("its label verified-digest is not that of its target, but %q", got)
+// own returns the labels of a record that are for it, and not for another name or
+// digest.
+func own(record images.Image) map[string]string {
+	if record.Labels[nodes.LabelPrefix+"record"] != record.Target.Digest.String()+" "+record.Name {
+		return nil
 	}
-	for label, value := range record.Labels {
+	return record.Labels
+}
+
+// proofs returns who has proved access by the labels of a record. A check of another
+// digest is an error, and so are proofs without a check.
+func (n *node) proofs(r *registry, target digest.Digest, labels map[string]string) (Set, error) {
+	var proofs Set
+	switch verified := labels[nodes.LabelPrefix+"verified-digest"]; verified {
+	case target.String():
+		proofs.add(marked)
+	case "":
+	default:
+		return 0, fmt.Errorf("its label verified-digest is not that of its target, but %q", verified)
+	}
+	for label, value := range labels {
 		fingerprint, ok := strings.CutPrefix(label, nodes.LabelPrefix+"access.")
 		if !ok || value == "" {
 			continue
 		}
-		caller, ok := n.callers[fingerprint]
-		if !ok {
+		caller, known := n.callers[fingerprint]
+		_, host, _ := strings.Cut(value, " ")
+		switch {
+		case !known:
 			return 0, errors.New("it has a proof of unknown credentials")
+		case !proofs.has(marked):
+			return 0, errors.New("it has a proof and no check")
+		case host == r.mirror.Host():
+			proofs.add(Mirror.of(caller))
+		default:
+			proofs.add(Origin.of(caller))
 		}
-		proofs.add(caller.bit())
 	}
 	return proofs, nil
 }

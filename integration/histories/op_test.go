@@ -53,6 +53,9 @@ const (
 	DoRestore
 	DoRule
 	DoRemove
+	DoMirror  // is put before the registry, or taken away
+	DoTag     // as ctr images tag --local
+	DoImport  // as ctr images import --local
 	DoRestart // right after a pull
 	DoKill    // right after a pull
 	DoKillIn  // in pulls
@@ -62,7 +65,7 @@ const (
 func (k Kind) String() string {
 	return [numKinds]string{"pull", "push or rollback", "pulls together", "caller that leaves", "change in a pull", "deletion of a tag",
 		"refusal of a caller", "admission of a caller", "outage", "restoration", "change of the rule",
-		"removal", "restart", "kill", "kill in a pull"}[k]
+		"removal", "change of hosts.toml", "local tag", "local import", "restart", "kill", "kill in a pull"}[k]
 }
 
 // Moment is a point in a pull: so long after that many requests have come.
@@ -82,9 +85,11 @@ type Op struct {
 	Moment  Moment
 	Change  *Op // in a pull
 	Name    int
+	From    int // the name that DoTag and DoImport take the image from
 	Content int
 	Caller  Caller
 	Trouble Trouble
+	Mirror  bool
 	Rule    Rule
 }
 
@@ -109,6 +114,12 @@ func (o Op) String() string {
 		return fmt.Sprintf("the rule is %v", o.Rule)
 	case DoRemove:
 		return fmt.Sprintf("%s is removed from the node", nameOf[o.Name])
+	case DoMirror:
+		return fmt.Sprintf("hosts.toml has a mirror: %v", o.Mirror)
+	case DoTag:
+		return fmt.Sprintf("%s is tagged as %s on the node", nameOf[o.From], nameOf[o.Name])
+	case DoImport:
+		return fmt.Sprintf("the image of %s is imported as %s", nameOf[o.From], nameOf[o.Name])
 	case DoKillIn:
 		return fmt.Sprintf("%s, and the daemon is killed %v", all, o.Moment)
 	case DoLeave:

@@ -47,7 +47,7 @@ func (a answer) String() string {
 // their own, by which the decisions are told apart.
 func (h *history) pull(ctx context.Context, pulls []Pull, beside func(leave func()) (end func())) ([]answer, error) {
 	mark := h.node.Mark()
-	h.reg.Forget()
+	h.reg.forget()
 	ctx, cancel := context.WithTimeout(ctx, pullLimit)
 	defer cancel()
 	first, leave := context.WithCancel(ctx)
@@ -246,7 +246,7 @@ func (h *history) answersRight(p Pull, a answer) error {
 // download. A fallback without a failed request is for hosts in trouble.
 func (h *history) requestsFit(p Pull, a answer) error {
 	all, downloads, confirmed := 0, 0, 0
-	for _, r := range h.reg.Requests() {
+	for _, r := range h.reg.requests() {
 		all++
 		if r.Method == http.MethodGet && (r.Part == resolvertest.Manifests || r.Part == resolvertest.Blobs) {
 			downloads++

@@ -10,6 +10,7 @@ type Registry struct {
 	Allowed [repos]Set
 	Basic   bool // Basic authentication: 403 is how it refuses whom it knows
 	Trouble Trouble
+	Mirror  bool // before the registry: always up, with all of its content, and open to all
 	Rule    Rule
 }
 
@@ -26,31 +27,41 @@ func (r Registry) usesCached(p Pull, class Class) bool {
 	return r.policy(p) == IfDigestChanged && class != p.FailOn && (!class.security() || r.Rule.Lenient)
 }
 
-// content is what the registry has for a reference; -1, a digest that no
-// content has, where it lies.
-func (r Registry) content(p Pull) int {
+// content is what a host has for a reference; -1, a digest that no content has,
+// where the registry lies.
+func (r Registry) content(p Pull, by Giver) int {
 	switch {
 	case p.Digest != 0:
 		return p.Digest
-	case r.Trouble == Lies:
+	case r.Trouble == Lies && by == Origin:
 		return -1
 	}
 	return r.Tag[p.Name]
 }
 
-// check returns what a check may end with; None is success.
-func (r Registry) check(p Pull) []Class {
+// check returns what a check may end with.
+func (r Registry) check(p Pull) []said {
+	if r.Mirror && !r.Rule.Origin && !r.missing(p) {
+		return []said{{content: r.content(p, Mirror), giver: Mirror}}
+	}
 	refused := r.refuses(p)
 	switch class := r.Trouble.check(); {
 	case class == None && refused != None:
-		return []Class{refused}
+		return []said{{class: refused}}
 	case class == None && r.missing(p):
-		return []Class{NotFound}
+		return []said{{class: NotFound}}
 	case p.Caller == Wrong && !r.Basic && r.Trouble.manifestsOnly():
-		return []Class{class, Unauthorized} // whether a token was asked for first
-	default:
-		return []Class{class}
+		return []said{{class: class}, {class: Unauthorized}} // whether a token was asked for first
+	case class != None:
+		return []said{{class: class}}
 	}
+	return []said{{content: r.content(p, Origin), giver: Origin}}
+}
+
+// confirm is the question whether the caller may have a content, by its digest.
+func (r Registry) confirm(p Pull, content int) said {
+	p.Digest = content
+	return r.check(p)[0]
 }
 
 // missing reports whether the registry has no such tag or manifest.
@@ -64,7 +75,7 @@ func (r Registry) missing(p Pull) bool {
 // refuses returns how the registry refuses the caller.
 func (r Registry) refuses(p Pull) Class {
 	switch {
-	case p.Caller != Wrong && r.Allowed[p.repo()].has(p.Caller.bit()):
+	case p.Caller != Wrong && r.Allowed[p.repo()].has(Origin.of(p.Caller)):
 		return None
 	case r.Basic && p.Caller != Wrong && p.Caller != Nobody:
 		return Forbidden
@@ -78,7 +89,7 @@ func (r Registry) download(p Pull, content int, here bool) Class {
 	switch {
 	case content < 0 && r.Trouble == Lies:
 		return Invalid
-	case here:
+	case here, r.Mirror && content > 0 && r.Pushed[p.repo()][content]:
 		return None
 	case content < 0 && (r.Trouble == Up || r.Trouble == NoBlobs || r.Trouble == CutBlobs):
 		return NotFound

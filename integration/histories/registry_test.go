@@ -22,6 +22,7 @@ import (
 // registry is the registry of one history, and what the model knows of it.
 type registry struct {
 	*resolvertest.Registry
+	mirror *resolvertest.Registry // of the same content, open to all
 	name   string
 	images [contents]v1.Image
 
@@ -63,10 +64,15 @@ func newRegistry(number int, basic bool) (*registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &registry{Registry: started, name: fmt.Sprintf("r%d.test", number)}
+	mirror, err := resolvertest.Start()
+	if err != nil {
+		started.Close()
+		return nil, err
+	}
+	r := &registry{Registry: started, mirror: mirror, name: fmt.Sprintf("r%d.test", number)}
 	r.model.Basic = basic
 	for i := range repos {
-		r.model.Allowed[i].add(Alice.bit() | Bob.bit())
+		r.model.Allowed[i].add(Origin.of(Alice) | Origin.of(Bob))
 	}
 	for i := 1; i < contents; i++ {
 		r.images[i] = resolvertest.Image(int64(number*contents+i), 2, 20_000)
@@ -81,10 +87,27 @@ func (r *registry) allowed(user, repository string) bool {
 	defer r.mu.Unlock()
 	for i := range repos {
 		if repo[i] == repository {
-			return r.model.Allowed[i].has(caller.bit())
+			return r.model.Allowed[i].has(Origin.of(caller))
 		}
 	}
 	return false
+}
+
+// Close ends both hosts.
+func (r *registry) Close() {
+	r.Registry.Close()
+	r.mirror.Close()
+}
+
+// requests are those of both hosts.
+func (r *registry) requests() []resolvertest.Request {
+	return append(r.Requests(), r.mirror.Requests()...)
+}
+
+// forget forgets the requests so far.
+func (r *registry) forget() {
+	r.Forget()
+	r.mirror.Forget()
 }
 
 // now returns what the model knows.
@@ -101,8 +124,10 @@ func (r *registry) set(change func(*Registry)) {
 }
 
 func (r *registry) push(ctx context.Context, name, content int) error {
-	if _, err := r.Push(ctx, nameOf[name], r.images[content]); err != nil {
-		return err
+	for _, host := range []*resolvertest.Registry{r.Registry, r.mirror} {
+		if _, err := host.Push(ctx, nameOf[name], r.images[content]); err != nil {
+			return err
+		}
 	}
 	r.set(func(m *Registry) {
 		m.Tag[name] = content
@@ -115,8 +140,10 @@ func (r *registry) delete(ctx context.Context, name int) error {
 	if r.now().Tag[name] == 0 {
 		return nil
 	}
-	if err := r.DeleteTag(ctx, repo[repoOf[name]], nameOf[name][len(repo[repoOf[name]])+1:]); err != nil {
-		return err
+	for _, host := range []*resolvertest.Registry{r.Registry, r.mirror} {
+		if err := host.DeleteTag(ctx, repo[repoOf[name]], nameOf[name][len(repo[repoOf[name]])+1:]); err != nil {
+			return err
+		}
 	}
 	r.set(func(m *Registry) { m.Tag[name] = 0 })
 	return nil
@@ -131,9 +158,9 @@ func (r *registry) permit(name int, caller Caller, in bool) {
 	}
 	r.set(func(m *Registry) {
 		if in {
-			m.Allowed[repoOf[name]].add(caller.bit())
+			m.Allowed[repoOf[name]].add(Origin.of(caller))
 		} else {
-			m.Allowed[repoOf[name]].remove(caller.bit())
+			m.Allowed[repoOf[name]].remove(Origin.of(caller))
 		}
 	})
 	r.RevokeTokens()

@@ -83,7 +83,7 @@ func (o *orders) after(w World, i, now int) (all []World) {
 	if len(o.states) > 1 && a.Class != None { // its tries may have met each of them
 		for i := range branches {
 			for _, state := range o.states {
-				branches[i].After.blame(p, state.Trouble.class())
+				branches[i].After.Blamed.blame(p, state.Trouble.class())
 			}
 		}
 	}

@@ -12,7 +12,6 @@ const (
 	names    = 3
 	repos    = 2
 	contents = 5 // with 0, which is none
-	callers  = 4
 )
 
 // The names: two tags of one repository, and another repository.
@@ -34,27 +33,55 @@ const (
 	Wrong
 )
 
-func (c Caller) String() string { return [...]string{"alice", "bob", "nobody", "a wrong password"}[c] }
-func (c Caller) bit() Set       { return 1 << c }
+const callers = 4
 
-// Set is a set of callers, and the bit known.
-type Set uint8
+func (c Caller) String() string {
+	return [callers]string{"alice", "bob", "nobody", "a wrong password"}[c]
+}
 
-const known Set = 1 << 7
+// Giver is the host that gives a proof.
+type Giver int
 
-func (s Set) has(bits Set) bool { return s&bits == bits }
-func (s *Set) add(bits Set)     { *s |= bits }
-func (s *Set) remove(bits Set)  { *s &^= bits }
+// The hosts of a name.
+const (
+	Origin Giver = iota
+	Mirror
+)
+
+// of is the caller's proof by a giver.
+func (g Giver) of(c Caller) Set { return 1 << (callers*int(g) + int(c)) }
+
+// ofBoth are the caller's proofs by whomever.
+func ofBoth(c Caller) Set { return Origin.of(c) | Mirror.of(c) }
+
+// Set is a set of proofs, and what else is known of a repository at a digest.
+type Set uint16
+
+const (
+	known  Set = 1 << 15 // there is a record of repository@digest
+	marked Set = 1 << 14 // the image is for callers with a proof
+)
+
+func (s Set) has(bits Set) bool    { return s&bits == bits }
+func (s Set) hasAny(bits Set) bool { return s&bits != 0 }
+func (s *Set) add(bits Set)        { *s |= bits }
+func (s *Set) remove(bits Set)     { *s &^= bits }
 
 func (s Set) String() string {
 	text := ""
 	for c := Alice; c <= Wrong; c++ {
-		if s.has(c.bit()) {
+		if s.has(Origin.of(c)) {
 			text += " " + c.String()
 		}
+		if s.has(Mirror.of(c)) {
+			text += " " + c.String() + " by the mirror"
+		}
 	}
-	if s.has(known) {
+	switch {
+	case s.has(known | marked):
 		text += " (recorded)"
+	case s.has(known):
+		text += " (recorded, of nobody)"
 	}
 	return "[" + text + " ]"
 }
@@ -102,6 +129,11 @@ func (c Class) String() string {
 
 // security classes fail by default.
 func (c Class) security() bool { return c == Unauthorized || c == Forbidden || c == Invalid }
+
+// cannotSay are the classes in which no registry says whose an image is.
+func (c Class) cannotSay() bool {
+	return c == Unreachable || c == Unavailable || c == RateLimited || c == NotFound
+}
 
 // Classes is a set of failure classes.
 type Classes uint8
@@ -184,16 +216,35 @@ func (t Trouble) check() Class {
 
 func (t Trouble) manifestsOnly() bool { return t == Forbids || t == Portal }
 
+// Access is the directive.
+type Access int
+
+// The values of access.
+const (
+	Verified Access = iota
+	Strict
+	AnyCaller
+)
+
+func (a Access) String() string { return [...]string{"Verified", "Strict", "Any"}[a] }
+
 // Rule is the rule for all images.
 type Rule struct {
 	Policy Policy
 	// Lenient sets UseCached for the security classes.
 	Lenient bool
+	// Origin sets resolve_from = "Origin".
+	Origin bool
+	Access Access
 }
 
 func (r Rule) String() string {
+	text := fmt.Sprintf("%v, access %v", r.Policy, r.Access)
 	if r.Lenient {
-		return fmt.Sprintf("%v, UseCached for every class", r.Policy)
+		text += ", UseCached for every class"
 	}
-	return r.Policy.String()
+	if r.Origin {
+		text += ", resolved by the origin"
+	}
+	return text
 }

@@ -1,0 +1,88 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
+)
+
+// remove removes an image. CRI removes all names of an image together.
+func (h *history) remove(ctx context.Context, name int) error {
+	content := h.worlds[0].Node[name].Content
+	if content == 0 {
+		return nil
+	}
+	if err := h.node.Remove(ctx, h.reg.ref(Pull{Name: name})); err != nil {
+		return fmt.Errorf("remove an image: %w", err)
+	}
+	for i := range h.worlds {
+		w := &h.worlds[i]
+		for other := range w.Node {
+			if w.Node[other].Content == content {
+				w.Node[other] = Image{}
+			}
+		}
+		for r := range w.Has {
+			w.Has[r][content] = 0
+		}
+	}
+	h.settled, h.lost = false, nil
+	return nil
+}
+
+// retag makes another image of a name, as ctr does in containerd's database: a local
+// tag copies the labels of the other record, and a local import keeps those that
+// were there. Neither are for this name and digest.
+func (h *history) retag(ctx context.Context, o Op) error {
+	from, to := h.worlds[0].Node[o.From].Content, h.worlds[0].Node[o.Name].Content
+	if from == 0 || from == to || o.Kind == DoImport && to == 0 {
+		return nil
+	}
+	if err := h.node.retag(ctx, h.reg.ref(Pull{Name: o.From}), h.reg.ref(Pull{Name: o.Name}), o.Kind == DoTag); err != nil {
+		return fmt.Errorf("%v: %w", o, err)
+	}
+	for i := range h.worlds {
+		h.worlds[i].Node[o.Name] = Image{Content: from, Open: true}
+	}
+	h.settled, h.lost = false, nil
+	return nil
+}
+
+// retag points a name at the target of another, and waits until CRI knows.
+func (n *node) retag(ctx context.Context, from, to string, copyLabels bool) error {
+	source, err := n.Client.ImageService().Get(ctx, from)
+	if err != nil {
+		return err
+	}
+	img := images.Image{Name: to, Target: source.Target, Labels: source.Labels}
+	record, err := n.Client.ImageService().Get(ctx, to)
+	switch {
+	case errdefs.IsNotFound(err):
+		_, err = n.Client.ImageService().Create(ctx, img)
+	case err == nil && copyLabels:
+		_, err = n.Client.ImageService().Update(ctx, img)
+	case err == nil:
+		img.Labels = maps.Clone(record.Labels)
+		_, err = n.Client.ImageService().Update(ctx, img, "target", "labels")
+	}
+	if err != nil {
+		return err
+	}
+	want, err := n.Status(ctx, from)
+	if err != nil {
+		return err
+	}
+	return n.Until(ctx, "CRI knows of the other image", func(ctx context.Context) error {
+		got, err := n.Status(ctx, to)
+		if err == nil && got.GetImage().GetId() != want.GetImage().GetId() {
+			err = fmt.Errorf("%s is %q to CRI", to, got.GetImage().GetId())
+		}
+		return err
+	})
+}
