@@ -38,7 +38,7 @@ func have(n *nodetest.Node, d digest.Digest) bool {
 // error is as without an image.
 func TestLostFiles(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "300ms"`))
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
 	img := nodetest.Image(1)
 	manifest := n.Push("app:1", img)
 	config, err := img.ConfigName()
