@@ -46,7 +46,9 @@ func (s *session) check(ctx context.Context, h *host, permit *health.Permit, sh 
 }
 
 func failedCheck(h *host, err error, elapsed time.Duration) Attempt {
-	return h.attempt(fault.AnswerClass(err), err, elapsed)
+	a := h.attempt(fault.AnswerClass(err), err, elapsed)
+	a.Refused = fault.Refused(err, a.Host)
+	return a
 }
 
 // describe says what went wrong without the wrappings of docker's resolver,

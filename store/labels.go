@@ -44,9 +44,9 @@ type State struct {
 	PulledAt       time.Time
 	Verified       Verified
 	Stale          Stale
-	// Access holds the proofs of access that are valid: when each caller last
-	// proved that it may have this image under this name.
-	Access map[Fingerprint]time.Time
+	// Access holds the proofs of access that are valid, by the callers that may
+	// have this image under this name.
+	Access map[Fingerprint]Proof
 	// Restricted says that a registry was asked about this record, so that it is
 	// for callers with a proof only. Without it the image was imported, or is
 	// older than pullwarden, and no caller had to prove anything.
@@ -99,11 +99,11 @@ func (s *State) decodeAccess(labels map[string]string) {
 			continue
 		}
 		s.Restricted = true
-		if at := decodeTime(value); !at.IsZero() && s.Verified.Digest != "" {
+		if proof := decodeProof(value); !proof.At.IsZero() && s.Verified.Digest != "" {
 			if s.Access == nil {
-				s.Access = map[Fingerprint]time.Time{}
+				s.Access = map[Fingerprint]Proof{}
 			}
-			s.Access[Fingerprint(fingerprint)] = at
+			s.Access[Fingerprint(fingerprint)] = proof
 		}
 	}
 }
@@ -123,8 +123,8 @@ func (s State) Labels() map[string]string {
 		LabelStaleSince:     encodeTime(s.Stale.Since),
 		LabelStaleReason:    string(s.Stale.Reason),
 	}
-	for fingerprint, at := range s.Access {
-		labels[LabelAccess+string(fingerprint)] = encodeTime(at)
+	for fingerprint, proof := range s.Access {
+		labels[LabelAccess+string(fingerprint)] = proof.encode()
 	}
 	return labels
 }

@@ -20,7 +20,7 @@ func TestStateSurvivesTheLabels(t *testing.T) {
 		PulledAt:       noon,
 		Verified:       Verified{Digest: one.Digest, At: noon.Add(time.Minute), By: "registry.test"},
 		Stale:          Stale{Since: noon.Add(time.Hour), Reason: failure.RateLimited},
-		Access:         map[Fingerprint]time.Time{"abc": noon, Anonymous: noon.Add(time.Second)},
+		Access:         map[Fingerprint]Proof{"abc": {noon, "mirror.test:5000"}, Anonymous: {At: noon.Add(time.Second)}},
 		Restricted:     true,
 	}
 	if diff := cmp.Diff(s, Decode(one.Digest, s.Labels())); diff != "" {
@@ -86,7 +86,7 @@ func BenchmarkLabels(b *testing.B) {
 		PullSource: "mirror.test:5000/library/nginx:1.27",
 		PulledAt:   noon,
 		Verified:   Verified{Digest: one.Digest, At: noon, By: "registry.test"},
-		Access:     map[Fingerprint]time.Time{Anonymous: noon},
+		Access:     map[Fingerprint]Proof{Anonymous: {At: noon}},
 	}
 	labels := state.Labels()
 	b.Run("decode", func(b *testing.B) {

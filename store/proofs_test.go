@@ -22,6 +22,8 @@ const (
 	bob   Fingerprint = "fedcba9876543210fedcba9876543210"
 )
 
+var origin = Refusal{Host: "registry.test", Origin: true}
+
 func verified(target ocispec.Descriptor) Verified {
 	return Verified{Digest: target.Digest, At: noon, By: "registry.test"}
 }
@@ -135,7 +137,7 @@ func TestRevoke(t *testing.T) {
 	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{bob}, in...)
 	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, in[0])
 
-	if err := s.Revoke(ctx, repository, alice); err != nil {
+	if err := s.Revoke(ctx, repository, alice, origin); err != nil {
 		t.Fatal(err)
 	}
 	// As after a kill -9: what counts is on disk.
@@ -201,7 +203,7 @@ func TestRevokeWhileAProofIsWritten(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer s.Close()
 	create(ctx, t, records, one, nil)
-	mark := State{Verified: verified(one), Access: map[Fingerprint]time.Time{alice: noon, bob: noon}}.Labels()
+	mark := State{Verified: verified(one), Access: map[Fingerprint]Proof{alice: {noon, origin.Host}, bob: {noon, origin.Host}}}.Labels()
 	k := keyAt(ctx, t, records, name)
 	s.mu.Lock() // out of the writer's sight
 	s.pending.add(k, mark)
@@ -211,7 +213,7 @@ func TestRevokeWhileAProofIsWritten(t *testing.T) {
 		lists++
 		go func() { written <- s.sync(ctx, noMarks) }()
 	}}
-	if err := s.Revoke(ctx, "registry.test/app", alice); err != nil {
+	if err := s.Revoke(ctx, "registry.test/app", alice, origin); err != nil {
 		t.Fatal(err)
 	}
 	wantWho(ctx, t, s, name, bob)
@@ -244,7 +246,7 @@ func TestRevokeThatCannotBeWritten(t *testing.T) {
 	const other = "registry.test/app:2"
 	ctx, s, records := newStore(t)
 	defer s.Close()
-	labels := State{Verified: verified(one), Access: map[Fingerprint]time.Time{alice: noon, bob: noon}}.Labels()
+	labels := State{Verified: verified(one), Access: map[Fingerprint]Proof{alice: {noon, origin.Host}, bob: {noon, origin.Host}}}.Labels()
 	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
 	for _, n := range []string{name, other} {
 		if _, err := records.Create(ctx, images.Image{Name: n, Target: one, Labels: labels}); err != nil {
@@ -253,7 +255,7 @@ func TestRevokeThatCannotBeWritten(t *testing.T) {
 	}
 	store := &unwritable{Store: records, name: name}
 	s.images = store
-	if err := s.Revoke(ctx, "registry.test/app", alice); !errors.Is(err, errUnwritable) {
+	if err := s.Revoke(ctx, "registry.test/app", alice, origin); !errors.Is(err, errUnwritable) {
 		t.Errorf("got %v", err)
 	}
 	for _, n := range []string{name, other} {
@@ -263,7 +265,7 @@ func TestRevokeThatCannotBeWritten(t *testing.T) {
 		t.Error("the proof was taken from the disk: the test shows nothing")
 	}
 	store.name = ""
-	if err := s.Revoke(ctx, "registry.test/app", alice); err != nil {
+	if err := s.Revoke(ctx, "registry.test/app", alice, origin); err != nil {
 		t.Error(err)
 	}
 	if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; ok {

@@ -114,7 +114,7 @@ func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verifi
 		LabelStaleReason:    "",
 	}
 	for _, f := range proved {
-		labels[LabelAccess+string(f)] = encodeTime(v.At)
+		labels[LabelAccess+string(f)] = Proof{v.At, v.By}.encode()
 		s.Used(ctx, f, v.At, names...)
 	}
 	s.mark(ctx, target, labels, names)
@@ -132,8 +132,8 @@ func (s *Store) MarkStale(ctx context.Context, target digest.Digest, stale Stale
 // MarkPulled lays the whole state of a pull over the names; proofs are only
 // added. It returns at once and writes later.
 func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state State, names ...string) {
-	for f, at := range state.Access {
-		s.Used(ctx, f, at, names...)
+	for f, proof := range state.Access {
+		s.Used(ctx, f, proof.At, names...)
 	}
 	s.mark(ctx, target, state.Labels(), names)
 }

@@ -45,7 +45,7 @@ func BenchmarkEnsureFresh(b *testing.B) {
 	}
 	b.Run("fakes", func(b *testing.B) {
 		n := &node{remote: first, record: cachedImage(first, now.Add(-time.Minute))}
-		n.record.Access = map[store.Fingerprint]time.Time{store.Anonymous: now}
+		n.record.Access = map[store.Fingerprint]store.Proof{store.Anonymous: {At: now}}
 		run(b, b.Context(), n.engine(rules), n.request(nil))
 	})
 	b.Run("store", func(b *testing.B) {
@@ -116,7 +116,7 @@ func addImages(ctx context.Context, b *testing.B, db *metadata.DB, others int) d
 	state := store.State{
 		PullSource: name, PulledAt: now,
 		Verified: store.Verified{Digest: target.Digest, At: now.Add(-time.Minute), By: "registry.test"},
-		Access:   map[store.Fingerprint]time.Time{alice: now},
+		Access:   map[store.Fingerprint]store.Proof{alice: {At: now}},
 	}
 	labels := map[string]string{"io.cri-containerd.image": "managed"}
 	for k, v := range state.Labels() {

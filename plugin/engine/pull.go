@@ -6,7 +6,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -153,9 +152,9 @@ func (e *Engine) pulledState(a answer, target digest.Digest, before store.State)
 		return s
 	}
 	s.Verified, s.Restricted = a.verified, true
-	s.Access = map[store.Fingerprint]time.Time{}
+	s.Access = map[store.Fingerprint]store.Proof{}
 	for _, f := range a.proved {
-		s.Access[f] = a.verified.At
+		s.Access[f] = store.Proof{At: a.verified.At, By: a.verified.By}
 	}
 	return s
 }

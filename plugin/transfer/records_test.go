@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/transfer/image"
@@ -27,7 +26,7 @@ const one = store.Fingerprint("one")
 func verified(d digest.Digest) store.State {
 	return store.State{
 		PulledAt: noon, Verified: store.Verified{Digest: d, At: noon, By: "registry.test"},
-		Access: map[store.Fingerprint]time.Time{one: noon}, Restricted: true,
+		Access: map[store.Fingerprint]store.Proof{one: {At: noon}}, Restricted: true,
 	}
 }
 
