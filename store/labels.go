@@ -66,20 +66,26 @@ type Stale struct {
 	Reason failure.Class
 }
 
-// Decode reads the state of a record that points at target. A label that cannot
-// be read, or that speaks of another digest than target, counts as absent: doubt
-// means "not checked", never "checked".
-func Decode(target digest.Digest, labels map[string]string) State {
+// Decode reads the state of the record of that name, which points at target, from
+// its labels. Labels that were written for another record or digest count as
+// absent. A label that cannot be read proves nothing: doubt means "not checked",
+// never "checked". All that reads these labels goes this way.
+func Decode(name string, target digest.Digest, labels map[string]string) State {
+	switch relationOf(name, target, labels) {
+	case foreign:
+		return State{}
+	case doubtful:
+		return State{Restricted: anyRestricts(labels)}
+	}
 	s := State{
 		PullSource:     labels[LabelPullSource],
 		UnknownSources: labels[LabelUnknownSources] != "",
 		PulledAt:       decodeTime(labels[LabelPulledAt]),
+		Verified:       decodeVerified(target, labels),
+		Restricted:     anyRestricts(labels),
 	}
 	if hosts := labels[LabelContentSources]; hosts != "" {
 		s.ContentSources = strings.Split(hosts, ",")
-	}
-	if at := decodeTime(labels[LabelVerifiedAt]); !at.IsZero() && target != "" && labels[LabelVerifiedDigest] == target.String() {
-		s.Verified = Verified{Digest: target, At: at, By: labels[LabelVerifiedBy]}
 	}
 	reason, err := failure.Parse(labels[LabelStaleReason])
 	if since := decodeTime(labels[LabelStaleSince]); err == nil && !since.IsZero() {
@@ -89,17 +95,27 @@ func Decode(target digest.Digest, labels map[string]string) State {
 	return s
 }
 
+// decodeVerified reads the check of target; zero for none.
+func decodeVerified(target digest.Digest, labels map[string]string) Verified {
+	at := decodeTime(labels[LabelVerifiedAt])
+	if at.IsZero() || target == "" || labels[LabelVerifiedDigest] != target.String() {
+		return Verified{}
+	}
+	return Verified{Digest: target, At: at, By: labels[LabelVerifiedBy]}
+}
+
 // decodeAccess reads the proofs. They were given together with a check: where
 // the check does not hold for the target, neither do they.
 func (s *State) decodeAccess(labels map[string]string) {
-	s.Restricted = labels[LabelVerifiedDigest] != ""
+	if s.Verified.Digest == "" {
+		return
+	}
 	for label, value := range labels {
 		fingerprint, ok := strings.CutPrefix(label, LabelAccess)
 		if !ok || value == "" {
 			continue
 		}
-		s.Restricted = true
-		if proof := decodeProof(value); !proof.At.IsZero() && s.Verified.Digest != "" {
+		if proof := decodeProof(value); !proof.At.IsZero() {
 			if s.Access == nil {
 				s.Access = map[Fingerprint]Proof{}
 			}
@@ -108,10 +124,34 @@ func (s *State) decodeAccess(labels map[string]string) {
 	}
 }
 
-// Labels is the inverse of [Decode]. Every label is in the map, so that it can
-// be laid over an older state; an empty value takes the label away. Proofs are
-// only added: those of others stay.
-func (s State) Labels() map[string]string {
+// anyRestricts reports whether one of the labels tells of a check or a proof,
+// readable or not.
+func anyRestricts(labels map[string]string) bool {
+	for label, value := range labels {
+		if value != "" && restricts(label) {
+			return true
+		}
+	}
+	return false
+}
+
+// restricts reports whether a label makes an image one that takes a proof.
+func restricts(label string) bool {
+	return label == LabelVerifiedDigest || strings.HasPrefix(label, LabelAccess)
+}
+
+// Labels is the inverse of [Decode]: the labels for the record of that name, which
+// points at target. Every label is in the map, so that it can be laid over an
+// older state by [Supersede]; an empty value takes the label away. Proofs are only
+// added: those of others stay.
+func (s State) Labels(name string, target digest.Digest) map[string]string {
+	labels := s.change()
+	labels[LabelRecord] = binding(name, target)
+	return labels
+}
+
+// change is what a mark changes, for whichever record.
+func (s State) change() map[string]string {
 	labels := map[string]string{
 		LabelPullSource:     s.PullSource,
 		LabelContentSources: strings.Join(s.ContentSources, ","),

@@ -52,20 +52,24 @@ type revocation struct {
 
 // markRevoked adds the marks that take the label away from the records whose
 // proof the revocation ends: that on disk, or that of a mark which is not written
-// yet and stands above it.
+// yet and stands above it. A proof that was copied to a record of another name
+// goes too, so that no copy back brings it back; a mark that is not written yet
+// clears it away by itself.
 func (s *Store) markRevoked(ctx context.Context, r revocation) error {
 	records, err := s.images.List(ctx)
 	if err != nil {
 		return fmt.Errorf("list the images of %s: %w", r.repository, err)
 	}
-	proofs := map[key]string{}
-	for _, img := range records {
-		if value := img.Labels[r.label]; value != "" && isOf(img.Name, r.repository) {
-			proofs[keyOf(r.namespace, img)] = value
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	proofs := map[key]string{}
+	for _, img := range records {
+		k := keyOf(r.namespace, img)
+		copied := s.pending[k][LabelRecord] == "" && isOf(writtenFor(img.Labels), r.repository)
+		if value := img.Labels[r.label]; value != "" && (copied || isOf(img.Name, r.repository)) {
+			proofs[k] = value
+		}
+	}
 	for k, mark := range s.pending {
 		if value, ok := mark[r.label]; ok && k.namespace == r.namespace && isOf(k.name, r.repository) {
 			proofs[k] = value

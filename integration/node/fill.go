@@ -91,6 +91,7 @@ func (n *Node) addImage(ctx context.Context, registry string, i, repositories in
 			"verified-digest": manifest.Digest.String(), "verified-at": at, "verified-by": registry,
 		}
 		for _, name := range []string{repository + ":1", repository + "@" + manifest.Digest.String()} {
+			own["record"] = manifest.Digest.String() + " " + name
 			if err := n.addRecord(ctx, name, manifest, own); err != nil {
 				return err
 			}

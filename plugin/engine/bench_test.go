@@ -26,6 +26,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/store"
 	imagecontent "github.com/pullwarden/pullwarden/store/content"
 )
@@ -118,18 +119,14 @@ func addImages(ctx context.Context, b *testing.B, db *metadata.DB, others int) d
 		Verified: store.Verified{Digest: target.Digest, At: now.Add(-time.Minute), By: "registry.test"},
 		Access:   map[store.Fingerprint]store.Proof{alice: {At: now}},
 	}
-	labels := map[string]string{"io.cri-containerd.image": "managed"}
-	for k, v := range state.Labels() {
-		if v != "" {
-			labels[k] = v
-		}
-	}
 	records := metadata.NewImageStore(db)
 	names := []string{name, repository + "@" + target.Digest.String(), config.Digest.String()}
 	for i := range others {
 		names = append(names, fmt.Sprintf("registry.test/other-%d:1", i))
 	}
 	for _, n := range names {
+		labels := labels.Present(state.Labels(n, target.Digest))
+		labels["io.cri-containerd.image"] = "managed"
 		_, err := records.Create(ctx, images.Image{Name: n, Target: target, Labels: labels})
 		must(b, err)
 	}
