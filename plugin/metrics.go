@@ -210,7 +210,7 @@ func countStaleImages(records images.Store) float64 {
 	}
 	n := 0
 	for _, img := range stale {
-		if !strings.Contains(img.Name, "@") {
+		if !strings.Contains(img.Name, "@") && !store.Decode(img.Name, img.Target.Digest, img.Labels).Stale.Since.IsZero() {
 			n++
 		}
 	}

@@ -84,7 +84,9 @@ func givenUp(open *health.OpenError) *fault.Fault {
 }
 
 func failedCheck(h *host, err error, elapsed time.Duration) Attempt {
-	return h.attempt(fault.AnswerClass(err), err, elapsed)
+	a := h.attempt(fault.AnswerClass(err), err, elapsed)
+	a.Refused = fault.Refused(err, a.Host)
+	return a
 }
 
 // describe says what went wrong without the wrappings of docker's resolver,

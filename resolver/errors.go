@@ -24,6 +24,7 @@ type Attempt struct {
 	Host    string        // host[:port] that was asked, such as registry-1.docker.io
 	Origin  bool          // whether it is the registry that the name says
 	Class   failure.Class // never None
+	Refused bool          // the host itself, or its token server, refused the caller
 	Err     error         // what happened; no credentials, no URL queries, one line
 	Elapsed time.Duration // from asking this host to giving it up; 0 = not measured
 }
@@ -53,6 +54,16 @@ func decidingClass(attempts []Attempt) failure.Class {
 		origin = origin || a.Origin
 	}
 	return class
+}
+
+// Refusals returns the attempts at which the host itself refused the caller.
+func (e *Error) Refusals() (refusals []Attempt) {
+	for _, a := range e.Attempts {
+		if a.Refused {
+			refusals = append(refusals, a)
+		}
+	}
+	return refusals
 }
 
 // Error names every host that was tried, with the class and the cause of each

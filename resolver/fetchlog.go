@@ -63,6 +63,13 @@ func (l *fetchLog) failed(d digest.Digest, h *host, class failure.Class, err err
 	})
 }
 
+// refused takes note of a failure that is the host's own refusal.
+func (l *fetchLog) refused(d digest.Digest, h *host, class failure.Class, err error, elapsed time.Duration) {
+	a := h.attempt(class, err, elapsed)
+	a.Refused = true
+	l.update(d, func(c *content) { c.failures, c.failed = append(without(c.failures, h), a), true })
+}
+
 func (l *fetchLog) interrupted(d digest.Digest, h *host, err error, elapsed time.Duration) {
 	l.update(d, func(c *content) {
 		c.pending = append(without(c.pending, h), h.attempt(failure.Unreachable, err, elapsed))

@@ -37,6 +37,9 @@ type Session interface {
 	// uses the hosts, connections and tokens of the session. Each pull needs a
 	// source of its own.
 	Source(desc ocispec.Descriptor) Source
+	// Origin returns the host[:port] of the registry that the name says, as
+	// attempts and resolutions have it; "" when it must not be asked.
+	Origin() string
 	// Close ends the session and its sources. Its connections stay for other
 	// sessions, unless the configuration of the hosts has changed.
 	Close()
@@ -55,6 +58,16 @@ type session struct {
 
 // Close implements Session.
 func (s *session) Close() { s.release() }
+
+// Origin implements Session.
+func (s *session) Origin() string {
+	for _, h := range s.hosts {
+		if h.Origin {
+			return h.RegistryHost.Host
+		}
+	}
+	return ""
+}
 
 // Resolution is the answer to a check.
 type Resolution struct {

@@ -178,7 +178,9 @@ func (src *source) blameLastHost(fe *fetchError) []Attempt {
 func (src *source) blame(class failure.Class, err error) []Attempt {
 	for i, h := range src.session.hosts {
 		if h.Origin || i == len(src.session.hosts)-1 {
-			return []Attempt{h.attempt(class, src.session.redactor.Wrap(err.Error(), err), 0)}
+			a := h.attempt(class, src.session.redactor.Wrap(err.Error(), err), 0)
+			a.Refused = class.Refuses() // in doubt it was the registry
+			return []Attempt{a}
 		}
 	}
 	return nil

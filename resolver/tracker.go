@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -84,6 +85,25 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 	}
 }
 
+// answer takes note of an answer with that class, from the host or, behind a
+// redirect, from another.
+func (f *fetch) answer(h *host, from *url.URL, class failure.Class, err error, elapsed time.Duration) {
+	if class.Refuses() && fault.SameHost(from.Host, h.RegistryHost.Host) {
+		f.log.refused(f.digest, h, class, err, elapsed)
+		return
+	}
+	f.log.failed(f.digest, h, class, err, elapsed)
+}
+
+// fault takes note of a failure that the authorizer has judged.
+func (f *fetch) fault(h *host, failed *fault.Fault, elapsed time.Duration) {
+	if failed.Class.Refuses() && !failed.Elsewhere {
+		f.log.refused(f.digest, h, failed.Class, failed.Err, elapsed)
+		return
+	}
+	f.log.failed(f.digest, h, failed.Class, failed.Err, elapsed)
+}
+
 type fetchKey struct{}
 
 func withFetch(ctx context.Context, f *fetch) context.Context {
@@ -133,7 +153,7 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 		// Followed by a request of its own.
 	default:
 		// The body is left to docker's fetcher.
-		of.log.failed(of.digest, t.host, fault.StatusClass(code), statusError(t.host, resp), elapsed)
+		of.answer(t.host, req.URL, fault.StatusClass(code), statusError(t.host, resp), elapsed)
 	}
 	return resp, nil
 }
@@ -176,7 +196,7 @@ func (a *trackedAuthorizer) Authorize(ctx context.Context, req *http.Request) er
 	start := time.Now()
 	err := a.next.Authorize(purpose.With(ctx, of.purpose(a.host)), req)
 	if f, judged := fault.As(err); judged {
-		of.log.failed(of.digest, a.host, f.Class, f.Err, time.Since(start))
+		of.fault(a.host, f, time.Since(start))
 	} else if err != nil {
 		of.log.interrupted(of.digest, a.host, fmt.Errorf("token: %w", err), time.Since(start))
 	}
@@ -191,10 +211,11 @@ func (a *trackedAuthorizer) AddResponses(ctx context.Context, responses []*http.
 		return err
 	}
 	if f, judged := fault.As(err); judged {
-		of.log.failed(of.digest, a.host, f.Class, f.Err, 0)
+		of.fault(a.host, f, 0)
 	} else if errdefs.IsNotImplemented(err) {
 		// There is no challenge to meet: docker's fetcher reports the 401.
-		of.log.failed(of.digest, a.host, failure.Unauthorized, statusError(a.host, responses[len(responses)-1]), 0)
+		last := responses[len(responses)-1]
+		of.answer(a.host, last.Request.URL, failure.Unauthorized, statusError(a.host, last), 0)
 	}
 	return err
 }

@@ -14,6 +14,12 @@
 // written. A crash may lose marks of the last moments, but never a revocation that
 // has returned.
 //
+// Other clients of containerd change records without us: they move the target of
+// one and keep its labels, or copy the labels to another name. So every write binds
+// all labels of a record to its name and target ([LabelRecord]), and [Decode] takes
+// those that are bound to another for absent. [Supersede] clears them away with the
+// next write.
+//
 // # Who calls what
 //
 // Every call takes the containerd namespace from its context. Marks take the

@@ -47,9 +47,9 @@ type State struct {
 	PulledAt       time.Time
 	Verified       Verified
 	Stale          Stale
-	// Access holds the proofs of access that are valid: when each caller last
-	// proved that it may have this image under this name.
-	Access map[Fingerprint]time.Time
+	// Access holds the proofs of access that are valid, by the callers that may
+	// have this image under this name.
+	Access map[Fingerprint]Proof
 	// Restricted says that a registry was asked about this record, so that it is
 	// for callers with a proof only. Without it the image was imported, or is
 	// older than pullwarden, and no caller had to prove anything.
@@ -69,20 +69,26 @@ type Stale struct {
 	Reason failure.Class
 }
 
-// Decode reads the state of a record that points at target. A label that cannot
-// be read, or that speaks of another digest than target, counts as absent: doubt
-// means "not checked", never "checked".
-func Decode(target digest.Digest, labels map[string]string) State {
+// Decode reads the state of the record of that name, which points at target, from
+// its labels. Labels that were written for another record or digest count as
+// absent. A label that cannot be read proves nothing: doubt means "not checked",
+// never "checked". All that reads these labels goes this way.
+func Decode(name string, target digest.Digest, labels map[string]string) State {
+	switch relationOf(name, target, labels) {
+	case foreign:
+		return State{}
+	case doubtful:
+		return State{Restricted: anyRestricts(labels)}
+	}
 	s := State{
 		PullSource:     labels[LabelPullSource],
 		UnknownSources: labels[LabelUnknownSources] != "",
 		PulledAt:       decodeTime(labels[LabelPulledAt]),
+		Verified:       decodeVerified(target, labels),
+		Restricted:     anyRestricts(labels),
 	}
 	s.ContentSources, s.MoreSources = DecodeSources(labels[LabelContentSources])
 	s.UnknownSources = s.UnknownSources || s.MoreSources > 0
-	if at := decodeTime(labels[LabelVerifiedAt]); !at.IsZero() && target != "" && labels[LabelVerifiedDigest] == target.String() {
-		s.Verified = Verified{Digest: target, At: at, By: labels[LabelVerifiedBy]}
-	}
 	reason, err := failure.Parse(labels[LabelStaleReason])
 	if since := decodeTime(labels[LabelStaleSince]); err == nil && !since.IsZero() {
 		s.Stale = Stale{Since: since, Reason: reason}
@@ -91,29 +97,63 @@ func Decode(target digest.Digest, labels map[string]string) State {
 	return s
 }
 
+// decodeVerified reads the check of target; zero for none.
+func decodeVerified(target digest.Digest, labels map[string]string) Verified {
+	at := decodeTime(labels[LabelVerifiedAt])
+	if at.IsZero() || target == "" || labels[LabelVerifiedDigest] != target.String() {
+		return Verified{}
+	}
+	return Verified{Digest: target, At: at, By: labels[LabelVerifiedBy]}
+}
+
 // decodeAccess reads the proofs. They were given together with a check: where
 // the check does not hold for the target, neither do they.
 func (s *State) decodeAccess(labels map[string]string) {
-	s.Restricted = labels[LabelVerifiedDigest] != ""
+	if s.Verified.Digest == "" {
+		return
+	}
 	for label, value := range labels {
 		fingerprint, ok := strings.CutPrefix(label, LabelAccess)
 		if !ok || value == "" {
 			continue
 		}
-		s.Restricted = true
-		if at := decodeTime(value); !at.IsZero() && s.Verified.Digest != "" {
+		if proof := decodeProof(value); !proof.At.IsZero() {
 			if s.Access == nil {
-				s.Access = map[Fingerprint]time.Time{}
+				s.Access = map[Fingerprint]Proof{}
 			}
-			s.Access[Fingerprint(fingerprint)] = at
+			s.Access[Fingerprint(fingerprint)] = proof
 		}
 	}
 }
 
-// Labels is the inverse of [Decode]. Every label is in the map, so that it can
-// be laid over an older state; an empty value takes the label away. Proofs are
-// only added: those of others stay.
-func (s State) Labels() map[string]string {
+// anyRestricts reports whether one of the labels tells of a check or a proof,
+// readable or not.
+func anyRestricts(labels map[string]string) bool {
+	for label, value := range labels {
+		if value != "" && restricts(label) {
+			return true
+		}
+	}
+	return false
+}
+
+// restricts reports whether a label makes an image one that takes a proof.
+func restricts(label string) bool {
+	return label == LabelVerifiedDigest || strings.HasPrefix(label, LabelAccess)
+}
+
+// Labels is the inverse of [Decode]: the labels for the record of that name, which
+// points at target. Every label is in the map, so that it can be laid over an
+// older state by [Supersede]; an empty value takes the label away. Proofs are only
+// added: those of others stay.
+func (s State) Labels(name string, target digest.Digest) map[string]string {
+	labels := s.change()
+	labels[LabelRecord] = binding(name, target)
+	return labels
+}
+
+// change is what a mark changes, for whichever record.
+func (s State) change() map[string]string {
 	sources := EncodeSources(s.ContentSources, s.MoreSources)
 	_, leftOut := DecodeSources(sources)
 	labels := map[string]string{
@@ -127,8 +167,8 @@ func (s State) Labels() map[string]string {
 		LabelStaleSince:     encodeTime(s.Stale.Since),
 		LabelStaleReason:    string(s.Stale.Reason),
 	}
-	for fingerprint, at := range s.Access {
-		labels[LabelAccess+string(fingerprint)] = encodeTime(at)
+	for fingerprint, proof := range s.Access {
+		labels[LabelAccess+string(fingerprint)] = proof.encode()
 	}
 	return labels
 }

@@ -20,13 +20,13 @@ func TestStateSurvivesTheLabels(t *testing.T) {
 		PulledAt:       noon,
 		Verified:       Verified{Digest: one.Digest, At: noon.Add(time.Minute), By: "registry.test"},
 		Stale:          Stale{Since: noon.Add(time.Hour), Reason: failure.RateLimited},
-		Access:         map[Fingerprint]time.Time{"abc": noon, Anonymous: noon.Add(time.Second)},
+		Access:         map[Fingerprint]Proof{"abc": {noon, "mirror.test:5000"}, Anonymous: {At: noon.Add(time.Second)}},
 		Restricted:     true,
 	}
-	if diff := cmp.Diff(s, Decode(one.Digest, s.Labels())); diff != "" {
+	if diff := cmp.Diff(s, Decode(name, one.Digest, s.Labels(name, one.Digest))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(State{}, Decode(one.Digest, State{}.Labels())); diff != "" {
+	if diff := cmp.Diff(State{}, Decode(name, one.Digest, State{}.Labels(name, one.Digest))); diff != "" {
 		t.Errorf("empty (-want +got):\n%s", diff)
 	}
 }
@@ -34,7 +34,7 @@ func TestStateSurvivesTheLabels(t *testing.T) {
 // A label that cannot be read means "not checked".
 func TestDoubtMeansNotChecked(t *testing.T) {
 	good := func() map[string]string {
-		return State{Verified: Verified{Digest: one.Digest, At: noon, By: "registry.test"}}.Labels()
+		return State{Verified: Verified{Digest: one.Digest, At: noon, By: "registry.test"}}.Labels(name, one.Digest)
 	}
 	for label, values := range map[string][]string{
 		LabelVerifiedDigest: {"", "sha256:short", two.Digest.String(), "SHA256:" + one.Digest.Encoded()},
@@ -43,15 +43,15 @@ func TestDoubtMeansNotChecked(t *testing.T) {
 		for _, value := range values {
 			labels := good()
 			labels[label] = value
-			if got := Decode(one.Digest, labels).Verified; got != (Verified{}) {
+			if got := Decode(name, one.Digest, labels).Verified; got != (Verified{}) {
 				t.Errorf("%s=%q: read as %+v", label, value, got)
 			}
 		}
 	}
-	if got := Decode("", good()).Verified; got != (Verified{}) {
+	if got := Decode(name, "", good()).Verified; got != (Verified{}) {
 		t.Errorf("no target: read as %+v", got)
 	}
-	if got := Decode(one.Digest, map[string]string{LabelStaleSince: "2026-01-02T12:00:00Z", LabelStaleReason: "bored"}).Stale; got != (Stale{}) {
+	if got := Decode(name, one.Digest, map[string]string{LabelStaleSince: "2026-01-02T12:00:00Z", LabelStaleReason: "bored"}).Stale; got != (Stale{}) {
 		t.Errorf("unknown stale reason: read as %+v", got)
 	}
 }
@@ -59,11 +59,13 @@ func TestDoubtMeansNotChecked(t *testing.T) {
 // FuzzDecode: whatever the labels say, what is read back from what was written
 // is the same, and a check is never claimed for another digest.
 func FuzzDecode(f *testing.F) {
-	f.Add(one.Digest.String(), "2026-01-02T12:00:00Z", "registry.test", "a,b", "2026-01-02T12:00:00Z", "unreachable")
-	f.Add("", "", "", "a,+7 more,+x", "", "")
-	f.Add(two.Digest.String(), "0000-00-00T00:00:00Z", "", ",", "x", "")
-	f.Fuzz(func(t *testing.T, verified, at, by, sources, since, reason string) {
-		s := Decode(one.Digest, map[string]string{
+	f.Add(binding(name, one.Digest), one.Digest.String(), "2026-01-02T12:00:00Z", "registry.test", "a,b", "2026-01-02T12:00:00Z", "unreachable")
+	f.Add(binding(name, two.Digest), one.Digest.String(), "2026-01-02T12:00:00Z", "registry.test", "a,b", "2026-01-02T12:00:00Z", "unreachable")
+	f.Add("", "", "", "", "a,+7 more,+x", "", "")
+	f.Add("", two.Digest.String(), "0000-00-00T00:00:00Z", "", ",", "x", "")
+	f.Fuzz(func(t *testing.T, record, verified, at, by, sources, since, reason string) {
+		s := Decode(name, one.Digest, map[string]string{
+			LabelRecord:         record,
 			LabelVerifiedDigest: verified,
 			LabelVerifiedAt:     at,
 			LabelVerifiedBy:     by,
@@ -74,8 +76,11 @@ func FuzzDecode(f *testing.F) {
 		if s.Verified != (Verified{}) && (s.Verified.Digest != one.Digest || verified != one.Digest.String()) {
 			t.Errorf("%q was read as a check of %s", verified, s.Verified.Digest)
 		}
-		again := Decode(one.Digest, s.Labels())
-		if diff := cmp.Diff(s.Labels(), again.Labels()); diff != "" {
+		if bound := record == binding(name, one.Digest) || record == "" && verified == one.Digest.String(); s.Known() && !bound {
+			t.Errorf("labels of %q were read", record)
+		}
+		again := Decode(name, one.Digest, s.Labels(name, one.Digest))
+		if diff := cmp.Diff(s.Labels(name, one.Digest), again.Labels(name, one.Digest)); diff != "" {
 			t.Errorf("(-first +second):\n%s", diff)
 		}
 	})
@@ -87,13 +92,13 @@ func BenchmarkLabels(b *testing.B) {
 		PullSource: "mirror.test:5000/library/nginx:1.27",
 		PulledAt:   noon,
 		Verified:   Verified{Digest: one.Digest, At: noon, By: "registry.test"},
-		Access:     map[Fingerprint]time.Time{Anonymous: noon},
+		Access:     map[Fingerprint]Proof{Anonymous: {At: noon}},
 	}
-	labels := state.Labels()
+	labels := state.Labels(name, one.Digest)
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if Decode(one.Digest, labels).Verified.By == "" {
+			if Decode(name, one.Digest, labels).Verified.By == "" {
 				b.Fatal("not read")
 			}
 		}
@@ -101,7 +106,7 @@ func BenchmarkLabels(b *testing.B) {
 	b.Run("encode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if state.Labels()[LabelVerifiedBy] == "" {
+			if state.Labels(name, one.Digest)[LabelVerifiedBy] == "" {
 				b.Fatal("not written")
 			}
 		}

@@ -104,7 +104,7 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 		return nil, fmt.Errorf("read image record %q: %w", name, err)
 	}
 	k := keyOf(r.namespace, img)
-	state := Decode(k.target, marked(k.target, img.Labels, r.flushing[k], r.pending[k]))
+	state := Decode(k.name, k.target, marked(k, img.Labels, r.flushing[k], r.pending[k]))
 	if !state.Known() {
 		return nil, nil
 	}

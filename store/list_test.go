@@ -38,26 +38,26 @@ func TestFirst(t *testing.T) {
 	defer s.Close()
 	reads := &counted{Store: records}
 	s.images = reads
-	create(ctx, t, records, one, map[string]string{LabelPullSource: "mirror.test/app:1"})
+	create(ctx, t, records, one, bound(name, one, map[string]string{LabelPullSource: "mirror.test/app:1"}))
 	for _, img := range []images.Image{
 		{Name: imported, Target: one, Labels: map[string]string{"other": "label"}},
 		{Name: marked, Target: two},
-		{Name: canonical, Target: one, Labels: map[string]string{LabelPullSource: "mirror.test/app@sha256:1"}},
+		{Name: canonical, Target: one, Labels: bound(canonical, one, map[string]string{LabelPullSource: "mirror.test/app@sha256:1"})},
 	} {
 		if _, err := records.Create(ctx, img); err != nil {
 			t.Fatal(err)
 		}
 	}
 	other := namespaces.WithNamespace(ctx, "default")
-	if _, err := records.Create(other, images.Image{Name: imported, Target: one, Labels: map[string]string{LabelPullSource: "x/y:1"}}); err != nil {
+	if _, err := records.Create(other, images.Image{Name: imported, Target: one, Labels: bound(imported, one, map[string]string{LabelPullSource: "x/y:1"})}); err != nil {
 		t.Fatal(err)
 	}
 	stale := Stale{Since: noon, Reason: failure.Unreachable}
 	markedKey, movedKey := keyAt(ctx, t, records, marked), keyAt(ctx, t, records, name)
 	movedKey.target = two.Digest
 	s.mu.Lock() // pending, but out of the writer's sight: it would change the database in between
-	s.pending.add(markedKey, map[string]string{LabelStaleSince: encodeTime(noon), LabelStaleReason: "unreachable"})
-	s.pending.add(movedKey, map[string]string{LabelPullSource: "elsewhere"}) // which points elsewhere
+	s.pending.add(markedKey, bound(marked, two, map[string]string{LabelStaleSince: encodeTime(noon), LabelStaleReason: "unreachable"}))
+	s.pending.add(movedKey, bound(name, two, map[string]string{LabelPullSource: "elsewhere"})) // which points elsewhere
 	s.mu.Unlock()
 	s.listings.changed()
 
@@ -175,7 +175,7 @@ func TestFirstWhileAMarkIsWrittenBehindIt(t *testing.T) {
 	create(ctx, t, records, one, nil)
 	k := keyAt(ctx, t, records, name)
 	s.mu.Lock() // out of the writer's sight
-	s.pending.add(k, map[string]string{LabelPullSource: "mirror.test/app:1"})
+	s.pending.add(k, bound(name, one, map[string]string{LabelPullSource: "mirror.test/app:1"}))
 	s.mu.Unlock()
 	starts := 0
 	reader.fn = func() {
@@ -201,10 +201,10 @@ func BenchmarkFirst(b *testing.B) {
 	s := New(db, records)
 	defer s.Close()
 	ctx := namespaces.WithNamespace(b.Context(), "k8s.io")
-	labels := State{
+	state := State{
 		PullSource: "mirror.test:5000/team/app:1", ContentSources: []string{"mirror.test:5000", "registry.test"}, PulledAt: noon,
 		Verified: Verified{Digest: one.Digest, At: noon, By: "mirror.test:5000"},
-	}.Labels()
+	}
 	var lists [][]string
 	err := db.Update(func(tx *bolt.Tx) error {
 		ctx := boltutil.WithTransaction(ctx, tx)
@@ -212,8 +212,8 @@ func BenchmarkFirst(b *testing.B) {
 			tag, canonical := fmt.Sprintf("registry.test/team/app-%d:1", i), fmt.Sprintf("registry.test/team/app-%d@%s", i, one.Digest)
 			lists = append(lists, []string{tag, canonical})
 			for _, img := range []images.Image{
-				{Name: tag, Labels: labels},
-				{Name: canonical, Labels: labels},
+				{Name: tag, Labels: state.Labels(tag, one.Digest)},
+				{Name: canonical, Labels: state.Labels(canonical, one.Digest)},
 				{Name: fmt.Sprintf("sha256:%064d", i)},
 			} {
 				img.Target = one
@@ -264,11 +264,11 @@ func TestFirstFollowsChanges(t *testing.T) {
 	if got := source(); got != "" {
 		t.Errorf("nothing is there, and its source is %q", got)
 	}
-	create(ctx, t, records, one, map[string]string{LabelPullSource: "a.test/app:1"})
+	create(ctx, t, records, one, bound(name, one, map[string]string{LabelPullSource: "a.test/app:1"}))
 	if got := source(); got != "a.test/app:1" {
 		t.Errorf("created: %q", got)
 	}
-	if _, err := records.Update(ctx, images.Image{Name: name, Labels: map[string]string{LabelPullSource: "b.test/app:1"}}, "labels"); err != nil {
+	if _, err := records.Update(ctx, images.Image{Name: name, Labels: bound(name, one, map[string]string{LabelPullSource: "b.test/app:1"})}, "labels"); err != nil {
 		t.Fatal(err)
 	}
 	if got := source(); got != "b.test/app:1" {

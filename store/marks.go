@@ -32,30 +32,52 @@ type marks map[key]map[string]string
 // add lays a mark over an earlier one.
 func (m marks) add(k key, mark map[string]string) { m[k] = labels.Overlay(m[k], mark) }
 
-// marked returns the labels of a record that points at target, with marks laid
-// over them one after the other.
-func marked(target digest.Digest, all map[string]string, marks ...map[string]string) map[string]string {
+// marked returns the labels of the record of k, with marks laid over them one
+// after the other.
+func marked(k key, all map[string]string, marks ...map[string]string) map[string]string {
 	for _, mark := range marks {
 		if mark != nil {
-			all = labels.Overlay(all, Supersede(target, all, mark))
+			all = labels.Overlay(all, Supersede(k.name, k.target, all, mark))
 		}
 	}
 	return all
 }
 
-// Supersede returns the mark to lay over the labels below of a record that
-// points at target, together with the removals it calls for. A check makes
-// proofs hold, so a check of target must not do that for proofs that were given
-// for another digest and were left behind when the target moved without us.
-func Supersede(target digest.Digest, below, mark map[string]string) map[string]string {
-	if mark[LabelVerifiedDigest] == "" || below[LabelVerifiedDigest] == target.String() {
+// Supersede returns the mark to lay over the labels below of the record of that
+// name, which points at target, together with the removals it calls for. A mark
+// binds all labels to the record, so it must not do that for those that were
+// written for another. A check makes proofs hold, so it must not do that for
+// proofs that were given without one. A mark that does not mention [LabelRecord]
+// only takes labels away.
+func Supersede(name string, target digest.Digest, below, mark map[string]string) map[string]string {
+	if _, binds := mark[LabelRecord]; !binds {
 		return mark
 	}
-	outdated := map[string]string{}
+	of := relationOf(name, target, below)
+	unchecked := mark[LabelVerifiedDigest] != "" && (of != own || below[LabelVerifiedDigest] != target.String())
+	change := map[string]string{}
 	for label, value := range below {
-		if strings.HasPrefix(label, LabelAccess) && value != "" {
-			outdated[label] = ""
+		switch {
+		case value == "" || !strings.HasPrefix(label, Prefix):
+		case of == foreign,
+			of == doubtful && !restricts(label),
+			unchecked && strings.HasPrefix(label, LabelAccess):
+			change[label] = ""
 		}
 	}
-	return labels.Overlay(outdated, mark)
+	change = labels.Overlay(change, mark)
+	if !says(labels.Overlay(below, change)) {
+		change[LabelRecord] = ""
+	}
+	return change
+}
+
+// says reports whether any label of pullwarden's is there to be bound to a record.
+func says(all map[string]string) bool {
+	for label, value := range all {
+		if value != "" && label != LabelRecord && strings.HasPrefix(label, Prefix) {
+			return true
+		}
+	}
+	return false
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -15,12 +14,16 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
 const (
 	alice Fingerprint = "0123456789abcdef0123456789abcdef"
 	bob   Fingerprint = "fedcba9876543210fedcba9876543210"
 )
+
+var origin = Refusal{Host: "registry.test", Origin: true}
 
 func verified(target ocispec.Descriptor) Verified {
 	return Verified{Digest: target.Digest, At: noon, By: "registry.test"}
@@ -67,12 +70,13 @@ func TestProofs(t *testing.T) {
 	}
 	wantWho(ctx, t, s, name, alice, bob, Anonymous)
 
-	// When the target moves without us, no proof holds, and nobody is let in.
+	// When the target moves without us, no proof holds, and nothing is known of the
+	// other image.
 	if _, err := records.Update(ctx, images.Image{Name: name, Target: two}, "target"); err != nil {
 		t.Fatal(err)
 	}
 	wantWho(ctx, t, s, name)
-	if r, err := s.Get(ctx, name); err != nil || !r.Restricted {
+	if r, err := s.Get(ctx, name); err != nil || r.Restricted {
 		t.Errorf("restricted %v, %v", r.Restricted, err)
 	}
 
@@ -100,16 +104,16 @@ func TestProofs(t *testing.T) {
 
 func TestDecodeAccess(t *testing.T) {
 	labels := map[string]string{LabelAccess + string(alice): "2026-01-02T12:00:00Z"}
-	if s := Decode(one.Digest, labels); len(s.Access) != 0 || !s.Restricted {
+	if s := Decode(name, one.Digest, labels); len(s.Access) != 0 || !s.Restricted {
 		t.Errorf("a proof without a check: %+v", s)
 	}
-	labels = State{Verified: verified(one)}.Labels()
+	labels = State{Verified: verified(one)}.Labels(name, one.Digest)
 	labels[LabelAccess+string(alice)] = "some day"
-	if s := Decode(one.Digest, labels); len(s.Access) != 0 || !s.Restricted {
+	if s := Decode(name, one.Digest, labels); len(s.Access) != 0 || !s.Restricted {
 		t.Errorf("a proof of some day: %+v", s)
 	}
 	for label, value := range map[string]string{LabelPullSource: "a.test/b:1", LabelStaleSince: "2026-01-02T12:00:00Z"} {
-		if s := Decode(one.Digest, map[string]string{label: value}); s.Restricted {
+		if s := Decode(name, one.Digest, map[string]string{label: value}); s.Restricted {
 			t.Errorf("%s alone restricts", label)
 		}
 	}
@@ -135,7 +139,7 @@ func TestRevoke(t *testing.T) {
 	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{bob}, in...)
 	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, in[0])
 
-	if err := s.Revoke(ctx, repository, alice); err != nil {
+	if err := s.Revoke(ctx, repository, alice, origin); err != nil {
 		t.Fatal(err)
 	}
 	// As after a kill -9: what counts is on disk.
@@ -201,7 +205,7 @@ func TestRevokeWhileAProofIsWritten(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer s.Close()
 	create(ctx, t, records, one, nil)
-	mark := State{Verified: verified(one), Access: map[Fingerprint]time.Time{alice: noon, bob: noon}}.Labels()
+	mark := State{Verified: verified(one), Access: map[Fingerprint]Proof{alice: {noon, origin.Host}, bob: {noon, origin.Host}}}.Labels(name, one.Digest)
 	k := keyAt(ctx, t, records, name)
 	s.mu.Lock() // out of the writer's sight
 	s.pending.add(k, mark)
@@ -211,7 +215,7 @@ func TestRevokeWhileAProofIsWritten(t *testing.T) {
 		lists++
 		go func() { written <- s.sync(ctx, noMarks) }()
 	}}
-	if err := s.Revoke(ctx, "registry.test/app", alice); err != nil {
+	if err := s.Revoke(ctx, "registry.test/app", alice, origin); err != nil {
 		t.Fatal(err)
 	}
 	wantWho(ctx, t, s, name, bob)
@@ -244,16 +248,16 @@ func TestRevokeThatCannotBeWritten(t *testing.T) {
 	const other = "registry.test/app:2"
 	ctx, s, records := newStore(t)
 	defer s.Close()
-	labels := State{Verified: verified(one), Access: map[Fingerprint]time.Time{alice: noon, bob: noon}}.Labels()
-	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+	state := State{Verified: verified(one), Access: map[Fingerprint]Proof{alice: {noon, origin.Host}, bob: {noon, origin.Host}}}
 	for _, n := range []string{name, other} {
+		labels := labels.Present(state.Labels(n, one.Digest))
 		if _, err := records.Create(ctx, images.Image{Name: n, Target: one, Labels: labels}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	store := &unwritable{Store: records, name: name}
 	s.images = store
-	if err := s.Revoke(ctx, "registry.test/app", alice); !errors.Is(err, errUnwritable) {
+	if err := s.Revoke(ctx, "registry.test/app", alice, origin); !errors.Is(err, errUnwritable) {
 		t.Errorf("got %v", err)
 	}
 	for _, n := range []string{name, other} {
@@ -263,7 +267,7 @@ func TestRevokeThatCannotBeWritten(t *testing.T) {
 		t.Error("the proof was taken from the disk: the test shows nothing")
 	}
 	store.name = ""
-	if err := s.Revoke(ctx, "registry.test/app", alice); err != nil {
+	if err := s.Revoke(ctx, "registry.test/app", alice, origin); err != nil {
 		t.Error(err)
 	}
 	if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; ok {

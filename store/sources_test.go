@@ -24,25 +24,25 @@ func manySources() (hosts []string) {
 // its image counts as known.
 func TestMoreSourcesThanALabelHolds(t *testing.T) {
 	hosts := manySources()
-	written := State{PullSource: hosts[0] + "/app:1", ContentSources: hosts}.Labels()
+	written := State{PullSource: hosts[0] + "/app:1", ContentSources: hosts}.Labels(name, one.Digest)
 	for label, value := range written {
 		if err := labels.Validate(label, value); err != nil {
 			t.Error(err)
 		}
 	}
-	s := Decode(one.Digest, written)
+	s := Decode(name, one.Digest, written)
 	if n := len(s.ContentSources); n < 60 || !slices.Equal(s.ContentSources, hosts[:n]) || n+s.MoreSources != len(hosts) {
 		t.Errorf("%d hosts and %d more are read, %d were written", n, s.MoreSources, len(hosts))
 	}
 	if !s.UnknownSources {
 		t.Error("hosts are left out, and all count as known")
 	}
-	again := s.Labels()
+	again := s.Labels(name, one.Digest)
 	if got, want := again[LabelContentSources], written[LabelContentSources]; got != want {
 		t.Errorf("written again it is %q, was %q", got, want)
 	}
 	s.ContentSources = append(s.ContentSources, "late.test", "later.test")
-	if got := Decode(one.Digest, s.Labels()); len(got.ContentSources)+got.MoreSources != len(hosts)+2 {
+	if got := Decode(name, one.Digest, s.Labels(name, one.Digest)); len(got.ContentSources)+got.MoreSources != len(hosts)+2 {
 		t.Errorf("two hosts later there are %d and %d more", len(got.ContentSources), got.MoreSources)
 	}
 }

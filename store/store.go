@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
 
@@ -89,8 +90,8 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 		if before != after {
 			continue // a mark may have been written after the record was read
 		}
-		labels := marked(img.Target.Digest, img.Labels, flushing, pending)
-		return Record{Name: name, Target: img.Target, State: Decode(img.Target.Digest, labels)}, nil
+		all := marked(k, img.Labels, flushing, pending)
+		return Record{Name: name, Target: img.Target, State: Decode(name, img.Target.Digest, all)}, nil
 	}
 }
 
@@ -106,7 +107,7 @@ func (s *Store) transactions() uint64 {
 // the fingerprints proved access by it; it takes stale marks away. It returns
 // at once and writes later.
 func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verified, proved []Fingerprint, names ...string) {
-	labels := map[string]string{
+	change := map[string]string{
 		LabelVerifiedDigest: target.String(),
 		LabelVerifiedAt:     encodeTime(v.At),
 		LabelVerifiedBy:     v.By,
@@ -114,10 +115,10 @@ func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verifi
 		LabelStaleReason:    "",
 	}
 	for _, f := range proved {
-		labels[LabelAccess+string(f)] = encodeTime(v.At)
+		change[LabelAccess+string(f)] = Proof{v.At, v.By}.encode()
 		s.Used(ctx, f, v.At, names...)
 	}
-	s.mark(ctx, target, labels, names)
+	s.mark(ctx, target, change, names)
 }
 
 // MarkStale notes that target was reused although a check failed. It returns
@@ -132,13 +133,15 @@ func (s *Store) MarkStale(ctx context.Context, target digest.Digest, stale Stale
 // MarkPulled lays the whole state of a pull over the names; proofs are only
 // added. It returns at once and writes later.
 func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state State, names ...string) {
-	for f, at := range state.Access {
-		s.Used(ctx, f, at, names...)
+	for f, proof := range state.Access {
+		s.Used(ctx, f, proof.At, names...)
 	}
-	s.mark(ctx, target, state.Labels(), names)
+	s.mark(ctx, target, state.change(), names)
 }
 
-func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[string]string, names []string) {
+// mark adds a mark to the records of these names that point at target, and binds
+// it to each.
+func (s *Store) mark(ctx context.Context, target digest.Digest, change map[string]string, names []string) {
 	namespace, ok := namespaces.Namespace(ctx)
 	if !ok {
 		prefixlog.G(ctx).Error("a mark without a namespace is lost")
@@ -159,7 +162,7 @@ func (s *Store) mark(ctx context.Context, target digest.Digest, labels map[strin
 	}
 	s.mu.Lock()
 	for _, k := range keys {
-		s.pending.add(k, labels)
+		s.pending.add(k, labels.Overlay(change, map[string]string{LabelRecord: binding(k.name, k.target)}))
 	}
 	s.mu.Unlock()
 	s.listings.changed()

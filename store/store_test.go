@@ -21,6 +21,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -61,6 +62,11 @@ func create(ctx context.Context, t *testing.T, records images.Store, target ocis
 	if _, err := records.Create(ctx, images.Image{Name: name, Target: target, Labels: labels}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// bound returns labels of pullwarden's for the record of that name.
+func bound(name string, target ocispec.Descriptor, all map[string]string) map[string]string {
+	return labels.Overlay(all, map[string]string{LabelRecord: binding(name, target.Digest)})
 }
 
 // closedDB lets no change through before it is opened. It tells of the first that
@@ -116,6 +122,7 @@ func TestMarksAreSeenAtOnceAndWrittenLater(t *testing.T) {
 	}
 	want := map[string]string{
 		"other":             "kept",
+		LabelRecord:         one.Digest.String() + " " + name,
 		LabelVerifiedDigest: one.Digest.String(),
 		LabelVerifiedAt:     "2026-01-02T12:00:00Z",
 		LabelVerifiedBy:     "registry.test",
@@ -135,7 +142,7 @@ func TestMarksOfOneTargetAddUp(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(State{Verified: v, Stale: stale, Restricted: true}, Decode(one.Digest, labelsOf(ctx, t, records))); diff != "" {
+	if diff := cmp.Diff(State{Verified: v, Stale: stale, Restricted: true}, Decode(name, one.Digest, labelsOf(ctx, t, records))); diff != "" {
 		t.Errorf("state (-want +got):\n%s", diff)
 	}
 }

@@ -154,7 +154,7 @@ func (s *Store) write(ctx context.Context, k key, mark map[string]string) error 
 	if keyOf(k.namespace, img) != k {
 		return nil
 	}
-	all := marked(k.target, img.Labels, mark)
+	all := marked(k, img.Labels, mark)
 	labels := trimProofs(all, func(f Fingerprint) time.Time { return s.uses.last(k.record(), f) })
 	s.uses.prune(k.record(), labels)
 	changed := map[string]string{}

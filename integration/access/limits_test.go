@@ -6,6 +6,7 @@ package access
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,7 +218,8 @@ func TestAccessOf33(t *testing.T) {
 	for _, name := range []string{ref, byDigest} {
 		nodetest.Eventually(t, "the 33rd is written", func() bool {
 			return len(s.proofs(name)) == 32 && slices.ContainsFunc(s.proofs(name), func(f string) bool {
-				at, err := time.Parse(time.RFC3339, s.Labels(name)["access."+f])
+				value, _, _ := strings.Cut(s.Labels(name)["access."+f], " ")
+				at, err := time.Parse(time.RFC3339, value)
 				return err == nil && time.Since(at) < 30*time.Minute
 			})
 		})

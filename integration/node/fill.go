@@ -87,10 +87,11 @@ func (n *Node) addImage(ctx context.Context, registry string, i, repositories in
 	for r := range repositories {
 		repository := FilledRepository(registry, r, i)
 		own := map[string]string{
-			"pull-source": repository + ":1", "pulled-at": at, "access.anonymous": at,
+			"pull-source": repository + ":1", "pulled-at": at, "access.anonymous": at + " " + registry,
 			"verified-digest": manifest.Digest.String(), "verified-at": at, "verified-by": registry,
 		}
 		for _, name := range []string{repository + ":1", repository + "@" + manifest.Digest.String()} {
+			own["record"] = manifest.Digest.String() + " " + name
 			if err := n.addRecord(ctx, name, manifest, own); err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -90,8 +91,26 @@ func (n *Node) Remove(ctx context.Context, ref string) error {
 	return err
 }
 
+// TagLocal gives the image of a record another name, as ctr images tag --local
+// --force does: with all of its labels.
+func (n *Node) TagLocal(ctx context.Context, from, to string) error {
+	img, err := n.Record(ctx, from)
+	if err != nil {
+		return err
+	}
+	img.Name = to
+	_, err = n.Client.ImageService().Create(ctx, img)
+	if errdefs.IsAlreadyExists(err) {
+		if err := n.Client.ImageService().Delete(ctx, to); err != nil {
+			return err
+		}
+		_, err = n.Client.ImageService().Create(ctx, img)
+	}
+	return err
+}
+
 // Import imports an image from an archive under that name, as an operator does
-// who preloads images. CRI hears of it a little later.
+// who preloads images (ctr images import --local). CRI hears of it a little later.
 func (n *Node) Import(ctx context.Context, ref string, img v1.Image) error {
 	dir, err := os.MkdirTemp(n.dir, "import-")
 	if err != nil {

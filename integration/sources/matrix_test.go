@@ -81,6 +81,7 @@ func (m matrix) try(seed int64, row matrixRow) {
 			wanted["content-sources"] = hosts.Replace(row.content)
 		}
 		for _, record := range []string{full, name + "/" + m.repo + "@" + dgst.String()} {
+			wanted["record"] = dgst.String() + " " + record
 			got := m.Labels(record)
 			for _, key := range []string{"pulled-at", "verified-at", "access.anonymous"} {
 				if got[key] == "" {

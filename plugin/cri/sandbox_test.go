@@ -62,6 +62,8 @@ func (p pauseSession) Resolve(context.Context, time.Duration) (resolver.Resoluti
 
 func (pauseSession) Source(ocispec.Descriptor) resolver.Source { return nil }
 
+func (pauseSession) Origin() string { return "" }
+
 func (pauseSession) Close() {}
 
 func TestSandboxImage(t *testing.T) {

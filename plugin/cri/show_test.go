@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -32,7 +31,7 @@ func TestWhatIsShown(t *testing.T) {
 				PullSource: "mirror.test/app:1", ContentSources: []string{"mirror.test", "registry.test"}, PulledAt: noon,
 				Verified: store.Verified{Digest: first, At: noon, By: "registry.test"},
 				Stale:    store.Stale{Since: noon, Reason: failure.RateLimited},
-				Access:   map[store.Fingerprint]time.Time{store.Anonymous: noon}, Restricted: true,
+				Access:   map[store.Fingerprint]store.Proof{store.Anonymous: {At: noon}}, Restricted: true,
 			},
 			map[string]string{
 				"pullwarden.io/pull-source":     "mirror.test/app:1",

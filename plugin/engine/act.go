@@ -17,10 +17,10 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	}
 	defer k.session.Close()
 	c := e.follow(ctx, t, k)
-	// A pull that failed may have written a proof before; a denial of this very
-	// request has taken it away already.
-	if k.watch.denied() && !c.class.Refuses() {
-		if err := e.revoke(ctx, t); err != nil {
+	// A pull that failed may have written a proof before. The refusals of this very
+	// request have taken it away already.
+	if others := k.watch.refusals(c.refusals...); len(others) > 0 {
+		if err := e.revoke(ctx, t, others); err != nil {
 			return c.ended(failed(ReasonInternal, err))
 		}
 	}

@@ -129,7 +129,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 		return c.ended(failed(ReasonInternal, err))
 	}
 	c.failed(cause)
-	if err := e.revokeIfDenied(ctx, t, cause.Class); err != nil {
+	if err := e.revokeIfDenied(ctx, t, c.refusals); err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}
 	if c.local.Usable() {

@@ -26,6 +26,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/store"
 	imagecontent "github.com/pullwarden/pullwarden/store/content"
 )
@@ -45,7 +46,7 @@ func BenchmarkEnsureFresh(b *testing.B) {
 	}
 	b.Run("fakes", func(b *testing.B) {
 		n := &node{remote: first, record: cachedImage(first, now.Add(-time.Minute))}
-		n.record.Access = map[store.Fingerprint]time.Time{store.Anonymous: now}
+		n.record.Access = map[store.Fingerprint]store.Proof{store.Anonymous: {At: now}}
 		run(b, b.Context(), n.engine(rules), n.request(nil))
 	})
 	b.Run("store", func(b *testing.B) {
@@ -116,13 +117,7 @@ func addImages(ctx context.Context, b *testing.B, db *metadata.DB, others int) d
 	state := store.State{
 		PullSource: name, PulledAt: now,
 		Verified: store.Verified{Digest: target.Digest, At: now.Add(-time.Minute), By: "registry.test"},
-		Access:   map[store.Fingerprint]time.Time{alice: now},
-	}
-	labels := map[string]string{"io.cri-containerd.image": "managed"}
-	for k, v := range state.Labels() {
-		if v != "" {
-			labels[k] = v
-		}
+		Access:   map[store.Fingerprint]store.Proof{alice: {At: now}},
 	}
 	records := metadata.NewImageStore(db)
 	names := []string{name, repository + "@" + target.Digest.String(), config.Digest.String()}
@@ -130,6 +125,8 @@ func addImages(ctx context.Context, b *testing.B, db *metadata.DB, others int) d
 		names = append(names, fmt.Sprintf("registry.test/other-%d:1", i))
 	}
 	for _, n := range names {
+		labels := labels.Present(state.Labels(n, target.Digest))
+		labels["io.cri-containerd.image"] = "managed"
 		_, err := records.Create(ctx, images.Image{Name: n, Target: target, Labels: labels})
 		must(b, err)
 	}

@@ -4,17 +4,18 @@
 package engine
 
 import (
-	"sync/atomic"
+	"slices"
+	"sync"
 
 	"github.com/pullwarden/pullwarden/internal/shared"
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// denials let requests that are under way know that a registry has denied the
-// same repository to the same caller since: what it allowed them before is no
-// proof any more. The zero value is ready.
+// denials let requests that are under way know that hosts have refused the same
+// repository to the same caller since: what those allowed before is no proof any
+// more. The zero value is ready.
 type denials struct {
-	counts shared.Map[denialKey, *atomic.Uint64] // kept as long as somebody watches
+	logs shared.Map[denialKey, *denialLog] // kept as long as somebody watches
 }
 
 type denialKey struct {
@@ -22,31 +23,64 @@ type denialKey struct {
 	caller     store.Fingerprint
 }
 
+// denialLog holds the last refusal of each host, numbered as they came.
+type denialLog struct {
+	mu   sync.Mutex
+	last uint64
+	all  map[store.Refusal]uint64
+}
+
+func (l *denialLog) count() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+func (l *denialLog) since(seen uint64) (refusals []store.Refusal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r, number := range l.all {
+		if number > seen {
+			refusals = append(refusals, r)
+		}
+	}
+	return refusals
+}
+
 // deny tells those who watch.
-func (d *denials) deny(key denialKey) {
-	if count, ok := d.counts.Peek(key); ok {
-		count.Add(1)
+func (d *denials) deny(key denialKey, refusals ...store.Refusal) {
+	l, ok := d.logs.Peek(key)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range refusals {
+		l.last++
+		l.all[r] = l.last
 	}
 }
 
 // watch looks out for denials from now on. It must be ended.
 func (d *denials) watch(key denialKey) *denialWatch {
-	count, _, release := d.counts.Acquire(key, func() *atomic.Uint64 { return new(atomic.Uint64) })
-	return &denialWatch{count: count, seen: count.Load(), release: func() { release() }}
+	l, _, release := d.logs.Acquire(key, func() *denialLog { return &denialLog{all: map[store.Refusal]uint64{}} })
+	return &denialWatch{log: l, seen: l.count(), release: func() { release() }}
 }
 
 // denialWatch belongs to one request.
 type denialWatch struct {
-	count   *atomic.Uint64
+	log     *denialLog
 	seen    uint64
 	release func()
 }
 
 // restart forgets the denials up to now: the registry is asked anew.
-func (w *denialWatch) restart() { w.seen = w.count.Load() }
+func (w *denialWatch) restart() { w.seen = w.log.count() }
 
-// denied reports whether there was a denial since.
-func (w *denialWatch) denied() bool { return w.count.Load() != w.seen }
+// refusals returns the denials since, but for those that are known already.
+func (w *denialWatch) refusals(known ...store.Refusal) []store.Refusal {
+	return slices.DeleteFunc(w.log.since(w.seen), func(r store.Refusal) bool { return slices.Contains(known, r) })
+}
 
 // end ends the watch.
 func (w *denialWatch) end() { w.release() }

@@ -17,23 +17,27 @@ import (
 func TestDenials(t *testing.T) {
 	var d denials
 	key := denialKey{repository, alice}
-	d.deny(key) // nobody watches
+	d.deny(key, store.Refusal{Host: "registry.test"}) // nobody watches
 	one, two := d.watch(key), d.watch(key)
 	other := d.watch(denialKey{repository, bob})
-	d.deny(key)
-	if !one.denied() || !two.denied() || other.denied() {
-		t.Errorf("refused: %v, %v, and another caller %v", one.denied(), two.denied(), other.denied())
+	refusal := store.Refusal{Host: "registry.test", Origin: true}
+	d.deny(key, refusal)
+	if len(one.refusals()) == 0 || len(two.refusals()) == 0 || len(other.refusals()) > 0 {
+		t.Errorf("refused: %v, %v, and another caller %v", one.refusals(), two.refusals(), other.refusals())
+	}
+	if got := one.refusals(); !slices.Equal(got, []store.Refusal{refusal}) {
+		t.Errorf("refused by %v", got)
 	}
 	one.restart()
 	three := d.watch(key)
-	if one.denied() || !two.denied() || three.denied() {
-		t.Errorf("afterwards: %v, %v, %v", one.denied(), two.denied(), three.denied())
+	if len(one.refusals()) > 0 || len(two.refusals()) == 0 || len(three.refusals()) > 0 {
+		t.Errorf("afterwards: %v, %v, %v", one.refusals(), two.refusals(), three.refusals())
 	}
 	for _, w := range []*denialWatch{one, two, three, other} {
 		w.end()
 	}
-	if d.counts.Len() != 0 {
-		t.Errorf("%d are left", d.counts.Len())
+	if d.logs.Len() != 0 {
+		t.Errorf("%d are left", d.logs.Len())
 	}
 }
 

@@ -125,7 +125,7 @@ func cachedImage(target ocispec.Descriptor, checked time.Time) *store.Record {
 	r := &store.Record{Name: name, Target: target}
 	if !checked.IsZero() {
 		r.Verified = store.Verified{Digest: target.Digest, At: checked, By: "registry.test"}
-		r.Restricted, r.Access = true, map[store.Fingerprint]time.Time{alice: checked}
+		r.Restricted, r.Access = true, map[store.Fingerprint]store.Proof{alice: {At: checked, By: "registry.test"}}
 	}
 	return r
 }
@@ -176,7 +176,7 @@ func (n *node) Used(_ context.Context, f store.Fingerprint, _ time.Time, _ ...st
 	n.used = append(n.used, f)
 }
 
-func (n *node) Revoke(_ context.Context, repo string, f store.Fingerprint) error {
+func (n *node) Revoke(_ context.Context, repo string, f store.Fingerprint, _ ...store.Refusal) error {
 	if repo != repository {
 		return errTest
 	}

@@ -66,6 +66,8 @@ func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolv
 
 func (s fakeSession) Close() {}
 
+func (s fakeSession) Origin() string { return "registry.test" }
+
 func (s fakeSession) Source(desc ocispec.Descriptor) resolver.Source { return fakeSource{s.node, desc} }
 
 type fakeSource struct {
@@ -97,5 +99,5 @@ func (s fakeSource) Failure(error) *resolver.Error {
 }
 
 func failureOf(reference string, c failure.Class) *resolver.Error {
-	return &resolver.Error{Reference: reference, Class: c, Attempts: []resolver.Attempt{{Host: "registry.test", Origin: true, Class: c, Err: errTest}}}
+	return &resolver.Error{Reference: reference, Class: c, Attempts: []resolver.Attempt{{Host: "registry.test", Origin: true, Class: c, Refused: c.Refuses(), Err: errTest}}}
 }

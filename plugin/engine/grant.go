@@ -11,7 +11,6 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
-	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -43,10 +42,10 @@ type Proofs interface {
 	// Used notes that a proof let an image be reused. It is called after each
 	// reuse that no registry confirmed, and returns at once.
 	Used(ctx context.Context, f store.Fingerprint, at time.Time, names ...string)
-	// Revoke takes a proof away from a whole repository. It is called for each
-	// denial by a registry, and returns when that is written: no crash brings
-	// the proof back.
-	Revoke(ctx context.Context, repository string, f store.Fingerprint) error
+	// Revoke takes the proofs that the refusals end away from a whole
+	// repository. It is called for each denial by a registry, and returns when
+	// that is written: no crash brings a proof back.
+	Revoke(ctx context.Context, repository string, f store.Fingerprint, refusals ...store.Refusal) error
 }
 
 // authorize finds out whether the caller may reuse the image of a record now,
@@ -55,6 +54,7 @@ type Proofs interface {
 // on the record of the reference and on that of repository@digest.
 func (e *Engine) authorize(ctx context.Context, t task, image store.Record) (g Grant, nameMissing bool, err error) {
 	restricted, anyone, caller := image.Restricted, false, false
+	counts := e.givers(ctx, t)
 	for _, name := range t.names(image.Target.Digest) {
 		r, err := e.Records.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
@@ -70,8 +70,8 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record) (g G
 		if r.Target.Digest != image.Target.Digest {
 			continue // its proofs are for something else
 		}
-		anyone = anyone || e.holds(t, r.State, store.Anonymous)
-		caller = caller || e.holds(t, r.State, t.Caller)
+		anyone = anyone || e.holds(t, r.State, store.Anonymous, counts)
+		caller = caller || e.holds(t, r.State, t.Caller, counts)
 	}
 	switch {
 	case anyone:
@@ -86,14 +86,29 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record) (g G
 	return Grant{Kind: GrantNone}, nameMissing, nil
 }
 
-// holds reports whether a record has a proof of f that is not too old. One
-// from the future, after the clock went back, does not hold.
-func (e *Engine) holds(t task, s store.State, f store.Fingerprint) bool {
-	at, ok := s.Access[f]
-	if !ok || f == "" {
+// givers returns whether a proof counts by its giver: any host, or only the
+// registry itself where it alone resolves the name. If its configuration cannot
+// be read, no proof counts, and the check that follows says why.
+func (e *Engine) givers(ctx context.Context, t task) func(store.Proof) bool {
+	if t.directives.ResolveFrom != policy.Origin {
+		return func(store.Proof) bool { return true }
+	}
+	origin := ""
+	if session, err := e.Registry.Open(ctx, t.query(t.Name, Local{})); err == nil {
+		origin = session.Origin()
+		session.Close()
+	}
+	return func(p store.Proof) bool { return origin != "" && p.GivenBy(origin) }
+}
+
+// holds reports whether a record has a proof of f that counts and is not too
+// old. One from the future, after the clock went back, does not hold.
+func (e *Engine) holds(t task, s store.State, f store.Fingerprint, counts func(store.Proof) bool) bool {
+	proof, ok := s.Access[f]
+	if !ok || f == "" || !counts(proof) {
 		return false
 	}
-	age, ttl := e.Now().Sub(at), t.directives.AccessTTL
+	age, ttl := e.Now().Sub(proof.At), t.directives.AccessTTL
 	if ttl == 0 {
 		return true
 	}
@@ -117,23 +132,23 @@ func (t *task) provedBy(anonymous, byNode bool) []store.Fingerprint {
 	return []store.Fingerprint{t.Caller}
 }
 
-// revokeIfDenied takes the caller's proof away where a registry denied it, also
-// from requests that are under way. The error is one of writing that.
-func (e *Engine) revokeIfDenied(ctx context.Context, t task, class failure.Class) error {
-	if !class.Refuses() {
+// revokeIfDenied takes the caller's proofs away where hosts refused it, also from
+// requests that are under way. The error is one of writing that.
+func (e *Engine) revokeIfDenied(ctx context.Context, t task, refusals []store.Refusal) error {
+	if len(refusals) == 0 {
 		return nil
 	}
-	e.denials.deny(t.denialKey())
-	return e.revoke(ctx, t)
+	e.denials.deny(t.denialKey(), refusals...)
+	return e.revoke(ctx, t, refusals)
 }
 
-// revoke takes the caller's proof away. The request does not end before that
-// is written, even if its caller has left.
-func (e *Engine) revoke(ctx context.Context, t task) error {
+// revoke takes away the proofs of the caller that the refusals end. The request
+// does not end before that is written, even if its caller has left.
+func (e *Engine) revoke(ctx context.Context, t task, refusals []store.Refusal) error {
 	if t.Caller == "" {
 		return nil
 	}
-	if err := e.Proofs.Revoke(context.WithoutCancel(ctx), t.Repository, t.Caller); err != nil {
+	if err := e.Proofs.Revoke(context.WithoutCancel(ctx), t.Repository, t.Caller, refusals...); err != nil {
 		return fmt.Errorf("take back a proof of access: %w", err)
 	}
 	return nil

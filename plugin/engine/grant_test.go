@@ -21,10 +21,18 @@ import (
 func restricted(at time.Time, who ...store.Fingerprint) *store.Record {
 	r := cachedImage(first, now.Add(-time.Hour))
 	r.Restricted = true
-	r.Access = map[store.Fingerprint]time.Time{}
+	r.Access = map[store.Fingerprint]store.Proof{}
 	for _, f := range who {
-		r.Access[f] = at
+		r.Access[f] = store.Proof{At: at, By: "registry.test"}
 	}
+	return r
+}
+
+// mirrored is a cached image for which a mirror gave these proofs, or nobody knows
+// who, for by "".
+func mirrored(by string, who store.Fingerprint) *store.Record {
+	r := restricted(now.Add(-time.Minute))
+	r.Access[who] = store.Proof{At: now.Add(-time.Minute), By: by}
 	return r
 }
 
@@ -55,6 +63,11 @@ func accessRows() []accessRow {
 		{"IfNotPresent, proof too old", "policy = \"IfNotPresent\"\naccess_ttl = \"30s\"", restricted(recently, alice), alice, Unchanged, Failed},
 		{"IfNotPresent, proof young enough", "policy = \"IfNotPresent\"\naccess_ttl = \"1m\"", restricted(recently, alice), alice, Present, Present},
 		{"IfNotPresent, proof from the future", "policy = \"IfNotPresent\"\naccess_ttl = \"1m\"", restricted(now.Add(time.Hour), alice), alice, Unchanged, Failed},
+		{"Origin, the registry's proof", "policy = \"IfNotPresent\"\nresolve_from = \"Origin\"", restricted(recently, alice), alice, Present, Present},
+		{"Origin, a mirror's proof", "policy = \"IfNotPresent\"\nresolve_from = \"Origin\"", mirrored("mirror.test", alice), alice, Unchanged, Failed},
+		{"Origin, a mirror's proof for all", "policy = \"IfNotPresent\"\nresolve_from = \"Origin\"", mirrored("mirror.test", store.Anonymous), alice, Unchanged, Failed},
+		{"Origin, nobody knows whose proof", "policy = \"IfNotPresent\"\nresolve_from = \"Origin\"", mirrored("", alice), alice, Unchanged, Failed},
+		{"Mirrors, a mirror's proof", `policy = "IfNotPresent"`, mirrored("mirror.test", alice), alice, Present, Present},
 		{"Never, own proof", `policy = "Never"`, restricted(recently, alice), alice, Present, Present},
 		{"Never, another's proof", `policy = "Never"`, restricted(recently, alice), bob, Failed, Failed},
 		{"Never, own proof, Strict", "policy = \"Never\"\naccess = \"Strict\"", restricted(recently, alice), alice, Present, Present},
@@ -238,7 +251,7 @@ func TestPullIsAProof(t *testing.T) {
 	if _, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); err != nil {
 		t.Fatal(err)
 	}
-	if !n.record.Access[alice].Equal(now) || len(n.record.Access) != 1 || !n.record.Restricted {
+	if !n.record.Access[alice].At.Equal(now) || len(n.record.Access) != 1 || !n.record.Restricted {
 		t.Errorf("the record says %+v", n.record.State)
 	}
 }

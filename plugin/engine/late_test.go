@@ -55,7 +55,7 @@ func TestFailedPullLeavesNoDeniedProof(t *testing.T) {
 	req := n.request(nil)
 	req.Runtime = storesAndFails{n}
 	n.onPull = func() {
-		if err := e.revokeIfDenied(t.Context(), task{Request: req}, failure.Unauthorized); err != nil {
+		if err := e.revokeIfDenied(t.Context(), task{Request: req}, []store.Refusal{{Host: "registry.test", Origin: true}}); err != nil {
 			t.Error(err)
 		}
 	}

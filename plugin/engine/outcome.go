@@ -13,6 +13,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // Kind is how a request ended.
@@ -106,7 +107,8 @@ type course struct {
 	answer    answer        // the last one of a registry
 	cached    Confirmation  // what it said of the cached image
 	attempts  []resolver.Attempt
-	class     failure.Class // of the last failure of a registry
+	class     failure.Class   // of the last failure of a registry
+	refusals  []store.Refusal // of the caller, by hosts in that failure
 	checkTime time.Duration
 	end       end
 }
@@ -157,7 +159,10 @@ func (c *course) answered(a answer) {
 
 // failed takes in a registry's failure.
 func (c *course) failed(cause *resolver.Error) {
-	c.class = cause.Class
+	c.class, c.refusals = cause.Class, nil
+	for _, a := range cause.Refusals() {
+		c.refusals = append(c.refusals, store.Refusal{Host: a.Host, Origin: a.Origin})
+	}
 	c.attempts = slices.Concat(c.attempts, cause.Attempts)
 }
 

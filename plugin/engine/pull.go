@@ -6,7 +6,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -173,9 +172,9 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
 	}
 	s.Verified, s.Restricted = a.verified, true
-	s.Access = map[store.Fingerprint]time.Time{}
+	s.Access = map[store.Fingerprint]store.Proof{}
 	for _, f := range a.proved {
-		s.Access[f] = a.verified.At
+		s.Access[f] = store.Proof{At: a.verified.At, By: a.verified.By}
 	}
 	return s
 }

@@ -160,11 +160,12 @@ func (n *node) pull(ctx context.Context, name string, opts ...image.StoreOpt) er
 	return n.Transfer(ctx, src, image.NewStore(name, opts...))
 }
 
-// own returns pullwarden's labels without their prefix.
+// own returns pullwarden's labels without their prefix, but for that which binds
+// them to their record.
 func own(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range labels {
-		if name, ok := strings.CutPrefix(k, store.Prefix); ok {
+		if name, ok := strings.CutPrefix(k, store.Prefix); ok && k != store.LabelRecord {
 			out[name] = v
 		}
 	}

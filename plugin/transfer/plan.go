@@ -32,7 +32,7 @@ type Plan struct {
 	// State returns the state that a record gets together with its new target.
 	// It is called for each record, once the content is there, with the digest
 	// that is stored and the record's state from before, which is zero when
-	// the record pointed at another digest. Known sources of the content
-	// replace those of the state.
+	// the record pointed at another digest, or when its labels were written for
+	// another record. Known sources of the content replace those of the state.
 	State func(target digest.Digest, before store.State) store.State
 }

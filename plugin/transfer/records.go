@@ -90,8 +90,7 @@ func (l *labelledRecords) Update(ctx context.Context, img images.Image, fieldpat
 		return images.Image{}, err
 	}
 	if old.Target.Digest != img.Target.Digest {
-		img.Labels = labels.Present(labels.Overlay(img.Labels, l.newLabels(img, nil)))
-		return l.Store.Update(ctx, img)
+		return l.Store.Update(ctx, l.withLabels(img))
 	}
 	wanted := labels.Overlay(img.Labels, l.newLabels(img, old.Labels))
 	for label := range old.Labels {
@@ -122,15 +121,21 @@ func (l *labelledRecords) put(ctx context.Context, img images.Image) error {
 }
 
 func (l *labelledRecords) create(ctx context.Context, img images.Image) (images.Image, error) {
-	img.Labels = labels.Present(labels.Overlay(img.Labels, l.newLabels(img, nil)))
-	return l.Store.Create(ctx, img)
+	return l.Store.Create(ctx, l.withLabels(img))
+}
+
+// withLabels returns a record that is new, or whose labels are, with its labels.
+func (l *labelledRecords) withLabels(img images.Image) images.Image {
+	added := store.Supersede(img.Name, img.Target.Digest, nil, l.newLabels(img, nil))
+	img.Labels = labels.Present(labels.Overlay(img.Labels, added))
+	return img
 }
 
 // change sets labels, and the target where it differs, one by one, so that
 // other labels that are written at the same time are not lost.
 func (l *labelledRecords) change(ctx context.Context, old, img images.Image, wanted map[string]string) (images.Image, error) {
 	paths := []string{"target"}
-	wanted = store.Supersede(img.Target.Digest, old.Labels, wanted)
+	wanted = store.Supersede(img.Name, img.Target.Digest, old.Labels, wanted)
 	for label, value := range wanted {
 		if old.Labels[label] != value {
 			paths = append(paths, "labels."+label)
@@ -144,18 +149,19 @@ func (l *labelledRecords) change(ctx context.Context, old, img images.Image, wan
 // newLabels returns the labels to set on a record that had those before; an
 // empty value takes one away.
 func (l *labelledRecords) newLabels(img images.Image, before map[string]string) map[string]string {
-	state := store.Decode(img.Target.Digest, before)
+	state := store.Decode(img.Name, img.Target.Digest, before)
 	if l.plan != nil {
-		return l.withSources(l.plan.State(img.Target.Digest, state)).Labels()
+		return l.withSources(l.plan.State(img.Target.Digest, state)).Labels(img.Name, img.Target.Digest)
 	}
 	state = l.withSources(state)
 	state.PulledAt = l.pulledAt
-	all := state.Labels()
+	all := state.Labels(img.Name, img.Target.Digest)
 	return map[string]string{
 		store.LabelPullSource:     all[store.LabelPullSource],
 		store.LabelContentSources: all[store.LabelContentSources],
 		store.LabelUnknownSources: all[store.LabelUnknownSources],
 		store.LabelPulledAt:       all[store.LabelPulledAt],
+		store.LabelRecord:         all[store.LabelRecord],
 	}
 }
 

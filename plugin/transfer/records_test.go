@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/transfer/image"
@@ -27,9 +26,12 @@ const one = store.Fingerprint("one")
 func verified(d digest.Digest) store.State {
 	return store.State{
 		PulledAt: noon, Verified: store.Verified{Digest: d, At: noon, By: "registry.test"},
-		Access: map[store.Fingerprint]time.Time{one: noon}, Restricted: true,
+		Access: map[store.Fingerprint]store.Proof{one: {At: noon}}, Restricted: true,
 	}
 }
+
+// bindingOf says that labels are those of the record of that name.
+func bindingOf(f *fakeImage, name string) string { return f.desc.Digest.String() + " " + name }
 
 func canonicalOf(f *fakeImage) string { return "registry.test/app@" + f.desc.Digest.String() }
 
@@ -43,6 +45,7 @@ func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
 		managedLabel:              "managed",
 		store.LabelPullSource:     "mirror.test/app:1",
 		store.LabelPulledAt:       "2026-01-02T12:00:00Z",
+		store.LabelRecord:         bindingOf(img, canonicalOf(img)),
 		store.LabelVerifiedDigest: img.desc.Digest.String(),
 		store.LabelVerifiedAt:     "2026-01-02T12:00:00Z",
 		store.LabelVerifiedBy:     "registry.test",
@@ -65,6 +68,7 @@ func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
 		t.Fatalf("the pull ended with %v", err)
 	}
 	for _, name := range []string{canonicalOf(img), appName} {
+		want[store.LabelRecord] = bindingOf(img, name)
 		if diff := cmp.Diff(want, n.labels(name)); diff != "" {
 			t.Errorf("labels of %s (-want +got):\n%s", name, diff)
 		}
@@ -155,7 +159,7 @@ func TestPlannedPullKeepsTheSourceOfARecord(t *testing.T) {
 		for d, data := range img.blobs {
 			n.put(ocispec.Descriptor{Digest: d, Size: int64(len(data))}, data)
 		}
-		n.create(name, img.desc, map[string]string{store.LabelPullSource: "old.test/app:1"})
+		n.create(name, img.desc, map[string]string{store.LabelPullSource: "old.test/app:1", store.LabelRecord: bindingOf(img, name)})
 		if err := n.plan(&fakeSource{fakeImage: img, host: "a"}, verified(img.desc.Digest)); err != nil {
 			t.Fatal(err)
 		}
@@ -174,6 +178,7 @@ func TestOtherPulls(t *testing.T) {
 		"client":              "label",
 		store.LabelPullSource: "mirror.test/app:1",
 		store.LabelPulledAt:   "2026-01-02T12:00:00Z",
+		store.LabelRecord:     bindingOf(img, appName),
 	}
 	known := map[string]string{
 		store.LabelVerifiedDigest: img.desc.Digest.String(),
@@ -219,6 +224,7 @@ func TestPullsOfCRIItself(t *testing.T) {
 	}
 	want := labels.Overlay(managed, map[string]string{store.LabelPullSource: "mirror.test/app:1", store.LabelPulledAt: "2026-01-02T12:00:00Z"})
 	for _, name := range []string{appName, canonicalOf(img)} {
+		want[store.LabelRecord] = bindingOf(img, name)
 		if diff := cmp.Diff(want, n.labels(name)); diff != "" {
 			t.Errorf("labels of %s (-want +got):\n%s", name, diff)
 		}

@@ -55,7 +55,7 @@ func TestPlanWithoutSourceReporter(t *testing.T) {
 			t.Fatalf("the pull ended with %v", err)
 		}
 		want := store.State{PulledAt: noon}
-		got := store.Decode(img.desc.Digest, n.labels(appName))
+		got := store.Decode(appName, img.desc.Digest, n.labels(appName))
 		if diff := cmp.Diff(want.PulledAt, got.PulledAt); diff != "" || got.PullSource != "" || got.Verified.Digest != img.desc.Digest {
 			t.Errorf("the record says %+v", got)
 		}

@@ -128,7 +128,7 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return a.fail(fault.TokenClass(err), "token: "+a.tokenText(err), err)
+	return a.fail(req.URL.Host, fault.TokenClass(err), "token: "+a.tokenText(err), err)
 }
 
 // AddResponses implements docker.Authorizer. It is called after each answer
@@ -177,13 +177,13 @@ func (a *Authorizer) challenged(last *http.Response, err error) error {
 	case errors.Is(err, docker.ErrInvalidAuthorization):
 		return a.refuse(last, "there are no credentials for it")
 	}
-	return a.fail(fault.TokenClass(err), a.answer(last, "challenge: "+a.tokenText(err)).Error(), err)
+	return a.fail(last.Request.URL.Host, fault.TokenClass(err), a.answer(last, "challenge: "+a.tokenText(err)).Error(), err)
 }
 
 // refuse says that the registry does not accept the credentials.
 func (a *Authorizer) refuse(last *http.Response, reason string) error {
 	text := a.answer(last, redact.WithReason(reason, a.options.Redactor.ReadReason(last))).Error()
-	return a.fail(failure.Unauthorized, text, docker.ErrInvalidAuthorization)
+	return a.fail(last.Request.URL.Host, failure.Unauthorized, text, docker.ErrInvalidAuthorization)
 }
 
 // answer describes an answer with status 401.
@@ -192,8 +192,15 @@ func (a *Authorizer) answer(resp *http.Response, reason string) error {
 	return a.options.Redactor.Wrap(redact.WithReason(text, reason), docker.ErrInvalidAuthorization)
 }
 
-func (a *Authorizer) fail(class failure.Class, text string, cause error) error {
-	return &fault.Fault{Class: class, Err: a.options.Redactor.Wrap(text, cause)}
+// fail judges a failure to get into an address: that of the host, or that of
+// another behind a redirect.
+func (a *Authorizer) fail(address string, class failure.Class, text string, cause error) error {
+	f, judged := fault.As(cause)
+	return &fault.Fault{
+		Class:     class,
+		Err:       a.options.Redactor.Wrap(text, cause),
+		Elsewhere: judged && f.Elsewhere || !fault.SameHost(address, a.options.Host),
+	}
 }
 
 // tokenText describes an error of docker's authorizer without its wrappings,

@@ -29,6 +29,8 @@ func Redacted(credentials Credentials, redactor *redact.Redactor) Credentials {
 			return "", "", &fault.Fault{
 				Class: failure.Unauthorized,
 				Err:   fmt.Errorf("the credentials for %s cannot be read", host),
+
+				Elsewhere: true, // no host has seen them
 			}
 		}
 		redactor.AddCredentials(username, secret)

@@ -104,6 +104,34 @@ func (n *Node) Import(ref string, img v1.Image) {
 	}
 }
 
+// ImportOver imports an image over a record that there is, which keeps its labels,
+// and waits until CRI has heard of it.
+func (n *Node) ImportOver(ref string, img v1.Image) {
+	n.T.Helper()
+	labels := n.Labels(ref)
+	if err := n.Node.Import(n.T.Context(), ref, img); err != nil {
+		n.T.Fatalf("import %s: %v", ref, err)
+	}
+	if got := n.Labels(ref); !maps.Equal(got, labels) {
+		n.T.Errorf("the import changed the labels from %v to %v", labels, got)
+	}
+	id, err := img.ConfigName()
+	n.Must(err)
+	Eventually(n.T, fmt.Sprintf("CRI has the imported image as %s", ref), func() bool {
+		return n.Status(ref).GetImage().GetId() == id.String()
+	})
+}
+
+// TagLocal gives an image another name, with all of its labels, and waits until
+// CRI has heard of it.
+func (n *Node) TagLocal(from, to string) {
+	n.T.Helper()
+	if err := n.Node.TagLocal(n.T.Context(), from, to); err != nil {
+		n.T.Fatalf("tag %s as %s: %v", from, to, err)
+	}
+	n.WaitForImage(to)
+}
+
 // WaitForImage waits until CRI has heard of an image that another client pulled
 // or imported.
 func (n *Node) WaitForImage(ref string) {

@@ -72,7 +72,7 @@ func (n *Node) WantRunnableBy(snapshotter, ref string) {
 }
 
 // WantTrueLabels fails the test where a record claims a digest that it does not
-// have.
+// have, or has labels that are not bound to it.
 func (n *Node) WantTrueLabels() {
 	n.T.Helper()
 	records, err := n.Client.ImageService().List(n.T.Context())
@@ -80,8 +80,12 @@ func (n *Node) WantTrueLabels() {
 		n.T.Fatalf("list records: %v", err)
 	}
 	for _, img := range records {
-		if v := node.Own(img.Labels)["verified-digest"]; v != "" && v != img.Target.Digest.String() {
+		own := node.Own(img.Labels)
+		if v := own["verified-digest"]; v != "" && v != img.Target.Digest.String() {
 			n.T.Errorf("%s has the target %s and claims %s", img.Name, img.Target.Digest, v)
+		}
+		if bound := img.Target.Digest.String() + " " + img.Name; len(own) > 0 && own["record"] != bound {
+			n.T.Errorf("%s has labels of %q, want %q", img.Name, own["record"], bound)
 		}
 	}
 }

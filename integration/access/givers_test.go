@@ -1,0 +1,70 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// TestAccessOfAMirrorIsNotTheOrigins holds that a proof remembers who gave it:
+// the origin's refusal of one caller ends nothing that an open mirror gave to
+// all, a refusal by the mirror does, and where the origin's word is wanted the
+// mirror's is none.
+func TestAccessOfAMirrorIsNotTheOrigins(t *testing.T) {
+	t.Parallel()
+	m := newOpenMirror(t)
+	s := m.scene("private/open/app", 1)
+	origin := node.Hint("resolve-from", "Origin")
+	s.wantPull(nobody, "IfNotPresent", s.ref(":1"), "Pulled")
+	_, by, _ := strings.Cut(s.Labels(s.ref(":1"))["access.anonymous"], " ")
+	nodetest.Want(t, "the giver", by, m.mirror.Host())
+
+	s.wantPull(nobody, "Never", s.ref(":1"), "Failed", origin)
+	s.wantPull(nobody, "Always", s.ref(":1"), "Failed", origin)
+	for _, who := range []caller{nobody, eve, alice} {
+		s.wantPull(who, "Never", s.ref(":1"), "Present")
+	}
+	s.wantPull(alice, "IfNotPresent", s.ref(":1"), "Unchanged", origin)
+	s.wantPull(alice, "Never", s.ref(":1"), "Present", origin)
+
+	m.mirror.Status(resolvertest.All, http.StatusForbidden)
+	s.wantPull(nobody, "Always", s.ref(":1"), "Failed")
+	s.wantPull(nobody, "Never", s.ref(":1"), "Failed")
+	s.wantPull(alice, "Never", s.ref(":1"), "Present") // by the origin
+}
+
+// TestAccessAndStorageThatRefuses holds that a storage service, to which the
+// registry redirects, takes no proof away.
+func TestAccessAndStorageThatRefuses(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	g.serve(n)
+	storage := resolvertest.New(t)
+	storage.Status(resolvertest.All, http.StatusForbidden)
+	s := g.scene(t, n, "private/app")
+	old := s.push("1", nodetest.Image(1))
+	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+	s.push("2", nodetest.Image(2))
+	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.Contains(r.URL.Path, "/blobs/") {
+			http.Redirect(w, r, storage.URL()+r.URL.Path, http.StatusTemporaryRedirect)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	s.wantPull(alice, "Always", s.ref(":2"), "Failed")
+	for _, ref := range []string{s.ref(":1"), old} {
+		s.wantPull(alice, "Never", ref, "Present")
+	}
+	g.deny(alice.user, s.repo, true)
+	s.wantPull(alice, "Always", s.ref(":2"), "Failed")
+	s.wantPull(alice, "Never", s.ref(":1"), "Failed")
+}

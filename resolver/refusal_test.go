@@ -1,0 +1,77 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// A host refuses by its own answer, and not by that of whom it redirects to,
+// whatever the class.
+func TestOnlyTheHostItselfRefuses(t *testing.T) {
+	challenge := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		answerStatus(http.StatusUnauthorized)(w, r)
+	}
+	to := func(h http.HandlerFunc) http.HandlerFunc {
+		storage, _ := serve(t, h)
+		return func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, storage.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		}
+	}
+	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+	for what, tc := range map[string]struct {
+		handler http.HandlerFunc
+		class   failure.Class
+		refused bool
+	}{
+		"forbidden":               {answerStatus(http.StatusForbidden), failure.Forbidden, true},
+		"unauthorized":            {challenge, failure.Unauthorized, true},
+		"forbidden elsewhere":     {to(answerStatus(http.StatusForbidden)), failure.Forbidden, false},
+		"unauthorized elsewhere":  {to(challenge), failure.Unauthorized, false},
+		"no challenge, elsewhere": {to(answerStatus(http.StatusUnauthorized)), failure.Unauthorized, false},
+		"not there":               {answerStatus(http.StatusNotFound), failure.NotFound, false},
+	} {
+		server, _ := serve(t, tc.handler)
+		root := hostsDir(t, "server = \""+server.URL+"\"\n")
+		r := New(Options{HostDirs: []string{root}})
+		s, err := r.Open(t.Context(), Query{Reference: imageRef})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Origin(); got != serverHost(server) {
+			t.Errorf("%s: the origin is %q", what, got)
+		}
+		_, err = s.Resolve(t.Context(), 0)
+		wantRefused(t, what+", a check", err, tc.class, tc.refused)
+		source := s.Source(desc)
+		fetcher, err := source.Fetcher(t.Context(), imageRef)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := fetcher.Fetch(t.Context(), desc)
+		if err == nil {
+			_, err = io.ReadAll(body)
+			_ = body.Close()
+		}
+		wantRefused(t, what+", a pull", source.Failure(err), tc.class, tc.refused)
+		s.Close()
+		_ = r.Close()
+	}
+}
+
+func wantRefused(t *testing.T, what string, err error, class failure.Class, refused bool) {
+	t.Helper()
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e == nil || e.Class != class || (len(e.Refusals()) == 1) != refused {
+		t.Errorf("%s: got %v (%T), want class %s, refused %v", what, err, err, class, refused)
+	}
+}

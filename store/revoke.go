@@ -1,0 +1,107 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+
+	"github.com/pullwarden/pullwarden/internal/registryname"
+)
+
+// Refusal is a host that refused a caller.
+type Refusal struct {
+	Host   string // host[:port]
+	Origin bool   // it is the registry of the image's name
+}
+
+// ends reports whether the refusal takes away a proof of that fingerprint. A host
+// takes back what it gave. The registry itself also takes back what mirrors gave
+// to these credentials; but what a mirror gave to everybody, the registry's
+// refusal of one caller without credentials does not end. In doubt a proof ends.
+func (r Refusal) ends(f Fingerprint, p Proof) bool {
+	return p.By == "" || p.GivenBy(r.Host) || r.Origin && f != Anonymous
+}
+
+// Revoke takes a caller's proofs away from all tags and digests of a repository
+// in the namespace of the context, as far as the refusals end them. It holds at
+// once, and Revoke returns when it is written, so that no crash can bring a proof
+// back. After an error it may hold only until the next restart.
+func (s *Store) Revoke(ctx context.Context, repository string, f Fingerprint, refusals ...Refusal) error {
+	namespace, err := namespaces.NamespaceRequired(ctx)
+	if err != nil {
+		return err
+	}
+	r := revocation{namespace: namespace, repository: repository, label: LabelAccess + string(f)}
+	r.ends = func(p Proof) bool {
+		return slices.ContainsFunc(refusals, func(refusal Refusal) bool { return refusal.ends(f, p) })
+	}
+	return s.sync(ctx, func() error { return s.markRevoked(ctx, r) })
+}
+
+// revocation takes one label away from the records of a repository.
+type revocation struct {
+	namespace, repository, label string
+	ends                         func(Proof) bool
+}
+
+// markRevoked adds the marks that take the label away from the records whose
+// proof the revocation ends: that on disk, or that of a mark which is not written
+// yet and stands above it. A proof that was copied to a record of another name
+// goes too, so that no copy back brings it back; a mark that is not written yet
+// clears it away by itself.
+func (s *Store) markRevoked(ctx context.Context, r revocation) error {
+	records, err := s.images.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list the images of %s: %w", r.repository, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	proofs := map[key]string{}
+	for _, img := range records {
+		k := keyOf(r.namespace, img)
+		copied := s.pending[k][LabelRecord] == "" && isOf(writtenFor(img.Labels), r.repository)
+		if value := img.Labels[r.label]; value != "" && (copied || isOf(img.Name, r.repository)) {
+			proofs[k] = value
+		}
+	}
+	for k, mark := range s.pending {
+		if value, ok := mark[r.label]; ok && k.namespace == r.namespace && isOf(k.name, r.repository) {
+			proofs[k] = value
+		}
+	}
+	revoked := false
+	for k, value := range proofs {
+		if value != "" && r.ends(decodeProof(value)) {
+			s.pending.add(k, map[string]string{r.label: ""})
+			revoked = true
+		}
+	}
+	if revoked { // a denial that takes nothing away makes no listing stale
+		s.listings.changed()
+	}
+	return nil
+}
+
+// isOf reports whether an image name is a tag or a digest of the repository, by
+// whichever names of their registry.
+func isOf(name, repository string) bool {
+	rest, ok := strings.CutPrefix(registryname.Repository(name), registryname.Repository(repository))
+	return ok && rest != "" && (rest[0] == ':' || rest[0] == '@')
+}
+
+// revocations returns the part of a mark that takes proofs away.
+func revocations(mark map[string]string) map[string]string {
+	out := map[string]string{}
+	for label, value := range mark {
+		if value == "" && strings.HasPrefix(label, LabelAccess) {
+			out[label] = ""
+		}
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "testing"
+
+// The host that gave a proof takes it away, or the registry itself; what a mirror
+// gave to all, only the mirror.
+func TestRevokeEndsWhatItsHostGave(t *testing.T) {
+	const mirror = "mirror.test:5000"
+	for _, tc := range []struct {
+		what     string
+		by       string
+		f        Fingerprint
+		refusals []Refusal
+		ends     bool
+	}{
+		{"its host", mirror, alice, []Refusal{{Host: mirror}}, true},
+		{"another mirror", mirror, alice, []Refusal{{Host: "other.test"}}, false},
+		{"the registry, a mirror's proof", mirror, alice, []Refusal{origin}, true},
+		{"a mirror, the registry's proof", origin.Host, alice, []Refusal{{Host: mirror}}, false},
+		{"two hosts", mirror, alice, []Refusal{{Host: "other.test"}, {Host: mirror}}, true},
+		{"nobody", mirror, alice, nil, false},
+		{"the registry, what a mirror gave to all", mirror, Anonymous, []Refusal{origin}, false},
+		{"a mirror, what it gave to all", mirror, Anonymous, []Refusal{{Host: mirror}}, true},
+		{"the registry, what it gave to all", origin.Host, Anonymous, []Refusal{origin}, true},
+		{"a mirror, a proof of nobody knows whom", "", alice, []Refusal{{Host: mirror}}, true},
+		{"the registry, one to all of nobody knows whom", "", Anonymous, []Refusal{origin}, true},
+	} {
+		for _, onDisk := range []bool{true, false} {
+			ctx, s, records := newStore(t)
+			create(ctx, t, records, one, nil)
+			v := verified(one)
+			v.By = tc.by
+			s.MarkVerified(ctx, one.Digest, v, []Fingerprint{tc.f, bob}, name)
+			if onDisk {
+				if err := s.sync(ctx, noMarks); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Revoke(ctx, "registry.test/app", tc.f, tc.refusals...); err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.Get(ctx, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p, left := r.Access[tc.f]; left == tc.ends || left && p != (Proof{noon, tc.by}) {
+				t.Errorf("%s (on disk: %v): left %v, %+v", tc.what, onDisk, left, p)
+			}
+			if _, ok := r.Access[bob]; !ok {
+				t.Errorf("%s: another's proof is gone", tc.what)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestProofLabels(t *testing.T) {
+	for value, want := range map[string]Proof{
+		"2026-01-02T12:00:00Z mirror.test:5000": {noon, "mirror.test:5000"},
+		"2026-01-02T12:00:00Z":                  {At: noon},
+	} {
+		if got := decodeProof(value); got != want || got.encode() != value {
+			t.Errorf("%q is %+v, and that %q", value, got, got.encode())
+		}
+	}
+	for _, value := range []string{"", "some day", "mirror.test 2026-01-02T12:00:00Z"} {
+		if got := decodeProof(value); !got.At.IsZero() {
+			t.Errorf("%q is %+v", value, got)
+		}
+	}
+}
