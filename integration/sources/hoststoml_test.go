@@ -66,7 +66,7 @@ func TestHostsTOML(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := resolvertest.New(t, tt.opts...)
-			n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "2s"`))
+			n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "20s"`))
 			n.Registry.Refuse()
 			dgst := n.PushTo(r, "app:1", nodetest.Image(1))
 			if tt.adapt != nil {
