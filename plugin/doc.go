@@ -29,6 +29,9 @@
 //	plugin/transfer    source pinned to the digest that was compared, its hosts tracked,
 //	   │               labels stored with the new target
 //	   ▼
+//	plugin/isolation   apart from what other sources have begun
+//	   │
+//	   ▼
 //	containerd's own transfer service, fetching and unpacking
 //
 //	resolver           session, check and source of a pull, on these rooms:

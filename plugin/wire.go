@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/pkg/imageverifier"
 	"github.com/containerd/containerd/v2/plugins"
+	"github.com/containerd/containerd/v2/version"
 	"github.com/containerd/plugin"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/prometheus/client_golang/prometheus"
@@ -130,10 +131,11 @@ func newPuller(ic *plugin.InitContext, node pull.Node, service *transfer.Service
 	if err != nil {
 		return nil, err
 	}
-	if settings.Local {
-		service = service.Around(pull.NewService(node, settings))
+	isolated, err := pull.NewService(node, settings, service.Inner())
+	if err != nil {
+		return nil, fmt.Errorf("pullwarden does not know the transfer service of containerd %s: %w", version.Version, err)
 	}
-	return pull.New(pull.Config{Settings: settings, Node: node, Service: service, Index: index})
+	return pull.New(pull.Config{Settings: settings, Node: node, Service: service.Around(isolated), Index: index})
 }
 
 // newImagePolicy puts the parts together. The key of fingerprints is in keyFile.

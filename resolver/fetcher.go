@@ -44,7 +44,7 @@ func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCl
 	if of.document {
 		return &verifyingReader{rc: reader, desc: desc, log: f.log}, nil
 	}
-	return &streamReader{rc: reader, desc: desc, log: f.log}, nil
+	return &streamReader{rc: reader, desc: desc, fetch: of}, nil
 }
 
 // fetchError tells which content an error is about. Its text is clean.

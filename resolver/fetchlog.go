@@ -147,6 +147,13 @@ func (l *fetchLog) corrupt(d digest.Digest, err error) {
 	})
 }
 
+// forgetSources forgets who served bytes of a digest, because they were thrown
+// away, and returns them in the order in which they did so last.
+func (l *fetchLog) forgetSources(d digest.Digest) (hosts []*host) {
+	l.update(d, func(c *content) { hosts, c.sources, c.elsewhere = c.sources, nil, nil })
+	return hosts
+}
+
 // sources returns the hosts that served bytes of a digest, in the order in
 // which they did so last.
 func (l *fetchLog) sources(d digest.Digest) (hosts []*host) {

@@ -93,8 +93,10 @@ func (r *verifyingReader) Close() error { return r.rc.Close() }
 type streamReader struct {
 	rc     io.ReadSeekCloser
 	desc   ocispec.Descriptor
-	log    *fetchLog
+	fetch  *fetch
 	offset int64
+	// resumed says that bytes before those that were read here were there already.
+	resumed bool
 }
 
 func (r *streamReader) Read(p []byte) (int, error) {
@@ -103,21 +105,26 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case err != io.EOF: //nolint:errorlint // one that is wrapped is a failure
-		err = r.log.fetchError(r.desc.Digest, err)
+		err = r.fetch.log.fetchError(r.desc.Digest, err)
 	case r.offset < r.desc.Size:
 		err = fmt.Errorf("%d bytes of %d: %w", r.offset, r.desc.Size, io.ErrUnexpectedEOF)
-		r.log.corrupt(r.desc.Digest, err)
-		err = r.log.fetchError(r.desc.Digest, err)
+		r.fetch.log.corrupt(r.desc.Digest, err)
+		err = r.fetch.log.fetchError(r.desc.Digest, err)
 	}
 	return n, err
 }
 
-// Seek implements io.Seeker, for resuming what is half in the content store.
+// Seek implements io.Seeker, for resuming what is half in the content store, and
+// for beginning anew once that has thrown away what came.
 func (r *streamReader) Seek(offset int64, whence int) (int64, error) {
 	at, err := r.rc.Seek(offset, whence)
 	if err != nil {
-		return at, r.log.fetchError(r.desc.Digest, err)
+		return at, r.fetch.log.fetchError(r.desc.Digest, err)
 	}
+	if at == 0 && r.offset > 0 {
+		r.fetch.restart(r.resumed)
+	}
+	r.resumed = at > 0
 	r.offset = at
 	return at, nil
 }

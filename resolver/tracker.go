@@ -33,12 +33,42 @@ type fetch struct {
 	serving    atomic.Pointer[host] // that answered last: a fetch under way is not moved
 	passedOver atomic.Bool          // a host was not asked because it is in trouble
 	forced     atomic.Bool          // nothing else is left: it is asked all the same
+
+	// avoid reports whether a host is not to be asked while there is another;
+	// nil = none is avoided.
+	avoid atomic.Pointer[func(*host) bool]
 }
 
 // again reports whether a fetch that failed is worth another try with the hosts
 // that were passed over, once.
 func (f *fetch) again() bool {
 	return f.passedOver.Load() && f.forced.CompareAndSwap(false, true)
+}
+
+// restart takes note that the content is fetched from its start again, because
+// what came had another digest. A host that served all of it is avoided. Where
+// several did, or where an earlier attempt had left some, it is not known whose
+// bytes are wrong: then the host that served the end is preferred to all others,
+// since one that went away in the middle is the likelier one.
+func (f *fetch) restart(resumed bool) {
+	f.log.corrupt(f.digest, errOtherDigest)
+	served := f.log.forgetSources(f.digest)
+	f.serving.Store(nil)
+	if len(served) == 0 {
+		return
+	}
+	last := served[len(served)-1]
+	several := resumed || len(served) > 1
+	avoid := func(h *host) bool { return (h == last) != several }
+	f.avoid.Store(&avoid)
+}
+
+var errOtherDigest = errors.New("it served content with another digest")
+
+// avoids reports whether the host is not to be asked while there is another.
+func (f *fetch) avoids(h *host) bool {
+	avoid := f.avoid.Load()
+	return avoid != nil && !f.forced.Load() && (*avoid)(h)
 }
 
 // purpose is what a request to a host is made for, as things are now.
@@ -77,6 +107,10 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 	of := fetchOf(req.Context())
 	if of == nil {
 		return t.next.RoundTrip(req)
+	}
+	if of.avoids(t.host) {
+		of.passedOver.Store(true)
+		return nil, &fault.Fault{Class: failure.Invalid, Err: t.host.chain.Redactor.Request(req, errOtherDigest), ShortCircuited: true}
 	}
 	start := time.Now()
 	resp, err := t.next.RoundTrip(req.WithContext(purpose.With(req.Context(), of.purpose(t.host))))

@@ -24,3 +24,16 @@ func (l *Lock[K]) Lock(ctx context.Context, key K) (unlock func(), err error) {
 		return nil, ctx.Err()
 	}
 }
+
+// TryLock takes the turn if nobody has it, and reports whether it did. The
+// function passes the turn on; it must be called once.
+func (l *Lock[K]) TryLock(key K) (unlock func(), ok bool) {
+	token, _, release := l.tokens.Acquire(key, func() chan struct{} { return make(chan struct{}, 1) })
+	select {
+	case token <- struct{}{}:
+		return func() { <-token; release() }, true
+	default:
+		release()
+		return nil, false
+	}
+}

@@ -81,3 +81,23 @@ func TestLockExcludes(t *testing.T) {
 		t.Errorf("%d", n)
 	}
 }
+
+func TestTryLock(t *testing.T) {
+	var l Lock[string]
+	unlock, ok := l.TryLock("a")
+	if !ok {
+		t.Fatal("a free turn was not taken")
+	}
+	if _, ok := l.TryLock("a"); ok {
+		t.Error("two have the turn")
+	}
+	if other, ok := l.TryLock("b"); !ok {
+		t.Error("another key waits")
+	} else {
+		other()
+	}
+	unlock()
+	if n := l.tokens.Len(); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}

@@ -12,6 +12,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/internal/registryname"
+	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
@@ -70,7 +72,7 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 // fetch has containerd pull from the source.
 func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source) (course, error) {
 	a := c.answer
-	plan := &transfer.Plan{Reference: t.Name, Source: source, Verify: e.verifyPossession(t, source)}
+	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), Verify: e.verifyPossession(t, source)}
 	plan.State = func(target digest.Digest, before store.State) store.State {
 		return e.pulledState(a, target, before)
 	}
@@ -79,6 +81,17 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 		return c, err
 	}
 	return e.recordPull(ctx, t, c, source, end{kind: Pulled, reason: reason, imageID: id})
+}
+
+// scope is that of a pull of the task from the source.
+func (t *task) scope(source resolver.Source) isolation.Scope {
+	return isolation.Source{
+		Repository:     registryname.Repository(t.Repository),
+		Hosts:          source.Hosts(),
+		Caller:         string(t.Caller),
+		CredentialHost: t.CredentialHost,
+		RegistryOnly:   t.restricted(),
+	}.Scope()
 }
 
 // pullFailed ends a request whose pull, or reverification, failed.

@@ -8,10 +8,10 @@
 //
 //	Puller.Pull ── plan ──► plugin/transfer's Service
 //	    │                        │
-//	    │                        ├─► the node's transfer service, where CRI uses it
-//	    │                        └─► NewService: a transfer service with CRI's own
-//	    │                            settings, where CRI pulls without one
-//	    │                            (settings.go, service.go, destination.go)
+//	    │                        └─► NewService: a transfer service with the settings
+//	    │                            of the node's own, or with CRI's where CRI pulls
+//	    │                            without it (settings.go, service.go,
+//	    │                            destination.go), by plugin/isolation
 //	    │
 //	    ├─ watch (watch.go): what was stored, and image_pull_progress_timeout
 //	    └─ names (names.go): image ID, tag and digest, and CRI's index of images

@@ -19,6 +19,7 @@ import (
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
+	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
 	"github.com/containerd/containerd/v2/core/transfer/registry"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/containerd/v2/plugins/content/local"
@@ -88,7 +89,10 @@ func settings() Settings {
 // puller returns one that pulls with the settings.
 func (n *node) puller(s Settings) *Puller {
 	n.t.Helper()
-	service := pwtransfer.Decorate(NewService(n.Node, s))
+	own := transferlocal.NewTransferService(n.Contents, n.Images, localConfig(n.Node, s))
+	inner, err := NewService(n.Node, s, own)
+	check(n.t, err)
+	service := pwtransfer.Decorate(inner)
 	service.Track(pwtransfer.TrackingConfig{Contents: n.Contents, Snapshotter: n.db.Snapshotter, Now: func() time.Time { return noon }})
 	p, err := New(Config{Settings: s, Node: n.Node, Service: service, Index: n.index})
 	check(n.t, err)

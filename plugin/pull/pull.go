@@ -40,8 +40,7 @@ type Config struct {
 	Settings Settings
 	// Node is the containerd that is pulled into.
 	Node Node
-	// Service carries out plans. It is around the node's own transfer service,
-	// or around NewService's where Settings.Local is set.
+	// Service carries out plans. It is around NewService's.
 	Service *pwtransfer.Service
 	// Index is CRI's.
 	Index ImageIndex

@@ -17,33 +17,53 @@ import (
 	"github.com/containerd/imgcrypt/v2/images/encryption"
 	"github.com/containerd/platforms"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/isolation"
 )
 
 // remoteAnnotations is the export of a snapshotter's plugin that lets the
 // transfer service annotate layers for it.
 const remoteAnnotations = "enable_remote_snapshot_annotations"
 
+// NewService returns the transfer service that pulls are made with. Where CRI
+// pulls by the node's own transfer service, it does what that one does. Where CRI
+// pulls without it, it does with CRI's settings what CRI does with them, and only
+// pulls: other transfers are errdefs.ErrNotImplemented. The error says that the
+// node's own is none that we know.
+func NewService(node Node, settings Settings, own transfer.Transferrer) (transfer.Transferrer, error) {
+	if settings.Local {
+		return &service{inner: isolated(node, settings, localConfig(node, settings)), settings: settings}, nil
+	}
+	config, err := isolation.ConfigOf(own)
+	if err != nil {
+		return nil, err
+	}
+	return isolated(node, settings, config), nil
+}
+
+// isolated returns a transfer service whose pulls do not wait for, or build upon,
+// what a pull from another source has begun.
+func isolated(node Node, settings Settings, config local.TransferConfig) *isolation.Service {
+	return isolation.NewService(isolation.Config{
+		Contents: node.Contents, Images: node.Images, Transfer: config, Patience: settings.ProgressTimeout,
+	})
+}
+
+// localConfig configures a transfer service as CRI is.
+func localConfig(node Node, settings Settings) local.TransferConfig {
+	return local.TransferConfig{
+		Leases:                     node.Leases,
+		MaxConcurrentDownloads:     settings.MaxConcurrentDownloads,
+		ConcurrentLayerFetchBuffer: settings.LayerFetchBuffer,
+		UnpackPlatforms:            unpackPlatforms(node, settings),
+		Verifiers:                  node.Verifiers,
+	}
+}
+
 // service is a transfer service that pulls as CRI does by itself.
 type service struct {
 	inner    transfer.Transferrer
 	settings Settings
-}
-
-// NewService returns a transfer service that does with CRI's settings what CRI
-// does with them when it pulls without the transfer service. It only pulls:
-// other transfers are errdefs.ErrNotImplemented.
-func NewService(node Node, settings Settings) transfer.Transferrer {
-	return &service{
-		settings: settings,
-		inner: local.NewTransferService(node.Contents, node.Images, local.TransferConfig{
-			Leases:                     node.Leases,
-			MaxConcurrentDownloads:     settings.MaxConcurrentDownloads,
-			ConcurrentLayerFetchBuffer: settings.LayerFetchBuffer,
-			DuplicationSuppressor:      &keyedLock{},
-			UnpackPlatforms:            unpackPlatforms(node, settings),
-			Verifiers:                  node.Verifiers,
-		}),
-	}
 }
 
 // Transfer pulls from the source into the destination.

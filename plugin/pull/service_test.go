@@ -199,7 +199,8 @@ func TestMaxConcurrentDownloads(t *testing.T) {
 
 func TestServiceOnlyPulls(t *testing.T) {
 	n := newNode(t)
-	service := NewService(n.Node, settings())
+	service, err := NewService(n.Node, settings(), nil)
+	check(t, err)
 	from := image.NewStore("registry.test/app:1")
 	for what, err := range map[string]error{
 		"from a store": service.Transfer(n.ctx, from, from),

@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 )
 
@@ -34,10 +35,11 @@ type contentSources struct {
 	pending *simplelru.LRU[contentKey, provenance.Provenance]
 }
 
-// contentKey names content in one namespace: a download for another namespace
-// is not a source in this one.
+// contentKey names the download of content in one namespace, by pulls of one
+// scope: a download for another is not a source of this one.
 type contentKey struct {
 	namespace string
+	scope     isolation.Scope
 	digest    digest.Digest
 }
 
@@ -49,7 +51,7 @@ func newContentSources(contents content.Store, keepWithSnapshots bool) *contentS
 
 func keyOf(ctx context.Context, d digest.Digest) contentKey {
 	namespace, _ := namespaces.Namespace(ctx)
-	return contentKey{namespace, d}
+	return contentKey{namespace, isolation.ScopeOf(ctx), d}
 }
 
 // forget drops the pending provenance of d.

@@ -10,6 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -21,6 +22,10 @@ type Plan struct {
 	// compared. Where it is a SourceReporter, the sources of the pull are
 	// tracked.
 	Source transfer.ImageFetcher
+	// Scope is that of the source: unfinished downloads are shared with pulls of
+	// the same scope only. The zero value is for pulls that the node makes for
+	// itself.
+	Scope isolation.Scope
 	// Verify is called once, when the content is there and before there is any
 	// record of it. Its error ends the pull; nil accepts everything.
 	Verify func(ctx context.Context, target ocispec.Descriptor) error

@@ -25,6 +25,8 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/containerd/containerd/v2/core/transfer/registry"
+
+	"github.com/pullwarden/pullwarden/plugin/isolation"
 )
 
 // Service carries out plans, and tracks sources once Track was called. It is a
@@ -45,8 +47,12 @@ func (s *Service) Around(inner transfer.Transferrer) *Service {
 	return &Service{inner: inner, tracker: s.tracker}
 }
 
+// Inner returns the service that this one is around.
+func (s *Service) Inner() transfer.Transferrer { return s.inner }
+
 // Pull carries out a plan. The options are those of Transfer.
 func (s *Service) Pull(ctx context.Context, plan *Plan, to *image.Store, opts ...transfer.Opt) error {
+	ctx = isolation.With(ctx, plan.Scope)
 	return s.pull(ctx, plan.Source, &labelledStore{imageStore: to, tracker: s.tracker.Load(), plan: plan}, opts...)
 }
 

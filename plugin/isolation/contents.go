@@ -1,0 +1,100 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package isolation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/errdefs"
+)
+
+// contents is the content store as one pull sees it: of what is not finished, it
+// has what pulls of the same scope have begun, and nothing else.
+type contents struct {
+	content.Store
+	scope Scope
+
+	mu sync.Mutex
+	// discarded are the bytes that were thrown away, by reference. They count as
+	// progress: those that are fetched in their place would not be seen otherwise.
+	discarded map[string]int64
+}
+
+// suffix is behind every reference in the store. Without a scope there is none.
+func (c *contents) suffix() string {
+	if c.scope.source == "" {
+		return ""
+	}
+	return "@pullwarden." + c.scope.source
+}
+
+// Writer begins or continues content of this scope.
+func (c *contents) Writer(ctx context.Context, opts ...content.WriterOpt) (content.Writer, error) {
+	var o content.WriterOpts
+	for _, opt := range opts {
+		if err := opt(&o); err != nil {
+			return nil, err
+		}
+	}
+	if o.Ref == "" {
+		return nil, fmt.Errorf("the reference of unfinished content is empty: %w", errdefs.ErrInvalidArgument)
+	}
+	w := &writer{contents: c, ref: o.Ref, desc: o.Desc}
+	if err := w.open(ctx); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Status returns that of content of this scope.
+func (c *contents) Status(ctx context.Context, ref string) (content.Status, error) {
+	status, err := c.Store.Status(ctx, ref+c.suffix())
+	return c.seen(status), err
+}
+
+// ListStatuses lists the unfinished content of this scope. Filters are not
+// supported.
+func (c *contents) ListStatuses(ctx context.Context, filters ...string) ([]content.Status, error) {
+	if len(filters) > 0 {
+		return nil, fmt.Errorf("list unfinished content by filters: %w", errdefs.ErrNotImplemented)
+	}
+	all, err := c.Store.ListStatuses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var own []content.Status
+	for _, status := range all {
+		if strings.HasSuffix(status.Ref, c.suffix()) {
+			own = append(own, c.seen(status))
+		}
+	}
+	return own, nil
+}
+
+// Abort throws unfinished content of this scope away.
+func (c *contents) Abort(ctx context.Context, ref string) error {
+	return c.Store.Abort(ctx, ref+c.suffix())
+}
+
+// seen returns a status of the store as the pull sees it.
+func (c *contents) seen(status content.Status) content.Status {
+	status.Ref = strings.TrimSuffix(status.Ref, c.suffix())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	status.Offset += c.discarded[status.Ref]
+	return status
+}
+
+func (c *contents) addDiscarded(ref string, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.discarded == nil {
+		c.discarded = map[string]int64{}
+	}
+	c.discarded[ref] += bytes
+}

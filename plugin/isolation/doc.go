@@ -1,0 +1,23 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package isolation keeps apart the unfinished work of pulls from different
+// sources. containerd knows a download by the digest of the content and an unpack
+// by that of the layers, whoever began it. So somebody who knows a digest of
+// another's image could have a registry of their own send it byte by byte, while
+// the other waits, or send other bytes and leave, which the other would build
+// upon. Here,
+//
+//	pull ── Scope: registry, hosts, caller, repository
+//	  │
+//	  ▼
+//	Service ── a transfer service for this pull alone, with
+//	  │            its limits of downloads and unpacks
+//	  ├─ locker    its turns: equal scopes take turns, those of one registry and
+//	  │            caller wait for each other for some time, others never
+//	  └─ contents  its view of the content store: unfinished content of its own
+//	       │       scope only
+//	       └─ writer  fetches once more what has not the digest that it must have
+//
+// Finished content belongs to all: its digest was compared.
+package isolation
