@@ -74,7 +74,8 @@ type node struct {
 	onOpen      func()
 	onCheck     func()
 	onPull      func()
-	onStore     func(*store.State) // adds sources, as plugin/transfer does
+	onStore     func(*store.State)  // adds sources, as plugin/transfer does
+	converts    *ocispec.Descriptor // what is stored in place of what is pulled
 
 	// What happened.
 	checks, pulls   int
@@ -236,6 +237,9 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 	_, target, err := plan.Source.Resolve(ctx)
 	if err != nil {
 		return "", err
+	}
+	if n.converts != nil {
+		target = *n.converts
 	}
 	if err := plan.Verify(ctx, target); err != nil {
 		return "", err

@@ -72,10 +72,8 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 // fetch has containerd pull from the source.
 func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source) (course, error) {
 	a := c.answer
-	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), Verify: e.verifyPossession(t, source)}
-	plan.State = func(target digest.Digest, before store.State) store.State {
-		return e.pulledState(a, target, before)
-	}
+	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), Verify: e.verifyStored(t, a, source)}
+	plan.State = func(_ digest.Digest, before store.State) store.State { return e.pulledState(a, before) }
 	id, err := t.Runtime.Pull(ctx, plan)
 	if err != nil {
 		return c, err
@@ -102,6 +100,18 @@ func (e *Engine) pullFailed(ctx context.Context, t task, c course, source resolv
 	}
 	try.fail(cause)
 	return e.fallBack(ctx, t, c, pulling, cause)
+}
+
+// verifyStored refuses to store an image under another digest than the registry's,
+// about which it has said nothing, and one that is not its own.
+func (e *Engine) verifyStored(t task, a answer, source resolver.Source) func(context.Context, ocispec.Descriptor) error {
+	verifyPossession := e.verifyPossession(t, source)
+	return func(ctx context.Context, target ocispec.Descriptor) error {
+		if target.Digest != a.verified.Digest {
+			return fmt.Errorf("containerd has made %s of %s, which is not what the registry has", target.Digest, a.verified.Digest)
+		}
+		return verifyPossession(ctx, target)
+	}
 }
 
 // verifyPossession refuses an image that the registry of the name does not have
@@ -147,7 +157,7 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 		}
 		before = withSources(before, source.Served())
 	}
-	state := e.pulledState(a, target, before)
+	state := e.pulledState(a, before)
 	if !before.PulledAt.IsZero() {
 		state.PulledAt = before.PulledAt // the same pull
 	}
@@ -155,15 +165,12 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 	return c.ended(pulled), nil
 }
 
-// pulledState is what a record says after a pull of target. Sources stay those
+// pulledState is what a record says after a pull. Sources stay those
 // of before: only plugin/transfer knows which content was really fetched.
-func (e *Engine) pulledState(a answer, target digest.Digest, before store.State) store.State {
+func (e *Engine) pulledState(a answer, before store.State) store.State {
 	s := store.State{
 		PulledAt: e.Now(), PullSource: before.PullSource,
 		ContentSources: before.ContentSources, UnknownSources: before.UnknownSources,
-	}
-	if target != a.verified.Digest {
-		return s
 	}
 	s.Verified, s.Restricted = a.verified, true
 	s.Access = map[store.Fingerprint]time.Time{}
@@ -197,7 +204,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 		return c, nil
 	}
 	target := a.verified.Digest
-	state := e.pulledState(a, target, withSources(store.State{}, source.Served()))
+	state := e.pulledState(a, withSources(store.State{}, source.Served()))
 	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
 	return c, nil
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/platforms"
+
+	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
 // imageStorer is the destination of a pull that unpacks.
@@ -34,6 +36,7 @@ func (d *destination) ImageFilter(h images.HandlerFunc, contents content.Store) 
 		labels = images.ChildGCLabelsFilterLayers
 	}
 	platform := platforms.Default()
+	h = pwtransfer.ConfigTypes(h)
 	h = images.SetChildrenMappedLabels(contents, h, labels)
 	h = images.FilterPlatforms(h, platform)
 	return images.LimitManifests(h, platform, 1)

@@ -1,0 +1,40 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"context"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// ImageFilter selects the content of a pull, as containerd's own store does.
+// Pulls with a plan have the digest that was compared, also where containerd
+// alone would convert the manifest: see ConfigTypes.
+func (s *labelledStore) ImageFilter(h images.HandlerFunc, contents content.Store) images.HandlerFunc {
+	if s.plan != nil {
+		h = ConfigTypes(h)
+	}
+	return s.imageStore.ImageFilter(h, contents)
+}
+
+// ConfigTypes lets the config of a manifest pass as an image's where the manifest
+// gives it the media type application/octet-stream, as some registries once wrote
+// it (https://github.com/distribution/distribution/issues/1622). For such a
+// manifest, containerd stores another one, with another digest, and neither
+// fetches nor unpacks the layers. With the right media type the image is like any
+// other, under the digest that the registry has.
+func ConfigTypes(h images.HandlerFunc) images.HandlerFunc {
+	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+		children, err := h(ctx, desc)
+		// The config is the first child of a manifest: images.Children.
+		if err == nil && len(children) > 0 && images.IsManifestType(desc.MediaType) && children[0].MediaType == docker.LegacyConfigMediaType {
+			children[0].MediaType = images.MediaTypeDockerSchema2Config
+		}
+		return children, err
+	}
+}
