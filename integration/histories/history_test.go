@@ -141,7 +141,7 @@ func (h *history) pullAndEnd(ctx context.Context, o Op) error {
 	if o.Kind == DoRestart {
 		return h.restart(ctx, h.node.Stop)
 	}
-	h.worlds = append(h.worlds, h.lost...)
+	h.worlds = mixed(append(h.worlds, h.lost...))
 	return h.restart(ctx, h.node.kill)
 }
 

@@ -48,6 +48,20 @@ func cutShort(before World, branches []Branch) []World {
 	return all
 }
 
+// mixed returns what may be left where a kill can come between two writes: names of
+// one state, and repository@digest of another.
+func mixed(worlds []World) (all []World) {
+	for _, w := range worlds {
+		for _, other := range worlds {
+			w.Has = other.Has
+			if !slices.Contains(all, w) {
+				all = append(all, w)
+			}
+		}
+	}
+	return all
+}
+
 // phase tells how far the pulls had come.
 func (h *history) phase(answers []answer) phase {
 	if !slices.ContainsFunc(answers, func(a answer) bool { return !a.decided }) {

@@ -10,8 +10,8 @@ package histories
 type World struct {
 	// Node is what each name has.
 	Node [names]Image
-	// Has tells for a repository at a digest who has proved access, and whether
-	// there is a record of repository@digest.
+	// Has tells of the records of repository@digest: whether there is one, and who
+	// has proved access by it.
 	Has [repos][contents]Set
 	// Blamed are the failure classes for which the registry may be in trouble.
 	Blamed Blame
@@ -21,6 +21,7 @@ type World struct {
 type Image struct {
 	Content int
 	Stale   Class // the label stale-reason
+	Proofs  Set   // who has proved access by this name
 	// Open says that the record tells of no check: what its labels say is for
 	// another name or digest.
 	Open bool
@@ -99,18 +100,23 @@ func (w World) complete(p Pull, content int) World {
 // written behind, and a crash before that is as if nobody had asked.
 func (w World) unchanged(before World, p Pull, content int, by Giver, byTag bool) Branch {
 	after := w
-	after.Has[p.repo()][content].add(by.proves(p.Caller) | known | marked)
+	after.Has[p.repo()][content].add(known | marked)
+	after.Has[p.repo()][content].give(by.proves(p.Caller))
 	if byTag && p.Digest == 0 {
-		after.Node[p.Name].Stale, after.Node[p.Name].Open = None, false
+		img := &after.Node[p.Name]
+		img.Stale, img.Open = None, false
+		img.Proofs.give(by.proves(p.Caller))
 	}
 	return Branch{Saw{Outcome: Unchanged}, after, before.complete(p, content)}
 }
 
 // pulled is on disk before the request ends.
 func (w World) pulled(p Pull, by said) Branch {
-	w.Has[p.repo()][by.content].add(by.giver.proves(p.Caller) | known | marked)
+	proofs := by.giver.proves(p.Caller)
+	w.Has[p.repo()][by.content].add(known | marked)
+	w.Has[p.repo()][by.content].give(proofs)
 	if p.Digest == 0 {
-		w.Node[p.Name] = Image{Content: by.content}
+		w.Node[p.Name] = Image{Content: by.content, Proofs: proofs}
 	}
 	return Branch{Saw{Outcome: Pulled}, w, w}
 }
@@ -121,12 +127,13 @@ func (w World) pulled(p Pull, by said) Branch {
 // Only the registry itself refuses here, since the mirror is for all.
 func (w World) failed(now Registry, p Pull, class Class, forbidden bool) Branch {
 	if class == Unauthorized || class == Forbidden {
-		refused := ofBoth(p.Caller)
-		if p.Caller == Nobody {
-			refused = Origin.of(Nobody) // a mirror that is open to all stays so
-		}
 		for content := range w.Has[p.repo()] {
-			w.Has[p.repo()][content].remove(refused)
+			w.Has[p.repo()][content].refuse(p.Caller)
+		}
+		for name := range w.Node {
+			if repoOf[name] == p.repo() {
+				w.Node[name].Proofs.refuse(p.Caller)
+			}
 		}
 	}
 	w.Blamed.blame(p, class)
@@ -164,6 +171,9 @@ func (w World) grant(now Registry, p Pull) grant {
 		return none
 	}
 	has := w.Has[p.repo()][content]
+	if p.Digest == 0 {
+		has |= w.Node[p.Name].Proofs
+	}
 	counts := Origin.of(p.Caller) | Origin.of(Nobody)
 	if !now.Rule.Origin {
 		counts |= Mirror.of(p.Caller) | Mirror.of(Nobody)

@@ -54,10 +54,9 @@ func (n *node) observe(ctx context.Context, r *registry) (World, error) {
 		tag := slices.Index(nameOf[:], name)
 		w.Node[tag].Content = content
 		w.Node[tag].Stale = Class(slices.Index(classNames[:], labels[nodes.LabelPrefix+"stale-reason"]))
-		if w.Node[tag].Open = !proofs.has(marked); !w.Node[tag].Open {
-			proofs.remove(marked)
-		}
-		w.Has[repoOf[tag]][content].add(proofs)
+		w.Node[tag].Open = !proofs.has(marked)
+		proofs.remove(marked)
+		w.Node[tag].Proofs = proofs
 	}
 	return w, nil
 }

@@ -67,6 +67,24 @@ func (s Set) hasAny(bits Set) bool { return s&bits != 0 }
 func (s *Set) add(bits Set)        { *s |= bits }
 func (s *Set) remove(bits Set)     { *s &^= bits }
 
+// give adds proofs. Of each caller a record knows the last that gave one.
+func (s *Set) give(proofs Set) {
+	for c := Alice; c <= Wrong; c++ {
+		if proofs.hasAny(ofBoth(c)) {
+			s.remove(ofBoth(c))
+		}
+	}
+	s.add(proofs)
+}
+
+// refuse takes away what the registry's refusal of a caller ends.
+func (s *Set) refuse(c Caller) {
+	s.remove(Origin.of(c))
+	if c != Nobody { // a mirror that is open to all stays so
+		s.remove(Mirror.of(c))
+	}
+}
+
 func (s Set) String() string {
 	text := ""
 	for c := Alice; c <= Wrong; c++ {
