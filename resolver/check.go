@@ -51,7 +51,7 @@ func (s *session) ask(ctx context.Context, h *host, sh share, round int) (found 
 // fallback is left, it waits for a probe that may find the host well again.
 func inTrouble(ctx context.Context, key health.Key, p purpose.Purpose) *health.OpenError {
 	left := p.TimeLeft(ctx)
-	open := p.Health.Trouble(key, left)
+	open := p.Health.Trouble(key, left) //nolint:contextcheck // a probe is nobody's request
 	if open == nil || !p.Last || !p.CanFailFast(open.Class) {
 		return open
 	}

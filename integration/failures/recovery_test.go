@@ -59,7 +59,8 @@ func TestRecovery(t *testing.T) {
 			if took := time.Since(began); took > 2*time.Second {
 				t.Errorf("the second pod waited %v", took)
 			}
-			n.Restore()
+			// A connection that was just made may still be closing.
+			nodetest.Eventually(t, "the registry listens again", func() bool { return n.Registry.Restore() == nil })
 			wantPulled(n, ref, "app:1")
 		})
 	}

@@ -85,7 +85,7 @@ func (b *Breakers) Trouble(key Key) *OpenError {
 // the last verdict is not fresh, for a short part of the time that the check has left (0 =
 // it has no bound), and not for one that has lasted for MaxWait.
 func (b *Breakers) Await(ctx context.Context, key Key, left time.Duration) *OpenError {
-	open := b.Trouble(key)
+	open := b.Trouble(key) //nolint:contextcheck // a probe is nobody's request
 	if open == nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (b *Breakers) Await(ctx context.Context, key Key, left time.Duration) *Open
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return b.Trouble(key)
+	return b.Trouble(key) //nolint:contextcheck // a probe is nobody's request
 }
 
 // underWay returns the probe of a host, nil if there is none or the last verdict is fresh.

@@ -152,7 +152,7 @@ func (b *Breakers) ask(s *suspect) bool {
 	b.probes.Go(func() {
 		defer cancel()
 		v := probe(ctx)
-		b.decide(s, v, time.Since(r.began))
+		b.decide(s, v, time.Since(r.began)) //nolint:contextcheck // a probe is nobody's request
 		close(r.decided)
 	})
 	return true

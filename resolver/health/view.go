@@ -112,15 +112,17 @@ func (v *View) Slow(key Key, probe Probe, until time.Time) {
 	}
 }
 
-// Failed says that a request failed, and has the host probed. The session itself leaves
-// the host alone from now on after a time-out, which has cost enough; after a 429, for
-// as long as that says; after other failures from the third in a row on. Sessions of the
-// same scope do so after time-outs and 429. A nil probe asks nobody.
+// Failed says that a request failed, and has the host probed; but not after a 429, which
+// is an answer about the caller. The session itself leaves the host alone from now on
+// after a time-out, which has cost enough; after a 429, for as long as that says; after
+// other failures from the third in a row on. Sessions of the same scope do so after
+// time-outs and 429. A nil probe asks nobody.
 func (v *View) Failed(key Key, probe Probe, f Failure) {
 	if v == nil {
 		return
 	}
-	if probe != nil {
+	limited := f.Class == failure.RateLimited
+	if probe != nil && !limited {
 		v.shared.Failed(key, probe)
 	}
 	v.remember(key, f)
@@ -132,7 +134,6 @@ func (v *View) Failed(key Key, probe Probe, f Failure) {
 		v.own[key] = r
 	}
 	r.failures++
-	limited := f.Class == failure.RateLimited
 	if !f.Timeout && !limited && r.failures < BreakAfter {
 		return
 	}

@@ -38,7 +38,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 // trouble says why a host is not to be asked, nil if it is.
 func trouble(ctx context.Context, p purpose.Purpose, key health.Key) *health.OpenError {
 	left := p.TimeLeft(ctx)
-	open := p.Health.Trouble(key, left)
+	open := p.Health.Trouble(key, left) //nolint:contextcheck // a probe is nobody's request
 	if open != nil && p.Kind == purpose.Check && p.Last && p.CanFailFast(open.Class) {
 		open = p.Health.Await(ctx, key, left)
 	}

@@ -48,10 +48,10 @@ func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 	if p.Kind == purpose.Check {
 		// The verdict is there when the check gives up: whoever comes then need not wait.
 		left := p.TimeLeft(req.Context())
-		defer time.AfterFunc(patience, func() { of.slow(left) }).Stop()
+		defer time.AfterFunc(patience, func() { of.slow(left) }).Stop() //nolint:contextcheck // a probe is nobody's request
 	}
 	resp, err := r.next.RoundTrip(req)
-	of.ended(resp, err, context.Cause(req.Context()))
+	of.ended(resp, err, context.Cause(req.Context())) //nolint:contextcheck // a probe is nobody's request
 	return resp, err
 }
 

@@ -48,7 +48,7 @@ func TestReports(t *testing.T) {
 		"408":                        {answering(408), nil, 0, failure.None, false},
 		"304":                        {answering(304), nil, 0, failure.None, false},
 		"503":                        {answering(503), nil, health.BreakAfter, failure.Unavailable, true},
-		"429":                        {answering(429), nil, 1, failure.RateLimited, true},
+		"429":                        {answering(429), nil, 1, failure.RateLimited, false},
 		"timed out":                  {failing(os.ErrDeadlineExceeded), nil, 1, failure.Unreachable, true},
 		"refused":                    {failing(syscall.ECONNREFUSED), nil, 0, failure.None, false},
 		"refused, after a while":     {after(patience, failing(syscall.EHOSTUNREACH)), nil, 1, failure.Unreachable, true},
