@@ -92,13 +92,23 @@ func (o *orders) after(w World, i, now int) (all []World) {
 	}
 	for _, b := range branches {
 		if b.Saw == a.Saw && o.h.isImage(a, b.After.content(p)) {
-			all = append(all, b.After)
+			all = append(all, b.After, o.moved(w, b.After, p))
 			if o.killed {
 				all = append(all, b.Lost)
 			}
 		}
 	}
 	return all
+}
+
+// moved is what is left of a reuse if another pull moves the name before the record
+// of repository@digest is made: then there is none.
+func (o *orders) moved(before, after World, p Pull) World {
+	content := before.content(p)
+	if has := before.Has[p.repo()][content]; len(o.pulls) > 1 && p.Digest == 0 && !has.has(known) {
+		after.Has[p.repo()][content] = has
+	}
+	return after
 }
 
 // sharing returns what may be done once i is: i alone, or with all of the same
