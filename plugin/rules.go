@@ -6,10 +6,6 @@ package plugin
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,8 +36,8 @@ type ruleSet struct {
 	rules  *policy.Rules     // the last good ones, with the section below them
 	count  int               // of those rules
 	files  int               // that those rules stand in
-	stamps filestamp.Stamps  // of the directory and the files
-	sum    [sha256.Size]byte // of the good files' paths and content
+	stamps filestamp.Stamps  // of the directory and the newest files
+	sum    [sha256.Size]byte // of the newest files' paths and content; zero = they were not read
 	err    error             // why the newest files are not in force; nil: they are
 }
 
@@ -123,54 +119,32 @@ func (d *ruleDir) read(was *ruleSet) *ruleSet {
 	for try := 1; try < maxReads && !now.stamps.Same(); try++ {
 		now = d.readOnce(was)
 	}
+	now.stamps = now.stamps.Following(was.stamps)
 	return now
 }
 
 func (d *ruleDir) readOnce(was *ruleSet) *ruleSet {
-	now := &ruleSet{rules: was.rules, count: was.count, files: was.files, sum: was.sum}
-	entries, stamps, err := filestamp.ReadDir(d.path)
-	if errors.Is(err, os.ErrNotExist) && was.files == 0 {
-		now.stamps = stamps
-		return now
-	}
-	if err != nil {
-		now.stamps, now.err = stamps, fmt.Errorf("read the rules: %w", err)
-		return now
-	}
-
-	var (
-		rules []policy.Rule
-		files int
-		errs  []error
-		hash  = sha256.New()
-	)
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".toml") {
-			continue
-		}
-		// A link, as a mounted ConfigMap has them, is followed.
-		path := filepath.Join(d.path, e.Name())
-		data, stamp, err := filestamp.ReadFile(path)
-		stamps = stamps.And(stamp)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("read the rules: %w", err))
-			continue
-		}
-		_, _ = fmt.Fprintf(hash, "%s %d\n", path, len(data))
-		hash.Write(data)
-		parsed, err := policy.ParseRules(path, data)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		rules = append(rules, parsed...)
-		files++
-	}
+	now := &ruleSet{rules: was.rules, count: was.count, files: was.files}
+	files, stamps, err := readRuleFiles(d.path)
 	now.stamps = stamps
-	if now.err = errors.Join(errs...); now.err != nil {
+	switch {
+	case errors.Is(err, errNoRuleDir) && was.files == 0:
+		now.sum = sumOf(nil)
+		return now
+	case errors.Is(err, errNoRuleDir):
+		now.err = err
+		return now
+	case err == nil:
+		now.sum = sumOf(files)
+	}
+	if err == nil && now.sum == was.sum {
+		now.err = was.err
 		return now
 	}
-	now.rules, now.count, now.files = policy.NewRules(d.section, rules), len(rules), files
-	hash.Sum(now.sum[:0])
+	rules, problems := parseRuleFiles(files)
+	if now.err = errors.Join(err, problems); now.err != nil {
+		return now
+	}
+	now.rules, now.count, now.files = policy.NewRules(d.section, rules), len(rules), len(files)
 	return now
 }

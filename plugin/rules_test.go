@@ -155,7 +155,7 @@ func TestNoDirectoryHasNoRules(t *testing.T) {
 }
 
 // writeIn writes a file, and makes its directory.
-func writeIn(t *testing.T, dir, name, content string) {
+func writeIn(t testing.TB, dir, name, content string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -241,25 +241,5 @@ func TestRulesOfAnotherDirectory(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func BenchmarkCurrent(b *testing.B) {
-	dir := b.TempDir()
-	for _, name := range []string{"10.toml", "20.toml", "30.toml"} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(always), 0o600); err != nil {
-			b.Fatal(err)
-		}
-	}
-	time.Sleep(filestamp.SettleTime)
-	d, err := openRules(dir, policy.Overrides{}, func(bool) {})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer d.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		d.Current()
 	}
 }
