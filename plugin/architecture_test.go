@@ -21,12 +21,14 @@ const module = "github.com/pullwarden/pullwarden/"
 // import. Every package may import those of internal.
 var allowed = map[string][]string{
 	"cmd/containerd":                {"plugin"},
-	"plugin":                        {"plugin/cri", "plugin/engine", "plugin/policy", "plugin/pull", "plugin/transfer", "resolver", "resolver/health", "resolver/hosts", "store", "store/content"},
+	"plugin":                        {"plugin/config", "plugin/cri", "plugin/engine", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/health", "resolver/hosts", "store", "store/content"},
+	"plugin/config":                 {"plugin/policy"},
 	"plugin/cri":                    {"plugin/engine", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "store"},
 	"plugin/engine":                 {"plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "resolver/provenance", "store", "store/content"},
 	"plugin/internal/configexample": {"plugin"},
 	"plugin/policy":                 {"resolver/failure"},
 	"plugin/pull":                   {"resolver", "plugin/transfer"},
+	"plugin/rules":                  {"plugin/policy"},
 	"plugin/transfer":               {"resolver/hosts", "resolver/provenance", "store"},
 	"resolver":                      {"resolver/auth", "resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/provenance", "resolver/purpose", "resolver/redact", "resolver/transport"},
 	"resolver/auth":                 {"resolver/failure", "resolver/fault", "resolver/health", "resolver/purpose", "resolver/redact"},

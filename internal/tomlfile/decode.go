@@ -38,6 +38,13 @@ type Finisher interface {
 // The error joins an [*Error] for each problem, with file and position; nil
 // means none. Even with an error, into has all that could be decoded.
 func Decode(file string, data []byte, into any, strict bool) error {
+	return DecodeTable(file, data, into, strict)
+}
+
+// DecodeTable is [Decode] for one table of a document, whose path is given key by
+// key. Where it is absent, into is left as it is, which is no error. The keys of
+// errors are those of the whole document.
+func DecodeTable(file string, data []byte, into any, strict bool, table ...string) error {
 	tree := map[string]any{}
 	if err := toml.Unmarshal(data, &tree); err != nil {
 		return documentError(file, err)
@@ -47,7 +54,21 @@ func Decode(file string, data []byte, into any, strict bool) error {
 		return documentError(file, err)
 	}
 	d := decoder{file: file, strict: strict, positions: positions}
-	d.assign(reflect.ValueOf(into).Elem(), tree, at{})
+	var (
+		value any = tree
+		where at
+	)
+	for _, key := range table {
+		parent, ok := value.(map[string]any)
+		if !ok {
+			break // assign says what should be there
+		}
+		if value, ok = parent[key]; !ok {
+			return nil
+		}
+		where = d.down(where, child(where.path, key))
+	}
+	d.assign(reflect.ValueOf(into).Elem(), value, where)
 	return Join(d.errs...)
 }
 

@@ -131,14 +131,22 @@ func classNames() string {
 	return strings.Join(names, ", ")
 }
 
+// Directives reads the directives of the plugin section, and reports each key that
+// is wrong by its name in that section.
+func (t *SectionTOML) Directives(report func(key, problem string)) Overrides {
+	return t.parse(t.texts(), func(key, problem string) {
+		if key == KeyPolicy.String() {
+			key = "default_policy"
+		}
+		report(key, problem)
+	})
+}
+
 // ParseSection reads the directives of the plugin section. The error lists all
 // problems, each a [*tomlfile.Error] that knows the key but no file.
 func ParseSection(section SectionTOML) (Overrides, error) {
 	var errs []*tomlfile.Error
-	o := section.parse(section.texts(), func(key, problem string) {
-		if key == KeyPolicy.String() {
-			key = "default_policy"
-		}
+	o := section.Directives(func(key, problem string) {
 		errs = append(errs, &tomlfile.Error{Key: key, Message: problem})
 	})
 	if errs != nil {

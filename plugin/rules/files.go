@@ -1,7 +1,7 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package rules
 
 import (
 	"crypto/sha256"
@@ -21,17 +21,17 @@ type ruleFile struct {
 	data []byte
 }
 
-// errNoRuleDir says that the directory itself is missing.
-var errNoRuleDir = errors.New("the directory of the rules is not there")
+// errNoDir says that the directory itself is missing.
+var errNoDir = errors.New("the directory of config_path is not there")
 
-// readRuleFiles reads the rule files of a directory in the order of their names,
+// readFiles reads the rule files of a directory in the order of their names,
 // with the stamps of the directory and of each file. The error lists every file
-// that cannot be read, or is errNoRuleDir; the stamps then are those of its
+// that cannot be read, or is errNoDir; the stamps then are those of its
 // absence.
-func readRuleFiles(dir string) ([]ruleFile, filestamp.Stamps, error) {
+func readFiles(dir string) ([]ruleFile, filestamp.Stamps, error) {
 	entries, stamps, err := filestamp.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, stamps, fmt.Errorf("%w: %w", errNoRuleDir, err)
+		return nil, stamps, fmt.Errorf("%w: %w", errNoDir, err)
 	}
 	if err != nil {
 		return nil, stamps, fmt.Errorf("read the rules: %w", err)
@@ -57,9 +57,9 @@ func readRuleFiles(dir string) ([]ruleFile, filestamp.Stamps, error) {
 	return files, stamps, errors.Join(errs...)
 }
 
-// parseRuleFiles returns the rules of all files. The error lists what is wrong in
+// parseFiles returns the rules of all files. The error lists what is wrong in
 // any of them.
-func parseRuleFiles(files []ruleFile) ([]policy.Rule, error) {
+func parseFiles(files []ruleFile) ([]policy.Rule, error) {
 	var (
 		rules []policy.Rule
 		errs  []error
@@ -72,12 +72,12 @@ func parseRuleFiles(files []ruleFile) ([]policy.Rule, error) {
 }
 
 // sumOf tells the content of files from any other. It is never zero.
-func sumOf(files []ruleFile) (sum [sha256.Size]byte) {
+func sumOf(files []ruleFile) (s sum) {
 	hash := sha256.New()
 	for _, f := range files {
 		_, _ = fmt.Fprintf(hash, "%q %d\n", f.path, len(f.data))
 		hash.Write(f.data)
 	}
-	hash.Sum(sum[:0])
-	return sum
+	hash.Sum(s[:0])
+	return s
 }

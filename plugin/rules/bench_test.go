@@ -1,7 +1,7 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package rules
 
 import (
 	"os"
@@ -12,17 +12,16 @@ import (
 	"time"
 
 	"github.com/pullwarden/pullwarden/internal/filestamp"
-	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
 // openTenThousand opens that many rules, in three files.
-func openTenThousand(tb testing.TB) *ruleDir {
+func openTenThousand(tb testing.TB) *Dir {
 	tb.Helper()
 	dir := tb.TempDir()
 	writeIn(tb, dir, "10.toml", always)
 	writeIn(tb, dir, "20.toml", strings.Repeat(always, 10_000-2))
 	writeIn(tb, dir, "30.toml", always)
-	d, err := openRules(dir, policy.Overrides{}, func(bool) {})
+	d, err := Open(Options{Path: dir})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -46,7 +45,7 @@ func TestRulesWithFutureTimes(t *testing.T) {
 		if !d.current.Load().stamps.Current() {
 			t.Error("files that have settled are read at each request")
 		}
-		writeIn(t, d.path, "10.toml", never)
+		writeIn(t, d.Path, "10.toml", never)
 		if d.Current() == first {
 			t.Error("a change goes unnoticed")
 		}
@@ -69,7 +68,7 @@ func BenchmarkCurrentUnsettled(b *testing.B) {
 	defer d.Close()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := os.Chmod(filepath.Join(d.path, "10.toml"), 0o600); err != nil {
+		if err := os.Chmod(filepath.Join(d.Path, "10.toml"), 0o600); err != nil {
 			b.Fatal(err)
 		}
 		d.Current()
