@@ -75,7 +75,7 @@ func DecodeTable(file string, data []byte, into any, strict bool, table ...strin
 // documentError returns an error of go-toml as one of the file: of its syntax,
 // or of keys that are set twice.
 func documentError(file string, err error) *Error {
-	e := &Error{File: file, Message: strings.TrimPrefix(err.Error(), "toml: ")}
+	e := &Error{File: file, Kind: BadSyntax, Message: strings.TrimPrefix(err.Error(), "toml: ")}
 	if derr, ok := errors.AsType[*toml.DecodeError](err); ok {
 		e.Line, e.Column = derr.Position() // its key lacks the table, its message names it
 	}
@@ -103,9 +103,13 @@ func (d *decoder) down(from at, path string) at {
 }
 
 func (d *decoder) fail(where at, format string, args ...any) {
+	d.report(where, BadValue, fmt.Sprintf(format, args...))
+}
+
+func (d *decoder) report(where at, kind Kind, message string) {
 	d.errs = append(d.errs, &Error{
 		File: d.file, Line: where.pos.Line, Column: where.pos.Column,
-		Key: where.path, Message: fmt.Sprintf(format, args...),
+		Key: where.path, Message: message, Kind: kind,
 	})
 }
 
@@ -171,7 +175,7 @@ func (d *decoder) assignMap(v reflect.Value, table map[string]any, where at) {
 		if u, ok := name.Interface().(encoding.TextUnmarshaler); !ok {
 			name.Elem().SetString(key)
 		} else if err := u.UnmarshalText([]byte(key)); err != nil {
-			d.fail(here, "%s", err)
+			d.report(here, UnknownKey, err.Error())
 			continue
 		}
 		element := reflect.New(v.Type().Elem()).Elem()
@@ -196,11 +200,7 @@ func (d *decoder) assignStruct(v reflect.Value, table map[string]any, where at) 
 			for i, f := range fields {
 				allowed[i] = f.key
 			}
-			verb := "are"
-			if len(allowed) == 1 {
-				verb = "is"
-			}
-			d.fail(here, "unknown key: allowed %s %s", verb, strings.Join(allowed, ", "))
+			d.report(here, UnknownKey, Unknown(key, allowed))
 		}
 	}
 	if f, ok := v.Addr().Interface().(Finisher); ok {
