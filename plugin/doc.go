@@ -45,5 +45,7 @@
 //
 // The package itself is the edge: Install, the wiring, the log line and the metrics.
 // The configuration section is in plugin/config; plugin/rules keeps the rule files
-// current. TestDirections holds which package may import which.
+// current. The command line has two packages of its own, which ask the same parsers and
+// the same decision: plugin/check finds mistakes, plugin/ruletest runs cases.
+// TestDirections holds which package may import which.
 package plugin

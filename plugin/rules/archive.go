@@ -41,7 +41,7 @@ type archive struct {
 
 // keptFiles are the files of an archive.
 type keptFiles struct {
-	files []ruleFile
+	files []File
 	at    time.Time // when they were kept
 }
 
@@ -84,7 +84,7 @@ func (a *archive) removeLeftovers() {
 
 // keep puts files, whose sum is of, in the place of those that were kept; at once
 // or not at all. A failure is logged, and the next call tries again.
-func (a *archive) keep(files []ruleFile, of sum) {
+func (a *archive) keep(files []File, of sum) {
 	if a.path == "" || a.has == of {
 		return
 	}
@@ -98,7 +98,7 @@ func (a *archive) keep(files []ruleFile, of sum) {
 	}
 }
 
-func (a *archive) write(files []ruleFile) error {
+func (a *archive) write(files []File) error {
 	data, err := pack(files, time.Now())
 	if err != nil {
 		return err
@@ -129,17 +129,17 @@ func syncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func pack(files []ruleFile, at time.Time) ([]byte, error) {
+func pack(files []File, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	z.ModTime = at
 	t := tar.NewWriter(z)
 	for _, f := range files {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(f.path, "/"), Size: int64(len(f.data)), Mode: archiveMode, ModTime: at}
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(f.Path, "/"), Size: int64(len(f.Data)), Mode: archiveMode, ModTime: at}
 		if err := t.WriteHeader(h); err != nil {
 			return nil, err
 		}
-		if _, err := t.Write(f.data); err != nil {
+		if _, err := t.Write(f.Data); err != nil {
 			return nil, err
 		}
 	}
@@ -177,6 +177,6 @@ func unpack(data []byte) (keptFiles, error) {
 		if err != nil {
 			return keptFiles{}, err
 		}
-		kept.files = append(kept.files, ruleFile{"/" + h.Name, data})
+		kept.files = append(kept.files, File{"/" + h.Name, data})
 	}
 }

@@ -141,7 +141,7 @@ func TestNothingWasKept(t *testing.T) {
 
 // Nothing of a damaged archive counts.
 func TestDamagedArchives(t *testing.T) {
-	files := []ruleFile{{"/etc/x/10.toml", []byte(always)}, {"/etc/x/" + strings.Repeat("ü", 99) + ".toml", []byte(never)}}
+	files := []File{{"/etc/x/10.toml", []byte(always)}, {"/etc/x/" + strings.Repeat("ü", 99) + ".toml", []byte(never)}}
 	data, err := pack(files, time.Unix(1_000_000_000, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestChangesAreKept(t *testing.T) {
 			if err != nil || len(kept.files) != 1 {
 				t.Fatalf("%d files, %v", len(kept.files), err)
 			}
-			return string(kept.files[0].data)
+			return string(kept.files[0].Data)
 		}
 		writeIn(t, n.dir, "10.toml", never)
 		d.Current()

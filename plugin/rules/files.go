@@ -15,10 +15,17 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// ruleFile is a rule file as it was read.
-type ruleFile struct {
-	path string // absolute
-	data []byte
+// File is a rule file as it was read.
+type File struct {
+	Path string
+	Data []byte
+}
+
+// ReadFiles reads the rule files of a directory in the order of their names. The
+// error lists every file that cannot be read; the others are returned with it.
+func ReadFiles(dir string) ([]File, error) {
+	files, _, err := readFiles(dir)
+	return files, err
 }
 
 // errNoDir says that the directory itself is missing.
@@ -28,7 +35,7 @@ var errNoDir = errors.New("the directory of config_path is not there")
 // with the stamps of the directory and of each file. The error lists every file
 // that cannot be read, or is errNoDir; the stamps then are those of its
 // absence.
-func readFiles(dir string) ([]ruleFile, filestamp.Stamps, error) {
+func readFiles(dir string) ([]File, filestamp.Stamps, error) {
 	entries, stamps, err := filestamp.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, stamps, fmt.Errorf("%w: %w", errNoDir, err)
@@ -37,7 +44,7 @@ func readFiles(dir string) ([]ruleFile, filestamp.Stamps, error) {
 		return nil, stamps, fmt.Errorf("read the rules: %w", err)
 	}
 	var (
-		files []ruleFile
+		files []File
 		errs  []error
 	)
 	for _, e := range entries {
@@ -52,31 +59,31 @@ func readFiles(dir string) ([]ruleFile, filestamp.Stamps, error) {
 			errs = append(errs, fmt.Errorf("read the rules: %w", err))
 			continue
 		}
-		files = append(files, ruleFile{path, data})
+		files = append(files, File{path, data})
 	}
 	return files, stamps, errors.Join(errs...)
 }
 
 // parseFiles returns the rules of all files. The error lists what is wrong in
 // any of them.
-func parseFiles(files []ruleFile) ([]policy.Rule, error) {
+func parseFiles(files []File) ([]policy.Rule, error) {
 	var (
 		rules []policy.Rule
 		errs  []error
 	)
 	for _, f := range files {
-		parsed, err := policy.ParseRules(f.path, f.data)
+		parsed, err := policy.ParseRules(f.Path, f.Data)
 		rules, errs = append(rules, parsed...), append(errs, err)
 	}
 	return rules, errors.Join(errs...)
 }
 
 // sumOf tells the content of files from any other. It is never zero.
-func sumOf(files []ruleFile) (s sum) {
+func sumOf(files []File) (s sum) {
 	hash := sha256.New()
 	for _, f := range files {
-		_, _ = fmt.Fprintf(hash, "%q %d\n", f.path, len(f.data))
-		hash.Write(f.data)
+		_, _ = fmt.Fprintf(hash, "%q %d\n", f.Path, len(f.Data))
+		hash.Write(f.Data)
 	}
 	hash.Sum(s[:0])
 	return s

@@ -64,7 +64,7 @@ type ruleSet struct {
 type good struct {
 	rules *policy.Rules // with the section below them
 	count int           // of those rules
-	files []ruleFile    // that they stand in
+	files []File        // that they stand in
 	of    sum           // of those files
 }
 
@@ -215,7 +215,7 @@ func (d *Dir) readOnce(was *ruleSet) *ruleSet {
 }
 
 // goodRules parses the rules of files. The error lists all mistakes.
-func (d *Dir) goodRules(files []ruleFile) (good, error) {
+func (d *Dir) goodRules(files []File) (good, error) {
 	parsed, err := parseFiles(files)
 	if err != nil {
 		return good{}, err
