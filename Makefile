@@ -68,7 +68,7 @@ test-unit: cc ## run the unit tests
 
 .PHONY: test-integration
 test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests, SETTING=<name> configures CRI
-	$(BUILD) -race -o build/race/ ./cmd/containerd
+	$(BUILD) -race -o build/race/ ./cmd/containerd ./cmd/pullwarden
 	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 15m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))

@@ -47,6 +47,12 @@ func TestCheckNode(t *testing.T) {
 	writeFile(strings.Replace(config, "/rules", "/gone", 1))
 	wantFindings(t, dir, findings(t, dir, "--config", file)[3:], "PW0001 config.toml:5:1 config_path | /gone")
 	wantFindings(t, dir, findings(t, dir, "--config", "none.toml"), "PW0001 none.toml:0:0 ")
+
+	// A folder of rules, under the section of a file that is elsewhere.
+	other := write(t, map[string]string{"a.toml": "[[rule]]\nimages = ['r.test/*']\non.invalid = 'Fail'\n"})
+	wantFindings(t, other, findings(t, other, "."))
+	writeFile(section + "hints = 'Ignore'\n" + tuned)
+	wantFindings(t, other, findings(t, other, "--config", file, "."), "PW0105 a.toml:3:4 rule[1].on.invalid | Always")
 }
 
 // The screen of a person, at 80 columns.

@@ -23,7 +23,6 @@ func TestUsage(t *testing.T) {
 		{"tset", 2, "", `there is no verb "tset" (did you mean test?)`},
 		{"check --colour", 2, "", "unknown flag: --colour"},
 		{"check -o yaml", 2, "", "allowed are table, json"},
-		{"check --config x .", 2, "", "--config"},
 		{"test", 2, "", "Usage: pullwarden test FILE…"},
 		{"completion bash", 0, "bash completion", ""},
 		{"completion zsh", 0, "#compdef pullwarden", ""},

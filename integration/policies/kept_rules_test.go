@@ -85,8 +85,10 @@ func TestNoRuleDirectory(t *testing.T) {
 			}
 		}
 	}
+	wantChecked(n, "config_path", n.Path("rules"))
 	n.Must(os.Mkdir(n.Path("rules"), 0o700))
 	n.Restart()
+	wantChecked(n)
 }
 
 // TestKillsWhileRulesAreKept kills the daemon while its rules change, and starts it

@@ -48,11 +48,15 @@ func (c *checker) ruleDir(found *configuration) {
 }
 
 // Paths checks files, and all of those that are under directories. A directory with
-// rules is taken for a config_path: its files belong together. The section of the
-// first config.toml stands below all rules.
-func Paths(paths []string) Report {
+// rules is taken for a config_path: its files belong together. The section of
+// configFile, or else of the first config.toml that is found, stands below all rules;
+// configFile may be "".
+func Paths(paths []string, configFile string) Report {
 	c := &checker{}
 	files := groups{ruleFiles: map[string][]rules.File{}}
+	if configFile != "" {
+		files.configs = append(files.configs, configFile)
+	}
 	for _, path := range paths {
 		before := files.count
 		c.walk(path, &files)
@@ -134,7 +138,9 @@ func (g *groups) add(f rules.File) {
 	case filepath.Base(f.Path) == hosts.FileName:
 		g.hosts = append(g.hosts, f)
 	case filepath.Base(f.Path) == "config.toml" || slices.ContainsFunc(configKeys, has):
-		g.configs = append(g.configs, f.Path)
+		if !slices.Contains(g.configs, f.Path) {
+			g.configs = append(g.configs, f.Path)
+		}
 	case has("case") && !has("rule"):
 		g.undecidedCases = append(g.undecidedCases, f)
 	default:

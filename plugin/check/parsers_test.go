@@ -31,7 +31,7 @@ func TestErrorsAreTheDaemons(t *testing.T) {
 			want = err.Error()
 		}
 		var got []string
-		report := Paths([]string{file})
+		report := Paths([]string{file}, "")
 		for _, f := range report.Findings {
 			if f.Severity == Error {
 				got = append(got, (&tomlfile.Error{File: f.File, Line: f.Line, Column: f.Column, Key: f.Key, Message: f.Text}).Error())

@@ -78,7 +78,7 @@ func TestCoversIsSound(t *testing.T) {
 			Repository: "r.test/" + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "ba"}), 1, 4).Draw(t, "name"), "/"),
 			Tag:        rapid.SampledFrom([]string{"", "1", "12", "2"}).Draw(t, "of"),
 		}
-		if a.covers(b) && b.matches(&image) && !a.matches(&image) {
+		if a.covers(&b) && b.matches(&image) && !a.matches(&image) {
 			t.Fatalf("%s covers %s, and does not match %+v", a, b, image)
 		}
 	})

@@ -4,7 +4,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -30,7 +29,9 @@ which leads to its paragraph in
 Without arguments it checks this node: the config.toml of --config, the rule
 files in config_path, and the hosts.toml files of CRI. With arguments it
 checks these files, and all of those under these directories: the
-configuration in a repository, for example.
+configuration in a repository, for example. The section that stands below
+the rules is that of --config, where it is given, or of a config.toml among
+these files.
 
 It exits with 0 without findings, with 1 after errors, and with 3 after
 warnings only.`,
@@ -40,12 +41,14 @@ warnings only.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeTOML,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && cmd.Flags().Changed("config") {
-				return usageError{errors.New("--config is for the check of a node: name the file with the others")}
-			}
-			report := check.Node(g.config)
-			if len(args) > 0 {
-				report = check.Paths(args)
+			var report check.Report
+			switch {
+			case len(args) == 0:
+				report = check.Node(g.config)
+			case cmd.Flags().Changed("config"):
+				report = check.Paths(args, g.config)
+			default:
+				report = check.Paths(args, "")
 			}
 			return showReport(cmd.OutOrStdout(), &report, output)
 		},
