@@ -170,7 +170,21 @@ endpoint = ["https://m.test"]
 		"PW0302 a.toml:9:1 plugins.\"io.containerd.cri.v1.images\".disable_snapshot_annotations | lazy",
 		"PW0304 a.toml:10:49 plugins.\"io.containerd.cri.v1.images\".registry.mirrors | hosts.toml",
 	}},
-	"no files": {map[string]string{"README.md": ""}, []string{"PW0005 .:0:0 "}},
+	"settings of an old version": {map[string]string{"a.toml": strings.Replace(section, "version = 3", "version = 2", 1) + `[proxy_plugins.lazy]
+type = "snapshot"
+address = "/run/lazy.sock"
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "lazy"
+disable_snapshot_annotations = false
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+[plugins."io.containerd.grpc.v1.cri".registry.auths."https://r.test"]
+`}, []string{
+		"PW0303 a.toml:7:10 plugins.\"io.containerd.grpc.v1.cri\" | concurrent_layer_fetch_buffer",
+		"PW0302 a.toml:9:1 plugins.\"io.containerd.grpc.v1.cri\".containerd.disable_snapshot_annotations | lazy",
+		"PW0304 a.toml:11:47 plugins.\"io.containerd.grpc.v1.cri\".registry.auths | hosts.toml",
+	}},
+	"a version to come": {map[string]string{"a.toml": "version = 99\n"}, []string{"PW0004 a.toml:0:0  | version"}},
+	"no files":          {map[string]string{"README.md": ""}, []string{"PW0005 .:0:0 "}},
 }
 
 func TestCheck(t *testing.T) {

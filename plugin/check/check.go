@@ -95,8 +95,8 @@ type groups struct {
 	undecidedCases []rules.File
 }
 
-// walk sorts the files at a path. What begins with a dot is passed over, as are the
-// versions of a mounted ConfigMap.
+// walk sorts the files at a path. Names that begin with a dot are passed over, such
+// as the versions of a mounted ConfigMap.
 func (c *checker) walk(path string, files *groups) {
 	root := path
 	if info, err := os.Stat(path); err == nil && info.IsDir() {

@@ -6,13 +6,18 @@ package check
 import (
 	"context"
 	"io"
+	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/containerd/containerd/v2/cmd/containerd/server/config"
+	_ "github.com/containerd/containerd/v2/plugins/cri/images" // its migration
+	"github.com/containerd/containerd/v2/version"
 	"github.com/containerd/log"
+	"github.com/containerd/plugin"
+	"github.com/containerd/plugin/registry"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/sirupsen/logrus"
 
@@ -26,11 +31,8 @@ const (
 	criImages     = "io.containerd.cri.v1.images"
 	criRuntime    = "io.containerd.cri.v1.runtime"
 	localTransfer = "io.containerd.transfer.v1.local"
+	oldCRI        = "io.containerd.grpc.v1.cri" // before version 3 of config.toml
 )
-
-// criVersion is the first version of config.toml with these names: containerd
-// migrates older ones at its start.
-const criVersion = 3
 
 // configuration is config.toml together with the files that it imports.
 type configuration struct {
@@ -49,7 +51,8 @@ func (c *checker) config(file string) *configuration {
 		return nil
 	}
 	main := found.documents[0]
-	if err := config.LoadConfig(quiet(), file, &found.merged); err != nil {
+	found.merged.Version = version.ConfigVersion // older files are migrated, as containerd does at its start
+	if err := config.LoadConfigWithPlugins(quiet(), file, criPlugins, &found.merged); err != nil {
 		main.errors(err)
 		return nil
 	}
@@ -101,6 +104,12 @@ func (c *checker) imported(found *configuration, file string, seen map[string]bo
 			c.imported(found, path, seen)
 		}
 	}
+}
+
+// criPlugins are the registrations of containerd's CRI plugins, which know how to
+// migrate their settings.
+func criPlugins() iter.Seq[plugin.Registration] {
+	return slices.Values(registry.Graph(nil))
 }
 
 // quiet keeps containerd's own warnings from the terminal.

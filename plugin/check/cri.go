@@ -19,7 +19,7 @@ var deprecated = []string{"mirrors", "configs", "auths"}
 // criSettings reports settings of containerd's with which rules are not kept, or
 // pulls are slow.
 func (f *configuration) criSettings() {
-	if f.merged.Version < criVersion || !f.section.Enabled {
+	if !f.section.Enabled {
 		return
 	}
 	images := f.table(criImages)
@@ -27,7 +27,7 @@ func (f *configuration) criSettings() {
 	for _, key := range deprecated {
 		if _, ok := registry[key]; ok {
 			f.addAt(DeprecatedMirrors, "containerd has deprecated registry."+key+", which changes with a restart only: write hosts.toml files, whose directory is registry.config_path",
-				keyOf(criImages, "registry", key))
+				keyOf(criImages, "registry", key), keyOf(oldCRI, "registry", key))
 		}
 	}
 	local := pullsLocally(images, registry)
@@ -74,7 +74,8 @@ func (f *configuration) sourcesNotKept(images map[string]any, local bool) {
 		}
 	}
 	for _, limit := range settings.Limits(exports) {
-		f.addAt(SourcesNotKept, limit.String(), keyOf(criImages, "disable_snapshot_annotations"), "proxy_plugins."+limit.Snapshotter)
+		f.addAt(SourcesNotKept, limit.String(), keyOf(criImages, "disable_snapshot_annotations"),
+			keyOf(oldCRI, "containerd", "disable_snapshot_annotations"), "proxy_plugins."+limit.Snapshotter)
 	}
 }
 
@@ -82,7 +83,7 @@ func (f *configuration) sourcesNotKept(images map[string]any, local bool) {
 func (f *configuration) slowDefaults(images map[string]any, local bool) {
 	if local {
 		if _, ok := images["concurrent_layer_fetch_buffer"]; !ok {
-			f.addAt(SlowDefaults, "containerd fetches each layer as one stream: set concurrent_layer_fetch_buffer in [plugins.\""+criImages+"\"]", keyOf(criImages))
+			f.addAt(SlowDefaults, "containerd fetches each layer as one stream: set concurrent_layer_fetch_buffer in [plugins.\""+criImages+"\"]", keyOf(criImages), keyOf(oldCRI))
 		}
 		return
 	}
@@ -103,9 +104,6 @@ func (f *configuration) slowDefaults(images map[string]any, local bool) {
 
 // hostDirs are the directories of hosts.toml files.
 func (f *configuration) hostDirs() []string {
-	if f.merged.Version < criVersion {
-		return nil
-	}
 	registry, _ := f.table(criImages)["registry"].(map[string]any)
 	if path, ok := registry["config_path"].(string); ok && path != "" {
 		return filepath.SplitList(path)

@@ -65,7 +65,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// Whatever a covered glob matches, the other one matches.
+// A glob matches all that the globs match which it covers.
 func TestCoversIsSound(t *testing.T) {
 	component := rapid.SampledFrom([]string{"a", "b", "ab", "*", "a*", "?", "[ab]", "**"})
 	glob := rapid.Custom(func(t *rapid.T) string {

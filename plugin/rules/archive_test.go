@@ -139,6 +139,39 @@ func TestNothingWasKept(t *testing.T) {
 	n.want(policy.Never, false)
 }
 
+// The default directory need not be there, unless it had rules.
+func TestDefaultDirectory(t *testing.T) {
+	n := newKeptNode(t)
+	want := func(p policy.PullPolicy, ok bool) {
+		t.Helper()
+		d, err := Open(Options{Path: n.dir, Archive: n.archive, Reloaded: func(ok bool) { n.healthy = ok }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		got, err := d.Current().For(policy.Subject{Image: policy.Image{Repository: "registry.test/app"}})
+		if err != nil || got.Policy != p || n.healthy != ok {
+			t.Errorf("policy %s, want %s; healthy is %v; %v", got.Policy, p, n.healthy, err)
+		}
+	}
+	remove := func() {
+		t.Helper()
+		if err := os.RemoveAll(n.dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove()
+	want(policy.Always, true)
+	writeIn(t, n.dir, "10.toml", never)
+	want(policy.Never, true)
+	remove()
+	want(policy.Never, false)
+	writeIn(t, n.dir, "10.toml", "")
+	want(policy.Always, true)
+	remove()
+	want(policy.Always, true)
+}
+
 // Nothing of a damaged archive counts.
 func TestDamagedArchives(t *testing.T) {
 	files := []File{{"/etc/x/10.toml", []byte(always)}, {"/etc/x/" + strings.Repeat("ü", 99) + ".toml", []byte(never)}}
@@ -197,7 +230,7 @@ func TestChangesAreKept(t *testing.T) {
 		if got := keptPolicy(); got != never {
 			t.Errorf("kept is %s", got)
 		}
-		// What stands in the way goes away before the next look.
+		// The obstacle is gone before the next poll.
 		if err := os.RemoveAll(filepath.Dir(n.archive)); err != nil {
 			t.Fatal(err)
 		}

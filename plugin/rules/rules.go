@@ -197,7 +197,7 @@ func (d *Dir) read(was *ruleSet) *ruleSet {
 func (d *Dir) readOnce(was *ruleSet) *ruleSet {
 	files, stamps, err := readFiles(d.Path)
 	now := &ruleSet{good: was.good, stamps: stamps, err: err}
-	if errors.Is(err, errNoDir) && !d.Required && len(was.files) == 0 {
+	if errors.Is(err, errNoDir) && !d.Required && was.count == 0 {
 		err, now.err = nil, nil
 	}
 	if err == nil {

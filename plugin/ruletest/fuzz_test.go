@@ -11,7 +11,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// Whatever is parsed can be run, and every mistake has a place.
+// All cases that are parsed can be run, and every mistake has a place.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "rules = ['r']\n[[case]]\nimage = 'nginx'\nfailure = 'unreachable'\nchecked = '1h'\ncached = 'Unknown'\nhints = { policy = 'Never', x = '1' }\nexpect = { rule = '', error = 'x', outcome = 'Fresh', reason = '', max_age = '1m' }\n",
