@@ -48,6 +48,11 @@ func TestCheckNode(t *testing.T) {
 	wantFindings(t, dir, findings(t, dir, "--config", file)[3:], "PW0001 config.toml:5:1 config_path | /gone")
 	wantFindings(t, dir, findings(t, dir, "--config", "none.toml"), "PW0001 none.toml:0:0 ")
 
+	// Rules are checked before pullwarden is enabled, too.
+	writeFile(strings.Replace(config, "enabled = true", "enabled = false", 1))
+	wantFindings(t, dir, findings(t, dir, "--config", file)[2:],
+		"PW0105 conf.d/pull.toml:4:1 max_stale | Always", "PW0301 config.toml:4:1 enabled", "PW0103 rules/20.toml:3:1 rule[1].max_age")
+
 	// A folder of rules, under the section of a file that is elsewhere.
 	other := write(t, map[string]string{"a.toml": "[[rule]]\nimages = ['r.test/*']\non.invalid = 'Fail'\n"})
 	wantFindings(t, other, findings(t, other, "."))

@@ -23,9 +23,16 @@ func Unknown(key string, allowed []string) string {
 	return "unknown key" + meant + ": allowed " + verb + " " + strings.Join(allowed, ", ")
 }
 
+// maxNear bounds, in bytes, the keys that may be a slip of another one: the
+// comparison takes time by the length of both.
+const maxNear = 64
+
 // nearest returns the key that another one is a slip of, "" for none: at most a
 // third of its letters are wrong, and no more than three.
 func nearest(key string, allowed []string) (near string) {
+	if len(key) > maxNear {
+		return ""
+	}
 	limit := min(len(key)/3, 3) + 1
 	for _, candidate := range allowed {
 		fold := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }

@@ -3,13 +3,16 @@
 
 package tomlfile
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestUnknown(t *testing.T) {
 	allowed := []string{"images", "policy", "max_age", "max_stale", "on"}
 	for key, near := range map[string]string{
 		"polcy": "policy", "image": "images", "max-age": "max_age", "Policy": "policy", "maxstale": "max_stale",
-		"max_stael": "max_stale", "x": "", "no": "", "colour": "", "default": "", "": "",
+		"max_stael": "max_stale", "x": "", "no": "", "colour": "", "default": "", "": "", strings.Repeat("policy", 11): "",
 	} {
 		if got := nearest(key, allowed); got != near {
 			t.Errorf("%q: near is %q, want %q", key, got, near)

@@ -60,12 +60,14 @@ func (c *checker) config(file string) *configuration {
 	if written, ok := found.merged.Plugins[pwconfig.Plugin].(map[string]any); ok {
 		maps.Copy(section, written)
 	}
+	enabled := section["enabled"] == true
+	section["enabled"] = true // the daemon does not read the others without it
 	var err error
 	if found.section, err = section.Parse(); err != nil {
 		main.errors(err)
 		return nil
 	}
-	if !found.section.Enabled {
+	if found.section.Enabled = enabled; !enabled {
 		found.addAt(NotEnabled, "pullwarden is not enabled: containerd is stock containerd, and no rule holds", sectionPath+"enabled", strings.TrimSuffix(sectionPath, "."))
 	}
 	found.directives()
