@@ -27,7 +27,7 @@ func ExampleConfig() string {
 		fmt.Fprintf(&b, "%s# %s\n%s%s = %s\n", indent, comment, indent, key, text)
 	}
 	line("  ", "enabled", false, "switches everything on")
-	line("  ", "config_path", config.DefaultConfigPath, "rule files, *.toml in the order of their names, read again when they change")
+	line("  ", "config_path", config.DefaultConfigPath, "rule files, *.toml in the order of their names, read again when they change; must be there if it is named")
 	defaults := policy.Defaults()
 	inTable := false
 	for _, key := range policy.Keys() {
