@@ -30,7 +30,8 @@ PULLWARDEN_VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null |
 REVISION           ?= $(shell git rev-parse HEAD 2>/dev/null)
 CONTAINERD_VERSION  = $(shell $(GO) list -m -f '{{.Version}}' $(CONTAINERD))
 LDFLAGS = -X $(CONTAINERD)/version.Version=$(CONTAINERD_VERSION)+pullwarden.$(PULLWARDEN_VERSION) \
-          -X $(CONTAINERD)/version.Revision=$(REVISION)
+          -X $(CONTAINERD)/version.Revision=$(REVISION) \
+          -X github.com/pullwarden/pullwarden/cmd/pullwarden/internal/cli.Version=$(PULLWARDEN_VERSION)
 BUILD   = $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 
 .DEFAULT_GOAL := build
@@ -40,8 +41,13 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
 
 .PHONY: build
-build: ## build bin/containerd
-	$(BUILD) -o bin/ ./cmd/containerd
+build: ## build bin/containerd and bin/pullwarden
+	$(BUILD) -o bin/ ./cmd/containerd ./cmd/pullwarden
+
+.PHONY: man
+man: ## write the man pages of pullwarden to build/man
+	@mkdir -p build/man
+	$(GO) run ./cmd/pullwarden/internal/manpages build/man
 
 .PHONY: demo
 demo: on-linux-as-root build ## tell the story: a node, registries on loopback, and what pullwarden decides (as root)
@@ -63,7 +69,7 @@ test-unit: cc ## run the unit tests
 
 .PHONY: test-integration
 test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests, SETTING=<name> configures CRI
-	$(BUILD) -race -o build/race/ ./cmd/containerd
+	$(BUILD) -race -o build/race/ ./cmd/containerd ./cmd/pullwarden
 	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 15m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))

@@ -20,14 +20,22 @@ const module = "github.com/pullwarden/pullwarden/"
 // allowed lists for each package the packages of this module that it may
 // import. Every package may import those of internal.
 var allowed = map[string][]string{
+	"cmd/pullwarden":                   {"cmd/pullwarden/internal/cli"},
+	"cmd/pullwarden/internal/cli":      {"plugin/check", "plugin/ruletest"},
+	"cmd/pullwarden/internal/manpages": {"cmd/pullwarden/internal/cli"},
+
 	"cmd/containerd":                {"plugin"},
-	"plugin":                        {"plugin/cri", "plugin/engine", "plugin/policy", "plugin/pull", "plugin/transfer", "resolver", "resolver/health", "resolver/hosts", "store", "store/content"},
+	"plugin":                        {"plugin/config", "plugin/cri", "plugin/engine", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/health", "resolver/hosts", "store", "store/content"},
+	"plugin/check":                  {"plugin/config", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/ruletest", "resolver/failure", "resolver/hosts"},
+	"plugin/config":                 {"plugin/policy"},
 	"plugin/cri":                    {"plugin/engine", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "store"},
 	"plugin/engine":                 {"plugin/isolation", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "resolver/provenance", "store", "store/content"},
 	"plugin/internal/configexample": {"plugin"},
 	"plugin/isolation":              nil,
 	"plugin/policy":                 {"resolver/failure"},
 	"plugin/pull":                   {"resolver", "plugin/isolation", "plugin/transfer"},
+	"plugin/rules":                  {"plugin/policy"},
+	"plugin/ruletest":               {"plugin/config", "plugin/engine", "plugin/policy", "plugin/rules", "resolver/failure"},
 	"plugin/transfer":               {"plugin/isolation", "resolver/hosts", "resolver/provenance", "store"},
 	"resolver":                      {"resolver/auth", "resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/provenance", "resolver/purpose", "resolver/redact", "resolver/transport"},
 	"resolver/auth":                 {"resolver/failure", "resolver/fault", "resolver/purpose", "resolver/redact"},

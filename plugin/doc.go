@@ -46,7 +46,9 @@
 //	store              records of images: labels, proofs, marks; one writer
 //	   content         is an image complete, the same, possessed by its claimant
 //
-// The package itself is the edge: Install, the configuration section, the rule
-// files, the wiring, the log line and the metrics. TestDirections holds which
-// package may import which.
+// The package itself is the edge: Install, the wiring, the log line and the metrics.
+// The configuration section is in plugin/config; plugin/rules keeps the rule files
+// current. The command line has two packages of its own, which ask the same parsers and
+// the same decision: plugin/check finds mistakes, plugin/ruletest runs cases.
+// TestDirections holds which package may import which.
 package plugin

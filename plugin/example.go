@@ -7,18 +7,18 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pullwarden/pullwarden/plugin/config"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
 // ExampleConfig returns config.toml.example: the section with the default of
 // every key.
 func ExampleConfig() string {
-	section := DefaultSection()
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The defaults of pullwarden's section in containerd's config.toml.\n")
 	fmt.Fprintf(&b, "# Without the section, or with enabled = false, containerd is stock containerd.\n")
 	fmt.Fprintf(&b, "# Written by `make config`.\n")
-	fmt.Fprintf(&b, "version = 3\n\n[plugins.%q]\n", string(Type)+"."+ID)
+	fmt.Fprintf(&b, "version = 3\n\n[plugins.%q]\n", config.Plugin)
 	line := func(indent, key string, value any, comment string) {
 		text := fmt.Sprint(value)
 		if s, ok := value.(string); ok {
@@ -26,8 +26,8 @@ func ExampleConfig() string {
 		}
 		fmt.Fprintf(&b, "%s# %s\n%s%s = %s\n", indent, comment, indent, key, text)
 	}
-	line("  ", "enabled", section["enabled"], "switches everything on")
-	line("  ", "config_path", section["config_path"], "rule files, *.toml in the order of their names, read again when they change")
+	line("  ", "enabled", false, "switches everything on")
+	line("  ", "config_path", config.DefaultConfigPath, "rule files, *.toml in the order of their names, read again when they change; must be there if it is named")
 	defaults := policy.Defaults()
 	inTable := false
 	for _, key := range policy.Keys() {
@@ -43,7 +43,7 @@ func ExampleConfig() string {
 		default:
 			if !inTable {
 				inTable = true
-				fmt.Fprintf(&b, "\n  # what IfDigestChanged does when the registry fails: UseCached | Fail\n  [plugins.%q.on]\n", string(Type)+"."+ID)
+				fmt.Fprintf(&b, "\n  # what IfDigestChanged does when the registry fails: UseCached | Fail\n  [plugins.%q.on]\n", config.Plugin)
 			}
 			line("    ", name, defaults.Value(key), key.Description())
 		}

@@ -15,12 +15,13 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/plugin/config"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
-// Type and ID name the plugin; its configuration section is
-// [plugins."io.containerd.image-policy.v1.pullwarden"].
+// Type and ID name the plugin. Its configuration section is that of
+// [config.Plugin].
 const (
 	Type plugin.Type = "io.containerd.image-policy.v1"
 	ID   string      = "pullwarden"
@@ -32,7 +33,7 @@ const (
 // containerd starts. Nothing changes until the configuration enables the
 // plugin.
 func Install() {
-	section := DefaultSection()
+	section := config.DefaultSection()
 	registrations := registry.Graph(nil)
 	registry.Reset()
 	for i := range registrations {

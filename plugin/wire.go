@@ -21,10 +21,12 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/machineid"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/plugin/config"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/pull"
+	"github.com/pullwarden/pullwarden/plugin/rules"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
@@ -38,7 +40,7 @@ type imagePolicy struct {
 	puller     *pull.Puller
 	key        *store.Key
 	store      *store.Store
-	rules      *ruleDir
+	rules      *rules.Dir
 	registries *resolver.Resolver
 }
 
@@ -60,15 +62,15 @@ func (p *imagePolicy) sandboxImage() *cri.SandboxImage {
 
 // start is the plugin's InitFn.
 func start(ic *plugin.InitContext) (any, error) {
-	section, ok := ic.Config.(*Section)
+	section, ok := ic.Config.(*config.Section)
 	if !ok {
 		return nil, fmt.Errorf("configuration is a %T", ic.Config)
 	}
-	config, err := section.parse()
+	c, err := section.Parse()
 	if err != nil {
 		return nil, err
 	}
-	if !config.enabled {
+	if !c.Enabled {
 		return nil, fmt.Errorf("pullwarden is not enabled: %w", plugin.ErrSkipPlugin)
 	}
 	host, err := findHost(ic)
@@ -78,7 +80,7 @@ func start(ic *plugin.InitContext) (any, error) {
 	for _, limit := range host.puller.Limits() {
 		prefixlog.G(ic.Context).Warn(limit.String())
 	}
-	return newImagePolicy(config, host, filepath.Join(ic.Properties[plugins.PropertyRootDir], "key"))
+	return newImagePolicy(c, host, ic.Properties[plugins.PropertyRootDir])
 }
 
 // host is the part of the daemon that pullwarden works with.
@@ -139,9 +141,10 @@ func newPuller(ic *plugin.InitContext, node pull.Node, service *transfer.Service
 	return pull.New(pull.Config{Settings: settings, Node: node, Service: service.Around(isolated), Index: index})
 }
 
-// newImagePolicy puts the parts together. The key of fingerprints is in keyFile.
-func newImagePolicy(config config, host host, keyFile string) (*imagePolicy, error) {
-	key, err := store.OpenKey(keyFile, machineid.File)
+// newImagePolicy puts the parts together. The key of fingerprints and the last good
+// rules are kept in the directory root.
+func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, error) {
+	key, err := store.OpenKey(filepath.Join(root, "key"), machineid.File)
 	if err != nil {
 		return nil, err
 	}
@@ -149,18 +152,21 @@ func newImagePolicy(config config, host host, keyFile string) (*imagePolicy, err
 	metrics := newMetrics(images)
 	registries := resolver.New(resolverOptions(host.cri, metrics))
 	metrics.troubled = registries.Troubled
-	rules, err := openRules(config.configPath, config.section, metrics.reloaded)
+	current, err := rules.Open(rules.Options{
+		Path: c.ConfigPath, Required: c.ConfigPathSet, Section: c.Directives,
+		Archive: filepath.Join(root, "rules", "last-good.tar.gz"), Reloaded: metrics.reloaded,
+	})
 	if err != nil {
 		return nil, err
 	}
 	if err := metrics.register(prometheus.DefaultRegisterer); err != nil {
-		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), rules.Close())
+		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), current.Close())
 	}
 	records := store.New(host.db, images)
 	return &imagePolicy{
-		cri: host.cri, puller: host.puller, key: key, store: records, rules: rules, registries: registries,
+		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, registries: registries,
 		engine: &engine.Engine{
-			Directives:  func(s policy.Subject) (policy.Effective, error) { return rules.Current().For(s) },
+			Directives:  func(s policy.Subject) (policy.Effective, error) { return current.Current().For(s) },
 			Records:     records,
 			Content:     content.New(host.db, host.puller.ProgressTimeout()),
 			Marks:       records,

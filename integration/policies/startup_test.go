@@ -58,9 +58,11 @@ func TestStartupMistakes(t *testing.T) {
 			if len(n.LogLines(0, tt.words...)) == 0 {
 				t.Errorf("the log has no line with %q", tt.words)
 			}
+			wantChecked(n, tt.words...)
 			if tt.rules != "" {
 				n.RemoveRules("a.toml")
 				n.Restart()
+				wantChecked(n)
 			}
 		})
 	}

@@ -20,7 +20,8 @@ import (
 
 // SettleTime is how long after a change a file still counts as changed, even if
 // its stamp is the same: two writes within one tick of the file system's clock
-// can leave the same time and size.
+// can leave the same time and size. It counts from the first sight of a file
+// whose change time lies in the future: see [Stamps.Following].
 const SettleTime = 2 * time.Second
 
 // MaxFile bounds the files that are read, in bytes: all that is read here was
@@ -30,8 +31,15 @@ const MaxFile = 16 << 20
 // Stamps identify a state of some files and directories. The zero value has no
 // file, and is never current.
 type Stamps struct {
-	files []stamp
-	fresh bool // changed so recently that the stamps may hide a change
+	files      []file
+	unreadable bool // a path could not be read: no state is known
+}
+
+// file is a stamp and when it was seen.
+type file struct {
+	stamp
+	since time.Time // when this stamp was first seen
+	taken time.Time // when it was last seen, before the content was read
 }
 
 // stamp tells a file from any other file and from its own earlier states, by
@@ -47,37 +55,69 @@ type stamp struct {
 // it before reading their content: after a change in between the stamps are not
 // current, and the content is read again.
 func Take(paths ...string) (Stamps, error) {
-	s := Stamps{files: make([]stamp, 0, len(paths))}
-	settled := settledBefore()
+	s := Stamps{files: make([]file, 0, len(paths))}
+	now := time.Now()
 	for _, path := range paths {
 		f, err := take(path)
 		if err != nil {
 			return Stamps{}, err
 		}
-		s.files = append(s.files, f)
-		s.fresh = s.fresh || f.changed > settled
+		s.files = append(s.files, file{stamp: f, since: now, taken: now})
 	}
 	return s, nil
 }
 
-// settledBefore returns the change time after which a file is fresh, in
-// nanoseconds since 1970.
-func settledBefore() int64 { return time.Now().Add(-SettleTime).UnixNano() }
-
 // And returns the stamps of both.
 func (s Stamps) And(other Stamps) Stamps {
-	return Stamps{files: slices.Concat(s.files, other.files), fresh: s.fresh || other.fresh}
+	return Stamps{files: slices.Concat(s.files, other.files), unreadable: s.unreadable || other.unreadable}
+}
+
+// Following returns the stamps of files that were stamped as before, an earlier
+// time: a file with the same stamp has had it since then. Without it, files whose
+// change time lies in the future are never current until that time has come.
+func (s Stamps) Following(before Stamps) Stamps {
+	since := make(map[stamp]time.Time, len(before.files))
+	for _, f := range before.files {
+		since[f.stamp] = f.since
+	}
+	s.files = slices.Clone(s.files)
+	for i := range s.files {
+		if t, ok := since[s.files[i].stamp]; ok && t.Before(s.files[i].since) {
+			s.files[i].since = t
+		}
+	}
+	return s
 }
 
 // Current reports whether all files are unchanged for sure.
-func (s Stamps) Current() bool { return !s.fresh && s.Same() }
+func (s Stamps) Current() bool {
+	now := time.Now()
+	hides := func(f file) bool { return !f.settled(now) }
+	return !s.unreadable && !slices.ContainsFunc(s.files, hides) && s.Same()
+}
+
+// settled reports whether a change after the file was read would have changed
+// its stamp. A change less than SettleTime before may be followed by one within
+// the same tick of the clock.
+//
+// A change time in the future comes from a clock that was set back, or from that
+// of another machine. Such a file has settled once SettleTime has gone by on this
+// machine's monotonic clock between its first sight and its last. When the time
+// comes, the same tick may come a second time, and the file is read again.
+func (f file) settled(now time.Time) bool {
+	changed := time.Unix(0, f.changed)
+	if changed.After(f.taken) {
+		return f.taken.Sub(f.since) >= SettleTime && changed.After(now)
+	}
+	return !changed.After(f.taken.Add(-SettleTime))
+}
 
 // Same reports whether all files have the same stamps. Files that changed less
 // than SettleTime before they were stamped may differ nevertheless.
 func (s Stamps) Same() bool {
-	return len(s.files) > 0 && !slices.ContainsFunc(s.files, func(was stamp) bool {
+	return len(s.files) > 0 && !slices.ContainsFunc(s.files, func(was file) bool {
 		now, err := take(was.path)
-		return err != nil || now != was
+		return err != nil || now != was.stamp
 	})
 }
 
@@ -138,14 +178,14 @@ var (
 )
 
 // never is not current, nor is anything it is joined with.
-var never = Stamps{fresh: true}
+var never = Stamps{unreadable: true}
 
 // read opens a path without waiting for anybody at its other end.
 func read(path string, flag int, content func(*os.File, fs.FileInfo) error) (Stamps, error) {
-	settled := settledBefore()
+	now := time.Now()
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|flag, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Stamps{files: []stamp{{path: path}}}, err
+		return Stamps{files: []file{{stamp: stamp{path: path}, since: now, taken: now}}}, err
 	}
 	if err != nil {
 		return never, err
@@ -162,5 +202,5 @@ func read(path string, flag int, content func(*os.File, fs.FileInfo) error) (Sta
 	if err != nil {
 		return never, err
 	}
-	return Stamps{files: []stamp{was}, fresh: was.changed > settled}, nil
+	return Stamps{files: []file{{stamp: was, since: now, taken: now}}}, nil
 }

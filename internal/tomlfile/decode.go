@@ -38,6 +38,13 @@ type Finisher interface {
 // The error joins an [*Error] for each problem, with file and position; nil
 // means none. Even with an error, into has all that could be decoded.
 func Decode(file string, data []byte, into any, strict bool) error {
+	return DecodeTable(file, data, into, strict)
+}
+
+// DecodeTable is [Decode] for one table of a document, whose path is given key by
+// key. Where it is absent, into is left as it is, which is no error. The keys of
+// errors are those of the whole document.
+func DecodeTable(file string, data []byte, into any, strict bool, table ...string) error {
 	tree := map[string]any{}
 	if err := toml.Unmarshal(data, &tree); err != nil {
 		return documentError(file, err)
@@ -47,14 +54,28 @@ func Decode(file string, data []byte, into any, strict bool) error {
 		return documentError(file, err)
 	}
 	d := decoder{file: file, strict: strict, positions: positions}
-	d.assign(reflect.ValueOf(into).Elem(), tree, at{})
+	var (
+		value any = tree
+		where at
+	)
+	for _, key := range table {
+		parent, ok := value.(map[string]any)
+		if !ok {
+			break // assign says what should be there
+		}
+		if value, ok = parent[key]; !ok {
+			return nil
+		}
+		where = d.down(where, child(where.path, key))
+	}
+	d.assign(reflect.ValueOf(into).Elem(), value, where)
 	return Join(d.errs...)
 }
 
 // documentError returns an error of go-toml as one of the file: of its syntax,
 // or of keys that are set twice.
 func documentError(file string, err error) *Error {
-	e := &Error{File: file, Message: strings.TrimPrefix(err.Error(), "toml: ")}
+	e := &Error{File: file, Kind: BadSyntax, Message: strings.TrimPrefix(err.Error(), "toml: ")}
 	if derr, ok := errors.AsType[*toml.DecodeError](err); ok {
 		e.Line, e.Column = derr.Position() // its key lacks the table, its message names it
 	}
@@ -82,9 +103,13 @@ func (d *decoder) down(from at, path string) at {
 }
 
 func (d *decoder) fail(where at, format string, args ...any) {
+	d.report(where, BadValue, fmt.Sprintf(format, args...))
+}
+
+func (d *decoder) report(where at, kind Kind, message string) {
 	d.errs = append(d.errs, &Error{
 		File: d.file, Line: where.pos.Line, Column: where.pos.Column,
-		Key: where.path, Message: fmt.Sprintf(format, args...),
+		Key: where.path, Message: message, Kind: kind,
 	})
 }
 
@@ -150,7 +175,7 @@ func (d *decoder) assignMap(v reflect.Value, table map[string]any, where at) {
 		if u, ok := name.Interface().(encoding.TextUnmarshaler); !ok {
 			name.Elem().SetString(key)
 		} else if err := u.UnmarshalText([]byte(key)); err != nil {
-			d.fail(here, "%s", err)
+			d.report(here, UnknownKey, err.Error())
 			continue
 		}
 		element := reflect.New(v.Type().Elem()).Elem()
@@ -175,11 +200,7 @@ func (d *decoder) assignStruct(v reflect.Value, table map[string]any, where at) 
 			for i, f := range fields {
 				allowed[i] = f.key
 			}
-			verb := "are"
-			if len(allowed) == 1 {
-				verb = "is"
-			}
-			d.fail(here, "unknown key: allowed %s %s", verb, strings.Join(allowed, ", "))
+			d.report(here, UnknownKey, Unknown(key, allowed))
 		}
 	}
 	if f, ok := v.Addr().Interface().(Finisher); ok {

@@ -133,7 +133,7 @@ func TestDecodeErrors(t *testing.T) {
 			"f.toml:1:1: colour: unknown key: allowed are fruit, host, any",
 			"f.toml:4:3: fruit[1].taste: unknown key: allowed are " + fruitKeys,
 		}},
-		{"letter case", "[[Fruit]]\n", []string{"f.toml:1:3: Fruit: unknown key: allowed are fruit, host, any"}},
+		{"letter case", "[[Fruit]]\n", []string{"f.toml:1:3: Fruit: unknown key (did you mean fruit?): allowed are fruit, host, any"}},
 		{"untagged and unexported", "[[fruit]]\nnames = []\nUntagged = ''\nhidden = ''\n", []string{
 			"f.toml:3:1: fruit[1].Untagged: unknown key: allowed are " + fruitKeys,
 			"f.toml:4:1: fruit[1].hidden: unknown key: allowed are " + fruitKeys,

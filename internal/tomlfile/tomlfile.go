@@ -37,7 +37,18 @@ type Error struct {
 	Column  int    // in bytes, counted from 1; 0 = the line as a whole
 	Key     string // path of the key as [Positions] spells it; "" = no single key
 	Message string // what is wrong, and what would be right
+	Kind    Kind
 }
+
+// Kind is the kind of a problem.
+type Kind uint8
+
+// The kinds of problems.
+const (
+	BadValue   Kind = iota // of a key that is known
+	UnknownKey             // also one that is known in another case only
+	BadSyntax              // the file is no TOML, or sets a key twice
+)
 
 // Error returns "file:line:column: key: message" without the parts that are
 // not known.

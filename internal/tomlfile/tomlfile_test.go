@@ -10,7 +10,7 @@ func TestErrorText(t *testing.T) {
 		err  Error
 		want string
 	}{
-		{Error{"/etc/x/10-a.toml", 12, 3, "rule[1].policy", "bad"}, "/etc/x/10-a.toml:12:3: rule[1].policy: bad"},
+		{Error{File: "/etc/x/10-a.toml", Line: 12, Column: 3, Key: "rule[1].policy", Message: "bad"}, "/etc/x/10-a.toml:12:3: rule[1].policy: bad"},
 		{Error{File: "f", Message: "is empty"}, "f: is empty"},
 		{Error{File: "f", Line: 2, Message: "m"}, "f:2: m"},
 		{Error{Line: 2, Column: 1, Message: "m"}, "2:1: m"},

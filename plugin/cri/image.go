@@ -67,7 +67,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 	snapshotter := s.puller.SnapshotterFor(runtimeHandler(r))
 	outcome, err := s.engine.Ensure(ctx, engine.Request{
 		Subject: policy.Subject{
-			Image:       imageOf(named),
+			Image:       policy.ImageOf(named),
 			Namespace:   r.GetSandboxConfig().GetMetadata().GetNamespace(),
 			Annotations: annotations(r),
 		},
@@ -102,17 +102,6 @@ func (s *ImageService) caller(auth *runtime.AuthConfig, registry string) store.F
 		return ""
 	}
 	return s.key.Fingerprint(username, secret)
-}
-
-func imageOf(named reference.Named) policy.Image {
-	image := policy.Image{Repository: named.Name()}
-	if tagged, ok := named.(reference.Tagged); ok {
-		image.Tag = tagged.Tag()
-	}
-	if digested, ok := named.(reference.Digested); ok {
-		image.Digest = digested.Digest().String()
-	}
-	return image
 }
 
 // annotations are the pod's. The kubelet puts them into the image spec and the

@@ -142,5 +142,9 @@ func (o *Overrides) Set(k Key, text string) error {
 	return nil
 }
 
+// Value returns a directive's value as configuration spells it. It means nothing
+// unless the directive is set.
+func (o Overrides) Value(k Key) string { return o.values.Value(k) }
+
 // Has reports whether the directive is set.
 func (o Overrides) Has(k Key) bool { return o.set&(1<<k) != 0 }

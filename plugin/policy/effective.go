@@ -83,6 +83,11 @@ func NewRules(section Overrides, rules []Rule) *Rules {
 	return r
 }
 
+// All returns the directives of each rule without hints, in the order in which
+// rules are tried, and last those for images that no rule matches. They must not
+// be changed.
+func (r *Rules) All() []Effective { return r.byRule }
+
 // For returns the directives for a subject.
 //
 // The error is [HintErrors]: hints that are not allowed here. The directives

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+	"github.com/distribution/reference"
 
 	"github.com/pullwarden/pullwarden/internal/registryname"
 )
@@ -19,6 +20,19 @@ type Image struct {
 	Repository string // with its registry: docker.io/library/nginx
 	Tag        string // "" = none
 	Digest     string // "" = none; with a digest the tag does not count
+}
+
+// ImageOf returns the image of a reference in its normal form, which
+// reference.ParseDockerRef gives.
+func ImageOf(named reference.Named) Image {
+	image := Image{Repository: named.Name()}
+	if tagged, ok := named.(reference.Tagged); ok {
+		image.Tag = tagged.Tag()
+	}
+	if digested, ok := named.(reference.Digested); ok {
+		image.Digest = digested.Digest().String()
+	}
+	return image
 }
 
 // spelled is an image with the names of its repository, one for each name of the

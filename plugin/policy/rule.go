@@ -4,7 +4,6 @@
 package policy
 
 import (
-	"bytes"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -46,12 +45,8 @@ func (r *Rule) matches(image *spelled, namespace string) bool {
 // errors and for [Rule.File]; data is what stands in it.
 //
 // The error lists all problems, each a [*tomlfile.Error] with its line; there
-// are no rules then. A file without a rule is one of comments: one that is
-// empty is taken for half-written, and refused.
+// are no rules then. A file may have no rule, or be empty.
 func ParseRules(file string, data []byte) ([]Rule, error) {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, &tomlfile.Error{File: file, Message: "is empty; remove the file or write a rule"}
-	}
 	var document struct {
 		Rules []ruleTOML `toml:"rule"`
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/pullwarden/pullwarden/internal/tomlfile"
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -17,8 +16,7 @@ import (
 type ruleTOML struct {
 	Images     []ImageGlob     `toml:"images"`
 	Namespaces []NamespaceGlob `toml:"namespaces"`
-	Policy     *string         `toml:"policy"`
-	DirectivesTOML
+	RuleDirectivesTOML
 
 	overrides Overrides
 }
@@ -31,9 +29,20 @@ func (t *ruleTOML) FinishTOML(report func(key, problem string)) {
 	if t.Namespaces != nil && len(t.Namespaces) == 0 {
 		report("namespaces", "is empty: leave it out for all namespaces")
 	}
+	t.overrides = t.Directives(report)
+}
+
+// RuleDirectivesTOML are the directives of a rule. It is meant to be embedded.
+type RuleDirectivesTOML struct {
+	Policy *string `toml:"policy,omitempty"`
+	DirectivesTOML
+}
+
+// Directives reads the directives, and reports each key that is wrong.
+func (t *RuleDirectivesTOML) Directives(report func(key, problem string)) Overrides {
 	texts := t.texts()
 	texts[KeyPolicy] = &t.Policy
-	t.overrides = t.parse(texts, report)
+	return t.parse(texts, report)
 }
 
 // SectionTOML is what the plugin section of containerd's configuration says
@@ -67,7 +76,7 @@ type ClassTOML string
 // UnmarshalText accepts the names of the failure classes.
 func (c *ClassTOML) UnmarshalText(text []byte) error {
 	if _, err := failure.Parse(string(text)); err != nil {
-		return errors.New("unknown key: " + allowed(classNames()))
+		return errors.New(tomlfile.Unknown(string(text), classNames()))
 	}
 	*c = ClassTOML(text)
 	return nil
@@ -123,22 +132,30 @@ func (t *DirectivesTOML) parse(places texts, report func(key, problem string)) O
 	return o
 }
 
-func classNames() string {
+func classNames() []string {
 	var names []string
 	for _, class := range failure.All() {
 		names = append(names, string(class))
 	}
-	return strings.Join(names, ", ")
+	return names
+}
+
+// Directives reads the directives of the plugin section, and reports each key that
+// is wrong by its name in that section.
+func (t *SectionTOML) Directives(report func(key, problem string)) Overrides {
+	return t.parse(t.texts(), func(key, problem string) {
+		if key == KeyPolicy.String() {
+			key = "default_policy"
+		}
+		report(key, problem)
+	})
 }
 
 // ParseSection reads the directives of the plugin section. The error lists all
 // problems, each a [*tomlfile.Error] that knows the key but no file.
 func ParseSection(section SectionTOML) (Overrides, error) {
 	var errs []*tomlfile.Error
-	o := section.parse(section.texts(), func(key, problem string) {
-		if key == KeyPolicy.String() {
-			key = "default_policy"
-		}
+	o := section.Directives(func(key, problem string) {
 		errs = append(errs, &tomlfile.Error{Key: key, Message: problem})
 	})
 	if errs != nil {

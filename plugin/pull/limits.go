@@ -31,37 +31,43 @@ func (e *LimitError) Error() string {
 		e.Limit.Setting, e.Limit.Snapshotter)
 }
 
-// Limits lists what cannot be kept, for each snapshotter that CRI's settings
-// name. It is to be logged at start.
-func (p *Puller) Limits() (all []Limit) {
-	for _, name := range p.settings.used() {
-		if limit, ok := p.limit(name); ok {
+// Limits lists what cannot be kept, for each snapshotter that the settings name.
+// exports are what the plugins of the snapshotters export, by snapshotter.
+func (s Settings) Limits(exports map[string]map[string]string) (all []Limit) {
+	for _, name := range s.used() {
+		if limit, ok := s.limit(name, exports[name]); ok {
 			all = append(all, limit)
 		}
 	}
 	return all
 }
 
+// Limits lists what cannot be kept. It is to be logged at start.
+func (p *Puller) Limits() []Limit { return p.settings.Limits(p.exports) }
+
 // Limit returns the error of requests under a rule with allowed_sources, a
 // *LimitError: images that the snapshotter unpacks may come from other hosts. It
 // is nil where the rule can be kept. "" is CRI's default snapshotter.
 func (p *Puller) Limit(snapshotter string) error {
-	if limit, ok := p.limit(cmp.Or(snapshotter, p.settings.Snapshotter)); ok {
+	snapshotter = cmp.Or(snapshotter, p.settings.Snapshotter)
+	if limit, ok := p.settings.limit(snapshotter, p.exports[snapshotter]); ok {
 		return &LimitError{limit}
 	}
 	return nil
 }
 
+// ExportAddress is the export that only plugins of [proxy_plugins] have.
+const ExportAddress = "address"
+
 // limit reports whether a snapshotter may fetch layers by itself: it runs
 // outside of containerd, and is told which image a layer is of. The snapshotters
 // that containerd has built in fetch nothing.
-func (p *Puller) limit(snapshotter string) (limit Limit, ok bool) {
-	exports := p.exports[snapshotter]
-	if exports["address"] == "" { // only plugins of [proxy_plugins] have one
+func (s Settings) limit(snapshotter string, exports map[string]string) (limit Limit, ok bool) {
+	if exports[ExportAddress] == "" {
 		return Limit{}, false
 	}
-	if p.settings.Local {
-		return Limit{"disable_snapshot_annotations = false", snapshotter}, p.settings.SnapshotAnnotations
+	if s.Local {
+		return Limit{"disable_snapshot_annotations = false", snapshotter}, s.SnapshotAnnotations
 	}
 	setting := fmt.Sprintf("[proxy_plugins.%s.exports] %s = \"true\"", snapshotter, remoteAnnotations)
 	return Limit{setting, snapshotter}, exports[remoteAnnotations] == "true"

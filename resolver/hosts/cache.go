@@ -84,6 +84,7 @@ func (c *Cache) Acquire(ctx context.Context, name string) (*Set, Change, error) 
 	}
 	now, err := readState(name, dir)
 	if err == nil && was != nil && was.seen.Load().same(now) {
+		now.stamps = now.stamps.Following(was.seen.Load().stamps)
 		was.seen.Store(now)
 		return was, Change{}, nil
 	}

@@ -110,10 +110,11 @@ func (dialTimeout) UnmarshalText(text []byte) error {
 
 type serverURL string
 
-func (serverURL) UnmarshalText(text []byte) error {
+func (s *serverURL) UnmarshalText(text []byte) error {
 	if !validServer(string(text)) {
 		return fmt.Errorf("is %q: must be a URL such as \"https://registry.example.com\"", redact.RawURL(string(text)))
 	}
+	*s = serverURL(text)
 	return nil
 }
 

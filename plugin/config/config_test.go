@@ -1,7 +1,7 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package config
 
 import (
 	"strings"
@@ -15,9 +15,9 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// decode does what containerd does with a section: it decodes it over the
+// asContainerd does what containerd does with a section: it decodes it over the
 // registered defaults, through a map.
-func decode(t *testing.T, section string) Section {
+func asContainerd(t *testing.T, section string) Section {
 	t.Helper()
 	var written map[string]any
 	if err := toml.Unmarshal([]byte(section), &written); err != nil {
@@ -35,20 +35,20 @@ func decode(t *testing.T, section string) Section {
 }
 
 func TestSection(t *testing.T) {
-	c, err := decode(t, `
+	c, err := asContainerd(t, `
 enabled = true
 default_policy = "IfNewerNotPresent"
 max_age = "10m"
 [on]
 not_found = "Fail"
-`).parse()
+`).Parse()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !c.enabled || c.configPath != "/etc/containerd/pullwarden.d" {
+	if !c.Enabled || c.ConfigPath != "/etc/containerd/pullwarden.d" {
 		t.Errorf("%+v", c)
 	}
-	d, err := policy.NewRules(c.section, nil).For(policy.Subject{})
+	d, err := policy.NewRules(c.Directives, nil).For(policy.Subject{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +64,8 @@ not_found = "Fail"
 
 func TestDisabledSectionIsNotRead(t *testing.T) {
 	for _, section := range []string{"", "enabled = false", "enabled = false\nnonsense = 1\ndefault_policy = 3"} {
-		c, err := decode(t, section).parse()
-		if err != nil || c.enabled {
+		c, err := asContainerd(t, section).Parse()
+		if err != nil || c.Enabled {
 			t.Errorf("%q: %+v, %v", section, c, err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestBadSection(t *testing.T) {
 		"[on]\nbored = \"Fail\"":          {"on.bored", "unreachable"},
 		`policy = "Always"`:               {"policy", "default_policy"},
 	} {
-		_, err := decode(t, "enabled = true\n"+section).parse()
+		_, err := asContainerd(t, "enabled = true\n"+section).Parse()
 		if err == nil {
 			t.Errorf("%q was accepted", section)
 			continue
@@ -93,39 +93,7 @@ func TestBadSection(t *testing.T) {
 			}
 		}
 	}
-	if _, err := decode(t, `enabled = "yes"`).parse(); err == nil {
+	if _, err := asContainerd(t, `enabled = "yes"`).Parse(); err == nil {
 		t.Error(`enabled = "yes" was accepted`)
-	}
-}
-
-// The example is the section of the defaults: it changes nothing, and it is
-// read without an error once it is enabled.
-func TestExampleConfig(t *testing.T) {
-	var file struct {
-		Plugins map[string]Section `toml:"plugins"`
-	}
-	if err := toml.Unmarshal([]byte(ExampleConfig()), &file); err != nil {
-		t.Fatal(err)
-	}
-	s := file.Plugins["io.containerd.image-policy.v1.pullwarden"]
-	if s["enabled"] != false {
-		t.Errorf("enabled is %v", s["enabled"])
-	}
-	s["enabled"] = true
-	c, err := s.parse()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := policy.NewRules(c.section, nil).For(policy.Subject{})
-	if err != nil || d.Directives != policy.Defaults() {
-		t.Errorf("%+v, %v", d.Directives, err)
-	}
-}
-
-func TestExampleDescribesEveryDirective(t *testing.T) {
-	for _, key := range policy.Keys() {
-		if key.Description() == "" {
-			t.Errorf("%s has no description", key)
-		}
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package rules
 
 import (
 	"os"
@@ -26,7 +26,7 @@ const (
 )
 
 type rulesUnderTest struct {
-	*ruleDir
+	*Dir
 	t      *testing.T
 	dir    string
 	health atomic.Bool
@@ -35,12 +35,12 @@ type rulesUnderTest struct {
 func newRules(t *testing.T, dir string) *rulesUnderTest {
 	t.Helper()
 	r := &rulesUnderTest{t: t, dir: dir}
-	d, err := openRules(dir, policy.Overrides{}, r.health.Store)
+	d, err := Open(Options{Path: dir, Reloaded: r.health.Store})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	r.ruleDir = d
+	r.Dir = d
 	return r
 }
 
@@ -105,7 +105,6 @@ func TestBadFilesLeaveTheLastGoodRules(t *testing.T) {
 		"syntax":        "[[rule]\n",
 		"unknown key":   always + "polcy = \"Never\"\n",
 		"unknown value": "[[rule]]\nimages = [\"**\"]\npolicy = \"Sometimes\"\n",
-		"empty":         "",
 	} {
 		r.write("10.toml", content)
 		t.Log(what)
@@ -133,7 +132,7 @@ func TestBadFilesAtStartUp(t *testing.T) {
 	if err := os.WriteFile(path, []byte(always+"polcy = \"Never\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openRules(dir, policy.Overrides{}, func(bool) {})
+	_, err := Open(Options{Path: dir})
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -155,7 +154,7 @@ func TestNoDirectoryHasNoRules(t *testing.T) {
 }
 
 // writeIn writes a file, and makes its directory.
-func writeIn(t *testing.T, dir, name, content string) {
+func writeIn(t testing.TB, dir, name, content string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -241,25 +240,5 @@ func TestRulesOfAnotherDirectory(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func BenchmarkCurrent(b *testing.B) {
-	dir := b.TempDir()
-	for _, name := range []string{"10.toml", "20.toml", "30.toml"} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(always), 0o600); err != nil {
-			b.Fatal(err)
-		}
-	}
-	time.Sleep(filestamp.SettleTime)
-	d, err := openRules(dir, policy.Overrides{}, func(bool) {})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer d.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		d.Current()
 	}
 }

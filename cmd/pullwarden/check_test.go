@@ -1,0 +1,214 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/pullwarden/pullwarden/plugin/check"
+)
+
+// findings checks what the arguments name in a directory. It holds that the output
+// keeps its schema, and that the exit code is that of the findings.
+func findings(t *testing.T, dir string, args ...string) []check.Finding {
+	t.Helper()
+	r := run(t, dir, append([]string{"check", "-o", "json"}, args...)...)
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(r.stdout))
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, r.stdout, r.stderr)
+	}
+	schema, err := jsonschema.NewCompiler().Compile("../../docs/schema/check.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(document); err != nil {
+		t.Errorf("the output does not keep its schema: %v", err)
+	}
+	var got struct{ Findings []check.Finding }
+	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	for _, f := range got.Findings {
+		if f.Severity != f.ID.Severity() {
+			t.Errorf("%s is no %s", f.ID, f.Severity)
+		}
+		switch {
+		case f.Severity == check.Error:
+			want = 1
+		case want == 0:
+			want = 3
+		}
+	}
+	if r.code != want || r.stderr != "" {
+		t.Errorf("exit %d, want %d; %s", r.code, want, r.stderr)
+	}
+	return got.Findings
+}
+
+// wantFindings compares ID, place and key, and what a text must have.
+func wantFindings(t *testing.T, dir string, got []check.Finding, want ...string) {
+	t.Helper()
+	lines := []string{}
+	for i, f := range got {
+		line := fmt.Sprintf("%s %s:%d:%d %s", f.ID, strings.TrimPrefix(f.File, dir+"/"), f.Line, f.Column, f.Key)
+		if i < len(want) {
+			if _, words, ok := strings.Cut(want[i], " | "); ok && strings.Contains(f.Text, words) {
+				line += " | " + words
+			}
+		}
+		lines = append(lines, line)
+	}
+	if diff := cmp.Diff(append([]string{}, want...), lines); diff != "" {
+		t.Errorf("(-want +got)\n%s\n%+v", diff, got)
+	}
+}
+
+const (
+	section = "version = 3\n[plugins.'io.containerd.image-policy.v1.pullwarden']\nenabled = true\n"
+	tuned   = "[plugins.'io.containerd.transfer.v1.local']\nmax_concurrent_unpacks = 4\nconcurrent_layer_fetch_buffer = 8388608\n"
+)
+
+// checkTests are folders, and what there is to say about them.
+var checkTests = map[string]struct {
+	files map[string]string
+	want  []string
+}{
+	"nothing to say": {map[string]string{
+		"config.toml":           section + tuned,
+		"rules/10.toml":         "[[rule]]\nimages = ['r.test/a/**']\npolicy = 'IfDigestChanged'\nmax_age = '10m'\nmax_stale = '1h'\n[[rule]]\nimages = ['r.test/**']\n",
+		"rules/20.toml":         "",
+		"rules/30.txt":          "no rules",
+		"rules/..v1/10.toml":    "no rules",
+		"certs.d/r/hosts.toml":  "server = 'https://r.test'\n[host.'http://localhost:5000']\n[host.'http://127.0.0.1']\n",
+		"certs.d/r2/hosts.toml": "[host.'https://m.test']\nca = '/on/the/node.pem'\nCapabilities = ['pull']\n",
+		"tests/a.toml":          "rules = ['../rules']\n[[case]]\nimage = 'nginx'\n[case.expect]\nrule = ''\n",
+	}, nil},
+	"errors of rules": {map[string]string{"a.toml": "[[rule]]\nimages = ['nginx']\npolcy = 'Never'\nmax_age = 5\n[rule.on]\nunreachabel = 'Fail'\n", "b.toml": "[[rule]\n"}, []string{
+		"PW0004 a.toml:2:11 rule[1].images[1] | docker.io/library/nginx",
+		"PW0003 a.toml:3:1 rule[1].polcy | (did you mean policy?): allowed are images, namespaces, policy",
+		"PW0004 a.toml:4:1 rule[1].max_age | must be a string",
+		"PW0003 a.toml:6:1 rule[1].on.unreachabel | did you mean unreachable?",
+		"PW0002 b.toml:1:7 ",
+	}},
+	"errors of the section": {map[string]string{"config.toml": section + "max_age = 'soon'\ndefault_polcy = 'Never'\nimports = 1\n"}, []string{
+		"PW0004 config.toml:4:1 max_age | durations", "PW0003 config.toml:5:1 default_polcy | did you mean default_policy?", "PW0003 config.toml:6:1 imports | allowed are",
+	}},
+	"errors of hosts.toml": {map[string]string{"r.test/hosts.toml": "[host.'https://user:secret@m.test']\ncapabilities = ['fetch']\n"}, []string{
+		"PW0004 r.test/hosts.toml:2:17 host.\"https://m.test\".capabilities[1] | allowed are pull",
+	}},
+	"files that are missing": {map[string]string{"r.test/hosts.toml": "ca = 'a.pem'\n[host.'https://m.test']\nclient = [['c.pem', 'k.pem']]\n", "r.test/c.pem": ""}, []string{
+		"PW0006 r.test/hosts.toml:1:1 ca | a.pem", "PW0006 r.test/hosts.toml:3:1 host.\"https://m.test\".client | k.pem",
+	}},
+	"cases": {map[string]string{"a.toml": "[[case]]\nimage = 'NGINX'\nexpcet = {}\n"}, []string{
+		"PW0004 a.toml:0:0 rules | must name", "PW0004 a.toml:1:3 case[1].expect | says nothing",
+		"PW0004 a.toml:2:1 case[1].image | no reference", "PW0003 a.toml:3:1 case[1].expcet | did you mean expect?",
+	}},
+	"cases among rules": {map[string]string{"a.toml": "[[case]]\nimage = 'nginx'\n", "b.toml": "[[rule]]\nimages = ['**']\n"}, []string{"PW0003 a.toml:1:3 case | allowed is rule"}},
+	"rules behind others": {map[string]string{
+		"10.toml": "[[rule]]\nimages = ['r.test/a/**']\nnamespaces = ['x-*']\n[[rule]]\nimages = ['r.test/a/b', 'r.test/a/c/*']\nnamespaces = ['x-1']\n",
+		"20.toml": "[[rule]]\nimages = ['**']\n[[rule]]\nimages = ['q.test/**']\naccess = 'Any'\n",
+	}, []string{"PW0101 10.toml:4:3 rule[2] | 10.toml#1", "PW0101 20.toml:3:3 rule[2] | 20.toml#1 before it matches every image"}},
+	"globs without a match": {map[string]string{"a.toml": "[[rule]]\nimages = ['r.test/Team/**']\nnamespaces = ['ok', 'No']\n"}, []string{
+		"PW0102 a.toml:2:11 rule[1].images[1] | lower case", "PW0102 a.toml:3:21 rule[1].namespaces[2] | lower case",
+	}},
+	"directives": {map[string]string{
+		"config.toml": section + "max_age = '1h'\nhints = 'Ignore'\n" + tuned,
+		"rules/a.toml": `[[rule]]
+images = ["r.test/a"]
+policy = "IfDigestChanged"
+max_stale = "30m"
+[[rule]]
+images = ["r.test/b"]
+max_stale = "2h"
+on.not_found = "Fail"
+[[rule]]
+images = ["r.test/c"]
+policy = "IfNotPresent"
+max_age = "1m"
+access = "Any"
+access_ttl = "1h"
+[[rule]]
+images = ["r.test/d"]
+hints = "Allow"
+on.forbidden = "UseCached"
+[[rule]]
+images = ["**"]
+access = "Any"
+`}, []string{
+		"PW0103 rules/a.toml:4:1 rule[1].max_stale | 30m", "PW0105 rules/a.toml:7:1 rule[2].max_stale | Always", "PW0105 rules/a.toml:8:4 rule[2].on.not_found | Always",
+		"PW0105 rules/a.toml:12:1 rule[3].max_age | IfNotPresent", "PW0105 rules/a.toml:14:1 rule[3].access_ttl",
+		"PW0106 rules/a.toml:18:4 rule[4].on.forbidden | forbidden", "PW0104 rules/a.toml:21:1 rule[5].access | every pod",
+	}},
+	"the section": {map[string]string{"config.toml": section + "access = 'Any'\nmax_age = '1h'\nmax_stale = '1m'\n" + tuned}, []string{
+		"PW0104 config.toml:4:1 access", "PW0103 config.toml:6:1 max_stale",
+	}},
+	"hosts": {map[string]string{"r.test/hosts.toml": "server = 'http://r.test'\n[host.'http://10.0.0.1:5000']\nskip_verify = true\ncapability = ['pull']\n"}, []string{
+		"PW0201 r.test/hosts.toml:1:1 server | https", "PW0201 r.test/hosts.toml:2:7 host.\"http://10.0.0.1:5000\" | https",
+		"PW0202 r.test/hosts.toml:3:1 host.\"http://10.0.0.1:5000\".skip_verify", "PW0203 r.test/hosts.toml:4:1 host.\"http://10.0.0.1:5000\".capability | did you mean capabilities?",
+	}},
+	"not enabled":        {map[string]string{"a.toml": "version = 3\n"}, []string{"PW0301 a.toml:0:0  | not enabled"}},
+	"containerd's speed": {map[string]string{"a.toml": section, "b.toml": section + tuned[:len(tuned)-len("concurrent_layer_fetch_buffer = 8388608\n")]}, []string{"PW0303 a.toml:0:0  | max_concurrent_unpacks and", "PW0303 b.toml:4:10 plugins.\"io.containerd.transfer.v1.local\" | as one stream: set concurrent_layer_fetch_buffer"}},
+	"settings of CRI": {map[string]string{"a.toml": section + `[proxy_plugins.lazy]
+type = "snapshot"
+address = "/run/lazy.sock"
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "lazy"
+disable_snapshot_annotations = false
+[plugins."io.containerd.cri.v1.images".registry.mirrors."docker.io"]
+endpoint = ["https://m.test"]
+`}, []string{
+		"PW0303 a.toml:7:10 plugins.\"io.containerd.cri.v1.images\" | concurrent_layer_fetch_buffer",
+		"PW0302 a.toml:9:1 plugins.\"io.containerd.cri.v1.images\".disable_snapshot_annotations | lazy",
+		"PW0304 a.toml:10:49 plugins.\"io.containerd.cri.v1.images\".registry.mirrors | hosts.toml",
+	}},
+	"settings of an old version": {map[string]string{"a.toml": strings.Replace(section, "version = 3", "version = 2", 1) + `[proxy_plugins.lazy]
+type = "snapshot"
+address = "/run/lazy.sock"
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "lazy"
+disable_snapshot_annotations = false
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+[plugins."io.containerd.grpc.v1.cri".registry.auths."https://r.test"]
+`}, []string{
+		"PW0303 a.toml:7:10 plugins.\"io.containerd.grpc.v1.cri\" | concurrent_layer_fetch_buffer",
+		"PW0302 a.toml:9:1 plugins.\"io.containerd.grpc.v1.cri\".containerd.disable_snapshot_annotations | lazy",
+		"PW0304 a.toml:11:47 plugins.\"io.containerd.grpc.v1.cri\".registry.auths | hosts.toml",
+	}},
+	"a version to come": {map[string]string{"a.toml": "version = 99\n"}, []string{"PW0004 a.toml:0:0  | version"}},
+	"no files":          {map[string]string{"README.md": ""}, []string{"PW0005 .:0:0 "}},
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for name, test := range checkTests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := write(t, test.files)
+			wantFindings(t, dir, findings(t, dir, "."), test.want...)
+		})
+	}
+}
+
+// Each identifier is one that the tests have seen.
+func TestEveryIDIsTested(t *testing.T) {
+	var seen []string
+	for _, test := range checkTests {
+		for _, line := range test.want {
+			seen = append(seen, strings.Fields(line)[0])
+		}
+	}
+	for _, id := range check.IDs() {
+		if !slices.Contains(seen, string(id)) && id != check.Unreadable { // TestCheckUnreadable
+			t.Errorf("%s is not tested", id)
+		}
+	}
+}

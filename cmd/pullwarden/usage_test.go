@@ -1,0 +1,52 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args   string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{"", 0, "Usage:", ""},
+		{"--help", 0, "--address", ""},
+		{"--version", 0, "pullwarden version ", ""},
+		{"tset", 2, "", `there is no verb "tset" (did you mean test?)`},
+		{"check --colour", 2, "", "unknown flag: --colour"},
+		{"check -o yaml", 2, "", "allowed are table, json"},
+		{"test", 2, "", "Usage: pullwarden test FILE…"},
+		{"completion bash", 0, "bash completion", ""},
+		{"completion zsh", 0, "#compdef pullwarden", ""},
+		{"completion fish", 0, "fish completion", ""},
+		{"__complete check --output j", 0, "json\n", ""},
+	} {
+		r := run(t, t.TempDir(), strings.Fields(test.args)...)
+		if r.code != test.code || !strings.Contains(r.stdout, test.stdout) || !strings.Contains(r.stderr, test.stderr) {
+			t.Errorf("%s: exit %d\n%s\n%s", test.args, r.code, r.stdout, r.stderr)
+		}
+		if test.code != 0 && (r.stdout != "" || !strings.HasPrefix(r.stderr, "pullwarden: ")) {
+			t.Errorf("%s: standard output has %q, standard error %q", test.args, r.stdout, r.stderr)
+		}
+	}
+}
+
+// Help is read in terminals of 80 columns.
+func TestHelpFits(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"--help", "check --help", "test --help"} {
+		for line := range strings.Lines(run(t, t.TempDir(), strings.Fields(args)...).stdout) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s has a line of %d columns: %s", args, n, line)
+			}
+		}
+	}
+}

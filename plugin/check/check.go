@@ -1,0 +1,167 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/rules"
+	"github.com/pullwarden/pullwarden/plugin/ruletest"
+	"github.com/pullwarden/pullwarden/resolver/hosts"
+)
+
+// Node checks what a containerd with that config.toml would start with: it, the
+// rules in its config_path, and CRI's hosts.toml files.
+func Node(configFile string) Report {
+	c := &checker{}
+	if found := c.config(configFile); found != nil {
+		c.ruleDir(found)
+		for _, root := range found.hostDirs() {
+			files, _ := filepath.Glob(filepath.Join(root, "*", hosts.FileName))
+			for _, file := range files {
+				if d := c.open(file); d != nil {
+					c.hosts(d, true)
+				}
+			}
+		}
+	}
+	c.sort()
+	return c.Report
+}
+
+// ruleDir checks the rules of config_path. The default one need not be there.
+func (c *checker) ruleDir(found *configuration) {
+	files, err := rules.ReadFiles(found.section.ConfigPath)
+	if err != nil && (found.section.ConfigPathSet || !errors.Is(err, fs.ErrNotExist)) {
+		found.addAt(Unreadable, err.Error(), sectionPath+"config_path")
+	}
+	c.rules(files, found.section.Directives)
+}
+
+// Paths checks files, and all of those that are under directories. A directory with
+// rules is taken for a config_path: its files belong together. The section of
+// configFile, or else of the first config.toml that is found, stands below all rules;
+// configFile may be "".
+func Paths(paths []string, configFile string) Report {
+	c := &checker{}
+	files := groups{ruleFiles: map[string][]rules.File{}}
+	if configFile != "" {
+		files.configs = append(files.configs, configFile)
+	}
+	for _, path := range paths {
+		before := files.count
+		c.walk(path, &files)
+		if files.count == before && len(c.Findings) == 0 {
+			(&document{checker: c, file: path}).addAt(Nothing, "there is no TOML file to check")
+		}
+	}
+	files.sortOut()
+	var section policy.Overrides
+	for i, file := range files.configs {
+		if found := c.config(file); found != nil && i == 0 {
+			section = found.section.Directives
+		}
+	}
+	for _, dir := range files.dirs {
+		c.rules(files.ruleFiles[dir], section)
+	}
+	for _, f := range files.hosts {
+		c.hosts(c.document(f.Path, f.Data), false)
+	}
+	for _, f := range files.cases {
+		_, err := ruletest.Parse(f.Path, f.Data)
+		c.document(f.Path, f.Data).errors(err)
+	}
+	c.sort()
+	return c.Report
+}
+
+// groups are files by what they are.
+type groups struct {
+	count          int
+	configs        []string
+	hosts, cases   []rules.File
+	dirs           []string // of rule files, in the order in which they were found
+	ruleFiles      map[string][]rules.File
+	undecidedCases []rules.File
+}
+
+// walk sorts the files at a path. Names that begin with a dot are passed over, such
+// as the versions of a mounted ConfigMap.
+func (c *checker) walk(path string, files *groups) {
+	root := path
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		root += string(filepath.Separator) // a link to a directory is followed
+	}
+	_ = filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error { // the function returns no error
+		if err != nil {
+			c.unreadable(at, err)
+			return nil
+		}
+		if at != root && strings.HasPrefix(entry.Name(), ".") {
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if info, err := os.Stat(at); err == nil && info.IsDir() || at != root && filepath.Ext(at) != ".toml" {
+			return nil
+		}
+		if d := (&checker{}).open(at); d != nil {
+			files.add(rules.File{Path: at, Data: d.data})
+			return nil
+		}
+		c.open(at) // reports it
+		return nil
+	})
+}
+
+// configKeys are keys that only a config.toml has.
+var configKeys = []string{"plugins", "version", "imports", "root", "state", "grpc", "proxy_plugins"}
+
+func (g *groups) add(f rules.File) {
+	g.count++
+	top := map[string]any{}
+	_ = toml.Unmarshal(f.Data, &top) // a file that is no TOML is one of rules, by its directory
+	has := func(key string) bool { _, ok := top[key]; return ok }
+	dir := filepath.Dir(f.Path)
+	switch {
+	case filepath.Base(f.Path) == hosts.FileName:
+		g.hosts = append(g.hosts, f)
+	case filepath.Base(f.Path) == "config.toml" || slices.ContainsFunc(configKeys, has):
+		if !slices.Contains(g.configs, f.Path) {
+			g.configs = append(g.configs, f.Path)
+		}
+	case has("case") && !has("rule"):
+		g.undecidedCases = append(g.undecidedCases, f)
+	default:
+		if !slices.Contains(g.dirs, dir) {
+			g.dirs = append(g.dirs, dir)
+		}
+		g.ruleFiles[dir] = append(g.ruleFiles[dir], f)
+	}
+}
+
+// sortOut decides on files of test cases: among rules the daemon takes them for rules.
+func (g *groups) sortOut() {
+	for _, f := range g.undecidedCases {
+		dir := filepath.Dir(f.Path)
+		if len(g.ruleFiles[dir]) == 0 {
+			g.cases = append(g.cases, f)
+			continue
+		}
+		g.ruleFiles[dir] = append(g.ruleFiles[dir], f)
+	}
+	for _, files := range g.ruleFiles {
+		slices.SortFunc(files, func(a, b rules.File) int { return strings.Compare(a.Path, b.Path) })
+	}
+}

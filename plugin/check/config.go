@@ -1,0 +1,169 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"io"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containerd/containerd/v2/cmd/containerd/server/config"
+	_ "github.com/containerd/containerd/v2/plugins/cri/images" // its migration
+	"github.com/containerd/containerd/v2/version"
+	"github.com/containerd/log"
+	"github.com/containerd/plugin"
+	"github.com/containerd/plugin/registry"
+	"github.com/pelletier/go-toml/v2"
+	"github.com/sirupsen/logrus"
+
+	"github.com/pullwarden/pullwarden/internal/tomlfile"
+	pwconfig "github.com/pullwarden/pullwarden/plugin/config"
+	"github.com/pullwarden/pullwarden/plugin/policy"
+)
+
+// The plugins of containerd whose settings matter.
+const (
+	criImages     = "io.containerd.cri.v1.images"
+	criRuntime    = "io.containerd.cri.v1.runtime"
+	localTransfer = "io.containerd.transfer.v1.local"
+	oldCRI        = "io.containerd.grpc.v1.cri" // before version 3 of config.toml
+)
+
+// configuration is config.toml together with the files that it imports.
+type configuration struct {
+	documents []*document // the main file first
+	merged    config.Config
+	section   pwconfig.Config
+}
+
+// config checks a config.toml and the files that it imports. It returns nil where
+// that is not what containerd would start with.
+func (c *checker) config(file string) *configuration {
+	found := &configuration{}
+	before := c.Count(Error)
+	c.imported(found, file, map[string]bool{})
+	if c.Count(Error) > before {
+		return nil
+	}
+	main := found.documents[0]
+	found.merged.Version = version.ConfigVersion // older files are migrated, as containerd does at its start
+	if err := config.LoadConfigWithPlugins(quiet(), file, criPlugins, &found.merged); err != nil {
+		main.errors(err)
+		return nil
+	}
+	section := pwconfig.DefaultSection()
+	if written, ok := found.merged.Plugins[pwconfig.Plugin].(map[string]any); ok {
+		maps.Copy(section, written)
+	}
+	enabled := section["enabled"] == true
+	section["enabled"] = true // the daemon does not read the others without it
+	var err error
+	if found.section, err = section.Parse(); err != nil {
+		main.errors(err)
+		return nil
+	}
+	if found.section.Enabled = enabled; !enabled {
+		found.addAt(NotEnabled, "pullwarden is not enabled: containerd is stock containerd, and no rule holds", sectionPath+"enabled", strings.TrimSuffix(sectionPath, "."))
+	}
+	found.directives()
+	found.criSettings()
+	return found
+}
+
+// imported reads a file of the configuration, and then those that it imports.
+func (c *checker) imported(found *configuration, file string, seen map[string]bool) {
+	if seen[file] {
+		return
+	}
+	seen[file] = true
+	d := c.open(file)
+	if d == nil {
+		return
+	}
+	found.documents = append(found.documents, d)
+	_, err := pwconfig.ParseFile(file, d.data)
+	d.errors(err)
+	var head struct {
+		Imports []string `toml:"imports"`
+	}
+	if toml.Unmarshal(d.data, &head) != nil {
+		return // its syntax was reported
+	}
+	for _, path := range head.Imports {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(file), path)
+		}
+		paths := []string{filepath.Clean(path)}
+		if strings.Contains(path, "*") {
+			paths, _ = filepath.Glob(path)
+		}
+		for _, path := range paths {
+			c.imported(found, path, seen)
+		}
+	}
+}
+
+// criPlugins are the registrations of containerd's CRI plugins, which know how to
+// migrate their settings.
+func criPlugins() iter.Seq[plugin.Registration] {
+	return slices.Values(registry.Graph(nil))
+}
+
+// quiet keeps containerd's own warnings from the terminal.
+func quiet() context.Context {
+	logger := logrus.New()
+	logger.SetOutput(io.Discard)
+	return log.WithLogger(context.Background(), logrus.NewEntry(logger))
+}
+
+// addAt reports something at the first of the keys that one of the files has, the
+// last file first: it has the last word.
+func (f *configuration) addAt(id ID, text string, paths ...string) {
+	for _, path := range paths {
+		for _, d := range slices.Backward(f.documents) {
+			if d.has(path) {
+				d.addAt(id, text, path)
+				return
+			}
+		}
+	}
+	f.documents[0].addAt(id, text)
+}
+
+// directives reports what the section's directives surely do not mean.
+func (f *configuration) directives() {
+	set := f.section.Directives
+	all := policy.NewRules(set, nil).All()
+	e := all[len(all)-1]
+	if set.Has(policy.KeyAccess) && e.Access == policy.Any {
+		f.addAt(AnyForAll, anyForAll, sectionPath+policy.KeyAccess.String())
+	}
+	main := f.documents[0]
+	for _, d := range f.documents {
+		if d.has(strings.TrimSuffix(sectionPath, ".")) {
+			main = d
+		}
+	}
+	main.directives(set, e, func(k policy.Key) string {
+		if k == policy.KeyPolicy {
+			return sectionPath + "default_policy"
+		}
+		return sectionPath + k.String()
+	})
+}
+
+// table returns a plugin's section; nil for none.
+func (f *configuration) table(plugin string) map[string]any {
+	table, _ := f.merged.Plugins[plugin].(map[string]any)
+	return table
+}
+
+// keyOf is the path of a setting of a plugin.
+func keyOf(plugin string, keys ...string) string {
+	return tomlfile.Path(append([]string{"plugins", plugin}, keys...)...)
+}

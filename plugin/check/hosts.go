@@ -1,0 +1,59 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/pullwarden/pullwarden/resolver/hosts"
+)
+
+// hosts checks a hosts.toml. Paths that it names absolutely are looked at only on
+// the node itself.
+func (c *checker) hosts(d *document, onNode bool) {
+	entries, err := hosts.CheckFile(d.file, d.data)
+	d.errors(err)
+	for _, e := range hosts.UnknownKeys(d.file, d.data) {
+		d.addAt(UnknownHostsKey, "containerd passes it over: "+e.Message, e.Key)
+	}
+	for _, e := range entries {
+		if e.SkipVerify {
+			d.addAt(SkipVerify, "whoever is between the node and the host can say what an image is", e.Key+".skip_verify", "skip_verify")
+		}
+		if isPlainHTTP(e.URL) {
+			d.addAt(PlainHTTP, "credentials and images go over the network in the clear: use https", e.Key)
+		}
+		for _, file := range e.Files {
+			d.missing(e, file, onNode)
+		}
+	}
+}
+
+// missing reports a certificate or key that is named and not there.
+func (d *document) missing(e hosts.Entry, file string, onNode bool) {
+	path := file
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(d.file), path)
+	} else if !onNode {
+		return
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		d.addAt(MissingFile, path+" is not there: every request to the registry fails", e.Key+".ca", e.Key+".client", "ca", "client", e.Key)
+	}
+}
+
+// isPlainHTTP reports whether a host is asked without TLS, over a network.
+func isPlainHTTP(host string) bool {
+	u, err := url.Parse(host)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
+}

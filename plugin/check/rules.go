@@ -1,0 +1,147 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+
+	"github.com/pullwarden/pullwarden/internal/tomlfile"
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/rules"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// rules checks the rule files of one directory, in their order. section are the
+// directives below them.
+func (c *checker) rules(files []rules.File, section policy.Overrides) {
+	var (
+		all       []policy.Rule
+		documents []*document // of each rule
+	)
+	for _, f := range files {
+		d := c.document(f.Path, f.Data)
+		parsed, err := policy.ParseRules(f.Path, f.Data)
+		d.errors(err)
+		for _, r := range parsed {
+			all, documents = append(all, r), append(documents, d)
+		}
+	}
+	effective := policy.NewRules(section, all).All()
+	for i := range all {
+		r := ruleDocument{documents[i], &all[i]}
+		if !r.neverDecides(all[:i]) {
+			r.matchesNothing()
+			r.directives(effective[i])
+		}
+	}
+}
+
+// ruleDocument is a rule in its file.
+type ruleDocument struct {
+	*document
+	rule *policy.Rule
+}
+
+func (r ruleDocument) path() string { return tomlfile.Element("rule", r.rule.Number) }
+
+// neverDecides reports a rule that comes after others for all of its images, and
+// whether it is one.
+func (r ruleDocument) neverDecides(before []policy.Rule) bool {
+	var cover *policy.Rule
+	for _, glob := range r.rule.Images {
+		cover = nil
+		for i := range before {
+			if before[i].Covers(glob, r.rule.Namespaces) {
+				cover = &before[i]
+				break
+			}
+		}
+		if cover == nil {
+			return false
+		}
+	}
+	text := "the rule never decides: "
+	if cover.MatchesAll() {
+		text += cover.String() + " before it matches every image"
+	} else {
+		text += "rules before it match all of its images, the last of them " + cover.String()
+	}
+	r.addAt(NeverDecides, text, r.path())
+	return true
+}
+
+func (r ruleDocument) matchesNothing() {
+	for i, glob := range r.rule.Images {
+		if why := glob.MatchesNothing(); why != "" {
+			r.addAt(MatchesNothing, fmt.Sprintf("%q matches no image: %s", glob, why), tomlfile.Element(r.path()+".images", i+1))
+		}
+	}
+	for i, glob := range r.rule.Namespaces {
+		if why := glob.MatchesNothing(); why != "" {
+			r.addAt(MatchesNothing, fmt.Sprintf("%q matches no namespace: %s", glob, why), tomlfile.Element(r.path()+".namespaces", i+1))
+		}
+	}
+}
+
+// directives reports what the directives of a rule, in force together with those
+// below it, surely do not mean.
+func (r ruleDocument) directives(e policy.Effective) {
+	key := func(k policy.Key) string { return r.path() + "." + k.String() }
+	if r.rule.Overrides.Has(policy.KeyAccess) && e.Access == policy.Any && r.rule.MatchesAll() {
+		r.addAt(AnyForAll, anyForAll, key(policy.KeyAccess))
+	}
+	r.document.directives(r.rule.Overrides, e, key)
+}
+
+const anyForAll = "every pod of the node may use every image that is there, private ones included"
+
+// directives reports directives that one level sets, of which e are in force.
+func (d *document) directives(set policy.Overrides, e policy.Effective, path func(policy.Key) string) {
+	if e.MaxStale > 0 && e.MaxStale < e.MaxAge && (set.Has(policy.KeyMaxStale) || set.Has(policy.KeyMaxAge)) {
+		d.addAt(StaleBelowAge, fmt.Sprintf("max_stale (%s) is below max_age (%s): a check that still counts is too old for a fallback",
+			e.Value(policy.KeyMaxStale), e.Value(policy.KeyMaxAge)), path(policy.KeyMaxStale), path(policy.KeyMaxAge))
+	}
+	for _, k := range policy.Keys() {
+		if set.Has(k) && !counts(k, e.Directives) {
+			d.addAt(NoEffect, fmt.Sprintf("%s has no effect: the policy is %s, and no hint can change that", k, e.Policy), path(k))
+		}
+	}
+	for _, class := range failure.All() {
+		k, _ := policy.KeyOn(class)
+		if class.Security() && set.Has(k) && e.On.Has(class) && e.Policy != policy.IfDigestChanged && canBe(e.Directives, policy.IfDigestChanged) {
+			d.addAt(RelaxedByTenant, fmt.Sprintf("the policy is %s, under which nothing is relaxed, but a pod's hint may choose IfDigestChanged, and starts then although the registry says %s",
+				e.Policy, class), path(k))
+		}
+	}
+}
+
+// counts reports whether a directive can have an effect under the policy in force,
+// or under one that a hint may choose.
+func counts(k policy.Key, d policy.Directives) bool {
+	switch k {
+	case policy.KeyMaxAge:
+		return canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
+	case policy.KeyMaxStale:
+		return canBe(d, policy.IfDigestChanged)
+	case policy.KeyAccessTTL:
+		return d.Access != policy.Any
+	}
+	for _, class := range failure.All() {
+		if on, _ := policy.KeyOn(class); k == on {
+			return canBe(d, policy.IfDigestChanged)
+		}
+	}
+	return true
+}
+
+// canBe reports whether a policy is in force, or can be by a hint.
+func canBe(d policy.Directives, p policy.PullPolicy) bool {
+	switch {
+	case d.Policy == p || d.Hints == policy.Allow:
+		return true
+	case d.Hints == policy.Ignore || d.Policy == policy.Never || p == policy.Never:
+		return false
+	}
+	return p < d.Policy // the policies are in the order of their strictness
+}

@@ -1,0 +1,224 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rules keeps the rules of a directory current. A directory with a mistake
+// leaves the last good rules in force, also over a restart: they are kept in an
+// archive.
+package rules
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/pullwarden/pullwarden/internal/filestamp"
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/plugin/policy"
+)
+
+// pollInterval is how often the rule files are checked for a change when no
+// request for an image does it, so that a broken file is logged soon.
+const pollInterval = time.Second
+
+// Options say which rules to keep current.
+type Options struct {
+	// Path is the directory of the rule files, absolute.
+	Path string
+	// Required says that a directory that is not there is an error. Default:
+	// false, it has no rules unless it had some before.
+	Required bool
+	// Section are the directives below all rules. Default: none.
+	Section policy.Overrides
+	// Archive is the path of the file that keeps the last good rules. It has a
+	// directory of its own, which is made. Default: "", they are kept in memory only.
+	Archive string
+	// Reloaded is called by Open, and with the result of each later change.
+	// Default: nil, nobody is told.
+	Reloaded func(ok bool)
+}
+
+// Dir keeps the rules of a directory current. Every call of Current compares
+// the files' stamps, so a change holds from the next request on, and no event
+// can be missed. Safe for concurrent use; no lock is held while files are read.
+type Dir struct {
+	Options
+	current atomic.Pointer[ruleSet]
+	changed chan struct{} // has a value when there are other rules to keep
+	stop    chan struct{} // closed by Close
+	stopped chan struct{} // closed when the background work has ended
+	archive archive       // of the background work, once that has begun
+}
+
+// ruleSet is the result of one read of the directory. It is not changed once it
+// is current.
+type ruleSet struct {
+	good
+	stamps filestamp.Stamps // of the directory and the newest files
+	sum    sum              // of the newest files; zero = they were not read
+	err    error            // why the newest files are not in force; nil: they are
+}
+
+// good are rules without a mistake.
+type good struct {
+	rules *policy.Rules // with the section below them
+	count int           // of those rules
+	files []File        // that they stand in
+	of    sum           // of those files
+}
+
+// sum tells the paths and the content of files from any other.
+type sum [sha256.Size]byte
+
+// Open reads the rules for the first time. Where they have a mistake the archive's
+// take their place; an error means that there is none, or that it cannot be read
+// either, and there is nothing to close then. The caller closes the Dir.
+func Open(o Options) (*Dir, error) {
+	if o.Reloaded == nil {
+		o.Reloaded = func(bool) {}
+	}
+	d := &Dir{Options: o, changed: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+	d.archive.path = o.Archive
+	kept, keptErr := d.archive.load()
+	last, err := d.goodRules(kept.files)
+	if keptErr = errors.Join(keptErr, err); keptErr != nil {
+		last, _ = d.goodRules(nil)
+	}
+	first := d.read(&ruleSet{good: last, sum: last.of})
+	if first.err != nil && keptErr != nil {
+		return nil, notStarted(first.err, keptErr)
+	}
+	d.current.Store(first)
+	o.Reloaded(first.err == nil)
+	if first.err != nil {
+		prefixlog.L().WithError(first.err).Errorf("the rules in %s are not taken; the last good %d rules of %d files, which were kept on %s, are in force",
+			o.Path, first.count, len(first.files), kept.at.UTC().Format(time.RFC3339))
+	} else {
+		logInForce(o.Path, first)
+	}
+	d.keep()
+	go d.work()
+	return d, nil
+}
+
+// notStarted returns the error of a start without any good rules.
+func notStarted(err, keptErr error) error {
+	if errors.Is(keptErr, errNothingKept) {
+		return err
+	}
+	return errors.Join(err, fmt.Errorf("the last good rules cannot take their place: %w", keptErr))
+}
+
+func logInForce(path string, s *ruleSet) {
+	prefixlog.L().Infof("%d rules of %d files in %s are in force", s.count, len(s.files), path)
+}
+
+// Close ends the background work, and returns when it has ended. The error is
+// always nil.
+func (d *Dir) Close() error {
+	close(d.stop)
+	<-d.stopped
+	return nil
+}
+
+// work looks for changes, and keeps good rules: one writer for all requests.
+func (d *Dir) work() {
+	defer close(d.stopped)
+	t := time.NewTicker(pollInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			d.Current()
+			d.keep()
+		case <-d.changed:
+			d.keep()
+		case <-d.stop:
+			d.keep()
+			return
+		}
+	}
+}
+
+// keep writes the rules in force to the archive, unless they are there.
+func (d *Dir) keep() {
+	now := d.current.Load()
+	d.archive.keep(now.files, now.of)
+}
+
+// Current returns the rules in force: those of the files as they are now, or
+// the last good ones when the files cannot be read or have an error.
+func (d *Dir) Current() *policy.Rules {
+	was := d.current.Load()
+	if was.stamps.Current() {
+		return was.rules
+	}
+	now := d.read(was)
+	if !d.current.CompareAndSwap(was, now) {
+		// Another call has read them at the same time.
+		return d.current.Load().rules
+	}
+	d.report(was, now)
+	return now.rules
+}
+
+// report logs and counts a change, once, and has good rules kept. The same error
+// and the same content are no change.
+func (d *Dir) report(was, now *ruleSet) {
+	switch {
+	case now.err != nil && (was.err == nil || was.err.Error() != now.err.Error()):
+		d.Reloaded(false)
+		prefixlog.L().WithError(now.err).Errorf("the rules in %s are not taken; the last good %d rules stay in force", d.Path, now.count)
+	case now.err == nil && (was.err != nil || was.sum != now.sum):
+		d.Reloaded(true)
+		logInForce(d.Path, now)
+		select {
+		case d.changed <- struct{}{}:
+		default: // it is to look anyway
+		}
+	}
+}
+
+// maxReads is how often the files are read when they change meanwhile: nobody
+// wrote a mix of old and new ones as a set of rules.
+const maxReads = 3
+
+// read reads all files. An error leaves the rules of was in force.
+func (d *Dir) read(was *ruleSet) *ruleSet {
+	now := d.readOnce(was)
+	for try := 1; try < maxReads && !now.stamps.Same(); try++ {
+		now = d.readOnce(was)
+	}
+	now.stamps = now.stamps.Following(was.stamps)
+	return now
+}
+
+func (d *Dir) readOnce(was *ruleSet) *ruleSet {
+	files, stamps, err := readFiles(d.Path)
+	now := &ruleSet{good: was.good, stamps: stamps, err: err}
+	if errors.Is(err, errNoDir) && !d.Required && was.count == 0 {
+		err, now.err = nil, nil
+	}
+	if err == nil {
+		now.sum = sumOf(files)
+	}
+	if err == nil && now.sum == was.sum {
+		now.err = was.err
+		return now
+	}
+	fresh, problems := d.goodRules(files)
+	if now.err = errors.Join(err, problems); now.err == nil {
+		now.good = fresh
+	}
+	return now
+}
+
+// goodRules parses the rules of files. The error lists all mistakes.
+func (d *Dir) goodRules(files []File) (good, error) {
+	parsed, err := parseFiles(files)
+	if err != nil {
+		return good{}, err
+	}
+	return good{rules: policy.NewRules(d.Section, parsed), count: len(parsed), files: files, of: sumOf(files)}, nil
+}

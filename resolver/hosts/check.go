@@ -1,0 +1,84 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/pullwarden/pullwarden/internal/tomlfile"
+)
+
+// FileName is the name of the file that configures the hosts of its directory.
+const FileName = fileName
+
+// Entry is what a hosts.toml says of one host.
+type Entry struct {
+	// URL is the host as the file spells it; "" for what stands outside of any
+	// host's table and is about the registry itself, where the file names no server.
+	URL string
+	// Mirror says that it is the host of a [host] table.
+	Mirror bool
+	// Key is the path of the host in the file, and At its place; zero where
+	// nothing names it.
+	Key string
+	At  tomlfile.Position
+	// SkipVerify says that the certificate is not looked at.
+	SkipVerify bool
+	// Files are the certificates and keys that the entry names.
+	Files []string
+}
+
+// CheckFile reads a hosts.toml as the daemon does, and lists its hosts, the registry
+// itself first. The error lists all problems, each a [*tomlfile.Error].
+func CheckFile(file string, data []byte) ([]Entry, error) {
+	c := checker{file: file}
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if err := c.check(data); err != nil {
+		return nil, err
+	}
+	entry := func(url string, e hostEntry, keys ...string) Entry {
+		key := tomlfile.Path(keys...)
+		return Entry{
+			URL: url, Mirror: len(keys) > 1, Key: key, At: c.positions[key],
+			SkipVerify: e.SkipVerify != nil && *e.SkipVerify,
+			Files:      append(stringsIn(e.CA), stringsIn(e.Client)...),
+		}
+	}
+	entries := []Entry{entry(string(c.hosts.Server), c.hosts.hostEntry, "server")}
+	for url, e := range c.hosts.Hosts {
+		entries = append(entries, entry(url, e, "host", url))
+	}
+	slices.SortFunc(entries[1:], func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.At.Line, b.At.Line), cmp.Compare(a.At.Column, b.At.Column))
+	})
+	return entries, nil
+}
+
+// knownKeys are those of a hosts.toml, at any place in it.
+var knownKeys = []string{"server", "host", "capabilities", "ca", "client", "skip_verify", "header", "override_path", "dial_timeout"}
+
+// UnknownKeys lists the keys of a hosts.toml that containerd, and the daemon, pass
+// over without a word.
+func UnknownKeys(file string, data []byte) (unknown []*tomlfile.Error) {
+	joined, ok := tomlfile.Decode(file, data, &hostsFile{}, true).(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	for _, err := range joined.Unwrap() {
+		e, ok := errors.AsType[*tomlfile.Error](err)
+		if !ok || e.Kind != tomlfile.UnknownKey {
+			continue
+		}
+		name := e.Key[strings.LastIndexByte(e.Key, '.')+1:]
+		if !slices.ContainsFunc(knownKeys, func(key string) bool { return strings.EqualFold(key, name) }) {
+			unknown = append(unknown, e)
+		}
+	}
+	return unknown
+}

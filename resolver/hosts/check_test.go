@@ -1,0 +1,54 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestCheckFile(t *testing.T) {
+	const doc = `server = "https://registry.test"
+skip_verify = true
+ca = ["a.pem"]
+colour = 1
+[host."http://mirror.test:5000"]
+  capabilities = ["pull"]
+  Dial_Timeout = "1s"
+  client = [["c.pem", "/k.pem"]]
+  skip_verfy = true
+[host."https://second.test"]
+  header.x-y = "1"
+`
+	entries, err := CheckFile("hosts.toml", []byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{https://registry.test false server {1 1} true [a.pem]}
+{http://mirror.test:5000 true host."http://mirror.test:5000" {5 7} false [c.pem /k.pem]}
+{https://second.test true host."https://second.test" {10 7} false []}`
+	var got []string
+	for _, e := range entries {
+		got = append(got, fmt.Sprint(e))
+	}
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+	var unknown []string
+	for _, e := range UnknownKeys("hosts.toml", []byte(doc)) {
+		unknown = append(unknown, e.Error())
+	}
+	want = "hosts.toml:4:1: colour: unknown key: allowed are capabilities, ca, client, skip_verify, header, override_path, dial_timeout, server, host\n" +
+		`hosts.toml:9:3: host."http://mirror.test:5000".skip_verfy: unknown key (did you mean skip_verify?): allowed are capabilities, ca, client, skip_verify, header, override_path, dial_timeout`
+	if strings.Join(unknown, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(unknown, "\n"), want)
+	}
+	if _, err := CheckFile("h", []byte("ca = 1")); err == nil {
+		t.Error("a bad file is accepted")
+	}
+	if entries, err := CheckFile("h", nil); err != nil || entries != nil {
+		t.Errorf("an empty file: %v, %v", entries, err)
+	}
+}
