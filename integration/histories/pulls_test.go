@@ -242,6 +242,13 @@ func (h *history) answersRight(p Pull, a answer) error {
 	return nil
 }
 
+// open reports whether the image may be everybody's, but for a registry that is
+// asked first.
+func (h *history) open(p Pull) bool {
+	now := h.reg.now()
+	return now.policy(p) != Never && slices.ContainsFunc(h.worlds, func(w World) bool { return w.grant(now, p) == open })
+}
+
 // requestsFit holds that what needs no request costs none, and a check no
 // download. A fallback without a failed request is for hosts in trouble.
 func (h *history) requestsFit(p Pull, a answer) error {
@@ -257,8 +264,10 @@ func (h *history) requestsFit(p Pull, a answer) error {
 	}
 	bad := false
 	switch a.Outcome {
-	case Present, Fresh:
+	case Fresh:
 		bad = all > 0
+	case Present:
+		bad = all > 0 && !h.open(p)
 	case Unchanged:
 		bad = downloads > 0 || confirmed == 0
 	case Pulled:
