@@ -141,7 +141,9 @@ func (w World) failed(now Registry, p Pull, class Class, forbidden bool) Branch 
 	opened := grant == open && class.cannotSay() && !forbidden
 	switch {
 	case opened && (p.Digest != 0 || now.policy(p) == IfNotPresent):
-		return w.present(p)
+		b := w.present(p)
+		b.Class = class
+		return b
 	case grant != given && !opened || !now.usesCached(p, class):
 		return Branch{Saw{Failed, class}, w, w}
 	}
