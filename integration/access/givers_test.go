@@ -68,3 +68,30 @@ func TestAccessAndStorageThatRefuses(t *testing.T) {
 	s.wantPull(alice, "Always", s.ref(":2"), "Failed")
 	s.wantPull(alice, "Never", s.ref(":1"), "Failed")
 }
+
+// TestRefusedCachedDigest holds that a refusal ends proofs as well where the
+// registry knows the caller for the tag, and refuses the image that is here.
+func TestRefusedCachedDigest(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
+	old := s.push("1", nodetest.Image(1))
+	s.push("2", nodetest.Image(2))
+	s.wantPull(bob, "Always", s.ref(":1"), "Pulled")
+	s.wantPull(alice, "Always", s.ref(":2"), "Pulled")
+	s.push("1", nodetest.Image(3))
+	_, digest, _ := strings.Cut(old, "@")
+	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasSuffix(r.URL.Path, digest) {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	s.wantPull(alice, "IfNotPresent", s.ref(":1"), "Pulled")
+	s.wantPull(alice, "Never", s.ref(":1"), "Present")
+	s.wantPull(alice, "Never", s.ref(":2"), "Failed")
+	s.wantPull(bob, "Never", old, "Present")
+}

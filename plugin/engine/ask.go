@@ -91,14 +91,14 @@ type checked struct {
 	// has ended then.
 	session resolver.Session
 	// watch looks out for denials since the check began.
-	watch *denialWatch
+	watch denialWatches
 	// err is why the check failed.
 	err error
 }
 
 // check asks the registry for the digest of the reference.
 func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
-	watch := e.denials.watch(t.denialKey())
+	watch := e.denials.watchAll(t.denialKey().repository, t.provers()...)
 	if !c.inspected {
 		local, err := e.inspect(ctx, t)
 		if err != nil {
@@ -125,20 +125,29 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 // its digest; nothing is downloaded. Only a caller who may have the tag gets
 // here: the error of one who may not must be the same as without an image. The
 // request stops where no host can be asked, or where the caller went away.
-func (e *Engine) askCached(ctx context.Context, t task, c *course, watch *denialWatch) (Confirmation, *end) {
+func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialWatches) (Confirmation, *end) {
 	session, err := e.Registry.Open(ctx, t.query(t.canonical(c.local.target()), c.local))
 	if err != nil {
 		stop := notOpened(err)
 		return NotConfirmed, &stop
 	}
 	defer session.Close()
-	watch.restart()
+	// Denials since the question about the tag count: its answer may be acted on.
 	a, err := e.ask(ctx, t, session, c.checkTime)
+	cause, failedThere := errors.AsType[*resolver.Error](err)
+	if failedThere {
+		own, err := e.deny(ctx, t, refusalsOf(cause))
+		if err != nil {
+			stop := failed(ReasonInternal, err)
+			return NotConfirmed, &stop
+		}
+		watch[0].own = own // which leaves the yes to the tag as it is
+	}
 	if ctx.Err() != nil {
 		stop := failed(ReasonCanceled, ctx.Err())
 		return NotConfirmed, &stop
 	}
-	if cause, ok := errors.AsType[*resolver.Error](err); ok && cannotSay.Has(cause.Class) {
+	if failedThere && cannotSay.Has(cause.Class) {
 		c.checked(a)
 		return Unsaid, nil
 	}

@@ -87,3 +87,50 @@ func TestDenialCountsWithoutItsCaller(t *testing.T) {
 		}
 	}
 }
+
+// An answer without credentials is no proof for everybody any more when the
+// registry has refused somebody without credentials since.
+func TestDenialOfEverybodyDuringAPull(t *testing.T) {
+	n := &node{remote: first, anonymous: true}
+	e := n.engine("# none")
+	n.onPull = func() {
+		n.mu.Lock()
+		n.checkFails = failure.Forbidden
+		n.mu.Unlock()
+		req := n.request(nil)
+		req.Caller, req.Name = store.Anonymous, repository+":2"
+		if _, err := e.Ensure(t.Context(), req); err == nil {
+			t.Error("the second request is not refused")
+		}
+	}
+	if o, err := e.Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != Pulled {
+		t.Fatalf("got %s, %v", o.Kind, err)
+	}
+	if _, proved := n.record.Access[store.Anonymous]; proved {
+		t.Errorf("everybody may have it: %v, revoked %v", n.record.Access, n.revoked)
+	}
+	if _, proved := n.record.Access[alice]; !proved {
+		t.Errorf("alice has lost her proof: %v", n.record.Access)
+	}
+}
+
+// A denial counts that comes after the registry has answered for the tag, and
+// before it is asked about the cached image.
+func TestDenialBetweenTwoQuestions(t *testing.T) {
+	n := &node{remote: second, record: restricted(now, bob), forgotten: true}
+	e := n.engine(rule(`policy = "IfNotPresent"`))
+	n.onOpen = func() {
+		if n.checks == 1 {
+			n.onOpen = nil
+			if err := e.revokeIfDenied(t.Context(), task{Request: n.request(nil)}, []store.Refusal{{Host: "registry.test", Origin: true}}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if o, err := e.Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != Pulled {
+		t.Fatalf("got %s, %v", o.Kind, err)
+	}
+	if _, proved := n.record.Access[alice]; proved {
+		t.Errorf("alice has a proof that was refused: %v", n.record.Access)
+	}
+}

@@ -135,23 +135,37 @@ func (t *task) provedBy(anonymous, byNode bool) []store.Fingerprint {
 	return []store.Fingerprint{t.Caller}
 }
 
+// provers are all to whom the task may write a proof, its caller first.
+func (t *task) provers() []store.Fingerprint {
+	if t.Caller == store.Anonymous {
+		return []store.Fingerprint{t.Caller}
+	}
+	return []store.Fingerprint{t.Caller, store.Anonymous}
+}
+
 // revokeIfDenied takes the caller's proofs away where hosts refused it, also from
 // requests that are under way. The error is one of writing that.
 func (e *Engine) revokeIfDenied(ctx context.Context, t task, refusals []store.Refusal) error {
-	if len(refusals) == 0 {
-		return nil
-	}
-	e.denials.deny(t.denialKey(), refusals...)
-	return e.revoke(ctx, t, refusals)
+	_, err := e.deny(ctx, t, refusals)
+	return err
 }
 
-// revoke takes away the proofs of the caller that the refusals end. The request
+// deny is revokeIfDenied, and returns the numbers of the denials.
+func (e *Engine) deny(ctx context.Context, t task, refusals []store.Refusal) (numbers map[store.Refusal]uint64, err error) {
+	if len(refusals) == 0 {
+		return nil, nil
+	}
+	numbers = e.denials.deny(t.denialKey(), refusals...)
+	return numbers, e.revoke(ctx, t, t.Caller, refusals)
+}
+
+// revoke takes away the proofs of a caller that the refusals end. The request
 // does not end before that is written, even if its caller has left.
-func (e *Engine) revoke(ctx context.Context, t task, refusals []store.Refusal) error {
-	if t.Caller == "" {
+func (e *Engine) revoke(ctx context.Context, t task, caller store.Fingerprint, refusals []store.Refusal) error {
+	if caller == "" {
 		return nil
 	}
-	if err := e.Proofs.Revoke(context.WithoutCancel(ctx), t.Repository, t.Caller, refusals...); err != nil {
+	if err := e.Proofs.Revoke(context.WithoutCancel(ctx), t.Repository, caller, refusals...); err != nil {
 		return fmt.Errorf("take back a proof of access: %w", err)
 	}
 	return nil
