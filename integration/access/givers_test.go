@@ -4,6 +4,7 @@
 package access
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -94,4 +95,26 @@ func TestRefusedCachedDigest(t *testing.T) {
 	s.wantPull(alice, "Never", s.ref(":1"), "Present")
 	s.wantPull(alice, "Never", s.ref(":2"), "Failed")
 	s.wantPull(bob, "Never", old, "Present")
+}
+
+// TestRefusalByAMirrorAndACallerThatLeaves holds that a mirror's refusal counts
+// also where the caller leaves before the registry has answered.
+func TestRefusalByAMirrorAndACallerThatLeaves(t *testing.T) {
+	t.Parallel()
+	m := newOpenMirror(t)
+	s := m.scene("private/open/app", 1)
+	s.wantPull(nobody, "Always", s.ref(":1"), "Pulled")
+	m.mirror.Status(resolvertest.All, http.StatusForbidden)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	m.g.Script(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+		leave()
+		<-r.Context().Done()
+	})
+	mark := s.Mark()
+	if _, err := s.Node.Node.Pull(ctx, s.ref(":1"), nobody.secret(), node.Hint("policy", "Always")); err == nil {
+		t.Error("a pull that was left succeeds")
+	}
+	nodetest.Eventually(t, "the end of the pull is logged", func() bool { return len(s.Decisions(mark, s.ref(":1"))) == 1 })
+	s.wantPull(nobody, "Never", s.ref(":1"), "Failed")
 }
