@@ -78,9 +78,20 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 		return a, err
 	}
 	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host}
-	a.proved, a.byNode = t.provedBy(r.Anonymous, r.ByNode), r.ByNode
+	a.byNode = r.ByNode || !r.Anonymous && t.asNode(r.Host)
+	a.proved = t.provedBy(r.Anonymous, a.byNode)
 	a.descriptor, a.attempts = r.Descriptor, r.Attempts
 	return a, nil
+}
+
+// asNode reports whether a host gets credentials of the node's configuration for a
+// caller that has none: those of CRI's deprecated registry.configs.
+func (t *task) asNode(host string) bool {
+	if t.Caller != store.Anonymous || t.Credentials == nil {
+		return false
+	}
+	username, secret, err := t.Credentials(host)
+	return err != nil || username != "" || secret != ""
 }
 
 // checked is a request whose check has been answered, or has failed. Requests
