@@ -33,6 +33,8 @@ type answer struct {
 	descriptor ocispec.Descriptor
 	// byNode says that the node itself may have been let in, and not the caller.
 	byNode bool
+	// watch looks out for denials since the question.
+	watch denialWatches
 	// attempts failed before the host that answered, which is verified.By.
 	attempts []resolver.Attempt
 	// elapsed is the time that the check took, of the time it may take.
@@ -84,6 +86,18 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	return a, nil
 }
 
+// proofs are those that the answer gives, without those that were refused since.
+func (a *answer) proofs() map[store.Fingerprint]store.Proof {
+	proofs := map[store.Fingerprint]store.Proof{}
+	for _, f := range a.proved {
+		proof := store.Proof{At: a.verified.At, By: a.verified.By}
+		if !a.watch.ended(f, proof) {
+			proofs[f] = proof
+		}
+	}
+	return proofs
+}
+
 // asNode reports whether a host gets credentials of the node's configuration for a
 // caller that has none: those of CRI's deprecated registry.configs.
 func (t *task) asNode(host string) bool {
@@ -127,6 +141,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	if err != nil {
 		c.checked(a)
 	} else {
+		a.watch = watch
 		c.answered(a)
 	}
 	return checked{course: c, session: session, watch: watch, err: err}
@@ -166,6 +181,7 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 		c.checked(a)
 		return NotConfirmed, nil
 	}
+	a.watch = watch
 	c.answered(a)
 	return Confirmed, nil
 }

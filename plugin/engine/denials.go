@@ -107,6 +107,13 @@ func (all denialWatches) restart() {
 	}
 }
 
+// ended reports whether a proof of a caller was refused since.
+func (all denialWatches) ended(f store.Fingerprint, p store.Proof) bool {
+	return slices.ContainsFunc(all, func(w *denialWatch) bool {
+		return w.caller == f && slices.ContainsFunc(w.refusals(), func(r store.Refusal) bool { return r.Ends(f, p) })
+	})
+}
+
 func (all denialWatches) end() {
 	for _, w := range all {
 		w.end()

@@ -134,3 +134,25 @@ func TestDenialBetweenTwoQuestions(t *testing.T) {
 		t.Errorf("alice has a proof that was refused: %v", n.record.Access)
 	}
 }
+
+// The record of a pull that takes long never has a proof that was refused since:
+// a crash would leave it there.
+func TestDenialBeforeAPullIsStored(t *testing.T) {
+	for what, host := range map[string]string{"by the giver": "registry.test", "by a mirror": "mirror.test"} {
+		n := &node{remote: first}
+		e := n.engine("# none")
+		n.onPull = func() {
+			if err := e.revokeIfDenied(t.Context(), task{Request: n.request(nil)}, []store.Refusal{{Host: host}}); err != nil {
+				t.Error(err)
+			}
+		}
+		stored := false
+		n.onStore = func(s *store.State) { _, stored = s.Access[alice] }
+		if o, err := e.Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != Pulled {
+			t.Fatalf("%s: got %s, %v", what, o.Kind, err)
+		}
+		if stored != (host == "mirror.test") {
+			t.Errorf("%s: a proof is stored: %v", what, stored)
+		}
+	}
+}

@@ -172,10 +172,7 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
 	}
 	s.Verified, s.Restricted = a.verified, true
-	s.Access = map[store.Fingerprint]store.Proof{}
-	for _, f := range a.proved {
-		s.Access[f] = store.Proof{At: a.verified.At, By: a.verified.By}
-	}
+	s.Access = a.proofs()
 	return s
 }
 
