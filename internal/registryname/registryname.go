@@ -47,19 +47,41 @@ func plain(host string) string {
 	host = strings.ToLower(host)
 	name, port := host, ""
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && hasPort(host, i) {
-		name, port = host[:i], host[i+1:]
-		number := strings.TrimLeft(port, "0")
-		if number == "" {
-			number = port[:min(len(port), 1)]
-		}
-		port = ":" + number
+		name, port = host[:i], host[i:]
 	}
-	if inner, ok := strings.CutPrefix(name, "["); ok && strings.HasSuffix(inner, "]") {
-		if ip, err := netip.ParseAddr(strings.TrimSuffix(inner, "]")); err == nil {
-			name = "[" + ip.String() + "]"
-		}
+	digits := port
+	for len(digits) > 2 && digits[1] == '0' {
+		digits = digits[1:]
 	}
-	return name + port
+	if ip, ok := bracketed(name); ok {
+		name = "[" + ip.String() + "]"
+	} else if len(digits) == len(port) {
+		return host
+	}
+	if digits == "" {
+		return name
+	}
+	return name + ":" + digits[1:]
+}
+
+// bracketed reads an IPv6 address as references have it.
+func bracketed(name string) (ip netip.Addr, ok bool) {
+	inner, opened := strings.CutPrefix(name, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	if !opened || !closed {
+		return ip, false
+	}
+	ip, err := netip.ParseAddr(inner)
+	return ip, err == nil && ip.Is6()
+}
+
+// IsIPv6 reports whether a host, host[:port], is an IPv6 address in brackets.
+func IsIPv6(host string) bool {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && hasPort(host, i) {
+		host = host[:i]
+	}
+	_, ok := bracketed(strings.ToLower(host))
+	return ok
 }
 
 // hasPort reports whether the colon at i is before a port.
