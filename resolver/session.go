@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -118,7 +119,7 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 				return found, nil
 			}
 			attempts = append(attempts, failedCheck(h, err, time.Since(begun)))
-			if ctx.Err() != nil && !decidingClass(attempts).Refuses() {
+			if ctx.Err() != nil && !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Refused }) {
 				return Resolution{}, ctx.Err()
 			}
 		}

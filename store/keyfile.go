@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/pullwarden/pullwarden/internal/machineid"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -87,7 +88,7 @@ func OpenKey(path, machineID string) (*Key, error) {
 }
 
 func readKeyFile(path string) (*keyFile, error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would wait for its writer
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // The ids of two machines; none is that of a machine without one.
@@ -76,5 +78,23 @@ func TestKeyFileTellsNoMachine(t *testing.T) {
 	id, err := hex.DecodeString(here)
 	if err != nil || bytes.Contains(data, id[:4]) || bytes.Contains(data, []byte(here[:8])) {
 		t.Errorf("%x, %v", data, err)
+	}
+}
+
+// A key that would block its reader is replaced like any other that is none.
+func TestKeyThatBlocks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan Fingerprint)
+	go func() { opened <- openKeyOn(t, path, here).Fingerprint("u", "p") }()
+	select {
+	case first := <-opened:
+		if openKeyOn(t, path, here).Fingerprint("u", "p") != first {
+			t.Error("the key is another at the next start")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("a FIFO holds the start up")
 	}
 }

@@ -20,11 +20,11 @@ type Refusal struct {
 	Origin bool   // it is the registry of the image's name
 }
 
-// ends reports whether the refusal takes away a proof of that fingerprint. A host
+// Ends reports whether the refusal takes away a proof of that fingerprint. A host
 // takes back what it gave. The registry itself also takes back what mirrors gave
 // to these credentials; but what a mirror gave to everybody, the registry's
 // refusal of one caller without credentials does not end. In doubt a proof ends.
-func (r Refusal) ends(f Fingerprint, p Proof) bool {
+func (r Refusal) Ends(f Fingerprint, p Proof) bool {
 	return p.By == "" || p.GivenBy(r.Host) || r.Origin && f != Anonymous
 }
 
@@ -39,7 +39,7 @@ func (s *Store) Revoke(ctx context.Context, repository string, f Fingerprint, re
 	}
 	r := revocation{namespace: namespace, repository: repository, label: LabelAccess + string(f)}
 	r.ends = func(p Proof) bool {
-		return slices.ContainsFunc(refusals, func(refusal Refusal) bool { return refusal.ends(f, p) })
+		return slices.ContainsFunc(refusals, func(refusal Refusal) bool { return refusal.Ends(f, p) })
 	}
 	return s.sync(ctx, func() error { return s.markRevoked(ctx, r) })
 }

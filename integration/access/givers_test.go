@@ -4,6 +4,7 @@
 package access
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -67,4 +68,53 @@ func TestAccessAndStorageThatRefuses(t *testing.T) {
 	g.deny(alice.user, s.repo, true)
 	s.wantPull(alice, "Always", s.ref(":2"), "Failed")
 	s.wantPull(alice, "Never", s.ref(":1"), "Failed")
+}
+
+// TestRefusedCachedDigest holds that a refusal ends proofs as well where the
+// registry knows the caller for the tag, and refuses the image that is here.
+func TestRefusedCachedDigest(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
+	old := s.push("1", nodetest.Image(1))
+	s.push("2", nodetest.Image(2))
+	s.wantPull(bob, "Always", s.ref(":1"), "Pulled")
+	s.wantPull(alice, "Always", s.ref(":2"), "Pulled")
+	s.push("1", nodetest.Image(3))
+	_, digest, _ := strings.Cut(old, "@")
+	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasSuffix(r.URL.Path, digest) {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	s.wantPull(alice, "IfNotPresent", s.ref(":1"), "Pulled")
+	s.wantPull(alice, "Never", s.ref(":1"), "Present")
+	s.wantPull(alice, "Never", s.ref(":2"), "Failed")
+	s.wantPull(bob, "Never", old, "Present")
+}
+
+// TestRefusalByAMirrorAndACallerThatLeaves holds that a mirror's refusal counts
+// also where the caller leaves before the registry has answered.
+func TestRefusalByAMirrorAndACallerThatLeaves(t *testing.T) {
+	t.Parallel()
+	m := newOpenMirror(t)
+	s := m.scene("private/open/app", 1)
+	s.wantPull(nobody, "Always", s.ref(":1"), "Pulled")
+	m.mirror.Status(resolvertest.All, http.StatusForbidden)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	m.g.Script(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+		leave()
+		<-r.Context().Done()
+	})
+	mark := s.Mark()
+	if _, err := s.Node.Node.Pull(ctx, s.ref(":1"), nobody.secret(), node.Hint("policy", "Always")); err == nil {
+		t.Error("a pull that was left succeeds")
+	}
+	nodetest.Eventually(t, "the end of the pull is logged", func() bool { return len(s.Decisions(mark, s.ref(":1"))) == 1 })
+	s.wantPull(nobody, "Never", s.ref(":1"), "Failed")
 }

@@ -145,3 +145,19 @@ func TestAccessThroughAPrivateMirror(t *testing.T) {
 	s.wantPull(bob, "IfNotPresent", byDigest, "Unchanged")
 	s.wantPull(alice, "Never", byDigest, "Present")
 }
+
+// TestAgeByTheOrigin holds that a mirror's check of a tag, which somebody else may
+// have asked for, is none where the origin says which digest a tag has.
+func TestAgeByTheOrigin(t *testing.T) {
+	t.Parallel()
+	m := newOpenMirror(t)
+	s := m.scene("private/origin/app", 2)
+	s.wantPull(alice, "Always", s.digest, "Pulled")
+	moved := s.push("1", nodetest.Image(3))
+	s.wantPull(bob, "Always", s.ref(":1"), "~", node.Hint("resolve-from", "Mirrors"))
+	nodetest.Want(t, "target by the mirror", s.ref("@"+s.Target(s.ref(":1")).String()), s.digest)
+
+	s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Pulled", node.Hint("max-age", "1h"))
+	nodetest.Want(t, "target by the origin", s.ref("@"+s.Target(s.ref(":1")).String()), moved)
+	s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Fresh", node.Hint("max-age", "1h"))
+}

@@ -104,3 +104,32 @@ func testOtherPulls(t *testing.T, n *nodetest.Node) {
 		n.MustFail(ref, nil, bob.secret(), node.Hint("policy", "Never"))
 	}
 }
+
+// TestNodesCredentialsForAMirror has a mirror that lets the node in by credentials
+// of CRI's configuration. That is no proof for callers without any, nor for others.
+func TestNodesCredentialsForAMirror(t *testing.T) {
+	t.Parallel()
+	mirror := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
+	n := nodetest.New(t, nodetest.Tables(fmt.Sprintf(`
+[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
+  username = 'node'
+  password = 'word of the node'
+`, mirror.Host())))
+	n.PushTo(mirror, "app:1", nodetest.Image(1))
+	n.Registry.Status(resolvertest.All, http.StatusForbidden)
+	n.Serve("registry.test", n.Registry, mirror)
+	ref := nodetest.Named("app:1")
+	n.MustPull(ref)
+	for label := range n.Labels(ref) {
+		if strings.HasPrefix(label, "access.") {
+			t.Errorf("it is a proof: %s", label)
+		}
+	}
+	for _, who := range []caller{nobody, alice} {
+		_, err := n.Pull(ref, who.secret(), node.Hint("policy", "Never"))
+		nodetest.Want(t, "the image is there for "+who.String(), err == nil, false)
+	}
+	n.MustPull(ref, node.Hint("policy", "IfNotPresent"))
+	_, err := n.Pull(ref, alice.secret(), node.Hint("policy", "IfNotPresent"))
+	nodetest.Want(t, "alice is let in as the node", err == nil, false)
+}

@@ -4,6 +4,7 @@
 package policies
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
@@ -30,4 +31,18 @@ func TestNames(t *testing.T) {
 		n.MustPull(name + "/app:1")
 		nodetest.Want(t, "pull-source of "+name, n.Labels(name + "/app:1")["pull-source"], n.Registry.Host()+"/app:1")
 	}
+}
+
+// TestNamesOfPorts holds that a rule about a registry is in force however a
+// reference writes its port.
+func TestNamesOfPorts(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
+	n.Push("app:1", nodetest.Image(1))
+	host, port, _ := strings.Cut(n.Registry.Host(), ":")
+	ref := host + ":00" + port + "/app:1"
+	n.WriteRules("10.toml", "[[rule]]\nimages = [\""+n.Registry.Host()+"/**\"]\npolicy = \"Never\"\n")
+	n.MustFail(ref, []string{"policy Never"})
+	n.RemoveRules("10.toml")
+	n.MustPull(ref)
 }

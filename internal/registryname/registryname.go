@@ -7,6 +7,7 @@
 package registryname
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -21,9 +22,10 @@ const (
 var hubAliases = []string{"index.docker.io", "registry-1.docker.io"}
 
 // Canonical returns the one name of a registry, host[:port]: in lower case,
-// without the port of HTTPS, and docker.io for Docker Hub.
+// without the port of HTTPS and without zeros before another, an IPv6 address in
+// its shortest form (RFC 5952), and docker.io for Docker Hub.
 func Canonical(host string) string {
-	host = withoutPort(strings.ToLower(host), httpsPort)
+	host = withoutPort(plain(host), httpsPort)
 	if slices.Contains(hubAliases, host) {
 		return dockerHub
 	}
@@ -34,9 +36,58 @@ func Canonical(host string) string {
 // port is left out.
 func Address(scheme, host string) string {
 	if strings.EqualFold(scheme, "http") {
-		return withoutPort(strings.ToLower(host), httpPort)
+		return withoutPort(plain(host), httpPort)
 	}
 	return Canonical(host)
+}
+
+// plain writes a host as everybody does: references may have zeros before the number
+// of a port, and IPv6 addresses at full length, which lead to the same host.
+func plain(host string) string {
+	host = strings.ToLower(host)
+	name, port := host, ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && hasPort(host, i) {
+		name, port = host[:i], host[i:]
+	}
+	digits := port
+	for len(digits) > 2 && digits[1] == '0' {
+		digits = digits[1:]
+	}
+	if ip, ok := bracketed(name); ok {
+		name = "[" + ip.String() + "]"
+	} else if len(digits) == len(port) {
+		return host
+	}
+	if digits == "" {
+		return name
+	}
+	return name + ":" + digits[1:]
+}
+
+// bracketed reads an IPv6 address as references have it.
+func bracketed(name string) (ip netip.Addr, ok bool) {
+	inner, opened := strings.CutPrefix(name, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	if !opened || !closed {
+		return ip, false
+	}
+	ip, err := netip.ParseAddr(inner)
+	return ip, err == nil && ip.Is6()
+}
+
+// IsIPv6 reports whether a host, host[:port], is an IPv6 address in brackets.
+func IsIPv6(host string) bool {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && hasPort(host, i) {
+		host = host[:i]
+	}
+	_, ok := bracketed(strings.ToLower(host))
+	return ok
+}
+
+// hasPort reports whether the colon at i is before a port.
+func hasPort(host string, i int) bool {
+	name, port := host[:i], host[i+1:]
+	return strings.Trim(port, "0123456789") == "" && (!strings.Contains(name, ":") || strings.HasSuffix(name, "]"))
 }
 
 // withoutPort takes a port off. An IPv6 address without brackets has none.

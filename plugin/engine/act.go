@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 )
 
 // act follows a check: the cached image is reused, or another one pulled. Where
@@ -19,8 +20,18 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	c := e.follow(ctx, t, k)
 	// A pull that failed may have written a proof before. The refusals of this very
 	// request have taken it away already.
-	if others := k.watch.refusals(c.refusals...); len(others) > 0 {
-		if err := e.revoke(ctx, t, others); err != nil {
+	for _, w := range k.watch {
+		if !slices.Contains(c.answer.proved, w.caller) {
+			continue
+		}
+		others := w.refusals()
+		if w.caller == t.Caller {
+			others = w.refusals(c.refusals...)
+		}
+		if len(others) == 0 {
+			continue
+		}
+		if err := e.revoke(ctx, t, w.caller, others); err != nil {
 			return c.ended(failed(ReasonInternal, err))
 		}
 	}

@@ -21,8 +21,9 @@ const NeverChecked Age = math.MinInt64
 // timeGrain is how exactly a person is told how long ago something was.
 const timeGrain = time.Second
 
-func ageOf(s store.State, now time.Time) Age {
-	if s.Verified.At.IsZero() {
+// ageOf is the age for a task whose word counts.
+func ageOf(s store.State, now time.Time, counts word) Age {
+	if s.Verified.At.IsZero() || !counts(s.Verified.By) {
 		return NeverChecked
 	}
 	return Age(now.Sub(s.Verified.At))

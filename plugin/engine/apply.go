@@ -136,8 +136,9 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 		same, err := e.lookAgain(ctx, t, &c)
 		if err == nil && same {
 			// The proof may have been taken away meanwhile, also by another request.
-			c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record)
-			c.local.Age = ageOf(c.local.Record.State, e.Now()) // the failure may have taken long
+			counts := e.word(ctx, t)
+			c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, counts)
+			c.local.Age = ageOf(c.local.Record.State, e.Now(), counts) // the failure may have taken long
 		}
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err))

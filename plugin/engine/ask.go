@@ -33,6 +33,8 @@ type answer struct {
 	descriptor ocispec.Descriptor
 	// byNode says that the node itself may have been let in, and not the caller.
 	byNode bool
+	// watch looks out for denials since the question.
+	watch denialWatches
 	// attempts failed before the host that answered, which is verified.By.
 	attempts []resolver.Attempt
 	// elapsed is the time that the check took, of the time it may take.
@@ -78,9 +80,32 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 		return a, err
 	}
 	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host}
-	a.proved, a.byNode = t.provedBy(r.Anonymous, r.ByNode), r.ByNode
+	a.byNode = r.ByNode || !r.Anonymous && t.asNode(r.Host)
+	a.proved = t.provedBy(r.Anonymous, a.byNode)
 	a.descriptor, a.attempts = r.Descriptor, r.Attempts
 	return a, nil
+}
+
+// proofs are those that the answer gives, without those that were refused since.
+func (a *answer) proofs() map[store.Fingerprint]store.Proof {
+	proofs := map[store.Fingerprint]store.Proof{}
+	for _, f := range a.proved {
+		proof := store.Proof{At: a.verified.At, By: a.verified.By}
+		if !a.watch.ended(f, proof) {
+			proofs[f] = proof
+		}
+	}
+	return proofs
+}
+
+// asNode reports whether a host gets credentials of the node's configuration for a
+// caller that has none: those of CRI's deprecated registry.configs.
+func (t *task) asNode(host string) bool {
+	if t.Caller != store.Anonymous || t.Credentials == nil {
+		return false
+	}
+	username, secret, err := t.Credentials(host)
+	return err != nil || username != "" || secret != ""
 }
 
 // checked is a request whose check has been answered, or has failed. Requests
@@ -91,14 +116,14 @@ type checked struct {
 	// has ended then.
 	session resolver.Session
 	// watch looks out for denials since the check began.
-	watch *denialWatch
+	watch denialWatches
 	// err is why the check failed.
 	err error
 }
 
 // check asks the registry for the digest of the reference.
 func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
-	watch := e.denials.watch(t.denialKey())
+	watch := e.denials.watchAll(t.denialKey().repository, t.provers()...)
 	if !c.inspected {
 		local, err := e.inspect(ctx, t)
 		if err != nil {
@@ -116,6 +141,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	if err != nil {
 		c.checked(a)
 	} else {
+		a.watch = watch
 		c.answered(a)
 	}
 	return checked{course: c, session: session, watch: watch, err: err}
@@ -125,20 +151,29 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 // its digest; nothing is downloaded. Only a caller who may have the tag gets
 // here: the error of one who may not must be the same as without an image. The
 // request stops where no host can be asked, or where the caller went away.
-func (e *Engine) askCached(ctx context.Context, t task, c *course, watch *denialWatch) (Confirmation, *end) {
+func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialWatches) (Confirmation, *end) {
 	session, err := e.Registry.Open(ctx, t.query(t.canonical(c.local.target()), c.local))
 	if err != nil {
 		stop := notOpened(err)
 		return NotConfirmed, &stop
 	}
 	defer session.Close()
-	watch.restart()
+	// Denials since the question about the tag count: its answer may be acted on.
 	a, err := e.ask(ctx, t, session, c.checkTime)
+	cause, failedThere := errors.AsType[*resolver.Error](err)
+	if failedThere {
+		own, err := e.deny(ctx, t, refusalsOf(cause))
+		if err != nil {
+			stop := failed(ReasonInternal, err)
+			return NotConfirmed, &stop
+		}
+		watch[0].own = own // which leaves the yes to the tag as it is
+	}
 	if ctx.Err() != nil {
 		stop := failed(ReasonCanceled, ctx.Err())
 		return NotConfirmed, &stop
 	}
-	if cause, ok := errors.AsType[*resolver.Error](err); ok && cannotSay.Has(cause.Class) {
+	if failedThere && cannotSay.Has(cause.Class) {
 		c.checked(a)
 		return Unsaid, nil
 	}
@@ -146,6 +181,7 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch *denial
 		c.checked(a)
 		return NotConfirmed, nil
 	}
+	a.watch = watch
 	c.answered(a)
 	return Confirmed, nil
 }

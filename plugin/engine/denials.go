@@ -36,41 +36,53 @@ func (l *denialLog) count() uint64 {
 	return l.last
 }
 
-func (l *denialLog) since(seen uint64) (refusals []store.Refusal) {
+func (l *denialLog) since(seen uint64, own map[store.Refusal]uint64) (refusals []store.Refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for r, number := range l.all {
-		if number > seen {
+		if number > seen && number != own[r] {
 			refusals = append(refusals, r)
 		}
 	}
 	return refusals
 }
 
-// deny tells those who watch.
-func (d *denials) deny(key denialKey, refusals ...store.Refusal) {
+// deny tells those who watch, and returns the numbers of the refusals.
+func (d *denials) deny(key denialKey, refusals ...store.Refusal) (numbers map[store.Refusal]uint64) {
 	l, ok := d.logs.Peek(key)
 	if !ok {
-		return
+		return nil
 	}
+	numbers = map[store.Refusal]uint64{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range refusals {
 		l.last++
-		l.all[r] = l.last
+		l.all[r], numbers[r] = l.last, l.last
 	}
+	return numbers
+}
+
+// watchAll watches for denials of several callers of a repository.
+func (d *denials) watchAll(repository string, callers ...store.Fingerprint) (all denialWatches) {
+	for _, caller := range callers {
+		all = append(all, d.watch(denialKey{repository, caller}))
+	}
+	return all
 }
 
 // watch looks out for denials from now on. It must be ended.
 func (d *denials) watch(key denialKey) *denialWatch {
 	l, _, release := d.logs.Acquire(key, func() *denialLog { return &denialLog{all: map[store.Refusal]uint64{}} })
-	return &denialWatch{log: l, seen: l.count(), release: func() { release() }}
+	return &denialWatch{caller: key.caller, log: l, seen: l.count(), release: func() { release() }}
 }
 
 // denialWatch belongs to one request.
 type denialWatch struct {
+	caller  store.Fingerprint
 	log     *denialLog
 	seen    uint64
+	own     map[store.Refusal]uint64 // denials that the request has met with itself
 	release func()
 }
 
@@ -79,8 +91,31 @@ func (w *denialWatch) restart() { w.seen = w.log.count() }
 
 // refusals returns the denials since, but for those that are known already.
 func (w *denialWatch) refusals(known ...store.Refusal) []store.Refusal {
-	return slices.DeleteFunc(w.log.since(w.seen), func(r store.Refusal) bool { return slices.Contains(known, r) })
+	return slices.DeleteFunc(w.log.since(w.seen, w.own), func(r store.Refusal) bool { return slices.Contains(known, r) })
 }
 
 // end ends the watch.
 func (w *denialWatch) end() { w.release() }
+
+// denialWatches are those of all to whom a request may write a proof: its caller
+// first, and everybody, where that is not the caller.
+type denialWatches []*denialWatch
+
+func (all denialWatches) restart() {
+	for _, w := range all {
+		w.restart()
+	}
+}
+
+// ended reports whether a proof of a caller was refused since.
+func (all denialWatches) ended(f store.Fingerprint, p store.Proof) bool {
+	return slices.ContainsFunc(all, func(w *denialWatch) bool {
+		return w.caller == f && slices.ContainsFunc(w.refusals(), func(r store.Refusal) bool { return r.Ends(f, p) })
+	})
+}
+
+func (all denialWatches) end() {
+	for _, w := range all {
+		w.end()
+	}
+}

@@ -87,3 +87,72 @@ func TestDenialCountsWithoutItsCaller(t *testing.T) {
 		}
 	}
 }
+
+// An answer without credentials is no proof for everybody any more when the
+// registry has refused somebody without credentials since.
+func TestDenialOfEverybodyDuringAPull(t *testing.T) {
+	n := &node{remote: first, anonymous: true}
+	e := n.engine("# none")
+	n.onPull = func() {
+		n.mu.Lock()
+		n.checkFails = failure.Forbidden
+		n.mu.Unlock()
+		req := n.request(nil)
+		req.Caller, req.Name = store.Anonymous, repository+":2"
+		if _, err := e.Ensure(t.Context(), req); err == nil {
+			t.Error("the second request is not refused")
+		}
+	}
+	if o, err := e.Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != Pulled {
+		t.Fatalf("got %s, %v", o.Kind, err)
+	}
+	if _, proved := n.record.Access[store.Anonymous]; proved {
+		t.Errorf("everybody may have it: %v, revoked %v", n.record.Access, n.revoked)
+	}
+	if _, proved := n.record.Access[alice]; !proved {
+		t.Errorf("alice has lost her proof: %v", n.record.Access)
+	}
+}
+
+// A denial counts that comes after the registry has answered for the tag, and
+// before it is asked about the cached image.
+func TestDenialBetweenTwoQuestions(t *testing.T) {
+	n := &node{remote: second, record: restricted(now, bob), forgotten: true}
+	e := n.engine(rule(`policy = "IfNotPresent"`))
+	n.onOpen = func() {
+		if n.checks == 1 {
+			n.onOpen = nil
+			if err := e.revokeIfDenied(t.Context(), task{Request: n.request(nil)}, []store.Refusal{{Host: "registry.test", Origin: true}}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if o, err := e.Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != Pulled {
+		t.Fatalf("got %s, %v", o.Kind, err)
+	}
+	if _, proved := n.record.Access[alice]; proved {
+		t.Errorf("alice has a proof that was refused: %v", n.record.Access)
+	}
+}
+
+// The record of a pull that takes long never has a proof that was refused since:
+// a crash would leave it there.
+func TestDenialBeforeAPullIsStored(t *testing.T) {
+	for what, host := range map[string]string{"by the giver": "registry.test", "by a mirror": "mirror.test"} {
+		n := &node{remote: first}
+		e := n.engine("# none")
+		n.onPull = func() {
+			if err := e.revokeIfDenied(t.Context(), task{Request: n.request(nil)}, []store.Refusal{{Host: host}}); err != nil {
+				t.Error(err)
+			}
+		}
+		stored := false
+		n.onStore = func(s *store.State) { _, stored = s.Access[alice] }
+		if o, err := e.Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != Pulled {
+			t.Fatalf("%s: got %s, %v", what, o.Kind, err)
+		}
+		if stored != (host == "mirror.test") {
+			t.Errorf("%s: a proof is stored: %v", what, stored)
+		}
+	}
+}

@@ -52,9 +52,8 @@ type Proofs interface {
 // and whether one of the names that CRI gives an image is missing. A proof
 // belongs to a name, its repository at a digest, and to credentials; it counts
 // on the record of the reference and on that of repository@digest.
-func (e *Engine) authorize(ctx context.Context, t task, image store.Record) (g Grant, nameMissing bool, err error) {
+func (e *Engine) authorize(ctx context.Context, t task, image store.Record, counts word) (g Grant, nameMissing bool, err error) {
 	restricted, anyone, caller := image.Restricted, false, false
-	counts := e.givers(ctx, t)
 	for _, name := range t.names(image.Target.Digest) {
 		r, err := e.Records.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
@@ -86,26 +85,30 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record) (g G
 	return Grant{Kind: GrantNone}, nameMissing, nil
 }
 
-// givers returns whether a proof counts by its giver: any host, or only the
-// registry itself where it alone resolves the name. If its configuration cannot
-// be read, no proof counts, and the check that follows says why.
-func (e *Engine) givers(ctx context.Context, t task) func(store.Proof) bool {
+// word reports whether what a host has said counts for a task: its checks, and the
+// proofs that it gave. "" is a host of which nobody knows the name.
+type word func(host string) bool
+
+// word returns whose word counts: every host's, or only that of the registry itself
+// where it alone resolves the name. If its configuration cannot be read, nobody's
+// counts, and the check that follows says why.
+func (e *Engine) word(ctx context.Context, t task) word {
 	if t.directives.ResolveFrom != policy.Origin {
-		return func(store.Proof) bool { return true }
+		return func(string) bool { return true }
 	}
 	origin := ""
 	if session, err := e.Registry.Open(ctx, t.query(t.Name, Local{})); err == nil {
 		origin = session.Origin()
 		session.Close()
 	}
-	return func(p store.Proof) bool { return origin != "" && p.GivenBy(origin) }
+	return func(host string) bool { return origin != "" && store.Proof{By: host}.GivenBy(origin) }
 }
 
 // holds reports whether a record has a proof of f that counts and is not too
 // old. One from the future, after the clock went back, does not hold.
-func (e *Engine) holds(t task, s store.State, f store.Fingerprint, counts func(store.Proof) bool) bool {
+func (e *Engine) holds(t task, s store.State, f store.Fingerprint, counts word) bool {
 	proof, ok := s.Access[f]
-	if !ok || f == "" || !counts(proof) {
+	if !ok || f == "" || !counts(proof.By) {
 		return false
 	}
 	age, ttl := e.Now().Sub(proof.At), t.directives.AccessTTL
@@ -132,23 +135,37 @@ func (t *task) provedBy(anonymous, byNode bool) []store.Fingerprint {
 	return []store.Fingerprint{t.Caller}
 }
 
+// provers are all to whom the task may write a proof, its caller first.
+func (t *task) provers() []store.Fingerprint {
+	if t.Caller == store.Anonymous {
+		return []store.Fingerprint{t.Caller}
+	}
+	return []store.Fingerprint{t.Caller, store.Anonymous}
+}
+
 // revokeIfDenied takes the caller's proofs away where hosts refused it, also from
 // requests that are under way. The error is one of writing that.
 func (e *Engine) revokeIfDenied(ctx context.Context, t task, refusals []store.Refusal) error {
-	if len(refusals) == 0 {
-		return nil
-	}
-	e.denials.deny(t.denialKey(), refusals...)
-	return e.revoke(ctx, t, refusals)
+	_, err := e.deny(ctx, t, refusals)
+	return err
 }
 
-// revoke takes away the proofs of the caller that the refusals end. The request
+// deny is revokeIfDenied, and returns the numbers of the denials.
+func (e *Engine) deny(ctx context.Context, t task, refusals []store.Refusal) (numbers map[store.Refusal]uint64, err error) {
+	if len(refusals) == 0 {
+		return nil, nil
+	}
+	numbers = e.denials.deny(t.denialKey(), refusals...)
+	return numbers, e.revoke(ctx, t, t.Caller, refusals)
+}
+
+// revoke takes away the proofs of a caller that the refusals end. The request
 // does not end before that is written, even if its caller has left.
-func (e *Engine) revoke(ctx context.Context, t task, refusals []store.Refusal) error {
-	if t.Caller == "" {
+func (e *Engine) revoke(ctx context.Context, t task, caller store.Fingerprint, refusals []store.Refusal) error {
+	if caller == "" {
 		return nil
 	}
-	if err := e.Proofs.Revoke(context.WithoutCancel(ctx), t.Repository, t.Caller, refusals...); err != nil {
+	if err := e.Proofs.Revoke(context.WithoutCancel(ctx), t.Repository, caller, refusals...); err != nil {
 		return fmt.Errorf("take back a proof of access: %w", err)
 	}
 	return nil

@@ -89,7 +89,8 @@ func (e *Engine) inspect(ctx context.Context, t task) (Local, error) {
 	if err != nil {
 		return none, fmt.Errorf("read the image record: %w", err)
 	}
-	l := Local{Record: record, ByDigest: t.byDigest(), Age: ageOf(record.State, e.Now())}
+	counts := e.word(ctx, t)
+	l := Local{Record: record, ByDigest: t.byDigest(), Age: ageOf(record.State, e.Now(), counts)}
 	image, err := e.Content.Runnable(ctx, record.Target, t.Snapshotter)
 	if err == nil && image.ID.String() != id {
 		err = fmt.Errorf("CRI has image %s for it, the record %s", id, image.ID)
@@ -107,7 +108,7 @@ func (e *Engine) inspect(ctx context.Context, t task) (Local, error) {
 		l.ForeignSource = true
 		return l, nil
 	}
-	grant, nameMissing, err := e.authorize(ctx, t, record)
+	grant, nameMissing, err := e.authorize(ctx, t, record, counts)
 	if err != nil {
 		return none, err
 	}

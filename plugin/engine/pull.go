@@ -94,7 +94,7 @@ func (t *task) scope(source resolver.Source) isolation.Scope {
 // pullFailed ends a request whose pull, or reverification, failed.
 func (e *Engine) pullFailed(ctx context.Context, t task, c course, source resolver.Source, try *try, err error) course {
 	cause := source.Failure(err)
-	if cause == nil || ctx.Err() != nil && !cause.Class.Refuses() {
+	if cause == nil || ctx.Err() != nil && len(cause.Refusals()) == 0 {
 		return c.ended(failed(ReasonPull, err))
 	}
 	try.fail(cause)
@@ -172,10 +172,7 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
 	}
 	s.Verified, s.Restricted = a.verified, true
-	s.Access = map[store.Fingerprint]store.Proof{}
-	for _, f := range a.proved {
-		s.Access[f] = store.Proof{At: a.verified.At, By: a.verified.By}
-	}
+	s.Access = a.proofs()
 	return s
 }
 

@@ -116,7 +116,9 @@ func parseImageGlob(text string) (ImageGlob, error) {
 func canonicalGlob(glob string) (canonical string, pattern bool) {
 	host, path, hasPath := strings.Cut(glob, "/")
 	pattern = strings.ContainsAny(host, metaCharacters) && host != "**"
-	if pattern {
+	if address, ok := ipv6(host); ok {
+		pattern, host = false, bracketEscaper.Replace(registryname.Canonical(address))
+	} else if pattern {
 		host = strings.ToLower(host)
 	} else if hasPath {
 		host = registryname.Canonical(host)
@@ -125,6 +127,18 @@ func canonicalGlob(glob string) (canonical string, pattern bool) {
 		host += "/" + path
 	}
 	return host, pattern
+}
+
+var (
+	bracketEscaper   = strings.NewReplacer("[", `\[`, "]", `\]`)
+	bracketUnescaper = strings.NewReplacer("[[]", "[", `\[`, "[", `\]`, "]")
+)
+
+// ipv6 returns the address that the host of a glob is. Its brackets are those of the
+// address, whether they are escaped or not: a class of characters makes no host.
+func ipv6(host string) (address string, ok bool) {
+	address = bracketUnescaper.Replace(host)
+	return address, registryname.IsIPv6(address)
 }
 
 // checkRepositoryGlob refuses what would silently match less than it seems to,

@@ -58,8 +58,8 @@ func (s Sources) Allow(host string) bool {
 	}
 	spellings := registryname.Spellings(host)
 	for glob := range strings.SplitSeq(s.globs, " ") {
-		if !strings.ContainsAny(glob, metaCharacters) {
-			if registryname.Canonical(glob) == spellings[0] {
+		if address, ok := ipv6(glob); ok || !strings.ContainsAny(glob, metaCharacters) {
+			if registryname.Canonical(address) == spellings[0] {
 				return true
 			}
 			continue

@@ -69,6 +69,10 @@ func TestSpelledSources(t *testing.T) {
 		"registry-1.docker.io": {"docker.io": true, "index.docker.io": true, "registry-1.docker.io:443": true, "auth.docker.io": false},
 		"*.TEST:443":           {"registry.test": true, "Registry.Test:443": true, "registry.test:5000": false},
 		"docker.*":             {"registry-1.docker.io": true},
+		"[::1]:5000":           {"[::1]:5000": true, "[0:0::1]:05000": true, "[::2]:5000": false, "[::1]": false},
+		"[[]0:0::1]:5000":      {"[::1]:5000": true, "[::2]:5000": false},
+		`\[0:0::1\]`:           {"[::1]": true, "[::1]:443": true, "[::2]": false},
+		"registry.test:05000":  {"registry.test:5000": true, "registry.test:005000": true, "registry.test": false},
 	} {
 		var g SourceGlob
 		if err := g.UnmarshalText([]byte(list)); err != nil {

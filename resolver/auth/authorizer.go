@@ -85,9 +85,12 @@ func (a *Authorizer) tokensOf(address string) *tokens {
 // find returns tokens that are shared, unless nobody knows whose the
 // credentials are, or they are for elsewhere.
 func (a *Authorizer) find(address string) *tokens {
+	if !fault.SameHost(address, a.options.Host) {
+		return newTokens(a.renewer(a.options.Redactor, a.away, nil))
+	}
 	username, secret, err := a.options.Credentials(address)
 	if err != nil || address != a.options.Host {
-		return newTokens(a.renewer(a.options.Redactor, a.options.Credentials))
+		return newTokens(a.renewer(a.options.Redactor, a.options.Credentials, a.options.Headers))
 	}
 	key := cacheKey{scope: a.options.Scope, credentials: a.options.Cache.fingerprint(username, secret)}
 	return a.options.Cache.share(key, func() *tokens {
@@ -96,15 +99,30 @@ func (a *Authorizer) find(address string) *tokens {
 		for _, h := range a.options.Headers {
 			own.AddHeaders(h)
 		}
-		return newTokens(a.renewer(&own, fixed(username, secret)))
+		return newTokens(a.renewer(&own, fixed(username, secret), a.options.Headers))
 	})
 }
 
-// renewer returns a function that makes docker's authorizers.
-func (a *Authorizer) renewer(redactor *redact.Redactor, credentials Credentials) func(*meter) docker.Authorizer {
+// away gives the credentials for an address to which the host redirects. Those that
+// are for the host as well, such as a pull secret that names no host, are kept from it:
+// whoever is redirected to has only to ask for them.
+func (a *Authorizer) away(address string) (username, secret string, err error) {
+	if username, secret, err = a.options.Credentials(address); err != nil {
+		return "", "", err
+	}
+	ownName, ownSecret, err := a.options.Credentials(a.options.Host)
+	if err != nil || username == ownName && secret == ownSecret {
+		return "", "", err
+	}
+	return username, secret, nil
+}
+
+// renewer returns a function that makes docker's authorizers, which send the headers
+// to token servers.
+func (a *Authorizer) renewer(redactor *redact.Redactor, credentials Credentials, headers []http.Header) func(*meter) docker.Authorizer {
 	client := a.options.Client(redactor)
 	options := []docker.AuthorizerOpt{docker.WithAuthCreds(credentials)}
-	for _, h := range a.options.Headers {
+	for _, h := range headers {
 		options = append(options, docker.WithAuthHeader(h))
 	}
 	return func(m *meter) docker.Authorizer {
@@ -112,9 +130,18 @@ func (a *Authorizer) renewer(redactor *redact.Redactor, credentials Credentials)
 	}
 }
 
-// Authorize implements docker.Authorizer. It asks the token server if need be. The
-// error is a *fault.Fault, or that of ctx when that has ended.
+// Authorize implements docker.Authorizer. It asks the token server if need be, and
+// keeps what was given to the host from where the host redirects to. The error is a
+// *fault.Fault, or that of ctx when that has ended.
 func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
+	if !fault.AtHome(req.URL, fault.First(req).URL) {
+		if a.issued(req.Header.Get("Authorization")) {
+			req.Header.Del("Authorization") // net/http hands it on to other ports, and in clear
+		}
+		if fault.SameHost(req.URL.Host, a.options.Host) {
+			return nil // in clear
+		}
+	}
 	t := a.tokensOf(req.URL.Host)
 	header, err := t.authorization(ctx, req.URL)
 	switch {

@@ -5,7 +5,9 @@ package fault
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
+	"strings"
 
 	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 
@@ -36,4 +38,27 @@ func SameHost(a, b string) bool { return oneName(a) == oneName(b) }
 
 func oneName(address string) string {
 	return registryname.Address("http", registryname.Canonical(address))
+}
+
+// First returns the request that a request follows by redirects; itself, if it
+// follows none.
+func First(req *http.Request) *http.Request {
+	for req.Response != nil && req.Response.Request != nil {
+		req = req.Response.Request
+	}
+	return req
+}
+
+// AtHome reports whether a redirect stays at its host, or leads to a subdomain of
+// it. Another port is another host, unlike for net/http, and one that gives up TLS
+// does not stay.
+func AtHome(u, first *url.URL) bool {
+	if u.Scheme != first.Scheme && u.Scheme != "https" {
+		return false
+	}
+	name, home := strings.ToLower(u.Hostname()), strings.ToLower(first.Hostname())
+	if strings.HasSuffix(name, "."+home) {
+		return SameHost(strings.ToLower(u.Host), name[:len(name)-len(home)]+strings.ToLower(first.Host))
+	}
+	return SameHost(u.Host, first.Host)
 }

@@ -5,9 +5,9 @@ package hosts
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
 )
 
 // homeHeaders keeps the headers of the node's configuration from everybody to whom
@@ -29,11 +29,8 @@ func (s *Set) keepHeadersHome(all http.Header) {
 
 // RoundTrip implements http.RoundTripper.
 func (h *homeHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
-	first := req
-	for first.Response != nil && first.Response.Request != nil {
-		first = first.Response.Request
-	}
-	if first == req || atHome(req.URL, first.URL) {
+	first := fault.First(req)
+	if first == req || fault.AtHome(req.URL, first.URL) {
 		return h.base.RoundTrip(req)
 	}
 	away := req.Clone(req.Context())
@@ -47,11 +44,4 @@ func (h *homeHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return h.base.RoundTrip(away)
-}
-
-// atHome reports whether a redirect stays at its host, or leads to a subdomain of
-// it, as net/http has it for Authorization. One that gives up TLS does not.
-func atHome(u, first *url.URL) bool {
-	name, home := strings.ToLower(u.Hostname()), strings.ToLower(first.Hostname())
-	return (name == home || strings.HasSuffix(name, "."+home)) && (u.Scheme == first.Scheme || u.Scheme == "https")
 }

@@ -12,7 +12,7 @@ type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// The headers of the configuration go where Authorization would go.
+// The headers of the configuration go where Authorization goes.
 func TestHeadersAreKeptFromRedirects(t *testing.T) {
 	const first = "https://registry.test/v2/app/blobs/sha256:0"
 	for _, tc := range []struct {
@@ -26,6 +26,8 @@ func TestHeadersAreKeptFromRedirects(t *testing.T) {
 		{"https://storage.test/elsewhere", ""},
 		{"https://notregistry.test/elsewhere", ""},
 		{"https://test/elsewhere", ""},
+		{"https://registry.test:9000/elsewhere", ""},
+		{"https://eu.registry.test:9000/elsewhere", ""},
 		{"https://registry.test.evil.test/elsewhere", ""},
 		{"http://registry.test/elsewhere", ""},
 	} {
