@@ -19,6 +19,7 @@ import (
 // use: layers are fetched side by side.
 type fetchLog struct {
 	redactor *redact.Redactor
+	progress progress
 
 	mu       sync.Mutex
 	contents map[digest.Digest]*content

@@ -21,9 +21,9 @@ type retryReader struct {
 }
 
 func (r *retryReader) Read(b []byte) (int, error) {
-	n, err := r.ReadCloser.Read(b)
-	if n == 0 && err != nil && err != io.EOF && r.fetch.again() {
-		n, err = r.ReadCloser.Read(b)
+	n, err := r.fetch.log.progress.read(r.ReadCloser, b)
+	if n == 0 && err != nil && err != io.EOF && r.fetch.again() { //nolint:errorlint // one that is wrapped is a failure
+		n, err = r.fetch.log.progress.read(r.ReadCloser, b)
 	}
 	if of := r.fetch; n > 0 && len(of.elsewhere) > 0 && of.serving.Load() == nil {
 		of.log.servedElsewhere(of.digest, of.elsewhere)

@@ -43,6 +43,9 @@ type Source interface {
 	// the source. It is false for content that was there already, and for
 	// layers.
 	Delivered(d digest.Digest) bool
+	// Progress tells how many readers wait for content right now, from the request
+	// on, and how many bytes have come so far.
+	Progress() (waiting, bytes int64)
 	// Failure judges the error of a transfer from this source by what was seen
 	// of the registries. It returns nil when none of them was at fault: no
 	// space, an image verifier, a layer that does not unpack.
@@ -134,6 +137,11 @@ func (src *source) ServedBy(d digest.Digest) (served provenance.Provenance) {
 
 // Delivered implements Source.
 func (src *source) Delivered(d digest.Digest) bool { return src.log.delivered(d) }
+
+// Progress implements Source.
+func (src *source) Progress() (waiting, bytes int64) {
+	return src.log.progress.waiting.Load(), src.log.progress.bytes.Load()
+}
 
 // Failure implements Source.
 func (src *source) Failure(err error) *Error {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -84,6 +86,49 @@ func TestNoProgress(t *testing.T) {
 			nodetest.Want(t, "image", got, id)
 			nodetest.Want(t, "outcome", d.Outcome, "UsedCached")
 			nodetest.Want(t, "class", d.Class, "unreachable")
+		})
+	}
+}
+
+// nothingAfterHeaders answers, and sends none of the bytes that it announces.
+func nothingAfterHeaders(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Length", fmt.Sprint(500))
+	w.WriteHeader(http.StatusOK)
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// TestNothingAfterTheHeaders has a registry answer requests for content, and send
+// none: containerd does not see such a download.
+func TestNothingAfterTheHeaders(t *testing.T) {
+	t.Parallel()
+	for name, on := range map[string]resolvertest.Part{"manifest": resolvertest.Manifests, "config and layers": resolvertest.Blobs} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.Start(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "2s"`))
+			origin := nodetest.OpenToAll(t)
+			n.Serve("registry.test", origin)
+			ref := nodetest.Named("app:1")
+			n.PushTo(origin, "app:1", nodetest.Image(1))
+			id := n.MustPull(ref)
+			n.PushTo(origin, "app:1", nodetest.Image(2))
+			origin.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/"+string(on)+"/") {
+					nothingAfterHeaders(w, r)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+			mark, began := n.Mark(), time.Now()
+			got, err := n.Pull(ref)
+			d := n.Decision(mark, ref)
+			nodetest.Want(t, "error", err, nil)
+			nodetest.Want(t, "image", got, id)
+			nodetest.Want(t, "outcome", d.Outcome, "UsedCached")
+			nodetest.Want(t, "class", d.Class, "unreachable")
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("the pull took %s", took)
+			}
 		})
 	}
 }

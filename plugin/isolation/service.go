@@ -30,7 +30,8 @@ type Config struct {
 	// Transfer configures the transfer service of each pull. Its limits of
 	// concurrent downloads and unpacks count for each pull by itself, so that no
 	// pull takes the slots of another; appliers unpack no more layers at the same
-	// time than that limit, for all pulls together.
+	// time than that limit, for all pulls together, where it is more than 1: with 1,
+	// containerd lets each pull unpack one after the other.
 	Transfer local.TransferConfig
 	// Patience bounds for how long a pull waits for work that other repositories
 	// of its registry have begun; 0 = DefaultPatience.

@@ -145,7 +145,7 @@ func (p *Puller) transfer(ctx context.Context, plan *pwtransfer.Plan, snapshotte
 		image.WithImageLabels(p.labels(ref)),
 	)
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := newWatch(ref)
+	w := newWatch(ref, plan.Source)
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		w.cancelWithoutProgress(ctx, p.settings.ProgressTimeout, func() { cancel(resolver.ErrNoProgress) })

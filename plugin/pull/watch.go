@@ -11,15 +11,29 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/log"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver"
 )
 
 // watchInterval is the longest time between two looks at the progress of a
 // pull, as in CRI.
 const watchInterval = 10 * time.Second
 
-// watch follows a transfer by its progress events, as CRI does.
+// ProgressReporter is a source that counts what comes from it. It is safe for
+// concurrent use.
+type ProgressReporter interface {
+	// Progress tells how many readers wait for content right now, from the request
+	// on, and how many bytes have come so far.
+	Progress() (waiting, bytes int64)
+}
+
+var _ ProgressReporter = resolver.Source(nil)
+
+// watch follows a transfer by its progress events, as CRI does, and by its source:
+// the events begin with the first byte that is written to the content store.
 type watch struct {
 	reference string
+	source    ProgressReporter // nil: of a source that does not report
 
 	mu        sync.Mutex
 	downloads map[string]int64 // bytes so far of those under way, by name
@@ -27,8 +41,9 @@ type watch struct {
 	stored    ocispec.Descriptor
 }
 
-func newWatch(reference string) *watch {
-	return &watch{reference: reference, downloads: map[string]int64{}}
+func newWatch(reference string, source transfer.ImageFetcher) *watch {
+	reporter, _ := source.(ProgressReporter)
+	return &watch{reference: reference, source: reporter, downloads: map[string]int64{}}
 }
 
 // progress takes one event. It never blocks.
@@ -69,10 +84,16 @@ func (w *watch) target() (desc ocispec.Descriptor, ok bool) {
 	return w.stored, w.stored.Digest != ""
 }
 
+// state tells how many downloads are under way, and a count of bytes that grows
+// whenever one has come.
 func (w *watch) state() (downloads int, bytes int64) {
+	var waiting, read int64
+	if w.source != nil {
+		waiting, read = w.source.Progress()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.downloads), w.bytes
+	return len(w.downloads) + int(waiting), w.bytes + read
 }
 
 // cancelWithoutProgress calls cancel when downloads are under way and not one

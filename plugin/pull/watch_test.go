@@ -19,7 +19,7 @@ func event(kind, name string, progress, total int64) transfer.Progress {
 }
 
 func TestWatchCountsDownloads(t *testing.T) {
-	w := newWatch("app:1")
+	w := newWatch("app:1", nil)
 	for _, step := range []struct {
 		event     transfer.Progress
 		downloads int
@@ -45,7 +45,7 @@ func TestWatchCountsDownloads(t *testing.T) {
 }
 
 func TestWatchSeesWhatIsStored(t *testing.T) {
-	w := newWatch("app:1")
+	w := newWatch("app:1", nil)
 	other, stored := digest.FromString("other"), digest.FromString("stored")
 	if _, ok := w.target(); ok {
 		t.Error("something is stored from the start")
@@ -113,7 +113,7 @@ func watched(t *testing.T, timeout time.Duration, run func(w *watch)) (canceled 
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		w, done := newWatch("app:1"), make(chan struct{})
+		w, done := newWatch("app:1", nil), make(chan struct{})
 		go func() {
 			defer close(done)
 			w.cancelWithoutProgress(ctx, timeout, func() { canceled = true })

@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -45,21 +46,27 @@ type imageWalk struct {
 	snapshotters []snapshots.Snapshotter
 	target       ocispec.Descriptor
 	sources      imageSources
+	seen         map[digest.Digest]bool // documents
 }
 
 // ofImage returns where an image came from that is, or is to be, unpacked by
 // the snapshotters.
 func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor, unpackedBy ...snapshots.Snapshotter) (imageSources, error) {
-	w := &imageWalk{contents: s, snapshotters: unpackedBy, target: target}
+	w := &imageWalk{contents: s, snapshotters: unpackedBy, target: target, seen: map[digest.Digest]bool{}}
 	if err := w.document(ctx, target); err != nil {
 		return imageSources{unknown: true}, err
 	}
 	return w.sources, nil
 }
 
-// document visits an index or a manifest, and all below it. One of another
-// platform is not there.
+// document visits an index or a manifest, and all below it, once: nested indexes
+// can name each other so often that there are more ways to a document than anybody
+// could walk. One of another platform is not there.
 func (w *imageWalk) document(ctx context.Context, desc ocispec.Descriptor) error {
+	if w.seen[desc.Digest] {
+		return nil
+	}
+	w.seen[desc.Digest] = true
 	p, there, err := w.blob(ctx, desc)
 	if err != nil || !there {
 		return err

@@ -17,6 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/plugin/isolation"
 )
 
 // The labels by which containerd's content refers to what belongs to it
@@ -145,10 +146,13 @@ func (s *contentSources) isLost(ctx context.Context, d digest.Digest) (bool, err
 	return false, r.Close()
 }
 
-// dropIfLost forgets content if its file is still lost. Pulls take turns: what
-// another has fetched again meanwhile must not be forgotten.
+// dropIfLost forgets content if its file is still lost. Pulls of all scopes take
+// turns, since content belongs to all: what another has fetched again meanwhile
+// must not be forgotten.
 func (s *contentSources) dropIfLost(ctx context.Context, d digest.Digest) error {
-	unlock, err := s.drops.Lock(ctx, keyOf(ctx, d))
+	anyScope := keyOf(ctx, d)
+	anyScope.scope = isolation.Scope{}
+	unlock, err := s.drops.Lock(ctx, anyScope)
 	if err != nil {
 		return err
 	}

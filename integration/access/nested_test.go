@@ -1,0 +1,70 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// nest puts a document into an index that names it twice, and that index into
+// another one, as often as depth says. Containerd follows one name of each: the
+// other is for another platform.
+func (f *forgery) nest(t *testing.T, document ocispec.Descriptor, depth int) ocispec.Descriptor {
+	t.Helper()
+	for range depth {
+		other := document
+		other.Platform = &ocispec.Platform{OS: "windows", Architecture: "amd64"}
+		document = f.add(t, ocispec.Index{
+			Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex,
+			Manifests: []ocispec.Descriptor{document, other},
+		})
+	}
+	return document
+}
+
+// TestNestedIndexes has a tenant's registry serve indexes that name the next one
+// twice, forty times over. There are few documents, and very many ways to each.
+func TestNestedIndexes(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	evil := resolvertest.New(t)
+	n.Serve("evil.test", evil)
+	f := &forgery{served: map[digest.Digest][]byte{}}
+	img := nodetest.Image(1)
+	manifest, err := img.RawManifest()
+	n.Must(err)
+	config, err := img.RawConfigFile()
+	n.Must(err)
+	f.served[digest.FromBytes(config)] = config
+	layers, err := img.Layers()
+	n.Must(err)
+	for _, l := range layers {
+		r, err := l.Compressed()
+		n.Must(err)
+		b, err := io.ReadAll(r)
+		n.Must(err)
+		f.served[digest.FromBytes(b)] = b
+	}
+	mediaType, err := img.MediaType()
+	n.Must(err)
+	desc := ocispec.Descriptor{MediaType: string(mediaType), Digest: digest.FromBytes(manifest), Size: int64(len(manifest))}
+	f.served[desc.Digest] = manifest
+	f.top = f.nest(t, desc, 40)
+	evil.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
+	began := time.Now()
+	n.MustPull("evil.test/x:1")
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the pull took %s", took)
+	}
+}

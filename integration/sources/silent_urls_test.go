@@ -1,0 +1,36 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sources
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+)
+
+// TestSilentURL has a layer say that it is on a host that takes the request and
+// never answers it. containerd asks such hosts past those of hosts.toml, by a client
+// without any bound.
+func TestSilentURL(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.CRIImages(`image_pull_progress_timeout = "2s"`))
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(silent.Close)
+	layers, err := nodetest.Image(2).Layers()
+	n.Must(err)
+	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{silent.URL + "/layer"}})
+	n.Must(err)
+	n.Push("app:1", img)
+	began := time.Now()
+	n.MustFail(nodetest.Named("app:1"), []string{"no progress"})
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the pull took %s", took)
+	}
+}
