@@ -26,7 +26,8 @@ func TestEveryNamespaceHasSources(t *testing.T) {
 	got := node.Own(img.Labels)
 	nodetest.Want(t, "pull-source", got["pull-source"], m.mirror.Host()+"/app:1")
 	nodetest.Want(t, "it is pulled at some time", got["pulled-at"] != "", true)
-	nodetest.Want(t, "number of labels", len(got), 2)
+	nodetest.Want(t, "what they are about", got["record"], img.Target.Digest.String()+" "+ref)
+	nodetest.Want(t, "number of labels", len(got), 3)
 
 	if _, ok := m.Record(ref); ok {
 		t.Error("CRI's namespace has a record of it")
