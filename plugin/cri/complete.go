@@ -21,7 +21,7 @@ import (
 // snapshotter of the request, and gives it the names that CRI knows images by. No
 // registry is asked. A record that says nothing of who may have the image is made
 // to say what the state does, before it is there.
-func (n *node) Complete(ctx context.Context, target ocispec.Descriptor, state store.State) error {
+func (n *node) Complete(ctx context.Context, target ocispec.Descriptor, state func() store.State) error {
 	plan := &pwtransfer.Plan{
 		Reference: n.name,
 		Source:    present{n.name, target},
@@ -29,7 +29,7 @@ func (n *node) Complete(ctx context.Context, target ocispec.Descriptor, state st
 			if before.Restricted {
 				return before
 			}
-			return state
+			return state()
 		},
 	}
 	_, err := n.puller.Pull(ctx, plan, n.snapshotter)

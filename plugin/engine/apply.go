@@ -97,10 +97,24 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	if err != nil || now.Target.Digest != record.Target.Digest {
 		return ctx.Err()
 	}
-	if err := t.Runtime.Complete(ctx, now.Target, now.State); err != nil && ctx.Err() == nil {
+	if err := t.Runtime.Complete(ctx, now.Target, e.stateOf(ctx, now)); err != nil && ctx.Err() == nil {
 		prefixlog.G(ctx).WithError(err).Warnf("the cached image %q is not complete, and cannot be completed", t.Name)
 	}
 	return ctx.Err()
+}
+
+// stateOf returns the state that a record has at the time; without proofs, if it has
+// been moved or cannot be read.
+func (e *Engine) stateOf(ctx context.Context, r store.Record) func() store.State {
+	return func() store.State {
+		now, err := e.Records.Get(ctx, r.Name)
+		if err == nil && now.Target.Digest == r.Target.Digest {
+			return now.State
+		}
+		state := r.State
+		state.Access = nil
+		return state
+	}
 }
 
 // stillAllowed returns an error where an image that was completed has turned out

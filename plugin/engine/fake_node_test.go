@@ -255,7 +255,7 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 	return imageID(target).String(), nil
 }
 
-func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ store.State) error {
+func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ func() store.State) error {
 	n.completed = append(n.completed, target.Digest)
 	if n.onStore != nil {
 		n.onStore(&n.record.State)

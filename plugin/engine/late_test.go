@@ -70,11 +70,15 @@ func TestFailedPullLeavesNoDeniedProof(t *testing.T) {
 // completing notes the state that an image is completed with.
 type completing struct {
 	*node
-	state store.State
+	unpacks func(context.Context)
+	state   store.State
 }
 
-func (c *completing) Complete(_ context.Context, _ ocispec.Descriptor, s store.State) error {
-	c.state = s
+func (c *completing) Complete(ctx context.Context, _ ocispec.Descriptor, state func() store.State) error {
+	if c.unpacks != nil {
+		c.unpacks(ctx)
+	}
+	c.state = state()
 	return nil
 }
 
@@ -88,6 +92,20 @@ func TestCompletingBringsNoProofBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := n.state.Access[bob]; ok || len(n.state.Access) == 0 {
+		t.Errorf("completed with %v", n.state.Access)
+	}
+}
+
+// Nor with proofs that ended while it was unpacked.
+func TestCompletingTakesTime(t *testing.T) {
+	n := &completing{node: &node{record: restricted(now, alice, bob), packed: true}}
+	n.unpacks = func(ctx context.Context) { _ = n.Revoke(ctx, repository, bob) }
+	req := n.request(nil)
+	req.Runtime = n
+	if o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req); err != nil || o.Kind != Present {
+		t.Fatalf("got %s, %v", o.Kind, err)
+	}
+	if _, ok := n.state.Access[bob]; ok || len(n.state.Access) != 1 {
 		t.Errorf("completed with %v", n.state.Access)
 	}
 }

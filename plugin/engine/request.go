@@ -48,9 +48,10 @@ type Runtime interface {
 	// Pull carries out the plan and returns the image ID.
 	Pull(ctx context.Context, plan *transfer.Plan) (imageID string, err error)
 	// Complete makes everything that a pull makes besides the content: the
-	// snapshot and the names of an image whose content is there, and whose
-	// state is known. It asks no registry.
-	Complete(ctx context.Context, target ocispec.Descriptor, state store.State) error
+	// snapshot and the names of an image whose content is there. It asks no
+	// registry. The state is read when a name gets it: to unpack takes time, in
+	// which a proof may end.
+	Complete(ctx context.Context, target ocispec.Descriptor, state func() store.State) error
 }
 
 // task is a request with the directives that apply to it. It does not change.
