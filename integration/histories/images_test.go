@@ -48,10 +48,28 @@ func (h *history) retag(ctx context.Context, o Op) error {
 		return fmt.Errorf("%v: %w", o, err)
 	}
 	for i := range h.worlds {
-		h.worlds[i].Node[o.Name] = Image{Content: from, Open: true}
+		img := &h.worlds[i].Node[o.Name]
+		if o.Kind == DoTag {
+			*img = Image{Content: from, Open: true}
+		} else {
+			*img = img.imported(from)
+		}
 	}
 	h.settled, h.lost = false, nil
 	return nil
+}
+
+// imported is what a name has when another content is imported over it: its labels
+// stay.
+func (i Image) imported(content int) Image {
+	labels := i.Under
+	if !i.Open || i.Stale != None {
+		labels = Labels{Content: i.Content, Stale: i.Stale, Proofs: i.Proofs, Open: i.Open}
+	}
+	if labels.Content == content {
+		return Image{Content: content, Stale: labels.Stale, Proofs: labels.Proofs, Open: labels.Open}
+	}
+	return Image{Content: content, Open: true, Under: labels}
 }
 
 // retag points a name at the target of another, and waits until CRI knows.

@@ -25,6 +25,17 @@ type Image struct {
 	// Open says that the record tells of no check: what its labels say is for
 	// another name or digest.
 	Open bool
+	// Under is what the labels of an open image say of the one that had the name
+	// before. It counts again where that comes back.
+	Under Labels
+}
+
+// Labels are what the record of a name says of a content.
+type Labels struct {
+	Content int
+	Stale   Class
+	Proofs  Set
+	Open    bool
 }
 
 // Pull returns what may come of a pull while the registry is as now says, and,
@@ -104,7 +115,7 @@ func (w World) unchanged(before World, p Pull, content int, by Giver, byTag bool
 	after.Has[p.repo()][content].give(by.proves(p.Caller))
 	if byTag && p.Digest == 0 {
 		img := &after.Node[p.Name]
-		img.Stale, img.Open = None, false
+		img.Stale, img.Open, img.Under = None, false, Labels{}
 		img.Proofs.give(by.proves(p.Caller))
 	}
 	return Branch{Saw{Outcome: Unchanged}, after, before.complete(p, content)}
@@ -116,7 +127,12 @@ func (w World) pulled(p Pull, by said) Branch {
 	w.Has[p.repo()][by.content].add(known | marked)
 	w.Has[p.repo()][by.content].give(proofs)
 	if p.Digest == 0 {
-		w.Node[p.Name] = Image{Content: by.content, Proofs: proofs}
+		img := Image{Content: by.content}
+		if under := w.Node[p.Name].Under; under.Content == by.content {
+			img.Proofs = under.Proofs
+		}
+		img.Proofs.give(proofs)
+		w.Node[p.Name] = img
 	}
 	return Branch{Saw{Outcome: Pulled}, w, w}
 }
@@ -133,6 +149,7 @@ func (w World) failed(now Registry, p Pull, class Class, forbidden bool) Branch 
 		for name := range w.Node {
 			if repoOf[name] == p.repo() {
 				w.Node[name].Proofs.refuse(p.Caller)
+				w.Node[name].Under.Proofs.refuse(p.Caller)
 			}
 		}
 	}
@@ -150,7 +167,7 @@ func (w World) failed(now Registry, p Pull, class Class, forbidden bool) Branch 
 	w = w.complete(p, w.content(p))
 	after := w
 	if p.Digest == 0 {
-		after.Node[p.Name].Stale = class
+		after.Node[p.Name].Stale, after.Node[p.Name].Under = class, Labels{}
 	}
 	return Branch{Saw{UsedCached, class}, after, w}
 }

@@ -39,8 +39,7 @@ func (n *node) observe(ctx context.Context, r *registry) (World, error) {
 		if content == 0 {
 			return w, fmt.Errorf("the record %s has a target that was never pushed", name)
 		}
-		labels := own(record)
-		proofs, err := n.proofs(r, record.Target.Digest, labels)
+		labels, proofs, err := n.labels(r, record, content)
 		if err != nil {
 			return w, fmt.Errorf("the record %s: %w", name, err)
 		}
@@ -52,22 +51,36 @@ func (n *node) observe(ctx context.Context, r *registry) (World, error) {
 			continue
 		}
 		tag := slices.Index(nameOf[:], name)
-		w.Node[tag].Content = content
-		w.Node[tag].Stale = Class(slices.Index(classNames[:], labels[nodes.LabelPrefix+"stale-reason"]))
-		w.Node[tag].Open = !proofs.has(marked)
-		proofs.remove(marked)
-		w.Node[tag].Proofs = proofs
+		if labels.Content == content {
+			w.Node[tag] = Image{Content: content, Stale: labels.Stale, Proofs: labels.Proofs, Open: labels.Open}
+		} else {
+			w.Node[tag] = Image{Content: content, Open: true, Under: labels}
+		}
 	}
 	return w, nil
 }
 
-// own returns the labels of a record that are for it, and not for another name or
-// digest.
-func own(record images.Image) map[string]string {
-	if record.Labels[nodes.LabelPrefix+"record"] != record.Target.Digest.String()+" "+record.Name {
-		return nil
+// labels returns what the labels of a record say of the content that they are for,
+// which may not be its own any more, and the proofs for its own content. Labels for
+// another name say nothing.
+func (n *node) labels(r *registry, record images.Image, content int) (Labels, Set, error) {
+	of, name, bound := strings.Cut(record.Labels[nodes.LabelPrefix+"record"], " ")
+	if !bound || name != record.Name {
+		return Labels{Content: content, Open: true}, 0, nil
 	}
-	return record.Labels
+	proofs, err := n.proofs(r, digest.Digest(of), record.Labels)
+	if err != nil {
+		return Labels{}, 0, err
+	}
+	l := Labels{
+		Content: r.content(digest.Digest(of)), Proofs: proofs, Open: !proofs.has(marked),
+		Stale: Class(slices.Index(classNames[:], record.Labels[nodes.LabelPrefix+"stale-reason"])),
+	}
+	l.Proofs.remove(marked)
+	if l.Content != content {
+		proofs = 0
+	}
+	return l, proofs, nil
 }
 
 // proofs returns who has proved access by the labels of a record. A check of another
