@@ -92,7 +92,7 @@ func (w World) answered(now, later Registry, p Pull, by said) []Branch {
 	if class := later.download(p, by.content, w.Has[p.repo()][max(by.content, 0)].has(known)); class != None {
 		return []Branch{w.failed(now, p, class, forbidden)}
 	}
-	return []Branch{w.pulled(p, by)}
+	return w.pulled(p, by)
 }
 
 // present reuses an image without a registry's word.
@@ -121,20 +121,24 @@ func (w World) unchanged(before World, p Pull, content int, by Giver, byTag bool
 	return Branch{Saw{Outcome: Unchanged}, after, before.complete(p, content)}
 }
 
-// pulled is on disk before the request ends.
-func (w World) pulled(p Pull, by said) Branch {
+// pulled is on disk before the request ends. Proofs by a name that comes back to its
+// content may be kept, or be those of repository@digest alone.
+func (w World) pulled(p Pull, by said) (all []Branch) {
 	proofs := by.giver.proves(p.Caller)
 	w.Has[p.repo()][by.content].add(known | marked)
 	w.Has[p.repo()][by.content].give(proofs)
-	if p.Digest == 0 {
-		img := Image{Content: by.content}
-		if under := w.Node[p.Name].Under; under.Content == by.content {
-			img.Proofs = under.Proofs
-		}
-		img.Proofs.give(proofs)
-		w.Node[p.Name] = img
+	if p.Digest != 0 {
+		return []Branch{{Saw{Outcome: Pulled}, w, w}}
 	}
-	return Branch{Saw{Outcome: Pulled}, w, w}
+	under := w.Node[p.Name].Under
+	w.Node[p.Name] = Image{Content: by.content, Proofs: proofs}
+	all = append(all, Branch{Saw{Outcome: Pulled}, w, w})
+	if under.Content == by.content && under.Proofs != 0 {
+		under.Proofs.give(proofs)
+		w.Node[p.Name].Proofs = under.Proofs
+		all = append(all, Branch{Saw{Outcome: Pulled}, w, w})
+	}
+	return all
 }
 
 // failed takes proofs away after a refusal, which is on disk before the request
