@@ -21,11 +21,12 @@ const module = "github.com/pullwarden/pullwarden/"
 // import. Every package may import those of internal.
 var allowed = map[string][]string{
 	"cmd/pullwarden":                   {"cmd/pullwarden/internal/cli"},
-	"cmd/pullwarden/internal/cli":      {"plugin/check", "plugin/ruletest"},
+	"cmd/pullwarden/internal/cli":      {"plugin/api", "plugin/check", "plugin/config", "plugin/ruletest", "plugin/status"},
 	"cmd/pullwarden/internal/manpages": {"cmd/pullwarden/internal/cli"},
 
 	"cmd/containerd":                {"plugin"},
-	"plugin":                        {"plugin/config", "plugin/cri", "plugin/engine", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/health", "resolver/hosts", "store", "store/content"},
+	"plugin":                        {"plugin/api", "plugin/config", "plugin/cri", "plugin/engine", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/health", "resolver/hosts", "store", "store/content"},
+	"plugin/api":                    nil,
 	"plugin/check":                  {"plugin/config", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/ruletest", "resolver/failure", "resolver/hosts"},
 	"plugin/config":                 {"plugin/policy"},
 	"plugin/cri":                    {"plugin/engine", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "store"},
@@ -36,6 +37,7 @@ var allowed = map[string][]string{
 	"plugin/pull":                   {"resolver", "plugin/isolation", "plugin/transfer"},
 	"plugin/rules":                  {"plugin/policy"},
 	"plugin/ruletest":               {"plugin/config", "plugin/engine", "plugin/policy", "plugin/rules", "resolver/failure"},
+	"plugin/status":                 {"plugin/api", "store"},
 	"plugin/transfer":               {"plugin/isolation", "resolver/hosts", "resolver/provenance", "store"},
 	"resolver":                      {"resolver/auth", "resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/provenance", "resolver/purpose", "resolver/redact", "resolver/transport"},
 	"resolver/auth":                 {"resolver/failure", "resolver/fault", "resolver/purpose", "resolver/redact"},

@@ -63,6 +63,7 @@ func Install() {
 		Config: &section,
 		InitFn: start,
 	})
+	registry.Register(&plugin.Registration{Type: plugins.GRPCPlugin, ID: ID, Requires: []plugin.Type{Type}, InitFn: serve})
 }
 
 // decorateTransfer puts the service that carries out plans around the one that

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/metadata"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/machineid"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/plugin/api"
 	"github.com/pullwarden/pullwarden/plugin/config"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
@@ -70,6 +72,7 @@ func start(ic *plugin.InitContext) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	ic.Meta.Exports[api.ExportEnabled] = strconv.FormatBool(c.Enabled)
 	if !c.Enabled {
 		return nil, fmt.Errorf("pullwarden is not enabled: %w", plugin.ErrSkipPlugin)
 	}

@@ -1,8 +1,8 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pullwarden is the companion of the containerd with pullwarden: it checks
-// and tests a node's configuration.
+// Command pullwarden is the companion of the containerd with pullwarden: it shows the
+// status of a node, and checks and tests its configuration.
 package main
 
 import (

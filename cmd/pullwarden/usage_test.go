@@ -23,6 +23,10 @@ func TestUsage(t *testing.T) {
 		{"tset", 2, "", `there is no verb "tset" (did you mean test?)`},
 		{"check --colour", 2, "", "unknown flag: --colour"},
 		{"check -o yaml", 2, "", "allowed are table, json"},
+		{"status -o xml", 2, "", "allowed are table, json, wide, yaml"},
+		{"status -q -o json", 2, "", "-q and -o exclude each other"},
+		{"status --older-than=-1h", 2, "", "must not be negative"},
+		{"status registry.test/app:1", 2, "", "Usage: pullwarden status"},
 		{"test", 2, "", "Usage: pullwarden test FILE…"},
 		{"completion bash", 0, "bash completion", ""},
 		{"completion zsh", 0, "#compdef pullwarden", ""},
@@ -42,7 +46,7 @@ func TestUsage(t *testing.T) {
 // Help is read in terminals of 80 columns.
 func TestHelpFits(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"--help", "check --help", "test --help"} {
+	for _, args := range []string{"--help", "check --help", "status --help", "test --help"} {
 		for line := range strings.Lines(run(t, t.TempDir(), strings.Fields(args)...).stdout) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 				t.Errorf("%s has a line of %d columns: %s", args, n, line)

@@ -68,6 +68,9 @@ func run(ctx context.Context, binary string, out *printer) (err error) {
 	if err := closing(ctx, w, out); err != nil {
 		return err
 	}
+	if err := showStatus(ctx, w, out); err != nil {
+		return err
+	}
 	out.ending(time.Since(began))
 	return out.err
 }

@@ -83,7 +83,7 @@ func (p *printer) blank() { p.printf("\n") }
 // lines writes text as it is, which is no wider than the page.
 func (p *printer) lines(indent int, s string) {
 	for line := range strings.Lines(s) {
-		p.printf("%*s%s\n", indent, "", strings.TrimSuffix(line, "\n"))
+		p.printf("%s\n", strings.TrimRight(strings.Repeat(" ", indent)+line, " \n"))
 	}
 }
 

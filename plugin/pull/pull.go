@@ -55,6 +55,7 @@ type Puller struct {
 	images   images.Store
 	exports  map[string]map[string]string
 	index    ImageIndex
+	underWay underWay
 }
 
 // New returns a Puller. The error names the field that is missing.
@@ -146,6 +147,7 @@ func (p *Puller) transfer(ctx context.Context, plan *pwtransfer.Plan, snapshotte
 	)
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := newWatch(ref, plan.Source)
+	defer p.underWay.add(w, plan.Source)()
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		w.cancelWithoutProgress(ctx, p.settings.ProgressTimeout, func() { cancel(resolver.ErrNoProgress) })

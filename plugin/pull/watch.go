@@ -10,6 +10,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/log"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver"
@@ -38,12 +39,13 @@ type watch struct {
 	mu        sync.Mutex
 	downloads map[string]int64 // bytes so far of those under way, by name
 	bytes     int64            // of all downloads
+	fetched   map[digest.Digest]fetched
 	stored    ocispec.Descriptor
 }
 
 func newWatch(reference string, source transfer.ImageFetcher) *watch {
 	reporter, _ := source.(ProgressReporter)
-	return &watch{reference: reference, source: reporter, downloads: map[string]int64{}}
+	return &watch{reference: reference, source: reporter, downloads: map[string]int64{}, fetched: map[digest.Digest]fetched{}}
 }
 
 // progress takes one event. It never blocks.
@@ -71,6 +73,7 @@ func (w *watch) progress(p transfer.Progress) {
 func (w *watch) advance(p transfer.Progress, before int64) {
 	w.bytes += max(0, p.Progress-before)
 	w.downloads[p.Name] = p.Progress
+	w.fetched[p.Desc.Digest] = fetched{p.Progress, p.Total}
 	// Content that has come but is not written yet is not waited for.
 	if p.Event == "complete" || p.Progress == p.Total {
 		delete(w.downloads, p.Name)

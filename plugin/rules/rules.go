@@ -163,6 +163,19 @@ func (d *Dir) Current() *policy.Rules {
 	return now.rules
 }
 
+// State says which rules are in force.
+type State struct {
+	Rules, Files int   // how many there are, and the files that they stand in
+	Err          error // why the newest files are not in force; nil = they are
+}
+
+// State is that of the rules that Current returns.
+func (d *Dir) State() State {
+	d.Current()
+	now := d.current.Load()
+	return State{Rules: now.count, Files: len(now.files), Err: now.err}
+}
+
 // report logs and counts a change, once, and has good rules kept. The same error
 // and the same content are no change.
 func (d *Dir) report(was, now *ruleSet) {

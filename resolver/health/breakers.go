@@ -46,6 +46,7 @@ type State struct {
 	Host  string        // scheme://host[:port]
 	Open  bool          // it is in trouble; false: it is suspected
 	Class failure.Class // of the trouble; None while it is suspected
+	Since time.Time     // when it got into trouble; zero while it is suspected
 	Until time.Time     // when it will be probed again, unless somebody asks before; zero while it is suspected
 }
 
@@ -165,7 +166,7 @@ func (b *Breakers) States() []State {
 	for key, s := range b.all {
 		state := State{Host: key.Host}
 		if s.open() {
-			state.Open, state.Class, state.Until = true, s.verdict.Class, s.until
+			state.Open, state.Class, state.Since, state.Until = true, s.verdict.Class, s.opened, s.until
 		}
 		if state.Open || !states[key.Host].Open {
 			states[key.Host] = state

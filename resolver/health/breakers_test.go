@@ -120,7 +120,7 @@ func TestProbesDecide(t *testing.T) {
 					return
 				}
 				states := s.States()
-				if len(states) != 1 || states[0].Host != host.Host || !states[0].Open || states[0].Class != err.Class {
+				if len(states) != 1 || states[0].Host != host.Host || !states[0].Open || states[0].Class != err.Class || states[0].Since != err.Since {
 					t.Fatalf("got %+v", states)
 				}
 				if left := time.Until(states[0].Until); left < FirstPause*3/4 || left > FirstPause*5/4 {

@@ -8,7 +8,7 @@ import "errors"
 // The exit codes of all verbs. Scripts rely on them.
 const (
 	exitOK       = 0
-	exitFailed   = 1 // check: errors; test: a case does not hold
+	exitFailed   = 1 // check: errors; test: a case does not hold; status: degraded
 	exitUsage    = 2 // the command line, or the daemon, is not to be used
 	exitWarnings = 3 // check: warnings only
 )
@@ -24,6 +24,11 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// unreachableError says why pullwarden in the daemon does not answer. Its text is shown.
+type unreachableError struct{ error }
+
+func (e unreachableError) Unwrap() error { return e.error }
+
 // codeOf returns the exit code for the error of a verb.
 func codeOf(err error) int {
 	if code, ok := errors.AsType[exit](err); ok {
@@ -32,7 +37,7 @@ func codeOf(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, new(usageError)):
+	case errors.As(err, new(usageError)), errors.As(err, new(unreachableError)):
 		return exitUsage
 	}
 	return exitFailed

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+	"sigs.k8s.io/yaml"
 )
 
 // format is how a verb shows its result.
@@ -21,32 +22,48 @@ type format string
 
 const (
 	formatTable format = "table" // for people
+	formatWide  format = "wide"  // the same, with nothing shortened
 	formatJSON  format = "json"  // for programs; its keys are a promise
+	formatYAML  format = "yaml"  // the same keys
 )
 
-var formats = []format{formatTable, formatJSON}
+// formatFlag is the flag -o of a verb.
+type formatFlag struct {
+	format  *format
+	allowed []string
+}
 
-// addOutput adds the flag -o, which sets f.
-func addOutput(cmd *cobra.Command, f *format) {
+// addOutput adds the flag -o, which sets f: table, json, or one of more.
+func addOutput(cmd *cobra.Command, f *format, more ...format) {
 	*f = formatTable
-	cmd.Flags().VarP(f, "output", "o", "`format` of the output: table or json")
+	flag := formatFlag{f, []string{string(formatTable), string(formatJSON)}}
+	for _, other := range more {
+		flag.allowed = append(flag.allowed, string(other))
+	}
+	last := len(flag.allowed) - 1
+	cmd.Flags().VarP(flag, "output", "o", "`format` of the output: "+strings.Join(flag.allowed[:last], ", ")+" or "+flag.allowed[last])
 	_ = cmd.RegisterFlagCompletionFunc("output", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { // the flag is there
-		return []string{string(formatTable), string(formatJSON)}, cobra.ShellCompDirectiveNoFileComp
+		return flag.allowed, cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
-// String implements pflag.Value.
-func (f *format) String() string { return string(*f) }
+// String implements pflag.Value. The zero value is asked, too.
+func (f formatFlag) String() string {
+	if f.format == nil {
+		return ""
+	}
+	return string(*f.format)
+}
 
 // Type implements pflag.Value.
-func (f *format) Type() string { return "format" }
+func (f formatFlag) Type() string { return "format" }
 
 // Set implements pflag.Value.
-func (f *format) Set(text string) error {
-	if !slices.Contains(formats, format(text)) {
-		return fmt.Errorf("allowed are %s, %s", formatTable, formatJSON)
+func (f formatFlag) Set(text string) error {
+	if !slices.Contains(f.allowed, text) {
+		return fmt.Errorf("allowed are %s", strings.Join(f.allowed, ", "))
 	}
-	*f = format(text)
+	*f.format = format(text)
 	return nil
 }
 
@@ -56,6 +73,16 @@ func writeJSON(w io.Writer, v any) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// writeYAML writes a document with the keys that JSON has.
+func writeYAML(w io.Writer, v any) error {
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
 }
 
 const (

@@ -1,0 +1,120 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	introspection "github.com/containerd/containerd/api/services/introspection/v1"
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/defaults"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/pullwarden/pullwarden/plugin/api"
+	"github.com/pullwarden/pullwarden/plugin/config"
+	"github.com/pullwarden/pullwarden/plugin/status"
+)
+
+const (
+	// criNamespace is where CRI keeps its images.
+	criNamespace = "k8s.io"
+	// daemonTimeout bounds each look at the daemon.
+	daemonTimeout = 10 * time.Second
+)
+
+// daemon is a containerd behind its socket.
+type daemon struct {
+	address string
+	conn    *grpc.ClientConn
+	client  *containerd.Client
+}
+
+// dial connects to a socket. Every error is an unreachableError. The caller closes the
+// daemon.
+func dial(ctx context.Context, address string) (*daemon, error) {
+	address = strings.TrimPrefix(address, "unix://")
+	connect := func(ctx context.Context, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: daemonTimeout}).DialContext(ctx, "unix", address)
+	}
+	probe, err := connect(ctx, "")
+	if err != nil {
+		return nil, unreachable(address, err)
+	}
+	_ = probe.Close()
+	conn, err := grpc.NewClient("passthrough:///containerd", grpc.WithContextDialer(connect), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(defaults.DefaultMaxRecvMsgSize)))
+	if err != nil {
+		return nil, unreachable(address, err)
+	}
+	client, err := containerd.NewWithConn(conn)
+	if err != nil {
+		return nil, errors.Join(unreachable(address, err), conn.Close())
+	}
+	return &daemon{address, conn, client}, nil
+}
+
+func unreachable(address string, err error) error {
+	hint := ""
+	if errors.Is(err, os.ErrPermission) {
+		hint = ": the socket is for root"
+	}
+	return unreachableError{fmt.Errorf("containerd does not answer at %s: %w%s", address, err, hint)}
+}
+
+// Close ends the connection.
+func (d *daemon) Close() error { return d.conn.Close() }
+
+// report looks at the node. The error is an unreachableError where the daemon, or
+// pullwarden in it, does not answer.
+func (d *daemon) report(ctx context.Context) (status.Report, error) {
+	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, criNamespace), daemonTimeout)
+	defer cancel()
+	answer, err := api.Get(ctx, d.conn)
+	if grpcstatus.Code(err) == codes.Unimplemented {
+		return status.Report{}, d.whyNot(ctx)
+	}
+	if err != nil {
+		return status.Report{}, unreachable(d.address, err)
+	}
+	records, err := d.client.ImageService().List(ctx)
+	if err != nil {
+		return status.Report{}, unreachable(d.address, err)
+	}
+	return status.New(records, answer), nil
+}
+
+// whyNot says why the daemon has no pullwarden that answers.
+func (d *daemon) whyNot(ctx context.Context) error {
+	resp, err := d.client.IntrospectionService().Plugins(ctx)
+	if err != nil {
+		return unreachable(d.address, err)
+	}
+	var ours *introspection.Plugin
+	for _, p := range resp.GetPlugins() {
+		if p.GetType()+"."+p.GetID() == config.Plugin {
+			ours = p
+		}
+	}
+	switch {
+	case ours == nil:
+		err = fmt.Errorf("the containerd at %s has no pullwarden in it: it is a stock one", d.address)
+	case ours.GetExports()[api.ExportEnabled] == "false":
+		err = fmt.Errorf("pullwarden is not enabled in the containerd at %s, which pulls as stock containerd does: set enabled = true in [plugins.%q]", d.address, config.Plugin)
+	case ours.GetInitErr() != nil:
+		err = fmt.Errorf("pullwarden has not started in the containerd at %s, and CRI has not: %s", d.address, ours.GetInitErr().GetMessage())
+	default:
+		err = fmt.Errorf("pullwarden in the containerd at %s is another version, which does not tell its status", d.address)
+	}
+	return unreachableError{err}
+}

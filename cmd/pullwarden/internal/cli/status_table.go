@@ -1,0 +1,154 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/docker/go-units"
+	"golang.org/x/term"
+
+	"github.com/pullwarden/pullwarden/plugin/api"
+	"github.com/pullwarden/pullwarden/plugin/status"
+)
+
+const (
+	shortDigest = 8
+	clearScreen = "\x1b[H\x1b[2J"
+)
+
+// table shows a report to people. On a terminal a later one takes the place of the one
+// before; elsewhere it follows after an empty line.
+func (s *statusScreen) table(r status.Report, now time.Time) error {
+	var b bytes.Buffer
+	columns := width(s.w)
+	writeHealth(&b, &r, columns)
+	if s.flags.watch {
+		s.writePulls(&b, r.Pulls, now)
+	}
+	b.WriteByte('\n')
+	switch {
+	case len(r.Images) == 0:
+		b.WriteString("no images\n")
+	case s.flags.output == formatWide:
+		writeWide(&b, r.Images, now)
+	default:
+		writeImages(&b, r.Images, now, columns)
+	}
+	switch f, ok := s.w.(*os.File); {
+	case s.flags.watch && ok && term.IsTerminal(int(f.Fd())):
+		_, _ = io.WriteString(s.w, clearScreen)
+	case s.shown > 0:
+		_, _ = io.WriteString(s.w, "\n")
+	}
+	_, err := s.w.Write(b.Bytes())
+	return err
+}
+
+// writeHealth writes one line on health, and a paragraph on each problem and note.
+func writeHealth(w io.Writer, r *status.Report, columns int) {
+	state := "healthy"
+	if !r.Healthy {
+		state = "degraded"
+	}
+	_, _ = fmt.Fprintf(w, "%s: %s of %s, %s in trouble, %s\n", state, plural(r.Rules.Rules, "rule"), plural(r.Rules.Files, "file"),
+		plural(len(r.Hosts), "host"), plural(r.StaleImages, "stale image"))
+	for _, p := range r.Problems {
+		writeParagraph(w, "- ", p.Text, columns)
+	}
+	for _, n := range r.Notes {
+		writeParagraph(w, "- not enforced: ", n.Text, columns)
+	}
+}
+
+func writeParagraph(w io.Writer, lead, text string, columns int) {
+	const indent = "    "
+	wrapped := wrap(lead+text, columns, indent)
+	_, _ = io.WriteString(w, "  "+strings.TrimPrefix(wrapped, indent))
+}
+
+// writeImages writes the table for a terminal of that many columns: references lose
+// their beginning and hosts their end, where there is no room.
+func writeImages(w io.Writer, all []status.Image, now time.Time, columns int) {
+	rows := [][]string{{"IMAGE", "SOURCE", "DIGEST", "CHECKED", "BY", "PROOFS", "PINNED"}}
+	for i := range all {
+		img := &all[i]
+		rows = append(rows, []string{
+			shortReference(img.Reference), orDash(img.Source()), short(img.Digest), ago(img.VerifiedAt, now), orDash(img.VerifiedBy),
+			strconv.Itoa(img.Proofs), yes(img.Pinned),
+		})
+	}
+	fit(rows, columns)
+	var b bytes.Buffer
+	writeRows(&b, rows)
+	line, rest, _ := strings.Cut(b.String(), "\n")
+	_, _ = fmt.Fprintln(w, line)
+	for i := range all {
+		line, rest, _ = strings.Cut(rest, "\n")
+		_, _ = fmt.Fprintln(w, line)
+		if all[i].Stale() {
+			_, _ = fmt.Fprintf(w, "  stale for %s: %s\n", ago(all[i].StaleSince, now), all[i].StaleReason)
+		}
+	}
+}
+
+// writeWide writes the table with everything at its full length.
+func writeWide(w io.Writer, all []status.Image, now time.Time) {
+	rows := [][]string{{"IMAGE", "SOURCE", "CONTENT", "DIGEST", "CHECKED", "BY", "STALE", "PROOFS", "PINNED"}}
+	for i := range all {
+		img := &all[i]
+		stale := "-"
+		if img.Stale() {
+			stale = ago(img.StaleSince, now) + " " + img.StaleReason
+		}
+		rows = append(rows, []string{
+			img.Reference, orDash(img.PullSource), orDash(strings.Join(img.ContentSources, ",")), img.Digest,
+			ago(img.VerifiedAt, now), orDash(img.VerifiedBy), stale, strconv.Itoa(img.Proofs), yes(img.Pinned),
+		})
+	}
+	writeRows(w, rows)
+}
+
+func writeRows(w io.Writer, rows [][]string) {
+	t := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
+	for _, row := range rows {
+		_, _ = fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	_ = t.Flush()
+}
+
+// pullBytes is how far a pull was at a time.
+type pullBytes struct {
+	bytes int64
+	at    time.Time
+}
+
+// writePulls writes a line for each pull, with its rate since the report before, or
+// since its begin.
+func (s *statusScreen) writePulls(w io.Writer, pulls []api.Pull, now time.Time) {
+	last := s.pulls
+	s.pulls = map[string]pullBytes{}
+	for i := range pulls {
+		p := &pulls[i]
+		key := p.Reference + p.Began.String()
+		before, ok := last[key]
+		if !ok {
+			before = pullBytes{at: p.Began}
+		}
+		s.pulls[key] = pullBytes{p.Bytes, now}
+		rate := int64(0)
+		if took := now.Sub(before.at).Seconds(); took > 0 {
+			rate = max(0, int64(float64(p.Bytes-before.bytes)/took))
+		}
+		writeParagraph(w, "- pulling ", fmt.Sprintf("%s: %s of %s, %s/s, from %s",
+			p.Reference, units.BytesSize(float64(p.Bytes)), units.BytesSize(float64(p.Total)), units.BytesSize(float64(rate)), orDash(strings.Join(p.Hosts, ", "))), width(s.w))
+	}
+}

@@ -1,0 +1,115 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package status makes the picture of a node that pullwarden status shows, from the
+// records of its images and the daemon's answer. It is pure: it asks nobody.
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/images"
+
+	"github.com/pullwarden/pullwarden/plugin/api"
+)
+
+// Report is the picture. As JSON its keys are a promise.
+type Report struct {
+	// Healthy says that there are no problems.
+	Healthy  bool      `json:"healthy"`
+	Problems []Problem `json:"problems"`
+	// Notes are what is not enforced by the configuration that there is. They do not
+	// make a node unhealthy.
+	Notes []Problem  `json:"notes"`
+	Rules api.Rules  `json:"rules"`
+	Hosts []api.Host `json:"hosts"` // in trouble
+	Pulls []api.Pull `json:"pulls"` // under way
+	// StaleImages is how many images are stale, also where Only picks others.
+	StaleImages int     `json:"staleImages"`
+	Images      []Image `json:"images"`
+}
+
+// Problem is something to look at.
+type Problem struct {
+	// ID is its kind, one of the constants below.
+	ID string `json:"id"`
+	// Text says it in a sentence, whose wording may change.
+	Text string `json:"text"`
+}
+
+// The kinds of problems.
+const (
+	RulesNotTaken = "rules_not_taken" // the newest rule files have a mistake
+	HostInTrouble = "host_in_trouble"
+	StaleImages   = "stale_images"
+)
+
+// The kinds of notes.
+const (
+	Unenforceable = "unenforceable" // a setting of the node keeps a rule from being kept
+	OpenImages    = "open_images"   // no registry was ever asked about them
+)
+
+// New makes the picture of the records of one containerd namespace.
+func New(records []images.Image, daemon api.Status) Report {
+	r := Report{
+		Problems: []Problem{}, Notes: []Problem{},
+		Rules: daemon.Rules, Hosts: append([]api.Host{}, daemon.Hosts...), Pulls: append([]api.Pull{}, daemon.Pulls...),
+		Images: imagesOf(records),
+	}
+	if err := daemon.Rules.Error; err != "" {
+		r.problem(RulesNotTaken, "the rule files in %s are not taken, the last good %s in force: %s",
+			daemon.Rules.Path, verb(daemon.Rules.Rules, "rule"), err)
+	}
+	for _, h := range r.Hosts {
+		r.problem(HostInTrouble, "%s is in trouble since %s: %s", h.Host, h.Since.Format(time.RFC3339), h.Class)
+	}
+	if n := count(r.Images, Image.Stale); n > 0 {
+		r.StaleImages = n
+		r.problem(StaleImages, "%s used although the last check failed", was(n, "image"))
+	}
+	r.Healthy = len(r.Problems) == 0
+	for _, limit := range daemon.Limits {
+		r.Notes = append(r.Notes, Problem{Unenforceable, limit})
+	}
+	if n := count(r.Images, func(i Image) bool { return i.Open }); n > 0 {
+		r.Notes = append(r.Notes, Problem{OpenImages, fmt.Sprintf(
+			`no registry was ever asked about %s: under access = "Verified" open to every caller where none can be asked`, plural(n, "image"))})
+	}
+	return r
+}
+
+func (r *Report) problem(id, format string, args ...any) {
+	r.Problems = append(r.Problems, Problem{id, fmt.Sprintf(format, args...)})
+}
+
+func count(all []Image, is func(Image) bool) (n int) {
+	for _, i := range all {
+		if is(i) {
+			n++
+		}
+	}
+	return n
+}
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
+func verb(n int, one string) string {
+	if n == 1 {
+		return "1 " + one + " is"
+	}
+	return plural(n, one) + " are"
+}
+
+func was(n int, one string) string {
+	if n == 1 {
+		return "1 " + one + " was"
+	}
+	return plural(n, one) + " were"
+}

@@ -1,0 +1,128 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/api"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+var (
+	noon   = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	target = digest.FromString("one")
+)
+
+func record(name string, labels map[string]string) images.Image {
+	return images.Image{Name: name, Target: ocispec.Descriptor{Digest: target}, Labels: labels}
+}
+
+func checked(by store.Fingerprint) store.State {
+	return store.State{
+		PullSource: "mirror.test/app:1", Verified: store.Verified{Digest: target, At: noon, By: "mirror.test"},
+		Access: map[store.Fingerprint]store.Proof{by: {At: noon, By: "mirror.test"}},
+	}
+}
+
+func references(r Report) string {
+	var names []string
+	for i := range r.Images {
+		names = append(names, r.Images[i].Reference)
+	}
+	return strings.Join(names, " ")
+}
+
+// A tag has one row, with the proofs of its repository@digest; an image ID has none.
+// Labels that were written for another record count as absent.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	byDigest, other := "registry.test/app@"+target.String(), "registry.test/other@"+target.String()
+	stale := checked("a")
+	stale.Stale = store.Stale{Since: noon, Reason: failure.Unreachable}
+	r := New([]images.Image{
+		record(target.String(), nil),
+		record("registry.test/app:1", checked("a").Labels("registry.test/app:1", target)),
+		record(byDigest, checked("b").Labels(byDigest, target)),
+		record(other, checked("b").Labels(other, target)),
+		record("registry.test:5000/copy:1", checked("a").Labels("registry.test/app:1", target)),
+		record("registry.test/stale:1", stale.Labels("registry.test/stale:1", target)),
+	}, api.Status{})
+	want := "registry.test/stale:1 registry.test:5000/copy:1 registry.test/app:1 " + other
+	if got := references(r); got != want {
+		t.Fatalf("images\n%s, want\n%s", got, want)
+	}
+	for i, want := range []struct {
+		proofs int
+		source string
+		open   bool
+	}{{1, "mirror.test", false}, {0, "", true}, {2, "mirror.test", false}, {1, "mirror.test", false}} {
+		if img := r.Images[i]; img.Proofs != want.proofs || img.Source() != want.source || img.Open != want.open {
+			t.Errorf("%s: %+v, want %+v", img.Reference, img, want)
+		}
+	}
+	if len(r.Problems) != 1 || r.Problems[0].ID != StaleImages || r.StaleImages != 1 || r.Healthy {
+		t.Errorf("problems %v", r.Problems)
+	}
+}
+
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	layers := checked("a")
+	layers.PullSource, layers.ContentSources = "docker.io/library/app:1", []string{"docker.io", "cdn.test"}
+	layers.Verified.At = noon.Add(-48 * time.Hour)
+	r := New([]images.Image{
+		record("registry.test/app:1", checked("a").Labels("registry.test/app:1", target)),
+		record("docker.io/library/app:1", layers.Labels("docker.io/library/app:1", target)),
+		record("registry.test/imported:1", nil),
+	}, api.Status{})
+	for _, tt := range []struct {
+		filter Filter
+		want   string
+	}{
+		{Filter{}, "registry.test/imported:1 docker.io/library/app:1 registry.test/app:1"},
+		{Filter{Stale: true}, ""},
+		{Filter{Source: "MIRROR.test:443"}, "registry.test/app:1"},
+		{Filter{Source: "registry-1.docker.io"}, "docker.io/library/app:1"},
+		{Filter{Source: "cdn.test"}, "docker.io/library/app:1"},
+		{Filter{OlderThan: 24 * time.Hour}, "registry.test/imported:1 docker.io/library/app:1"},
+		{Filter{OlderThan: 24 * time.Hour, Source: "cdn.test"}, "docker.io/library/app:1"},
+	} {
+		if got := references(r.Only(tt.filter, noon)); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.filter, got, tt.want)
+		}
+	}
+	if len(r.Images) != 3 {
+		t.Error("a filter changed the report")
+	}
+}
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	r := New(nil, api.Status{
+		Rules:  api.Rules{Path: "/rules", Rules: 2, Files: 1, Error: "a.toml:3: no"},
+		Hosts:  []api.Host{{Host: "https://registry.test", Class: "unavailable", Since: noon}},
+		Limits: []string{"one setting"},
+	})
+	var texts []string
+	for _, p := range append(r.Problems, r.Notes...) {
+		texts = append(texts, p.ID+": "+p.Text)
+	}
+	want := `rules_not_taken: the rule files in /rules are not taken, the last good 2 rules are in force: a.toml:3: no
+host_in_trouble: https://registry.test is in trouble since 2026-01-02T12:00:00Z: unavailable
+unenforceable: one setting`
+	if got := strings.Join(texts, "\n"); got != want || r.Healthy {
+		t.Errorf("problems\n%s", got)
+	}
+	if limited := New(nil, api.Status{Limits: []string{"one setting"}}); !limited.Healthy {
+		t.Error("a setting makes a node unhealthy")
+	}
+}
