@@ -22,6 +22,7 @@ type Image struct {
 	Content int
 	Stale   Class // the label stale-reason
 	Proofs  Set   // who has proved access by this name
+	By      Giver // of the last check
 	// Open says that the record tells of no check: what its labels say is for
 	// another name or digest.
 	Open bool
@@ -35,6 +36,7 @@ type Labels struct {
 	Content int
 	Stale   Class
 	Proofs  Set
+	By      Giver
 	Open    bool
 }
 
@@ -49,10 +51,17 @@ func (w World) Pull(now, later Registry, p Pull) []Branch {
 		return []Branch{w.present(p)}
 	case policy == Never: // nobody is told whether there is an image
 		return []Branch{{Saw{Outcome: Failed}, w, w}}
-	case reusable && p.MaxAge && !w.Node[p.Name].Open: // every check here was made within the hour
+	case reusable && p.MaxAge && w.checked(now, p):
 		return []Branch{{Saw{Outcome: Fresh}, w.complete(p, present), w.complete(p, present)}}
 	}
 	return w.ask(now, later, p)
+}
+
+// checked reports whether there was a check that counts for a name. Every one here
+// was made within the hour.
+func (w World) checked(now Registry, p Pull) bool {
+	img := w.Node[p.Name]
+	return !img.Open && (img.By == Origin || !now.Rule.Origin)
 }
 
 // ask is a pull that asks the registry.
@@ -115,7 +124,7 @@ func (w World) unchanged(before World, p Pull, content int, by Giver, byTag bool
 	after.Has[p.repo()][content].give(by.proves(p.Caller))
 	if byTag && p.Digest == 0 {
 		img := &after.Node[p.Name]
-		img.Stale, img.Open, img.Under = None, false, Labels{}
+		img.Stale, img.Open, img.By, img.Under = None, false, by, Labels{}
 		img.Proofs.give(by.proves(p.Caller))
 	}
 	return Branch{Saw{Outcome: Unchanged}, after, before.complete(p, content)}
@@ -131,7 +140,7 @@ func (w World) pulled(p Pull, by said) (all []Branch) {
 		return []Branch{{Saw{Outcome: Pulled}, w, w}}
 	}
 	under := w.Node[p.Name].Under
-	w.Node[p.Name] = Image{Content: by.content, Proofs: proofs}
+	w.Node[p.Name] = Image{Content: by.content, Proofs: proofs, By: by.giver}
 	all = append(all, Branch{Saw{Outcome: Pulled}, w, w})
 	if under.Content == by.content && under.Proofs != 0 {
 		under.Proofs.give(proofs)
