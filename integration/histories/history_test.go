@@ -193,8 +193,8 @@ func (h *history) allowed(ctx context.Context) error {
 		}
 		var fit []World
 		for _, w := range h.worlds {
-			if got.Blamed = w.Blamed; w == got {
-				fit = append(fit, w)
+			if got.Blamed = w.Blamed; w.without(got) == got {
+				fit = append(fit, got)
 			}
 		}
 		if len(fit) > 0 {

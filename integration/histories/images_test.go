@@ -72,6 +72,17 @@ func (i Image) imported(content int) Image {
 	return Image{Content: content, Open: true, Under: labels}
 }
 
+// without is the state without what labels say of other contents, where they have
+// been dropped: that may happen at any time.
+func (w World) without(got World) World {
+	for name := range w.Node {
+		if got.Node[name].Under == (Labels{}) {
+			w.Node[name].Under = Labels{}
+		}
+	}
+	return w
+}
+
 // retag points a name at the target of another, and waits until CRI knows.
 func (n *node) retag(ctx context.Context, from, to string, copyLabels bool) error {
 	source, err := n.Client.ImageService().Get(ctx, from)
