@@ -42,7 +42,7 @@ func TestAllowedSourcesOfAnImportOverATag(t *testing.T) {
 	if blobs := a.mirror.Count(resolvertest.Of("GET", resolvertest.Blobs)); blobs < 2 {
 		t.Errorf("%d blobs were taken, want config and layer", blobs)
 	}
-	nodetest.Eventually(t, "the source is written", func() bool { return a.Annotations(ref)["pull-source"] != "" })
+	nodetest.Eventually(t, "the source is written", func() bool { return a.source() != "" && a.Annotations(ref)["pull-source"] != "" })
 	nodetest.Want(t, "source again", a.source(), allowed+"/app:1")
 	a.WantRunnable(ref)
 	got, _ = a.outcome(node.Hint("policy", "Never"))
