@@ -193,7 +193,7 @@ func (h *history) allowed(ctx context.Context) error {
 		}
 		var fit []World
 		for _, w := range h.worlds {
-			if got.Blamed = w.Blamed; w.without(got) == got {
+			if got.Blamed = w.Blamed; w.seenAs(got) == got.seenAs(got) {
 				fit = append(fit, got)
 			}
 		}

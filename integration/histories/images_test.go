@@ -72,13 +72,16 @@ func (i Image) imported(content int) Image {
 	return Image{Content: content, Open: true, Under: labels}
 }
 
-// without is the state without what labels say of other contents, where they have
-// been dropped: that may happen at any time.
-func (w World) without(got World) World {
+// seenAs is the state as far as it differs from another for what may follow. What
+// labels say of other contents may be dropped at any time, and a proof on the record
+// of a name counts no more than the same on that of repository@digest.
+func (w World) seenAs(got World) World {
 	for name := range w.Node {
+		img := &w.Node[name]
 		if got.Node[name].Under == (Labels{}) {
-			w.Node[name].Under = Labels{}
+			img.Under = Labels{}
 		}
+		img.Proofs.remove(w.Has[repoOf[name]][img.Content])
 	}
 	return w
 }

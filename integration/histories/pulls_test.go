@@ -171,7 +171,12 @@ func (h *history) pullMeanwhile(ctx context.Context, o Op) error {
 		}
 	}
 	refuses := change.Kind == DoDeny || change.Trouble == Forbids
-	return orders{h: h, states: []Registry{before, h.reg.now()}, inOrder: refuses, pulls: o.Pulls, answers: answers}.explain(ctx)
+	states := []Registry{before, h.reg.now()}
+	if between := h.reg.now(); between.Mirror && (change.Kind == DoPush || change.Kind == DoDelete) {
+		between.Mirror = false // it has what is pushed a little later
+		states = []Registry{before, between, h.reg.now()}
+	}
+	return orders{h: h, states: states, inOrder: refuses, pulls: o.Pulls, answers: answers}.explain(ctx)
 }
 
 // leave does pulls of which the first caller leaves before the end.

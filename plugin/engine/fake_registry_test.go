@@ -22,8 +22,10 @@ func (n *node) Open(_ context.Context, req resolver.Query) (resolver.Session, er
 	if n.onOpen != nil {
 		n.onOpen()
 	}
+	n.mu.Lock()
 	n.query = req
 	n.references = append(n.references, req.Reference)
+	n.mu.Unlock()
 	if req.Allow != nil && !req.Allow("registry.test") {
 		return nil, &resolver.SourcesError{Reference: req.Reference, Hosts: []string{"registry.test"}}
 	}
