@@ -82,6 +82,9 @@ func (n *node) labels(r *registry, record images.Image, content int) (Labels, Se
 	}
 	if l.Content != content {
 		proofs = 0
+		if l.Open && l.Stale == None {
+			l = Labels{} // they say nothing that could count again
+		}
 	}
 	return l, proofs, nil
 }
