@@ -162,12 +162,14 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	a, err := e.ask(ctx, t, session, c.checkTime)
 	cause, failedThere := errors.AsType[*resolver.Error](err)
 	if failedThere {
-		own, err := e.deny(ctx, t, refusalsOf(cause))
-		if err != nil {
-			stop := failed(ReasonInternal, err)
-			return NotConfirmed, &stop
+		refusals := refusalsOf(cause)
+		watch[0].deny(refusals...) // which leaves the yes to the tag as it is
+		if len(refusals) > 0 {
+			if err := e.revoke(ctx, t, t.Caller, refusals); err != nil {
+				stop := failed(ReasonInternal, err)
+				return NotConfirmed, &stop
+			}
 		}
-		watch[0].own = own // which leaves the yes to the tag as it is
 	}
 	if ctx.Err() != nil {
 		stop := failed(ReasonCanceled, ctx.Err())

@@ -41,6 +41,39 @@ func TestDenials(t *testing.T) {
 	}
 }
 
+// A refusal that a request meets with itself does not hide that another request has
+// met with it before, or meets with it afterwards.
+func TestOwnDenialHidesNoOther(t *testing.T) {
+	var d denials
+	key := denialKey{repository, alice}
+	refusal := store.Refusal{Host: "registry.test", Origin: true}
+	own := func(w *denialWatch) { w.deny(refusal) }
+	other := func(*denialWatch) { d.deny(key, refusal) }
+	for what, tc := range map[string]struct {
+		steps []func(*denialWatch)
+		want  int
+	}{
+		"own":             {[]func(*denialWatch){own}, 0},
+		"own twice":       {[]func(*denialWatch){own, own}, 0},
+		"another's first": {[]func(*denialWatch){other, own}, 1},
+		"another's last":  {[]func(*denialWatch){own, other}, 1},
+		"in between":      {[]func(*denialWatch){own, other, own}, 1},
+	} {
+		w, watching := d.watch(key), d.watch(key)
+		for _, step := range tc.steps {
+			step(w)
+		}
+		if got := len(w.refusals()); got != tc.want {
+			t.Errorf("%s: %d refusals, want %d", what, got, tc.want)
+		}
+		if len(watching.refusals()) != 1 {
+			t.Errorf("%s: who watches sees %d refusals", what, len(watching.refusals()))
+		}
+		w.end()
+		watching.end()
+	}
+}
+
 // A pull that takes long is no proof any more when the registry has refused
 // its caller since, for whatever tag.
 func TestDenialDuringAPull(t *testing.T) {
