@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -186,6 +188,28 @@ func TestDenialBeforeAPullIsStored(t *testing.T) {
 		}
 		if stored != (host == "mirror.test") {
 			t.Errorf("%s: a proof is stored: %v", what, stored)
+		}
+	}
+}
+
+// A caller who is denied while the cached image is made ready gets no proof by the
+// check that confirmed it, not even for a moment.
+func TestDenialBeforeAnImageIsConfirmed(t *testing.T) {
+	for what, refuse := range map[string]bool{"refused meanwhile": true, "not refused": false} {
+		n := &node{record: restricted(now, bob), remote: first}
+		e := n.engine("# none")
+		req := n.request(nil)
+		e.VerifyImage = func(ctx context.Context, _ string, _ ocispec.Descriptor) error {
+			if !refuse {
+				return nil
+			}
+			return e.revokeIfDenied(ctx, task{Request: req}, []store.Refusal{{Host: "registry.test", Origin: true}})
+		}
+		if o, err := e.Ensure(t.Context(), req); err != nil || o.Kind != Unchanged {
+			t.Fatalf("%s: got %s, %v", what, o.Kind, err)
+		}
+		if proved := slices.Contains(n.proved, alice); proved == refuse {
+			t.Errorf("%s: proved %v", what, n.proved)
 		}
 	}
 }
