@@ -41,7 +41,7 @@ func (e *Engine) apply(ctx context.Context, t task, c course, action Action) end
 func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action, turn turn, names ...string) course {
 	c = c.ended(e.reuse(ctx, t, c.local, action, turn))
 	if a := c.answer; c.end.kind != Failed {
-		e.Marks.MarkVerified(ctx, a.verified.Digest, a.verified, a.proved, names...)
+		e.Marks.MarkVerified(ctx, a.verified.Digest, a.verified, a.stillProved(), names...)
 	}
 	return c
 }

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -86,14 +87,18 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	return a, nil
 }
 
-// proofs are those that the answer gives, without those that were refused since.
+// stillProved are the callers that have proved access by the answer, without those
+// that were refused since.
+func (a *answer) stillProved() []store.Fingerprint {
+	proof := store.Proof{At: a.verified.At, By: a.verified.By}
+	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool { return a.watch.ended(f, proof) })
+}
+
+// proofs are those of the callers that have still proved access.
 func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 	proofs := map[store.Fingerprint]store.Proof{}
-	for _, f := range a.proved {
-		proof := store.Proof{At: a.verified.At, By: a.verified.By}
-		if !a.watch.ended(f, proof) {
-			proofs[f] = proof
-		}
+	for _, f := range a.stillProved() {
+		proofs[f] = store.Proof{At: a.verified.At, By: a.verified.By}
 	}
 	return proofs
 }
@@ -162,12 +167,14 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	a, err := e.ask(ctx, t, session, c.checkTime)
 	cause, failedThere := errors.AsType[*resolver.Error](err)
 	if failedThere {
-		own, err := e.deny(ctx, t, refusalsOf(cause))
-		if err != nil {
-			stop := failed(ReasonInternal, err)
-			return NotConfirmed, &stop
+		refusals := refusalsOf(cause)
+		watch[0].deny(refusals...) // which leaves the yes to the tag as it is
+		if len(refusals) > 0 {
+			if err := e.revoke(ctx, t, t.Caller, refusals); err != nil {
+				stop := failed(ReasonInternal, err)
+				return NotConfirmed, &stop
+			}
 		}
-		watch[0].own = own // which leaves the yes to the tag as it is
 	}
 	if ctx.Err() != nil {
 		stop := failed(ReasonCanceled, ctx.Err())

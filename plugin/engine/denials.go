@@ -47,20 +47,24 @@ func (l *denialLog) since(seen uint64, own map[store.Refusal]uint64) (refusals [
 	return refusals
 }
 
-// deny tells those who watch, and returns the numbers of the refusals.
-func (d *denials) deny(key denialKey, refusals ...store.Refusal) (numbers map[store.Refusal]uint64) {
+// deny tells those who watch.
+func (d *denials) deny(key denialKey, refusals ...store.Refusal) {
 	l, ok := d.logs.Peek(key)
 	if !ok {
-		return nil
+		return
 	}
-	numbers = map[store.Refusal]uint64{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range refusals {
-		l.last++
-		l.all[r], numbers[r] = l.last, l.last
+		l.add(r)
 	}
-	return numbers
+}
+
+// add is to be called with the lock. It returns the number of the refusal.
+func (l *denialLog) add(r store.Refusal) uint64 {
+	l.last++
+	l.all[r] = l.last
+	return l.last
 }
 
 // watchAll watches for denials of several callers of a repository.
@@ -88,6 +92,23 @@ type denialWatch struct {
 
 // restart forgets the denials up to now: the registry is asked anew.
 func (w *denialWatch) restart() { w.seen = w.log.count() }
+
+// deny tells the others who watch of refusals that the request has met with itself.
+// One that another request has met with since as well keeps counting.
+func (w *denialWatch) deny(refusals ...store.Refusal) {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	if w.own == nil {
+		w.own = map[store.Refusal]uint64{}
+	}
+	for _, r := range refusals {
+		before := w.log.all[r]
+		number := w.log.add(r)
+		if before <= w.seen || before == w.own[r] {
+			w.own[r] = number
+		}
+	}
+}
 
 // refusals returns the denials since, but for those that are known already.
 func (w *denialWatch) refusals(known ...store.Refusal) []store.Refusal {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -38,6 +40,39 @@ func TestDenials(t *testing.T) {
 	}
 	if d.logs.Len() != 0 {
 		t.Errorf("%d are left", d.logs.Len())
+	}
+}
+
+// A refusal that a request meets with itself does not hide that another request has
+// met with it before, or meets with it afterwards.
+func TestOwnDenialHidesNoOther(t *testing.T) {
+	var d denials
+	key := denialKey{repository, alice}
+	refusal := store.Refusal{Host: "registry.test", Origin: true}
+	own := func(w *denialWatch) { w.deny(refusal) }
+	other := func(*denialWatch) { d.deny(key, refusal) }
+	for what, tc := range map[string]struct {
+		steps []func(*denialWatch)
+		want  int
+	}{
+		"own":             {[]func(*denialWatch){own}, 0},
+		"own twice":       {[]func(*denialWatch){own, own}, 0},
+		"another's first": {[]func(*denialWatch){other, own}, 1},
+		"another's last":  {[]func(*denialWatch){own, other}, 1},
+		"in between":      {[]func(*denialWatch){own, other, own}, 1},
+	} {
+		w, watching := d.watch(key), d.watch(key)
+		for _, step := range tc.steps {
+			step(w)
+		}
+		if got := len(w.refusals()); got != tc.want {
+			t.Errorf("%s: %d refusals, want %d", what, got, tc.want)
+		}
+		if len(watching.refusals()) != 1 {
+			t.Errorf("%s: who watches sees %d refusals", what, len(watching.refusals()))
+		}
+		w.end()
+		watching.end()
 	}
 }
 
@@ -153,6 +188,28 @@ func TestDenialBeforeAPullIsStored(t *testing.T) {
 		}
 		if stored != (host == "mirror.test") {
 			t.Errorf("%s: a proof is stored: %v", what, stored)
+		}
+	}
+}
+
+// A caller who is denied while the cached image is made ready gets no proof by the
+// check that confirmed it, not even for a moment.
+func TestDenialBeforeAnImageIsConfirmed(t *testing.T) {
+	for what, refuse := range map[string]bool{"refused meanwhile": true, "not refused": false} {
+		n := &node{record: restricted(now, bob), remote: first}
+		e := n.engine("# none")
+		req := n.request(nil)
+		e.VerifyImage = func(ctx context.Context, _ string, _ ocispec.Descriptor) error {
+			if !refuse {
+				return nil
+			}
+			return e.revokeIfDenied(ctx, task{Request: req}, []store.Refusal{{Host: "registry.test", Origin: true}})
+		}
+		if o, err := e.Ensure(t.Context(), req); err != nil || o.Kind != Unchanged {
+			t.Fatalf("%s: got %s, %v", what, o.Kind, err)
+		}
+		if proved := slices.Contains(n.proved, alice); proved == refuse {
+			t.Errorf("%s: proved %v", what, n.proved)
 		}
 	}
 }

@@ -146,17 +146,11 @@ func (t *task) provers() []store.Fingerprint {
 // revokeIfDenied takes the caller's proofs away where hosts refused it, also from
 // requests that are under way. The error is one of writing that.
 func (e *Engine) revokeIfDenied(ctx context.Context, t task, refusals []store.Refusal) error {
-	_, err := e.deny(ctx, t, refusals)
-	return err
-}
-
-// deny is revokeIfDenied, and returns the numbers of the denials.
-func (e *Engine) deny(ctx context.Context, t task, refusals []store.Refusal) (numbers map[store.Refusal]uint64, err error) {
 	if len(refusals) == 0 {
-		return nil, nil
+		return nil
 	}
-	numbers = e.denials.deny(t.denialKey(), refusals...)
-	return numbers, e.revoke(ctx, t, t.Caller, refusals)
+	e.denials.deny(t.denialKey(), refusals...)
+	return e.revoke(ctx, t, t.Caller, refusals)
 }
 
 // revoke takes away the proofs of a caller that the refusals end. The request

@@ -20,8 +20,12 @@ type UnderWay struct {
 	Began     time.Time
 	Hosts     []string // that have served what has come so far, as references spell them
 	Bytes     int64    // that have come
-	Total     int64    // of the content whose download has begun
+	Total     int64    // of the content whose download has begun, maxTotal at most
 }
+
+// maxTotal bounds, in bytes, the sum of sizes that a manifest claims: a number in
+// JSON is exact up to there.
+const maxTotal = 1 << 53
 
 // UnderWay lists the pulls under way, the oldest first.
 func (p *Puller) UnderWay() []UnderWay { return p.underWay.list() }
@@ -74,7 +78,7 @@ func (w *watch) underWay(r running) UnderWay {
 	u := UnderWay{Reference: w.reference, Began: r.began}
 	for d, f := range w.fetched {
 		u.Bytes += f.bytes
-		u.Total += f.total
+		u.Total = min(u.Total+min(max(f.total, 0), maxTotal), maxTotal)
 		u.Hosts = append(u.Hosts, hostsOf(r.source, d)...)
 	}
 	slices.Sort(u.Hosts)

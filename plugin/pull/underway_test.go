@@ -4,6 +4,7 @@
 package pull
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -53,5 +54,23 @@ func TestUnderWay(t *testing.T) {
 	}
 	if remove(); len(p.UnderWay()) > 0 {
 		t.Errorf("it has ended: %v", p.UnderWay())
+	}
+}
+
+// The sizes are a manifest's, which may say anything.
+func TestUnderWayOfHostileSizes(t *testing.T) {
+	t.Parallel()
+	w := newWatch("evil.test/app:1", nil)
+	for _, name := range []string{"one", "two", "three"} {
+		total := int64(math.MaxInt64)
+		if name == "three" {
+			total = -5
+		}
+		w.progress(transfer.Progress{
+			Event: "downloading", Name: name, Progress: 1, Total: total, Desc: &ocispec.Descriptor{Digest: digest.FromString(name)},
+		})
+	}
+	if got := w.underWay(running{}); got.Bytes != 3 || got.Total != maxTotal {
+		t.Errorf("%d bytes of %d", got.Bytes, got.Total)
 	}
 }

@@ -46,13 +46,23 @@ type imageWalk struct {
 	snapshotters []snapshots.Snapshotter
 	target       ocispec.Descriptor
 	sources      imageSources
-	seen         map[digest.Digest]bool // documents
+	seen         map[visit]bool
+}
+
+// visit is a document as a descriptor calls it: what is below it depends on that.
+type visit struct {
+	digest          digest.Digest
+	manifest, index bool
+}
+
+func visitOf(desc ocispec.Descriptor) visit {
+	return visit{desc.Digest, images.IsManifestType(desc.MediaType), images.IsIndexType(desc.MediaType)}
 }
 
 // ofImage returns where an image came from that is, or is to be, unpacked by
 // the snapshotters.
 func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor, unpackedBy ...snapshots.Snapshotter) (imageSources, error) {
-	w := &imageWalk{contents: s, snapshotters: unpackedBy, target: target, seen: map[digest.Digest]bool{}}
+	w := &imageWalk{contents: s, snapshotters: unpackedBy, target: target, seen: map[visit]bool{}}
 	if err := w.document(ctx, target); err != nil {
 		return imageSources{unknown: true}, err
 	}
@@ -61,12 +71,14 @@ func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor,
 
 // document visits an index or a manifest, and all below it, once: nested indexes
 // can name each other so often that there are more ways to a document than anybody
-// could walk. One of another platform is not there.
+// could walk. A name as something that has nothing below it is no visit to a
+// manifest. One of another platform is not there.
 func (w *imageWalk) document(ctx context.Context, desc ocispec.Descriptor) error {
-	if w.seen[desc.Digest] {
+	v := visitOf(desc)
+	if w.seen[v] {
 		return nil
 	}
-	w.seen[desc.Digest] = true
+	w.seen[v] = true
 	p, there, err := w.blob(ctx, desc)
 	if err != nil || !there {
 		return err

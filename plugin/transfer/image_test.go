@@ -179,3 +179,24 @@ func (n *node) putSome(img *fakeImage, host string) {
 		n.put(ocispec.Descriptor{Digest: d, Size: int64(len(data))}, data)
 	}
 }
+
+// An index may first name a manifest as something that has nothing below it. The
+// layers below it have their sources nevertheless.
+func TestSourcesOfAManifestThatIsAlsoSomethingElse(t *testing.T) {
+	n := newNode(t, true)
+	img := newImage("a layer")
+	here := platforms.DefaultSpec()
+	manifest, disguised := img.desc, img.desc
+	manifest.Platform, disguised.Platform, disguised.MediaType = &here, &here, "application/x-something"
+	src := &fakeSource{fakeImage: img, host: "a", by: map[digest.Digest]string{img.layers[0].Digest: "b"}}
+	img.desc = img.addJSON(ocispec.MediaTypeImageIndex, ocispec.Index{
+		MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{disguised, manifest},
+	})
+	p := &Plan{Reference: appName, Source: src, State: func(digest.Digest, store.State) store.State { return store.State{} }}
+	if err := n.Pull(n.ctx, p, image.NewStore(appName, image.WithPlatforms(here))); err != nil {
+		t.Fatal(err)
+	}
+	if labels := own(n.labels(appName)); labels["content-sources"] != "b,a" {
+		t.Errorf("labels are %v", labels)
+	}
+}

@@ -6,6 +6,7 @@ package auth
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -39,6 +40,37 @@ func newAuthorizer(cache *Cache, scope Scope, credentials Credentials) *Authoriz
 		Credentials: Redacted(credentials, &redactor), Redactor: &redactor,
 		Client: func(*redact.Redactor) *http.Client { return &http.Client{} },
 	})
+}
+
+// A host that redirects to itself in clear gets no credentials there, and nobody who
+// answers in its place names a token server.
+func TestChallengeInClear(t *testing.T) {
+	for scheme, want := range map[string]int{"http": 0, "https": 1} {
+		var redactor redact.Redactor
+		asked := &server{length: 10, expires: 60}
+		a := New(Options{
+			Cache: NewCache(), Scope: Scope{Configuration: &hosts, Repository: repository}, Host: registryName,
+			Credentials: Redacted(fixed(username, password), &redactor), Redactor: &redactor,
+			Client: func(*redact.Redactor) *http.Client { return &http.Client{Transport: asked} },
+		})
+		first := &http.Request{Method: http.MethodHead, URL: &url.URL{Scheme: "https", Host: registryName}, Header: http.Header{}}
+		redirected := &http.Request{
+			Method: http.MethodHead, URL: &url.URL{Scheme: scheme, Host: registryName, Path: "/elsewhere"}, Header: http.Header{},
+			Response: &http.Response{StatusCode: http.StatusTemporaryRedirect, Request: first},
+		}
+		err := a.AddResponses(t.Context(), []*http.Response{{StatusCode: http.StatusUnauthorized, Request: redirected, Header: http.Header{
+			"Www-Authenticate": {`Bearer realm="https://evil.test/token",service="x"`},
+		}}})
+		if (err == nil) != (want > 0) {
+			t.Errorf("%s: %v", scheme, err)
+		}
+		if err := a.Authorize(t.Context(), first); err != nil {
+			t.Errorf("%s: %v", scheme, err)
+		}
+		if asked.issued != want {
+			t.Errorf("%s: the token server was asked %d times, want %d", scheme, asked.issued, want)
+		}
+	}
 }
 
 // Tokens are for one host, one repository and one caller's credentials.

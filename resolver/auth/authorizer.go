@@ -138,9 +138,9 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 		if a.issued(req.Header.Get("Authorization")) {
 			req.Header.Del("Authorization") // net/http hands it on to other ports, and in clear
 		}
-		if fault.SameHost(req.URL.Host, a.options.Host) {
-			return nil // in clear
-		}
+	}
+	if a.inClear(req) {
+		return nil
 	}
 	t := a.tokensOf(req.URL.Host)
 	header, err := t.authorization(ctx, req.URL)
@@ -158,12 +158,21 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	return a.fail(req.URL.Host, fault.TokenClass(err), "token: "+a.tokenText(err), err)
 }
 
+// inClear reports whether the host itself has redirected a request to where it has no
+// TLS: anybody can answer there, and name a token server of their own.
+func (a *Authorizer) inClear(req *http.Request) bool {
+	return fault.SameHost(req.URL.Host, a.options.Host) && !fault.AtHome(req.URL, fault.First(req).URL)
+}
+
 // AddResponses implements docker.Authorizer. It is called after each answer
 // with status 401; no error means that another try is worth it. The error is a
 // *fault.Fault, or errdefs.ErrNotImplemented when there is no challenge that it
 // could meet.
 func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Response) error {
 	last := responses[len(responses)-1]
+	if a.inClear(last.Request) {
+		return fmt.Errorf("the host asks for credentials in clear: %w", errdefs.ErrNotImplemented)
+	}
 	sent := last.Request.Header.Get("Authorization")
 	t := a.tokensOf(last.Request.URL.Host)
 	if !a.issued(sent) {
