@@ -44,6 +44,9 @@ func (h *history) retag(ctx context.Context, o Op) error {
 	if from == 0 || from == to || o.Kind == DoImport && to == 0 {
 		return nil
 	}
+	if o.Kind == DoTag && h.worlds[0].Node[o.From].Open {
+		return nil // its labels may be those of the other name, which count there again
+	}
 	if err := h.node.retag(ctx, h.reg.ref(Pull{Name: o.From}), h.reg.ref(Pull{Name: o.Name}), o.Kind == DoTag); err != nil {
 		return fmt.Errorf("%v: %w", o, err)
 	}

@@ -53,7 +53,9 @@ func plain(host string) string {
 	for len(digits) > 2 && digits[1] == '0' {
 		digits = digits[1:]
 	}
-	if ip, ok := bracketed(name); ok {
+	if ip, ok := bracketed(name); ok && ip.Is4In6() {
+		name = ip.Unmap().String() // the same host as by IPv4
+	} else if ok {
 		name = "[" + ip.String() + "]"
 	} else if len(digits) == len(port) {
 		return host

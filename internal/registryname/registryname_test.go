@@ -37,6 +37,8 @@ func TestCanonical(t *testing.T) {
 		"registry.example.com:443x":     "registry.example.com:443x",
 		"registry-1.docker.io:000443":   "docker.io",
 		"[0:0::1]:05000":                "[::1]:5000",
+		"[::ffff:a00:1]:5000":           "10.0.0.1:5000",
+		"[::FFFF:10.0.0.1]":             "10.0.0.1",
 		"[2001:DB8:0:0:0:0:0:1]":        "[2001:db8::1]",
 		"[2001:DB8:0:0:0:0:0:1]:443":    "[2001:db8::1]",
 		"[not an address]":              "[not an address]",
