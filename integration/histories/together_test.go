@@ -79,6 +79,10 @@ func (o *orders) after(w World, i, now int) (all []World) {
 	var branches []Branch
 	for _, later := range o.states[now:] {
 		branches = append(branches, o.branches(w, p, o.states[now], later)...)
+		if len(o.states) > 1 && later.Trouble.manifestsOnly() { // the manifest may have come before
+			later.Trouble = Up
+			branches = append(branches, o.branches(w, p, o.states[now], later)...)
+		}
 	}
 	if len(o.states) > 1 && a.Class != None { // its tries may have met each of them
 		for i := range branches {
