@@ -37,6 +37,9 @@ var (
 
 const (
 	shortRun = 15 // histories of a short run
+	// shortSeed is that of a short run, which is the same each time; campaigns look
+	// for what nobody has seen yet.
+	shortSeed = 1
 	batch    = 10 // histories between two looks at the clock
 	steps    = 20 // of a history, on average
 )
@@ -52,6 +55,9 @@ func TestHistories(t *testing.T) {
 	set(t, "rapid.steps", strconv.Itoa(steps))
 	set(t, "rapid.shrinktime", "1m")
 	if *campaign == 0 && *kills == 0 {
+		if flag.Lookup("rapid.seed").Value.String() == "0" {
+			r.seed = shortSeed
+		}
 		r.batch(ctx, t, shortRun, ofEverything)
 		return
 	}
