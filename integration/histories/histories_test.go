@@ -40,8 +40,8 @@ const (
 	// shortSeed is that of a short run, which is the same each time; campaigns look
 	// for what nobody has seen yet.
 	shortSeed = 1
-	batch    = 10 // histories between two looks at the clock
-	steps    = 20 // of a history, on average
+	batch     = 10 // histories between two looks at the clock
+	steps     = 20 // of a history, on average
 )
 
 // TestHistories runs a fixed number of histories, or a campaign.
