@@ -44,26 +44,16 @@ func Address(scheme, host string) string {
 // plain writes a host as everybody does: references may have zeros before the number
 // of a port, and IPv6 addresses at full length, which lead to the same host.
 func plain(host string) string {
-	host = strings.ToLower(host)
-	name, port := host, ""
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && hasPort(host, i) {
-		name, port = host[:i], host[i:]
-	}
-	digits := port
-	for len(digits) > 2 && digits[1] == '0' {
-		digits = digits[1:]
+	name, port := splitPort(strings.ToLower(host))
+	for len(port) > 2 && port[1] == '0' {
+		port = ":" + port[2:]
 	}
 	if ip, ok := bracketed(name); ok && ip.Is4In6() {
 		name = ip.Unmap().String() // the same host as by IPv4
 	} else if ok {
 		name = "[" + ip.String() + "]"
-	} else if len(digits) == len(port) {
-		return host
 	}
-	if digits == "" {
-		return name
-	}
-	return name + ":" + digits[1:]
+	return name + port
 }
 
 // bracketed reads an IPv6 address as references have it.
@@ -79,26 +69,27 @@ func bracketed(name string) (ip netip.Addr, ok bool) {
 
 // IsIPv6 reports whether a host, host[:port], is an IPv6 address in brackets.
 func IsIPv6(host string) bool {
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && hasPort(host, i) {
-		host = host[:i]
-	}
-	_, ok := bracketed(strings.ToLower(host))
+	name, _ := splitPort(strings.ToLower(host))
+	_, ok := bracketed(name)
 	return ok
 }
 
-// hasPort reports whether the colon at i is before a port.
-func hasPort(host string, i int) bool {
-	name, port := host[:i], host[i+1:]
-	return strings.Trim(port, "0123456789") == "" && (!strings.Contains(name, ":") || strings.HasSuffix(name, "]"))
+// splitPort splits host[:port] before the colon of the port; "" = there is none. An
+// IPv6 address without brackets has none.
+func splitPort(host string) (name, port string) {
+	i := strings.LastIndexByte(host, ':')
+	if i < 0 || strings.Trim(host[i+1:], "0123456789") != "" || strings.Contains(host[:i], ":") && !strings.HasSuffix(host[:i], "]") {
+		return host, ""
+	}
+	return host[:i], host[i:]
 }
 
-// withoutPort takes a port off. An IPv6 address without brackets has none.
+// withoutPort takes a port off.
 func withoutPort(host, port string) string {
-	name, ok := strings.CutSuffix(host, port)
-	if !ok || strings.Contains(name, ":") && !strings.HasSuffix(name, "]") {
-		return host
+	if name, has := splitPort(host); has == port {
+		return name
 	}
-	return name
+	return host
 }
 
 // Repository returns what begins with a registry, such as a repository or the
