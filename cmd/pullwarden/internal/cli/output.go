@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
 )
 
@@ -95,8 +95,8 @@ const (
 func width(w io.Writer) int {
 	columns, err := strconv.Atoi(os.Getenv("COLUMNS"))
 	if f, ok := w.(*os.File); ok && err != nil {
-		if size, sizeErr := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); sizeErr == nil {
-			columns = int(size.Col)
+		if n, _, sizeErr := term.GetSize(int(f.Fd())); sizeErr == nil {
+			columns = n
 		}
 	}
 	if columns <= 0 {
