@@ -11,9 +11,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"syscall"
 
+	"github.com/pullwarden/pullwarden/internal/durable"
 	"github.com/pullwarden/pullwarden/internal/machineid"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
@@ -45,7 +45,7 @@ func (f *keyFile) bind(machine []byte) {
 
 // written returns the key once its file is in place.
 func (f *keyFile) written(path string) (*Key, error) {
-	if err := writeFile(path, append(f.key.secret[:keySize:keySize], f.binding...)); err != nil {
+	if err := durable.WriteFile(path, append(f.key.secret[:keySize:keySize], f.binding...), keyMode); err != nil {
 		return nil, fmt.Errorf("write the key of the fingerprints: %w", err)
 	}
 	return &f.key, nil
@@ -116,30 +116,4 @@ func readKeyFile(path string) (*keyFile, error) {
 		}
 	}
 	return f, nil
-}
-
-// writeFile puts a file in place with its whole content or not at all.
-func writeFile(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(dir, ".key-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

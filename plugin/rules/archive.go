@@ -16,15 +16,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/containerd/containerd/v2/pkg/atomicfile"
-
+	"github.com/pullwarden/pullwarden/internal/durable"
 	"github.com/pullwarden/pullwarden/internal/filestamp"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
 
 const (
-	archiveMode    = 0o600
-	archiveDirMode = 0o700
+	archiveMode = 0o600
 	// maxArchive bounds, in bytes, the files of an archive.
 	maxArchive = 16 * filestamp.MaxFile
 )
@@ -103,30 +101,7 @@ func (a *archive) write(files []File) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(a.path)
-	if err := os.MkdirAll(dir, archiveDirMode); err != nil {
-		return err
-	}
-	f, err := atomicfile.New(a.path, archiveMode)
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(data); err != nil {
-		return errors.Join(err, f.Cancel())
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-// syncDir makes a rename in a directory outlast a crash of the machine.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.WriteFile(a.path, data, archiveMode)
 }
 
 func pack(files []File, at time.Time) ([]byte, error) {
