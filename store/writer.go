@@ -30,7 +30,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// sync writes pending marks and returns once they are on disk. Callers that give
 // flushRequest has the writer add marks, and write all that are pending.
 type flushRequest struct {
 	mark func() error // runs between two transactions of the writer
