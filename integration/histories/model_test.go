@@ -96,6 +96,7 @@ func (w World) answered(now, later Registry, p Pull, by said) []Branch {
 			return []Branch{w.present(p)}
 		default:
 			forbidden = !cached.class.cannotSay()
+			w = w.refused(p, cached.class)
 		}
 	}
 	if class := later.download(p, by.content, w.Has[p.repo()][max(by.content, 0)].has(known)); class != None {
@@ -150,22 +151,30 @@ func (w World) pulled(p Pull, by said) (all []Branch) {
 	return all
 }
 
-// failed takes proofs away after a refusal, which is on disk before the request
-// ends, and falls back where the policy and a proof allow it, or where no
-// registry can say whose the image is. The image that is there stays in any case.
-// Only the registry itself refuses here, since the mirror is for all.
-func (w World) failed(now Registry, p Pull, class Class, forbidden bool) Branch {
-	if class == Unauthorized || class == Forbidden {
-		for content := range w.Has[p.repo()] {
-			w.Has[p.repo()][content].refuse(p.Caller)
-		}
-		for name := range w.Node {
-			if repoOf[name] == p.repo() {
-				w.Node[name].Proofs.refuse(p.Caller)
-				w.Node[name].Under.Proofs.refuse(p.Caller)
-			}
+// refused takes the proofs of a caller away where the class is a refusal: that is on
+// disk before the request ends. Only the registry itself refuses here, since the mirror
+// is for all.
+func (w World) refused(p Pull, class Class) World {
+	if class != Unauthorized && class != Forbidden {
+		return w
+	}
+	for content := range w.Has[p.repo()] {
+		w.Has[p.repo()][content].refuse(p.Caller)
+	}
+	for name := range w.Node {
+		if repoOf[name] == p.repo() {
+			w.Node[name].Proofs.refuse(p.Caller)
+			w.Node[name].Under.Proofs.refuse(p.Caller)
 		}
 	}
+	return w
+}
+
+// failed takes proofs away after a refusal, and falls back where the policy and a proof
+// allow it, or where no registry can say whose the image is. The image that is there
+// stays in any case.
+func (w World) failed(now Registry, p Pull, class Class, forbidden bool) Branch {
+	w = w.refused(p, class)
 	w.Blamed.blame(p, class)
 	grant := w.grant(now, p)
 	opened := grant == open && class.cannotSay() && !forbidden
