@@ -38,6 +38,8 @@ func ExampleConfig() string {
 		case key == policy.KeyAllowedSources:
 			// No list says "all hosts": the default is shown as a comment.
 			fmt.Fprintf(&b, "  # %s\n  # %s = [\"mirror.example.com:5000\"]\n", key.Description(), name)
+		case key == policy.KeyAuthority:
+			fmt.Fprintf(&b, "  # %s\n  %s = []\n", key.Description(), name)
 		case !on:
 			line("  ", name, defaults.Value(key), key.Description())
 		default:

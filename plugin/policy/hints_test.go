@@ -98,7 +98,11 @@ var hintRows = map[Key][]hintRow{
 		{"Mirrors", "Origin", "Origin", "Origin", ""},
 		{"Origin", "Mirrors", "Mirrors", bad, "in force is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
 		{"Origin", "Origin", "Origin", "Origin", ""},
-		{"Origin", "origin", bad, bad, "allowed are Mirrors, Origin"},
+		{"Mirrors", "OriginThenMirrors", "OriginThenMirrors", "OriginThenMirrors", ""},
+		{"OriginThenMirrors", "Origin", "Origin", "Origin", ""},
+		{"OriginThenMirrors", "Mirrors", "Mirrors", bad, "in force is OriginThenMirrors (rule 10-a.toml#1), which a hint may only tighten: allowed are OriginThenMirrors, Origin"},
+		{"Origin", "OriginThenMirrors", "OriginThenMirrors", bad, "in force is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
+		{"Origin", "origin", bad, bad, "allowed are Mirrors, OriginThenMirrors, Origin"},
 	},
 }
 
@@ -237,7 +241,7 @@ func TestAllBadHintsAreReported(t *testing.T) {
 	}})
 	want := `annotation pullwarden.io/max-age: "soon": allowed are durations from 0s, such as 90s, 10m or 24h; ` +
 		`annotation pullwarden.io/on-invalid: "UseCached": a hint cannot relax this: allowed is Fail; ` +
-		`annotation pullwarden.io/resolve-from: "x\ny": allowed are Mirrors, Origin`
+		`annotation pullwarden.io/resolve-from: "x\ny": allowed are Mirrors, OriginThenMirrors, Origin`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
