@@ -28,6 +28,7 @@ func ExampleConfig() string {
 	}
 	line("  ", "enabled", false, "switches everything on")
 	line("  ", "config_path", config.DefaultConfigPath, "rule files, *.toml in the order of their names, read again when they change; must be there if it is named")
+	line("  ", "audit_log", "", "file to which one line of JSON is appended for each decision; empty = none")
 	defaults := policy.Defaults()
 	inTable := false
 	for _, key := range policy.Keys() {

@@ -17,20 +17,19 @@ import (
 
 // logOutcome writes the one line of a decision.
 func logOutcome(ctx context.Context, o engine.Outcome) {
-	parts := make([]string, 0, len(o.Used))
-	for _, key := range o.Used {
-		parts = append(parts, o.Directives.Describe(key))
-	}
 	fields := log.Fields{
 		"image":      o.Name,
 		"policy":     o.Directives.Policy.String(),
 		"outcome":    string(o.Kind),
 		"reason":     string(o.Reason),
-		"decided_by": strings.Join(parts, ", "),
+		"decided_by": o.DecidedBy(),
 		"elapsed":    o.Elapsed.Round(time.Microsecond).String(),
 	}
 	if o.Namespace != "" {
 		fields["pod_namespace"] = o.Namespace
+	}
+	if o.Pod != "" {
+		fields["pod"] = o.Pod
 	}
 	if o.Digest != "" {
 		fields["digest"] = o.Digest.String()

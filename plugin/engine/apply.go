@@ -74,7 +74,7 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 	if action.Kind != Unchanged && local.Grant.By != "" {
 		e.Proofs.Used(ctx, local.Grant.By, e.Now(), t.names(target.Digest)...)
 	}
-	return end{kind: action.Kind, reason: action.Reason, imageID: local.ImageID, digest: target.Digest}
+	return end{kind: action.Kind, reason: action.Reason, imageID: local.ImageID, digest: target.Digest, source: local.Record.PullSource}
 }
 
 // complete makes what is missing of the cached image besides its content. If
