@@ -38,7 +38,7 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 		fields["verified_by"] = o.Host
 	}
 	if o.CheckTime > 0 {
-		fields["checked"] = o.CheckTime.Round(time.Microsecond).String()
+		fields["check_time"] = o.CheckTime.Round(time.Microsecond).String()
 	}
 	if o.Grant != "" {
 		fields["access"] = string(o.Grant)
@@ -46,25 +46,26 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Coalesced {
 		fields["coalesced"] = true
 	}
-	if o.Class != "" {
+	if o.Class != "" && string(o.Class) != string(o.Reason) {
 		fields["class"] = string(o.Class)
 	}
 	l := prefixlog.G(ctx).WithFields(fields)
+	if len(o.Attempts) > 0 && o.Err == nil { // the error has them
+		l = l.WithField("tried", tried(o))
+	}
+	text := fmt.Sprintf("%s (%s) under %s", o.Kind, o.Reason, o.Under())
 	switch o.Kind {
 	case engine.Failed:
-		l.WithError(o.Err).Warn("no image")
+		l.WithError(o.Err).Warn(text)
 	case engine.UsedCached:
-		l.WithField("last_checked", o.Age.String()).WithField("attempts", attempts(o)).Warn("the registry failed, the cached image is used")
+		l.WithField("last_checked", o.Age.String()).Warn(text)
 	default:
-		if len(o.Attempts) > 0 {
-			l = l.WithField("attempts", attempts(o))
-		}
-		l.Info("image decided")
+		l.Info(text)
 	}
 }
 
-// attempts says of each host why it failed.
-func attempts(o engine.Outcome) string {
+// tried says of each host why it failed.
+func tried(o engine.Outcome) string {
 	parts := make([]string, 0, len(o.Attempts))
 	for _, a := range o.Attempts {
 		parts = append(parts, fmt.Sprintf("%s: %s: %v", a.Host, a.Class, a.Err))

@@ -116,6 +116,9 @@ func (o *Outcome) DecidedBy() string {
 	return strings.Join(parts, ", ")
 }
 
+// Under describes the directive that decided.
+func (o *Outcome) Under() string { return o.Directives.Describe(deciding(o.Reason, o.Used)) }
+
 // course is how a request went: the values of its steps, of which its Outcome
 // is made.
 type course struct {

@@ -215,13 +215,19 @@ func TestUnknownHints(t *testing.T) {
 		"pullwarden.io/verify-timeout, pullwarden.io/resolve-from, pullwarden.io/on-unreachable, pullwarden.io/on-unavailable, " +
 		"pullwarden.io/on-rate-limited, pullwarden.io/on-not-found, pullwarden.io/on-unauthorized, pullwarden.io/on-forbidden, " +
 		"pullwarden.io/on-invalid"
-	keys := []string{"Pullwarden.io/policy", "PULLWARDEN.IO/POLICY"}
-	for _, name := range []string{"", "hints", "Policy", "max_age", "on.invalid", "access", "allowed-sources", "verified-at"} {
-		keys = append(keys, HintPrefix+name)
+	wants := map[string]string{}
+	for _, name := range []string{"", "hints", "access", "allowed-sources", "verified-at"} {
+		wants[HintPrefix+name] = allowed
 	}
-	for _, key := range keys {
+	for key, meant := range map[string]string{
+		"Pullwarden.io/policy": "policy", "PULLWARDEN.IO/POLICY": "policy", "pullwarden.io/Policy": "policy", "pullwarden.io/polcy": "policy",
+		"pullwarden.io/max_age": "max-age", "pullwarden.io/maxstale": "max-stale", "pullwarden.io/on.invalid": "on-invalid",
+	} {
+		wants[key] = "unknown key: did you mean " + HintPrefix + meant + "?"
+	}
+	for key, what := range wants {
 		_, err := NewRules(Overrides{}, nil).For(Subject{Annotations: map[string]string{key: "v"}})
-		if want := "annotation " + key + `: "v": ` + allowed; err == nil || err.Error() != want {
+		if want := "annotation " + key + `: "v": ` + what; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
