@@ -25,8 +25,9 @@ var allowed = map[string][]string{
 	"cmd/pullwarden/internal/manpages": {"cmd/pullwarden/internal/cli"},
 
 	"cmd/containerd":                {"plugin"},
-	"plugin":                        {"plugin/api", "plugin/config", "plugin/cri", "plugin/engine", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/health", "resolver/hosts", "store", "store/content"},
+	"plugin":                        {"plugin/api", "plugin/audit", "plugin/config", "plugin/cri", "plugin/engine", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/health", "resolver/hosts", "store", "store/content"},
 	"plugin/api":                    nil,
+	"plugin/audit":                  {"plugin/engine"},
 	"plugin/check":                  {"plugin/config", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/ruletest", "resolver/failure", "resolver/hosts"},
 	"plugin/config":                 {"plugin/policy"},
 	"plugin/cri":                    {"plugin/engine", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "store"},

@@ -28,6 +28,7 @@ func ExampleConfig() string {
 	}
 	line("  ", "enabled", false, "switches everything on")
 	line("  ", "config_path", config.DefaultConfigPath, "rule files, *.toml in the order of their names, read again when they change; must be there if it is named")
+	line("  ", "audit_log", "", "file to which one line of JSON is appended for each decision; empty = none")
 	defaults := policy.Defaults()
 	inTable := false
 	for _, key := range policy.Keys() {
@@ -38,6 +39,8 @@ func ExampleConfig() string {
 		case key == policy.KeyAllowedSources:
 			// No list says "all hosts": the default is shown as a comment.
 			fmt.Fprintf(&b, "  # %s\n  # %s = [\"mirror.example.com:5000\"]\n", key.Description(), name)
+		case key == policy.KeyAuthority:
+			fmt.Fprintf(&b, "  # %s\n  %s = []\n", key.Description(), name)
 		case !on:
 			line("  ", name, defaults.Value(key), key.Description())
 		default:

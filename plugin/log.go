@@ -17,20 +17,19 @@ import (
 
 // logOutcome writes the one line of a decision.
 func logOutcome(ctx context.Context, o engine.Outcome) {
-	parts := make([]string, 0, len(o.Used))
-	for _, key := range o.Used {
-		parts = append(parts, o.Directives.Describe(key))
-	}
 	fields := log.Fields{
 		"image":      o.Name,
 		"policy":     o.Directives.Policy.String(),
 		"outcome":    string(o.Kind),
 		"reason":     string(o.Reason),
-		"decided_by": strings.Join(parts, ", "),
+		"decided_by": o.DecidedBy(),
 		"elapsed":    o.Elapsed.Round(time.Microsecond).String(),
 	}
 	if o.Namespace != "" {
 		fields["pod_namespace"] = o.Namespace
+	}
+	if o.Pod != "" {
+		fields["pod"] = o.Pod
 	}
 	if o.Digest != "" {
 		fields["digest"] = o.Digest.String()
@@ -39,7 +38,7 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 		fields["verified_by"] = o.Host
 	}
 	if o.CheckTime > 0 {
-		fields["checked"] = o.CheckTime.Round(time.Microsecond).String()
+		fields["check_time"] = o.CheckTime.Round(time.Microsecond).String()
 	}
 	if o.Grant != "" {
 		fields["access"] = string(o.Grant)
@@ -47,25 +46,26 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Coalesced {
 		fields["coalesced"] = true
 	}
-	if o.Class != "" {
+	if o.Class != "" && string(o.Class) != string(o.Reason) {
 		fields["class"] = string(o.Class)
 	}
 	l := prefixlog.G(ctx).WithFields(fields)
+	if len(o.Attempts) > 0 && o.Err == nil { // the error has them
+		l = l.WithField("tried", tried(o))
+	}
+	text := fmt.Sprintf("%s (%s) under %s", o.Kind, o.Reason, o.Under())
 	switch o.Kind {
 	case engine.Failed:
-		l.WithError(o.Err).Warn("no image")
+		l.WithError(o.Err).Warn(text)
 	case engine.UsedCached:
-		l.WithField("last_checked", o.Age.String()).WithField("attempts", attempts(o)).Warn("the registry failed, the cached image is used")
+		l.WithField("last_checked", o.Age.String()).Warn(text)
 	default:
-		if len(o.Attempts) > 0 {
-			l = l.WithField("attempts", attempts(o))
-		}
-		l.Info("image decided")
+		l.Info(text)
 	}
 }
 
-// attempts says of each host why it failed.
-func attempts(o engine.Outcome) string {
+// tried says of each host why it failed.
+func tried(o engine.Outcome) string {
 	parts := make([]string, 0, len(o.Attempts))
 	for _, a := range o.Attempts {
 		parts = append(parts, fmt.Sprintf("%s: %s: %v", a.Host, a.Class, a.Err))

@@ -46,6 +46,7 @@ type metrics struct {
 	coalesced  prometheus.Counter
 	stale      prometheus.GaugeFunc
 	lastReload prometheus.Gauge
+	auditLost  prometheus.Counter
 	breakers   *prometheus.Desc
 
 	// troubled lists the hosts that are suspected or in trouble; nil for none.
@@ -87,6 +88,10 @@ func newMetrics(records images.Store) *metrics {
 			Name: "pullwarden_rules_last_reload_successful",
 			Help: "1 when the rule files were last read without an error, else 0.",
 		}),
+		auditLost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pullwarden_audit_lost_total",
+			Help: "Decisions that could not be written to the audit log.",
+		}),
 		breakers: prometheus.NewDesc("pullwarden_registry_open_breakers",
 			"1 while a host is not asked because it is in trouble, unless there is nothing else to use.",
 			[]string{"host"}, nil),
@@ -96,7 +101,7 @@ func newMetrics(records images.Store) *metrics {
 
 // register registers all metrics. After an error some may be registered.
 func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.decisions, m.verify, m.requests, m.coalesced, m.stale, m.lastReload, breakerCollector{m}} {
+	for _, c := range []prometheus.Collector{m.decisions, m.verify, m.requests, m.coalesced, m.stale, m.lastReload, m.auditLost, breakerCollector{m}} {
 		if err := r.Register(c); err != nil {
 			return err
 		}
@@ -105,7 +110,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 }
 
 // observe counts an outcome. A coalesced one did no check of its own.
-func (m *metrics) observe(o engine.Outcome) {
+func (m *metrics) observe(_ context.Context, o engine.Outcome) {
 	m.decisions.WithLabelValues(o.Directives.Policy.String(), string(o.Kind), string(o.Reason)).Inc()
 	if o.Coalesced {
 		m.coalesced.Inc()

@@ -23,6 +23,7 @@ import (
 	"github.com/pullwarden/pullwarden/internal/machineid"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/api"
+	"github.com/pullwarden/pullwarden/plugin/audit"
 	"github.com/pullwarden/pullwarden/plugin/config"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
@@ -44,12 +45,13 @@ type imagePolicy struct {
 	store      *store.Store
 	rules      *rules.Dir
 	registries *resolver.Resolver
+	audit      *audit.Log // nil = none
 }
 
 // Close writes what is pending and ends the background work. containerd calls
 // it when it stops.
 func (p *imagePolicy) Close() error {
-	return errors.Join(p.rules.Close(), p.store.Close(), p.registries.Close())
+	return errors.Join(p.rules.Close(), p.store.Close(), p.registries.Close(), p.audit.Close())
 }
 
 // sandboxImage returns the image of pods where it has to be pulled for CRI; nil
@@ -162,12 +164,20 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 	if err != nil {
 		return nil, err
 	}
+	observers := []func(context.Context, engine.Outcome){logOutcome, metrics.observe}
+	var auditLog *audit.Log
+	if c.AuditLog != "" {
+		if auditLog, err = audit.Open(c.AuditLog, metrics.auditLost.Inc); err != nil {
+			return nil, errors.Join(err, current.Close())
+		}
+		observers = append(observers, auditLog.Observe)
+	}
 	if err := metrics.register(prometheus.DefaultRegisterer); err != nil {
-		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), current.Close())
+		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), current.Close(), auditLog.Close())
 	}
 	records := store.New(host.db, images)
 	return &imagePolicy{
-		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, registries: registries,
+		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, registries: registries, audit: auditLog,
 		engine: &engine.Engine{
 			Directives:  func(s policy.Subject) (policy.Effective, error) { return current.Current().For(s) },
 			Records:     records,
@@ -177,8 +187,9 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 			Registry:    registries,
 			VerifyImage: host.verifyImage,
 			Observe: func(ctx context.Context, o engine.Outcome) {
-				logOutcome(ctx, o)
-				metrics.observe(o)
+				for _, observe := range observers {
+					observe(ctx, o)
+				}
 			},
 			Now: time.Now,
 		},

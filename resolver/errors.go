@@ -66,14 +66,14 @@ func (e *Error) Refusals() (refusals []Attempt) {
 	return refusals
 }
 
-// Error names every host that was tried, with the class and the cause of each
+// Error names the class and every host that was tried, with the cause of each
 // failure. It holds no credentials and no URL queries.
-func (e *Error) Error() string { return e.Reference + ": " + e.Detail() }
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %s", e.Reference, e.Class, e.Detail()) }
 
-// Detail is Error without the reference.
+// Detail is Error without the reference and the class. A host tells its own class
+// where that is another one.
 func (e *Error) Detail() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: ", e.Class)
 	if len(e.Attempts) == 0 {
 		b.WriteString("there is no host to ask")
 	}
@@ -81,7 +81,10 @@ func (e *Error) Detail() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "host %s: %s", a.Host, a.Class)
+		fmt.Fprintf(&b, "host %s", a.Host)
+		if a.Class != e.Class {
+			fmt.Fprintf(&b, ": %s", a.Class)
+		}
 		if a.Elapsed > 0 {
 			fmt.Fprintf(&b, " after %s", a.Elapsed.Round(time.Millisecond))
 		}

@@ -258,7 +258,7 @@ func TestDetail(t *testing.T) {
 	defer server.Close()
 	_, err := resolve(t, Query{}, server.URL)
 	e := wantClass(t, err, failure.NotFound)
-	if want := imageRef + ": " + e.Detail(); e.Error() != want || strings.Contains(e.Detail(), imageRef) || !errors.Is(e, e) {
+	if want := imageRef + ": not_found: " + e.Detail(); e.Error() != want || strings.Contains(e.Detail(), imageRef) || !errors.Is(e, e) {
 		t.Errorf("got %q and %q", e.Error(), e.Detail())
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 
@@ -80,8 +79,8 @@ func pullWithEchoes(t *testing.T, n *nodetest.Node, g *guarded) (told []string) 
 // everything that the daemon tells and keeps.
 func TestAccessTellsNoSecret(t *testing.T) {
 	t.Parallel()
-	metrics := freeAddress(t)
-	n := nodetest.Start(t, nodetest.Section(`verify_timeout = "2s"`), nodetest.Tables(fmt.Sprintf("[plugins.'io.containerd.server.v1.metrics']\n  address = %q\n", metrics)))
+	metrics := nodetest.FreeAddress(t)
+	n := nodetest.Start(t, nodetest.Section(`verify_timeout = "2s"`), nodetest.MetricsAt(metrics), nodetest.AuditLog("audit.log"))
 	secrets := newSecrets()
 	var told []string
 	for name, kind := range map[string]guard{"401": resolvertest.WithTokenAuth, "403": resolvertest.WithBasicAuth} {
@@ -113,16 +112,4 @@ func someKey(m map[string]bool) string {
 		return key
 	}
 	return ""
-}
-
-// freeAddress returns an address of which the port is free now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

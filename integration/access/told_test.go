@@ -6,9 +6,7 @@ package access
 import (
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -43,13 +41,7 @@ func everythingTold(n *nodetest.Node, metrics string) map[string][]byte {
 		return nil
 	}))
 	told["content"] = fmt.Append(nil, infos)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+metrics+"/v1/metrics", http.NoBody)
-	n.Must(err)
-	resp, err := http.DefaultClient.Do(req)
-	n.Must(err)
-	defer func() { _ = resp.Body.Close() }()
-	told["metrics"], err = io.ReadAll(resp.Body)
-	n.Must(err)
+	told["metrics"] = []byte(n.Scrape(metrics))
 	for _, img := range all {
 		status := n.Status(img.Name)
 		told["status of "+img.Name] = fmt.Append(nil, status)

@@ -122,7 +122,7 @@ func (p *printer) end(s step, h happened) {
 		p.field("error", plain, status.Convert(h.err).Message())
 	}
 	if d.Outcome == "UsedCached" {
-		p.field("log", plain, fmt.Sprintf("%s: %s; last checked %s; %s", d.Level, d.Message, d.LastChecked, d.Attempts))
+		p.field("log", plain, fmt.Sprintf("%s: %s; last checked %s; %s", d.Level, d.Message, d.LastChecked, d.Tried))
 		for _, key := range []string{"stale-reason", "stale-since"} {
 			p.field("label", plain, node.LabelPrefix+key+"="+h.stale[key])
 		}

@@ -5,8 +5,6 @@ package failures
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,15 +17,8 @@ import (
 // trouble.
 func openBreakers(n *nodetest.Node, address string) string {
 	n.T.Helper()
-	req, err := http.NewRequestWithContext(n.T.Context(), http.MethodGet, "http://"+address+"/v1/metrics", http.NoBody)
-	n.Must(err)
-	resp, err := http.DefaultClient.Do(req)
-	n.Must(err)
-	defer resp.Body.Close()
-	all, err := io.ReadAll(resp.Body)
-	n.Must(err)
 	var open strings.Builder
-	for line := range strings.Lines(string(all)) {
+	for line := range strings.Lines(n.Scrape(address)) {
 		if strings.HasPrefix(line, "pullwarden_registry_open_breakers{") {
 			open.WriteString(line)
 		}
@@ -39,17 +30,8 @@ func openBreakers(n *nodetest.Node, address string) string {
 // and that a repository in trouble is none.
 func TestOpenBreakers(t *testing.T) {
 	t.Parallel()
-	var lc net.ListenConfig
-	free, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged),
-		nodetest.Tables(fmt.Sprintf("[plugins.'io.containerd.server.v1.metrics']\n  address = %q\n", address)))
+	address := nodetest.FreeAddress(t)
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.MetricsAt(address))
 	n.Push("team-a/app:1", nodetest.Image(1))
 	ref := nodetest.Named("team-a/app:1")
 	n.MustPull(ref)

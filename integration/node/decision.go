@@ -6,6 +6,8 @@ package node
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // Decision is one decision of pullwarden, as its line in the daemon's log tells
@@ -18,13 +20,13 @@ type Decision struct {
 	Policy      string `json:"policy"`
 	Outcome     string `json:"outcome"`
 	Reason      string `json:"reason"`
-	Class       string `json:"class"` // of the registry's failure
+	Class       string `json:"class"` // of the registry's failure; the line has none where it is the reason
 	DecidedBy   string `json:"decided_by"`
 	Access      string `json:"access"`
 	Digest      string `json:"digest"`
 	VerifiedBy  string `json:"verified_by"`
 	LastChecked string `json:"last_checked"`
-	Attempts    string `json:"attempts"`
+	Tried       string `json:"tried"`
 	Coalesced   bool   `json:"coalesced"`
 	Error       string `json:"error"`
 	Elapsed     string `json:"elapsed"` // as time.ParseDuration reads it
@@ -38,6 +40,9 @@ func (n *Node) Decisions(since Mark, image string) ([]Decision, error) {
 	for _, line := range lines {
 		var d Decision // not every line of a daemon is JSON
 		if json.Unmarshal([]byte(line), &d) == nil && d.Outcome != "" && (image == "" || d.Image == image) {
+			if _, err := failure.Parse(d.Reason); err == nil && d.Class == "" {
+				d.Class = d.Reason
+			}
 			all = append(all, d)
 		}
 	}

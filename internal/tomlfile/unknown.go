@@ -17,7 +17,7 @@ func Unknown(key string, allowed []string) string {
 		verb = "is"
 	}
 	meant := ""
-	if near := nearest(key, allowed); near != "" {
+	if near := Nearest(key, allowed); near != "" {
 		meant = " (did you mean " + near + "?)"
 	}
 	return "unknown key" + meant + ": allowed " + verb + " " + strings.Join(allowed, ", ")
@@ -27,9 +27,9 @@ func Unknown(key string, allowed []string) string {
 // comparison takes time by the length of both.
 const maxNear = 64
 
-// nearest returns the key that another one is a slip of, "" for none: at most a
+// Nearest returns the key that another one is a slip of, "" for none: at most a
 // third of its letters are wrong, and no more than three.
-func nearest(key string, allowed []string) (near string) {
+func Nearest(key string, allowed []string) (near string) {
 	if len(key) > maxNear {
 		return ""
 	}

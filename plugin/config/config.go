@@ -30,6 +30,7 @@ type Section map[string]any
 type sectionTOML struct {
 	Enabled    bool    `toml:"enabled"`
 	ConfigPath *string `toml:"config_path"`
+	AuditLog   string  `toml:"audit_log"`
 	policy.SectionTOML
 
 	directives policy.Overrides
@@ -39,6 +40,9 @@ type sectionTOML struct {
 func (s *sectionTOML) FinishTOML(report func(key, problem string)) {
 	if s.ConfigPath != nil && !filepath.IsAbs(*s.ConfigPath) {
 		report("config_path", fmt.Sprintf("%q: must be an absolute path of a directory", *s.ConfigPath))
+	}
+	if s.AuditLog != "" && !filepath.IsAbs(s.AuditLog) {
+		report("audit_log", fmt.Sprintf("%q: must be an absolute path of a file, or empty for none", s.AuditLog))
 	}
 	s.directives = s.Directives(report)
 }
@@ -50,6 +54,8 @@ type Config struct {
 	ConfigPath string
 	// ConfigPathSet says that the section names it: it must be there then.
 	ConfigPathSet bool
+	// AuditLog is the file of the audit log, absolute; "" for none.
+	AuditLog string
 	// Directives are those that the section sets.
 	Directives policy.Overrides
 }
@@ -86,7 +92,7 @@ func ParseFile(file string, data []byte) (Config, error) {
 func decode(file string, data []byte, table ...string) (Config, error) {
 	var t sectionTOML
 	err := tomlfile.DecodeTable(file, data, &t, true, table...)
-	c := Config{Enabled: t.Enabled, ConfigPath: DefaultConfigPath, ConfigPathSet: t.ConfigPath != nil, Directives: t.directives}
+	c := Config{Enabled: t.Enabled, ConfigPath: DefaultConfigPath, ConfigPathSet: t.ConfigPath != nil, AuditLog: t.AuditLog, Directives: t.directives}
 	if c.ConfigPathSet {
 		c.ConfigPath = *t.ConfigPath
 	}

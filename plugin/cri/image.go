@@ -71,6 +71,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 			Namespace:   r.GetSandboxConfig().GetMetadata().GetNamespace(),
 			Annotations: annotations(r),
 		},
+		Pod:         r.GetSandboxConfig().GetMetadata().GetName(),
 		Name:        named.String(),
 		Credentials: s.config.credentials(r.GetAuth()),
 		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),

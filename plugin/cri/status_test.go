@@ -40,7 +40,7 @@ func TestToStatus(t *testing.T) {
 		{failure.None, engine.ReasonVerifier, codes.FailedPrecondition, false},
 		{failure.None, engine.ReasonPull, codes.Unknown, false},
 	} {
-		err := toStatus(&engine.Error{Name: "registry.test/app:1", Policy: "policy=Always(default)", Reason: tc.reason, Class: tc.class, Err: cause})
+		err := toStatus(&engine.Error{Name: "registry.test/app:1", Under: "policy=Always(default)", Reason: tc.reason, Class: tc.class, Err: cause})
 		got := status.Convert(errgrpc.ToGRPC(err))
 		if got.Code() != tc.code {
 			t.Errorf("%s/%s: code %s, want %s", tc.class, tc.reason, got.Code(), tc.code)

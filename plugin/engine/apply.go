@@ -7,12 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
-	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -74,7 +72,7 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 	if action.Kind != Unchanged && local.Grant.By != "" {
 		e.Proofs.Used(ctx, local.Grant.By, e.Now(), t.names(target.Digest)...)
 	}
-	return end{kind: action.Kind, reason: action.Reason, imageID: local.ImageID, digest: target.Digest}
+	return end{kind: action.Kind, reason: action.Reason, imageID: local.ImageID, digest: target.Digest, source: local.Record.PullSource}
 }
 
 // complete makes what is missing of the cached image besides its content. If
@@ -161,14 +159,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class, Cached: c.cached})
 	c.use(action.Used...)
 	if action.Do == Fail {
-		err := fmt.Errorf("%s failed: %s", phase, cause.Detail())
-		if len(cause.LeftOut) > 0 {
-			err = fmt.Errorf("%w; %s leaves out %s", err, t.directives.Describe(policy.KeyAllowedSources), strings.Join(cause.LeftOut, ", "))
-		}
-		if action.Reason == ReasonMaxStale {
-			err = fmt.Errorf("%w; %s", err, staleText(t.directives.Directives, c.local.Age))
-		}
-		return c.ended(failed(action.Reason, err))
+		return c.ended(failed(action.Reason, registryFailed(t, c.local, phase, cause, action.Reason)))
 	}
 	turn := takeTurn
 	if phase == pulling {

@@ -4,9 +4,13 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -15,9 +19,9 @@ type Error struct {
 	Name   string
 	Reason Reason
 	Class  failure.Class
-	// Policy is the one that applied, with where it came from.
-	Policy string
-	Err    error
+	// Under is the directive that decided, with where it came from.
+	Under string
+	Err   error
 }
 
 // newError makes the error of a request that failed. A caller that went away
@@ -30,27 +34,69 @@ func newError(t task, c course) error {
 	if c.end.reason == ReasonInternal {
 		class = failure.None // no registry is to blame, whatever it said
 	}
-	// The request may share its course with others, and its rule with none.
-	cause := c.end.cause
-	if c.end.reason == ReasonSource {
-		cause = fmt.Errorf("%s: %w", t.directives.Describe(policy.KeyAllowedSources), cause)
-	}
 	return &Error{
 		Name:   t.Name,
 		Reason: c.end.reason,
 		Class:  class,
-		Policy: t.directives.Describe(policy.KeyPolicy),
-		Err:    cause,
+		Under:  t.directives.Describe(deciding(told(c.end.reason), c.used)),
+		Err:    c.end.cause,
 	}
 }
 
-// Error names the image, the policy and where it came from, and why.
+// Error names the image and the reason, the directive under which it is one, and
+// what happened.
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s: %s: %v", e.Name, e.Policy, e.Err)
+	return fmt.Sprintf("%s: %s under %s: %v", e.Name, told(e.Reason), e.Under, e.Err)
+}
+
+// told is a reason as the caller hears it: it does not learn of an image that it may
+// not have.
+func told(r Reason) Reason {
+	if r == ReasonUnproved {
+		return ReasonAbsent
+	}
+	return r
 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// deciding is the directive that decides by a reason, of those that took part.
+func deciding(reason Reason, used []policy.Key) policy.Key {
+	switch reason {
+	case ReasonHint:
+		return policy.KeyHints
+	case ReasonSource:
+		return policy.KeyAllowedSources
+	case ReasonMaxAge:
+		return policy.KeyMaxAge
+	case ReasonMaxStale:
+		return policy.KeyMaxStale
+	case ReasonUnproved:
+		return policy.KeyAccess
+	}
+	if on, ok := policy.KeyOn(failure.Class(reason)); ok && slices.Contains(used, on) {
+		return on
+	}
+	return policy.KeyPolicy
+}
+
+// registryFailed says what hosts did in a phase, and that there is a cached image
+// which does not do, to callers who have proved that they may have it.
+func registryFailed(t task, local Local, phase string, cause *resolver.Error, reason Reason) error {
+	var b strings.Builder
+	switch {
+	case reason == ReasonMaxStale:
+		b.WriteString(staleText(t.directives.Directives, local.Age) + "; ")
+	case local.Usable() && local.Grant.Given():
+		fmt.Fprintf(&b, "the cached image, last checked %s, is not used; ", local.Age)
+	}
+	fmt.Fprintf(&b, "%s: %s", phase, cause.Detail())
+	if len(cause.LeftOut) > 0 {
+		fmt.Fprintf(&b, "; %s leaves out %s", t.directives.Describe(policy.KeyAllowedSources), strings.Join(cause.LeftOut, ", "))
+	}
+	return errors.New(b.String())
+}
 
 // staleText says why the last check of a cached image is too long ago, or does
 // not count.

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -64,6 +65,11 @@ type Outcome struct {
 	Name string
 	// Namespace is the pod's; empty when the request did not say.
 	Namespace string
+	// Pod is its name; empty when the request did not say.
+	Pod string
+	// Caller is the fingerprint of the credentials; empty when they cannot be told
+	// apart from others.
+	Caller Caller
 	// Directives are those that applied; where a hint is bad, those without
 	// hints.
 	Directives policy.Effective
@@ -86,6 +92,9 @@ type Outcome struct {
 	// Before is the digest that the record pointed at before. Digest is that
 	// of the returned image, or else the registry's.
 	Before, Digest digest.Digest
+	// Source is where the returned image came from, as its label pull-source has it;
+	// empty when nobody knows.
+	Source string
 	// Age is the time since the last check of the reused image.
 	Age Age
 	// CheckTime is how long the registry took to answer or to fail; zero when
@@ -96,6 +105,19 @@ type Outcome struct {
 	// Err is the error that the caller gets, for Failed.
 	Err error
 }
+
+// DecidedBy lists the directives that took part, each with its value and the level
+// that set it.
+func (o *Outcome) DecidedBy() string {
+	parts := make([]string, 0, len(o.Used))
+	for _, key := range o.Used {
+		parts = append(parts, o.Directives.Describe(key))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Under describes the directive that decided.
+func (o *Outcome) Under() string { return o.Directives.Describe(deciding(o.Reason, o.Used)) }
 
 // course is how a request went: the values of its steps, of which its Outcome
 // is made.
@@ -119,6 +141,7 @@ type end struct {
 	reason  Reason
 	imageID string
 	digest  digest.Digest
+	source  string
 	cause   error // for Failed
 }
 
@@ -178,6 +201,8 @@ func newOutcome(ctx context.Context, t task, c course) Outcome {
 		Reason:     c.end.reason,
 		Name:       t.Name,
 		Namespace:  t.Namespace,
+		Pod:        t.Pod,
+		Caller:     t.Caller,
 		Directives: t.directives,
 		Used:       c.used,
 		Class:      c.class,
@@ -187,6 +212,7 @@ func newOutcome(ctx context.Context, t task, c course) Outcome {
 		ImageID:    c.end.imageID,
 		Before:     c.before,
 		Digest:     c.end.digest,
+		Source:     c.end.source,
 		CheckTime:  c.checkTime,
 	}
 	if o.Digest == "" {

@@ -156,6 +156,7 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 		}
 		before = withSources(before, source.Served())
 	}
+	pulled.source = before.PullSource
 	state := e.pulledState(a, before)
 	if !before.PulledAt.IsZero() {
 		state.PulledAt = before.PulledAt // the same pull
@@ -202,6 +203,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	target := a.verified.Digest
 	state := e.pulledState(a, withSources(store.State{}, source.Served()))
 	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
+	c.end.source = state.PullSource
 	return c, nil
 }
 

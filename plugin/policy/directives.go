@@ -20,9 +20,12 @@ const (
 	KeyMaxStale
 	KeyVerifyTimeout
 	KeyResolveFrom
+	KeyAuthority
 	KeyAccess
+	KeyAccessIdentity
 	KeyAccessTTL
 	KeyAllowedSources
+	KeyMode
 	KeyHints
 	keyOn    // of the first failure class; the others follow in the order of failure.All
 	keyCount = keyOn + Key(failure.Count)
@@ -69,8 +72,15 @@ type Directives struct {
 
 	ResolveFrom ResolveFrom
 
+	// Authority are the hosts whose refusals and "not found" count like the
+	// origin's.
+	Authority Authority
+
 	// Access says who may reuse an image without asking a registry.
 	Access Access
+
+	// AccessIdentity says whose a proof of access is.
+	AccessIdentity AccessIdentity
 
 	// AccessTTL is for how long a proof of access counts; 0 = until it is
 	// refused.
@@ -78,6 +88,9 @@ type Directives struct {
 
 	// AllowedSources are the hosts that content may come from.
 	AllowedSources Sources
+
+	// Mode says whether the decision takes effect.
+	Mode Mode
 
 	// On are the classes of failure after which the cached image is used; a
 	// request fails after the others. They count under IfDigestChanged only:

@@ -18,7 +18,8 @@ func TestDefaults(t *testing.T) {
 	d := Defaults()
 	want := map[string]string{
 		"policy": "Always", "max_age": "0s", "max_stale": "0s", "verify_timeout": "5s",
-		"resolve_from": "Mirrors", "access": "Verified", "access_ttl": "0s", "allowed_sources": "all", "hints": "Allow",
+		"resolve_from": "Mirrors", "authority": "none", "access": "Verified", "access_identity": "Credentials", "access_ttl": "0s",
+		"allowed_sources": "all", "mode": "Enforce", "hints": "Allow",
 		"on.unreachable": "UseCached", "on.unavailable": "UseCached", "on.rate_limited": "UseCached",
 		"on.not_found": "UseCached", "on.unauthorized": "Fail", "on.forbidden": "Fail", "on.invalid": "Fail",
 	}
@@ -90,7 +91,8 @@ func TestKeyOn(t *testing.T) {
 var distinct = func() (texts [keyCount]string) {
 	for k, text := range map[Key]string{
 		KeyPolicy: "Never", KeyMaxAge: "1m", KeyMaxStale: "2m", KeyVerifyTimeout: "3m",
-		KeyResolveFrom: "Origin", KeyAccess: "Any", KeyAccessTTL: "4m", KeyAllowedSources: "a.test b.test:5000", KeyHints: "Ignore",
+		KeyResolveFrom: "Origin", KeyAuthority: "c.test *.d.test", KeyAccess: "Any", KeyAccessIdentity: "Namespace", KeyAccessTTL: "4m",
+		KeyAllowedSources: "a.test b.test:5000", KeyMode: "Observe", KeyHints: "Ignore",
 		on(failure.Unreachable): "Fail", on(failure.Unavailable): "Fail", on(failure.RateLimited): "Fail", on(failure.NotFound): "Fail",
 		on(failure.Unauthorized): "UseCached", on(failure.Forbidden): "UseCached", on(failure.Invalid): "UseCached",
 	} {
@@ -143,7 +145,7 @@ func TestFailedSetChangesNothing(t *testing.T) {
 func TestTOMLKeys(t *testing.T) {
 	var section SectionTOML
 	for k, place := range section.texts() {
-		if Key(k) == KeyAllowedSources || Key(k) >= keyOn { // a list, and a map
+		if Key(k) == KeyAllowedSources || Key(k) == KeyAuthority || Key(k) >= keyOn { // lists, and a map
 			continue
 		}
 		if place == nil {
@@ -161,7 +163,7 @@ func TestTOMLKeys(t *testing.T) {
 				walk(field)
 			case field.Kind() == reflect.Slice:
 				seen++
-				if key != KeyAllowedSources.String() {
+				if key != KeyAllowedSources.String() && key != KeyAuthority.String() {
 					t.Errorf("%s is a list", key)
 				}
 			case field.Kind() == reflect.Map:

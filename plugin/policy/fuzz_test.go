@@ -60,7 +60,7 @@ func looser(inForce, got Directives) bool {
 	older := func(inForce, got time.Duration) bool { return inForce != 0 && (got == 0 || got > inForce) }
 	if (inForce.Policy == Never) != (got.Policy == Never) || got.Policy > inForce.Policy ||
 		got.MaxAge > inForce.MaxAge || older(inForce.MaxStale, got.MaxStale) ||
-		got.VerifyTimeout != inForce.VerifyTimeout || inForce.ResolveFrom == Origin && got.ResolveFrom != Origin {
+		got.VerifyTimeout != inForce.VerifyTimeout || got.ResolveFrom < inForce.ResolveFrom {
 		return true
 	}
 	for _, class := range failure.All() {
@@ -86,7 +86,7 @@ func FuzzHints(f *testing.F) {
 		inForce.Policy = PullPolicy(policy % 4)
 		inForce.MaxAge = time.Duration(max(maxAge, 0))
 		inForce.MaxStale = time.Duration(max(maxStale, 0))
-		inForce.ResolveFrom = ResolveFrom(from % 2)
+		inForce.ResolveFrom = ResolveFrom(from % 3)
 		for i, class := range failure.All() {
 			inForce.On = inForce.On.With(class, on>>i&1 == 1)
 		}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/pullwarden/pullwarden/internal/tomlfile"
 )
 
 // HintPrefix begins the annotations that are hints.
@@ -117,7 +119,7 @@ func (d Effective) withHints(annotations map[string]string) (Effective, error) {
 func (d *Effective) hint(hinted *Effective, key, value string) error {
 	k, ok := hintKeys[key]
 	if !ok {
-		return errUnknownHint
+		return unknownHint(key)
 	}
 	directive := &table[k]
 	var wanted Directives
@@ -143,12 +145,16 @@ func (d *Effective) hint(hinted *Effective, key, value string) error {
 	return nil
 }
 
-var errUnknownHint = func() error {
+// unknownHint says which key was meant, or else which there are.
+func unknownHint(key string) error {
 	var names []string
 	for _, d := range table {
 		if d.hint != "" {
-			names = append(names, HintPrefix+d.hint)
+			names = append(names, d.hint)
 		}
 	}
-	return errors.New("unknown key: " + allowed(strings.Join(names, ", ")))
-}()
+	if near := tomlfile.Nearest(key[len(HintPrefix):], names); near != "" {
+		return errors.New("unknown key: did you mean " + HintPrefix + near + "?")
+	}
+	return errors.New("unknown key: " + allowed(HintPrefix+strings.Join(names, ", "+HintPrefix)))
+}

@@ -98,7 +98,11 @@ var hintRows = map[Key][]hintRow{
 		{"Mirrors", "Origin", "Origin", "Origin", ""},
 		{"Origin", "Mirrors", "Mirrors", bad, "in force is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
 		{"Origin", "Origin", "Origin", "Origin", ""},
-		{"Origin", "origin", bad, bad, "allowed are Mirrors, Origin"},
+		{"Mirrors", "OriginThenMirrors", "OriginThenMirrors", "OriginThenMirrors", ""},
+		{"OriginThenMirrors", "Origin", "Origin", "Origin", ""},
+		{"OriginThenMirrors", "Mirrors", "Mirrors", bad, "in force is OriginThenMirrors (rule 10-a.toml#1), which a hint may only tighten: allowed are OriginThenMirrors, Origin"},
+		{"Origin", "OriginThenMirrors", "OriginThenMirrors", bad, "in force is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
+		{"Origin", "origin", bad, bad, "allowed are Mirrors, OriginThenMirrors, Origin"},
 	},
 }
 
@@ -211,13 +215,19 @@ func TestUnknownHints(t *testing.T) {
 		"pullwarden.io/verify-timeout, pullwarden.io/resolve-from, pullwarden.io/on-unreachable, pullwarden.io/on-unavailable, " +
 		"pullwarden.io/on-rate-limited, pullwarden.io/on-not-found, pullwarden.io/on-unauthorized, pullwarden.io/on-forbidden, " +
 		"pullwarden.io/on-invalid"
-	keys := []string{"Pullwarden.io/policy", "PULLWARDEN.IO/POLICY"}
-	for _, name := range []string{"", "hints", "Policy", "max_age", "on.invalid", "access", "allowed-sources", "verified-at"} {
-		keys = append(keys, HintPrefix+name)
+	wants := map[string]string{}
+	for _, name := range []string{"", "hints", "access", "allowed-sources", "verified-at"} {
+		wants[HintPrefix+name] = allowed
 	}
-	for _, key := range keys {
+	for key, meant := range map[string]string{
+		"Pullwarden.io/policy": "policy", "PULLWARDEN.IO/POLICY": "policy", "pullwarden.io/Policy": "policy", "pullwarden.io/polcy": "policy",
+		"pullwarden.io/max_age": "max-age", "pullwarden.io/maxstale": "max-stale", "pullwarden.io/on.invalid": "on-invalid",
+	} {
+		wants[key] = "unknown key: did you mean " + HintPrefix + meant + "?"
+	}
+	for key, what := range wants {
 		_, err := NewRules(Overrides{}, nil).For(Subject{Annotations: map[string]string{key: "v"}})
-		if want := "annotation " + key + `: "v": ` + allowed; err == nil || err.Error() != want {
+		if want := "annotation " + key + `: "v": ` + what; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -237,7 +247,7 @@ func TestAllBadHintsAreReported(t *testing.T) {
 	}})
 	want := `annotation pullwarden.io/max-age: "soon": allowed are durations from 0s, such as 90s, 10m or 24h; ` +
 		`annotation pullwarden.io/on-invalid: "UseCached": a hint cannot relax this: allowed is Fail; ` +
-		`annotation pullwarden.io/resolve-from: "x\ny": allowed are Mirrors, Origin`
+		`annotation pullwarden.io/resolve-from: "x\ny": allowed are Mirrors, OriginThenMirrors, Origin`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

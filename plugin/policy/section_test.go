@@ -80,7 +80,9 @@ max_stale = '0s'
 verify_timeout = '5s'
 resolve_from = 'Mirrors'
 access = 'Verified'
+access_identity = 'Credentials'
 access_ttl = '0s'
+mode = 'Enforce'
 hints = 'Allow'
 
 [on]
@@ -115,7 +117,7 @@ func TestEmptySectionMarshalsToNothing(t *testing.T) {
 // Section returns a section that sets all directives to these values. Sources
 // that allow all hosts are left out: an empty list would allow none.
 func (d Directives) Section() SectionTOML {
-	section := SectionTOML{DirectivesTOML: DirectivesTOML{AllowedSources: d.AllowedSources.list()}}
+	section := SectionTOML{DirectivesTOML: DirectivesTOML{AllowedSources: d.AllowedSources.globs.list(), Authority: d.Authority.globs.list()}}
 	for k, place := range section.texts() {
 		if place != nil {
 			*place = new(d.Value(Key(k)))
@@ -128,10 +130,10 @@ func (d Directives) Section() SectionTOML {
 	return section
 }
 
-// list returns the globs, nil for all.
-func (s Sources) list() []SourceGlob {
+// list returns the globs, nil for none.
+func (h hostGlobs) list() []SourceGlob {
 	var list []SourceGlob
-	for glob := range strings.FieldsSeq(s.globs) {
+	for glob := range strings.FieldsSeq(string(h)) {
 		list = append(list, SourceGlob{glob})
 	}
 	return list

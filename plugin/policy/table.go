@@ -36,16 +36,27 @@ func newTable() [keyCount]directive {
 		KeyVerifyTimeout: verifyTimeout.directive(),
 		KeyResolveFrom: spec[ResolveFrom]{
 			name: "resolve_from", at: func(d *Directives) *ResolveFrom { return &d.ResolveFrom },
-			describe: "Mirrors: hosts.toml order | Origin: only the registry that the name says resolves the tag",
+			describe: "Mirrors: hosts.toml order | Origin: only the registry that the name says resolves the tag | OriginThenMirrors: mirrors' tags only where the origin is unreachable or unavailable",
 			parse:    resolveFrom.parse, format: ResolveFrom.String,
-			stricter: func(_, wanted ResolveFrom) bool { return wanted == Origin },
+			stricter: func(inForce, wanted ResolveFrom) bool { return wanted > inForce },
 			within:   resolveFrom.within,
 		}.directive(),
-		// No hint has a say in who may have an image, and from where.
+		// No hint has a say in who may have an image, from where, and whether rules
+		// take effect.
+		KeyAuthority: spec[Authority]{
+			name: "authority", at: func(d *Directives) *Authority { return &d.Authority },
+			describe: "globs on host[:port] whose refusals and \"not found\" count like the origin's; absent = none",
+			parse:    parseAuthority, format: Authority.String,
+		}.directive(),
 		KeyAccess: spec[Access]{
 			name: "access", at: func(d *Directives) *Access { return &d.Access },
 			describe: "who may reuse a cached image: Strict: who proved it | Verified: also everybody, if no registry can say | Any: everybody",
 			parse:    access.parse, format: Access.String,
+		}.directive(),
+		KeyAccessIdentity: spec[AccessIdentity]{
+			name: "access_identity", at: func(d *Directives) *AccessIdentity { return &d.AccessIdentity },
+			describe: "whose a proof of access is: Credentials: of who has the same ones | Namespace: of all pods of the namespace that gave it",
+			parse:    identities.parse, format: AccessIdentity.String,
 		}.directive(),
 		KeyAccessTTL: spec[time.Duration]{
 			name: "access_ttl", at: func(d *Directives) *time.Duration { return &d.AccessTTL },
@@ -56,6 +67,11 @@ func newTable() [keyCount]directive {
 			name: "allowed_sources", at: func(d *Directives) *Sources { return &d.AllowedSources },
 			describe: "globs on host[:port] that content may come from; absent = all",
 			parse:    parseSources, format: Sources.String,
+		}.directive(),
+		KeyMode: spec[Mode]{
+			name: "mode", at: func(d *Directives) *Mode { return &d.Mode },
+			describe: "Enforce | Observe: pull as containerd does it by itself, and tell what would have been decided",
+			parse:    modes.parse, format: Mode.String,
 		}.directive(),
 		KeyHints: spec[HintMode]{
 			name: "hints", at: func(d *Directives) *HintMode { return &d.Hints },

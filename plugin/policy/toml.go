@@ -60,9 +60,12 @@ type DirectivesTOML struct {
 	MaxStale       *string      `toml:"max_stale,omitempty"`
 	VerifyTimeout  *string      `toml:"verify_timeout,omitempty"`
 	ResolveFrom    *string      `toml:"resolve_from,omitempty"`
+	Authority      []SourceGlob `toml:"authority,omitempty"`
 	Access         *string      `toml:"access,omitempty"`
+	AccessIdentity *string      `toml:"access_identity,omitempty"`
 	AccessTTL      *string      `toml:"access_ttl,omitempty"`
 	AllowedSources []SourceGlob `toml:"allowed_sources,omitempty"`
+	Mode           *string      `toml:"mode,omitempty"`
 	Hints          *string      `toml:"hints,omitempty"`
 	On             ActionsTOML  `toml:"on,omitempty"`
 }
@@ -87,13 +90,15 @@ type texts [keyCount]**string
 
 func (t *DirectivesTOML) texts() texts {
 	return texts{
-		KeyMaxAge:        &t.MaxAge,
-		KeyMaxStale:      &t.MaxStale,
-		KeyVerifyTimeout: &t.VerifyTimeout,
-		KeyResolveFrom:   &t.ResolveFrom,
-		KeyAccess:        &t.Access,
-		KeyAccessTTL:     &t.AccessTTL,
-		KeyHints:         &t.Hints,
+		KeyMaxAge:         &t.MaxAge,
+		KeyMaxStale:       &t.MaxStale,
+		KeyVerifyTimeout:  &t.VerifyTimeout,
+		KeyResolveFrom:    &t.ResolveFrom,
+		KeyAccess:         &t.Access,
+		KeyAccessIdentity: &t.AccessIdentity,
+		KeyAccessTTL:      &t.AccessTTL,
+		KeyMode:           &t.Mode,
+		KeyHints:          &t.Hints,
 	}
 }
 
@@ -113,6 +118,10 @@ func (t *DirectivesTOML) parse(places texts, report func(key, problem string)) O
 		}
 		o.values.AllowedSources = newSources(t.AllowedSources)
 		o.set |= 1 << KeyAllowedSources
+	}
+	if t.Authority != nil {
+		o.values.Authority = newAuthority(t.Authority)
+		o.set |= 1 << KeyAuthority
 	}
 	set := func(k Key, text string) {
 		if err := o.Set(k, text); err != nil {

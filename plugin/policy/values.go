@@ -33,12 +33,14 @@ const (
 	Ignore                  // hints are not read
 )
 
-// ResolveFrom is who may say which digest a tag has. The zero value is Mirrors.
+// ResolveFrom is who may say which digest a tag has, later ones stricter. The zero
+// value is Mirrors.
 type ResolveFrom uint8
 
 const (
-	Mirrors ResolveFrom = iota // the hosts of hosts.toml, in their order
-	Origin                     // only the registry that the name says
+	Mirrors           ResolveFrom = iota // the hosts of hosts.toml, in their order
+	OriginThenMirrors                    // the registry that the name says; the others where it is unreachable or unavailable
+	Origin                               // only the registry that the name says
 )
 
 // Access is who may reuse an image that is there without asking a registry.
@@ -49,6 +51,22 @@ const (
 	Strict   Access = iota // those who proved that they may have it
 	Verified               // those, and everybody an image of which no registry can say whose it is
 	Any                    // everybody
+)
+
+// AccessIdentity is whose a proof of access is. The zero value is Credentials.
+type AccessIdentity uint8
+
+const (
+	Credentials AccessIdentity = iota // of those who have the credentials that were shown
+	Namespace                         // of all pods of the Kubernetes namespace that gave it
+)
+
+// Mode is whether decisions take effect. The zero value is Enforce.
+type Mode uint8
+
+const (
+	Enforce Mode = iota // they do
+	Observe             // they are only told: images are pulled as containerd does it by itself
 )
 
 // Action is what follows a failure. The zero value is Fail.
@@ -65,8 +83,10 @@ type enum[T ~uint8] []string
 var (
 	policies    = enum[PullPolicy]{"Always", "IfDigestChanged", "IfNotPresent", "Never"}
 	hintModes   = enum[HintMode]{"Allow", "Tighten", "Ignore"}
-	resolveFrom = enum[ResolveFrom]{"Mirrors", "Origin"}
+	resolveFrom = enum[ResolveFrom]{"Mirrors", "OriginThenMirrors", "Origin"}
 	access      = enum[Access]{"Strict", "Verified", "Any"}
+	identities  = enum[AccessIdentity]{"Credentials", "Namespace"}
+	modes       = enum[Mode]{"Enforce", "Observe"}
 	actions     = enum[Action]{"Fail", "UseCached"}
 )
 
@@ -106,6 +126,12 @@ func (r ResolveFrom) String() string { return resolveFrom.format(r) }
 
 // String returns the name as configuration spells it.
 func (a Access) String() string { return access.format(a) }
+
+// String returns the name as configuration spells it.
+func (i AccessIdentity) String() string { return identities.format(i) }
+
+// String returns the name as configuration spells it.
+func (m Mode) String() string { return modes.format(m) }
 
 // String returns the name as configuration spells it.
 func (a Action) String() string { return actions.format(a) }

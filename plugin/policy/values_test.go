@@ -33,7 +33,7 @@ func TestEnums(t *testing.T) {
 		{new(Ignore), "allow", "Ignore", "Allow, Tighten, Ignore"},
 		{new(ResolveFrom), "Mirrors", "Mirrors", ""},
 		{new(ResolveFrom), "Origin", "Origin", ""},
-		{new(Origin), "Mirror", "Origin", "Mirrors, Origin"},
+		{new(Origin), "Mirror", "Origin", "Mirrors, OriginThenMirrors, Origin"},
 		{new(Action), "Fail", "Fail", ""},
 		{new(Action), "UseCached", "UseCached", ""},
 		{new(UseCached), "usecached", "UseCached", "Fail, UseCached"},

@@ -5,6 +5,7 @@ package nodetest
 
 import (
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -23,6 +24,14 @@ const IfDigestChanged = `default_policy = "IfDigestChanged"`
 // names the rules.
 func Section(lines ...string) Option {
 	return func(o *node.Options) { o.Section = append(slices.Clone(o.Section), lines...) }
+}
+
+// AuditLog has the daemon write an audit log to that path in the node's directory.
+func AuditLog(elem ...string) Option {
+	return func(o *node.Options) {
+		path := filepath.Join(append([]string{o.Dir}, elem...)...)
+		o.Section = append(slices.Clone(o.Section), fmt.Sprintf("audit_log = %q", path))
+	}
 }
 
 // OnlySection sets the lines of pullwarden's section; without any, there is none.

@@ -1,0 +1,182 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/plugin/engine"
+)
+
+const (
+	// maxPending bounds the lines that wait to be written: a disk that is slower than
+	// decisions come loses lines, and holds up no pod.
+	maxPending = 4096
+	// closeTime bounds how long a shutdown waits for the lines that are pending.
+	closeTime = 2 * time.Second
+	fileMode  = 0o600
+)
+
+// Log is an audit log: a file to which lines are appended. Nobody waits for it, and
+// what cannot be written is counted and lost. Safe for concurrent use.
+type Log struct {
+	path    string
+	lost    func() // is called for each line that is lost
+	pending chan []byte
+	stop    func() // ends the writer, once
+	stopped <-chan struct{}
+	ended   chan struct{} // the writer has ended
+
+	// Of the writer alone.
+	file   *os.File // nil = none is open
+	losing int      // lines lost in a row
+}
+
+var errIrregular = errors.New("is not a regular file")
+
+// Open starts to write to the file, which is made where there is none. lost is called
+// for each line that is lost, from any goroutine. The error says why there can be no
+// such file; a disk that is full is none. The caller closes the log.
+func Open(path string, lost func()) (*Log, error) {
+	stopped := make(chan struct{})
+	l := &Log{
+		path: path, lost: lost, pending: make(chan []byte, maxPending),
+		stop: sync.OnceFunc(func() { close(stopped) }), stopped: stopped, ended: make(chan struct{}),
+	}
+	if err := l.reopen(); err != nil {
+		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			return nil, fmt.Errorf("audit_log: %w", err)
+		}
+		prefixlog.L().WithError(err).Errorf("the audit log %s cannot be opened: decisions are not recorded", path)
+	}
+	go l.write()
+	return l, nil
+}
+
+// Observe appends the line of an outcome, soon. It returns at once.
+func (l *Log) Observe(_ context.Context, o engine.Outcome) {
+	data, err := json.Marshal(lineOf(o, time.Now()))
+	if err != nil {
+		l.lost() // there is no such line: all of its values are text or finite numbers
+		return
+	}
+	select {
+	case <-l.stopped:
+		l.lost()
+	case l.pending <- append(data, '\n'):
+	default:
+		l.lost()
+	}
+}
+
+// Close writes what is pending, for a short time at most, and closes the file. A nil
+// Log has none.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	l.stop()
+	select {
+	case <-l.ended:
+		return nil
+	case <-time.After(closeTime):
+		return fmt.Errorf("the audit log %s does not take its last lines", l.path)
+	}
+}
+
+// write writes lines as they come, until the log is closed.
+func (l *Log) write() {
+	defer close(l.ended)
+	for {
+		select {
+		case line := <-l.pending:
+			l.append(line)
+		case <-l.stopped:
+			for {
+				select {
+				case line := <-l.pending:
+					l.append(line)
+				default:
+					if l.file != nil {
+						_ = l.file.Close() // each line has been written by itself
+					}
+					return
+				}
+			}
+		}
+	}
+}
+
+// append writes one line, or loses it. It tells when it begins to lose lines, and
+// when that is over.
+func (l *Log) append(line []byte) {
+	err := l.reopen()
+	if err == nil {
+		err = appendTo(l.file, line)
+	}
+	switch {
+	case err != nil:
+		if l.losing == 0 {
+			prefixlog.L().WithError(err).Errorf("the audit log %s cannot be written: decisions are not recorded", l.path)
+		}
+		l.losing++
+		l.lost()
+	case l.losing > 0:
+		prefixlog.L().Warnf("the audit log %s is written again: %d decisions were not recorded", l.path, l.losing)
+		l.losing = 0
+	}
+}
+
+// appendTo writes the whole line or nothing: half of one would spoil the next.
+func appendTo(f *os.File, line []byte) error {
+	before, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	n, err := f.Write(line)
+	if err != nil && n > 0 {
+		err = errors.Join(err, f.Truncate(before.Size()))
+	}
+	return err
+}
+
+// reopen opens the file that has the path now: a rotation renames or removes the one
+// before. Nothing is opened that could keep the writer waiting, such as a FIFO.
+func (l *Log) reopen() error {
+	if l.file != nil {
+		open, err := l.file.Stat()
+		if err != nil {
+			return err
+		}
+		now, err := os.Stat(l.path)
+		if err == nil && os.SameFile(open, now) {
+			return nil
+		}
+		_ = l.file.Close() // each line has been written by itself
+		l.file = nil
+	}
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, fileMode)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: l.path, Err: errIrregular}
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return err
+	}
+	l.file = f
+	return nil
+}
