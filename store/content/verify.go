@@ -55,7 +55,12 @@ func (i *Images) VerifyPossession(ctx context.Context, target ocispec.Descriptor
 // verifyBlob takes content from the registry, never from the urls of its
 // descriptor: those prove nothing about a registry. It reads no more than the
 // descriptor says there is, and ends, as a pull does, when nothing comes any more.
+// containerd does not read the digest of a layer that it does not fetch, because its
+// snapshot is there: it may be none.
 func (i *Images) verifyBlob(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
+	if err := desc.Digest.Validate(); err != nil {
+		return fmt.Errorf("digest %.100q: %w: %w", desc.Digest, err, errdefs.ErrFailedPrecondition)
+	}
 	desc.URLs = nil
 	ctx, progress := watch(ctx, i.patience)
 	defer progress.stop()
