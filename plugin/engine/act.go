@@ -80,10 +80,12 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 }
 
 // lookAgain looks for the cached image after a registry was asked, which takes
-// time: it may have been removed or replaced meanwhile. It reports whether the
-// image is the same; if not, the course has the one that there is now.
+// time: it may have been removed or replaced meanwhile, by the same one from hosts that
+// are not allowed here. It reports whether the image is the same; if not, the course has
+// the one that there is now.
 func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, err error) {
-	if record, err := e.Records.Get(ctx, t.Name); err == nil && record.Target.Digest == c.local.target() {
+	record, err := e.Records.Get(ctx, t.Name)
+	if err == nil && record.Target.Digest == c.local.target() && t.foreign(record.State) == c.local.ForeignSource {
 		if id, err := t.Runtime.ImageID(ctx); err == nil && id == c.local.ImageID {
 			return true, nil
 		}
