@@ -57,14 +57,17 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 	}
 	if action.Do == Reuse {
 		same, err := e.lookAgain(ctx, t, &c)
+		if err == nil && same && action.Kind == Present {
+			err = e.authorizeAgain(ctx, t, &c) // somebody may have proved that it is theirs
+		}
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err))
 		}
 		if !same {
 			// The registry said nothing of another image that is cached now.
 			c.answer, c.cached, check.Cached = tag, NotConfirmed, NotConfirmed
-			action = Decide(t.directives.Directives, c.local, check)
 		}
+		action = Decide(t.directives.Directives, c.local, check)
 	}
 	c.use(action.Used...)
 	target := c.local.target()
@@ -96,4 +99,13 @@ func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, e
 	}
 	c.saw(local)
 	return false, nil
+}
+
+// authorizeAgain finds out anew, after a registry was asked, whether the caller may reuse
+// the cached image: another request may have given a proof, or taken one away.
+func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err error) {
+	counts := e.word(ctx, t)
+	c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, counts)
+	c.local.Age = ageOf(c.local.Record.State, e.Now(), counts) // asking may have taken long
+	return err
 }

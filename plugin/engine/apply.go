@@ -154,10 +154,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	if c.local.Usable() {
 		same, err := e.lookAgain(ctx, t, &c)
 		if err == nil && same {
-			// The proof may have been taken away meanwhile, also by another request.
-			counts := e.word(ctx, t)
-			c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, counts)
-			c.local.Age = ageOf(c.local.Record.State, e.Now(), counts) // the failure may have taken long
+			err = e.authorizeAgain(ctx, t, &c)
 		}
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err))
