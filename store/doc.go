@@ -39,8 +39,9 @@
 //     [Store.Used]. MarkVerified and MarkPulled note the use of the proofs that
 //     they give.
 //   - When a registry refused a caller, before the request ends: [Store.Revoke].
-//     It is the one call that waits for the disk. Where it fails, the request
-//     must fail.
+//     It waits for the disk. Where it fails, the request must fail.
+//   - When a record of repository@digest was made beside that of a tag without a
+//     registry being asked: [Store.ShareProofs]. It waits for the disk, too.
 //   - To show images: [Store.First].
 //   - Once, at the end: [Store.Close].
 package store

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -156,21 +157,28 @@ func (s State) Labels(name string, target digest.Digest) map[string]string {
 func (s State) change() map[string]string {
 	sources := EncodeSources(s.ContentSources, s.MoreSources)
 	_, leftOut := DecodeSources(sources)
-	labels := map[string]string{
+	labels := s.Verified.change()
+	maps.Copy(labels, map[string]string{
 		LabelPullSource:     s.PullSource,
 		LabelContentSources: sources,
 		LabelUnknownSources: encodeBool(s.UnknownSources || leftOut > 0),
 		LabelPulledAt:       encodeTime(s.PulledAt),
-		LabelVerifiedDigest: s.Verified.Digest.String(),
-		LabelVerifiedAt:     encodeTime(s.Verified.At),
-		LabelVerifiedBy:     s.Verified.By,
 		LabelStaleSince:     encodeTime(s.Stale.Since),
 		LabelStaleReason:    string(s.Stale.Reason),
-	}
+	})
 	for fingerprint, proof := range s.Access {
 		labels[LabelAccess+string(fingerprint)] = proof.encode()
 	}
 	return labels
+}
+
+// change is what a mark changes for the check alone.
+func (v Verified) change() map[string]string {
+	return map[string]string{
+		LabelVerifiedDigest: v.Digest.String(),
+		LabelVerifiedAt:     encodeTime(v.At),
+		LabelVerifiedBy:     v.By,
+	}
 }
 
 func encodeBool(b bool) string {

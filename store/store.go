@@ -107,13 +107,9 @@ func (s *Store) transactions() uint64 {
 // the fingerprints proved access by it; it takes stale marks away. It returns
 // at once and writes later.
 func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verified, proved []Fingerprint, names ...string) {
-	change := map[string]string{
-		LabelVerifiedDigest: target.String(),
-		LabelVerifiedAt:     encodeTime(v.At),
-		LabelVerifiedBy:     v.By,
-		LabelStaleSince:     "",
-		LabelStaleReason:    "",
-	}
+	v.Digest = target
+	change := v.change()
+	change[LabelStaleSince], change[LabelStaleReason] = "", ""
 	for _, f := range proved {
 		change[LabelAccess+string(f)] = Proof{v.At, v.By}.encode()
 		s.Used(ctx, f, v.At, names...)

@@ -6,6 +6,7 @@ package cri
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/distribution/reference"
@@ -37,27 +38,36 @@ type SandboxImage struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	turns shared.Lock[string]
+	pulls shared.Group[string, error, struct{}]
 }
 
-// ensure pulls the image if a pod needs it and CRI does not know it.
+// untilItEnds lets a pull be joined as long as it runs.
+const untilItEnds = time.Duration(math.MaxInt64)
+
+// ensure pulls the image if a pod needs it and CRI does not know it. Pods that need it
+// at the same time share one pull, and its failure: with a registry that hangs, each of
+// a line would wait for all before it.
 func (s *SandboxImage) ensure(ctx context.Context, images runtime.ImageServiceServer, handler string) error {
 	if !s.Needed(handler) {
 		return nil
 	}
+	if there, err := s.there(ctx, images); there || err != nil {
+		return err
+	}
+	_, _, err := s.pulls.Do(ctx, s.Name, shared.Work[error, struct{}]{
+		Ask:    func(ctx context.Context) error { return s.pull(ctx, images, handler) },
+		Within: untilItEnds,
+		Act:    func(_ context.Context, err error) (struct{}, error) { return struct{}{}, err },
+	})
+	return err
+}
+
+// pull pulls the image, unless CRI knows it by now.
+func (s *SandboxImage) pull(ctx context.Context, images runtime.ImageServiceServer, handler string) error {
 	named, err := reference.ParseDockerRef(s.Name)
 	if err != nil {
 		return err
 	}
-	if there, err := s.there(ctx, images); there || err != nil {
-		return err
-	}
-	unlock, err := s.turns.Lock(ctx, s.Name)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	// Another pod may have needed it meanwhile.
 	if there, err := s.there(ctx, images); there || err != nil {
 		return err
 	}

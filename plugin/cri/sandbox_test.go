@@ -6,7 +6,9 @@ package cri
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -21,7 +23,8 @@ import (
 type sandboxed struct {
 	runtime.UnimplementedRuntimeServiceServer
 	images
-	down bool
+	down  bool
+	hangs time.Duration // before it is asked in vain
 
 	pulled      *transfer.Plan
 	snapshotter string
@@ -54,6 +57,7 @@ type pauseSession struct {
 }
 
 func (p pauseSession) Resolve(context.Context, time.Duration) (resolver.Resolution, error) {
+	time.Sleep(p.hangs)
 	if p.down {
 		return resolver.Resolution{}, errors.New("no registry")
 	}
@@ -97,4 +101,29 @@ func TestSandboxImage(t *testing.T) {
 	if _, err := NewRuntimeService(s, &s.images, nil, nil).RunPodSandbox(t.Context(), &runtime.RunPodSandboxRequest{}); err != nil || s.pods != 5 {
 		t.Errorf("without a sandbox image: %v, %d pods", err, s.pods)
 	}
+}
+
+// Pods that come while a registry hangs wait for it once, and not in a line.
+func TestSandboxImageOfManyPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sandboxed{down: true, hangs: resolveTimeout}
+		image := &SandboxImage{Name: "docker.io/library/pause:3", Puller: s, Registry: s, Needed: func(string) bool { return true }, Now: time.Now}
+		begun := time.Now()
+		var pods sync.WaitGroup
+		for range 10 {
+			pods.Go(func() {
+				if err := image.ensure(t.Context(), &s.images, ""); err == nil {
+					t.Error("there is no registry")
+				}
+			})
+		}
+		pods.Wait()
+		if took := time.Since(begun); took != resolveTimeout {
+			t.Errorf("10 pods waited %s", took)
+		}
+		s.down, s.hangs = false, 0
+		if err := image.ensure(t.Context(), &s.images, ""); err != nil || s.pulls != 1 {
+			t.Errorf("afterwards: %v, %d pulls", err, s.pulls)
+		}
+	})
 }

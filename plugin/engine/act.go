@@ -57,14 +57,17 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 	}
 	if action.Do == Reuse {
 		same, err := e.lookAgain(ctx, t, &c)
+		if err == nil && same && action.Kind == Present {
+			err = e.authorizeAgain(ctx, t, &c) // somebody may have proved that it is theirs
+		}
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err))
 		}
 		if !same {
 			// The registry said nothing of another image that is cached now.
 			c.answer, c.cached, check.Cached = tag, NotConfirmed, NotConfirmed
-			action = Decide(t.directives.Directives, c.local, check)
 		}
+		action = Decide(t.directives.Directives, c.local, check)
 	}
 	c.use(action.Used...)
 	target := c.local.target()
@@ -80,10 +83,12 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 }
 
 // lookAgain looks for the cached image after a registry was asked, which takes
-// time: it may have been removed or replaced meanwhile. It reports whether the
-// image is the same; if not, the course has the one that there is now.
+// time: it may have been removed or replaced meanwhile, by the same one from hosts that
+// are not allowed here. It reports whether the image is the same; if not, the course has
+// the one that there is now.
 func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, err error) {
-	if record, err := e.Records.Get(ctx, t.Name); err == nil && record.Target.Digest == c.local.target() {
+	record, err := e.Records.Get(ctx, t.Name)
+	if err == nil && record.Target.Digest == c.local.target() && t.foreign(record.State) == c.local.ForeignSource {
 		if id, err := t.Runtime.ImageID(ctx); err == nil && id == c.local.ImageID {
 			return true, nil
 		}
@@ -94,4 +99,13 @@ func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, e
 	}
 	c.saw(local)
 	return false, nil
+}
+
+// authorizeAgain finds out anew, after a registry was asked, whether the caller may reuse
+// the cached image: another request may have given a proof, or taken one away.
+func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err error) {
+	counts := e.word(ctx, t)
+	c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, counts)
+	c.local.Age = ageOf(c.local.Record.State, e.Now(), counts) // asking may have taken long
+	return err
 }

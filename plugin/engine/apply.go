@@ -79,9 +79,8 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 // that fails, the container can still be made, only later: the error is the
 // context's alone.
 func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) error {
-	record := local.Record
-	if !local.incomplete || record.Restricted && record.Verified.Digest == "" {
-		return nil // names without the proofs of the record would open the image
+	if !local.incomplete {
+		return nil
 	}
 	if turn == takeTurn {
 		unlock, err := e.turns.Lock(ctx, t.Name)
@@ -92,24 +91,30 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	}
 	// Another pull may have taken the name since, and a denial a proof.
 	now, err := e.Records.Get(ctx, t.Name)
-	if err != nil || now.Target.Digest != record.Target.Digest {
+	if err != nil || now.Target.Digest != local.target() {
 		return ctx.Err()
 	}
-	if err := t.Runtime.Complete(ctx, now.Target, e.stateOf(ctx, now)); err != nil && ctx.Err() == nil {
+	if now.Restricted && now.Verified.Digest == "" {
+		return nil // a name that has no check would open the image
+	}
+	err = t.Runtime.Complete(ctx, now.Target, e.stateOf(ctx, now))
+	if canonical := t.canonical(local.target()); err == nil && canonical != t.Name {
+		err = e.Proofs.ShareProofs(ctx, local.target(), t.Name, canonical)
+	}
+	if err != nil && ctx.Err() == nil {
 		prefixlog.G(ctx).WithError(err).Warnf("the cached image %q is not complete, and cannot be completed", t.Name)
 	}
 	return ctx.Err()
 }
 
-// stateOf returns the state that a record has at the time; without proofs, if it has
-// been moved or cannot be read.
+// stateOf returns the state that a record has at the time, without its proofs: one
+// that is revoked before another record has the state would stay there.
 func (e *Engine) stateOf(ctx context.Context, r store.Record) func() store.State {
 	return func() store.State {
-		now, err := e.Records.Get(ctx, r.Name)
-		if err == nil && now.Target.Digest == r.Target.Digest {
-			return now.State
-		}
 		state := r.State
+		if now, err := e.Records.Get(ctx, r.Name); err == nil && now.Target.Digest == r.Target.Digest {
+			state = now.State
+		}
 		state.Access = nil
 		return state
 	}
@@ -147,10 +152,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	if c.local.Usable() {
 		same, err := e.lookAgain(ctx, t, &c)
 		if err == nil && same {
-			// The proof may have been taken away meanwhile, also by another request.
-			counts := e.word(ctx, t)
-			c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, counts)
-			c.local.Age = ageOf(c.local.Record.State, e.Now(), counts) // the failure may have taken long
+			err = e.authorizeAgain(ctx, t, &c)
 		}
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err))

@@ -42,8 +42,9 @@ type answer struct {
 	elapsed time.Duration
 }
 
-// query is a check of one of the subject's references: the registry is told
-// the digest of the cached image, and for which failures that would do.
+// query is a check of one of the subject's references: the registry client is told
+// the digest of the cached image, and for which failures that would do. A caller who
+// may not have the image has none: how hosts are asked must not tell that it is there.
 func (t *task) query(reference string, local Local) resolver.Query {
 	q := resolver.Query{
 		Reference:   reference,
@@ -51,7 +52,7 @@ func (t *task) query(reference string, local Local) resolver.Query {
 		OriginOnly:  t.directives.ResolveFrom == policy.Origin,
 		Fallback:    fallbacks(t.directives.Directives, local),
 	}
-	if local.Usable() {
+	if local.Usable() && local.Grant.Kind != GrantNone {
 		q.Known = local.target()
 	}
 	if t.restricted() {

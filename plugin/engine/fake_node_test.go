@@ -191,6 +191,8 @@ func (n *node) Revoke(_ context.Context, repo string, f store.Fingerprint, _ ...
 	return nil
 }
 
+func (n *node) ShareProofs(context.Context, digest.Digest, string, string) error { return nil }
+
 func (n *node) MarkStale(_ context.Context, _ digest.Digest, s store.Stale, names ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

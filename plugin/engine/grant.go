@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/store"
@@ -46,6 +47,9 @@ type Proofs interface {
 	// repository. It is called for each denial by a registry, and returns when
 	// that is written: no crash brings a proof back.
 	Revoke(ctx context.Context, repository string, f store.Fingerprint, refusals ...store.Refusal) error
+	// ShareProofs gives the record to the check and the proofs of the record from,
+	// where both point at target. It brings no proof back that was revoked.
+	ShareProofs(ctx context.Context, target digest.Digest, from, to string) error
 }
 
 // authorize finds out whether the caller may reuse the image of a record now,

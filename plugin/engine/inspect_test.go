@@ -47,6 +47,15 @@ func TestInspectTellsTheRegistryClient(t *testing.T) {
 	if n.query.Known != "" || !n.query.Fallback.Empty() {
 		t.Errorf("without an image: known %s, fallback %v", n.query.Known, n.query.Fallback)
 	}
+	n = &node{remote: first, record: restricted(now, alice)}
+	req := n.request(nil)
+	req.Caller = bob
+	if _, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if n.query.Known != "" || !n.query.Fallback.Empty() {
+		t.Errorf("who may not have the image: known %s, fallback %v", n.query.Known, n.query.Fallback)
+	}
 }
 
 // A check is of no use when the node cannot be read: nobody is asked.

@@ -5,9 +5,11 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/transfer"
@@ -67,45 +69,59 @@ func TestFailedPullLeavesNoDeniedProof(t *testing.T) {
 	}
 }
 
-// completing notes the state that an image is completed with.
+// completing completes images: the state that the record of repository@digest gets.
 type completing struct {
 	*node
-	unpacks func(context.Context)
-	state   store.State
+	unpacks, stores func(context.Context)
+	state           store.State
 }
 
 func (c *completing) Complete(ctx context.Context, _ ocispec.Descriptor, state func() store.State) error {
 	if c.unpacks != nil {
 		c.unpacks(ctx)
 	}
-	c.state = state()
+	got := state()
+	if c.stores != nil {
+		c.stores(ctx)
+	}
+	c.state = got
 	return nil
 }
 
-// An image is completed with the proofs that hold then.
-func TestCompletingBringsNoProofBack(t *testing.T) {
-	n := &completing{node: &node{record: restricted(now, alice, bob), remote: first, packed: true}}
-	n.onCheck = func() { _ = n.Revoke(t.Context(), repository, bob) }
-	req := n.request(nil)
-	req.Runtime = n
-	if _, err := n.engine(rule(`policy = "Always"`)).Ensure(t.Context(), req); err != nil {
-		t.Fatal(err)
+// ShareProofs implements Proofs.
+func (c *completing) ShareProofs(_ context.Context, target digest.Digest, from, to string) error {
+	if target != first.Digest || from != name || to != repository+"@"+target.String() {
+		return errTest
 	}
-	if _, ok := n.state.Access[bob]; ok || len(n.state.Access) == 0 {
-		t.Errorf("completed with %v", n.state.Access)
-	}
+	c.state.Access = maps.Clone(c.record.Access)
+	return nil
 }
 
-// Nor with proofs that ended while it was unpacked.
-func TestCompletingTakesTime(t *testing.T) {
-	n := &completing{node: &node{record: restricted(now, alice, bob), packed: true}}
-	n.unpacks = func(ctx context.Context) { _ = n.Revoke(ctx, repository, bob) }
-	req := n.request(nil)
-	req.Runtime = n
-	if o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req); err != nil || o.Kind != Present {
-		t.Fatalf("got %s, %v", o.Kind, err)
-	}
-	if _, ok := n.state.Access[bob]; ok || len(n.state.Access) != 1 {
-		t.Errorf("completed with %v", n.state.Access)
+// An image is completed with the proofs that hold in the end, whenever a registry
+// refuses somebody: while it is asked, while the image is unpacked, and before its
+// other record is written.
+func TestCompletingBringsNoProofBack(t *testing.T) {
+	for what, on := range map[string]func(n *completing, revoke func(context.Context)){
+		"asked":    func(n *completing, revoke func(context.Context)) { n.onCheck = func() { revoke(t.Context()) } },
+		"unpacked": func(n *completing, revoke func(context.Context)) { n.unpacks = revoke },
+		"stored":   func(n *completing, revoke func(context.Context)) { n.stores = revoke },
+	} {
+		for _, policy := range []string{"Always", "IfNotPresent"} {
+			if what == "asked" && policy != "Always" {
+				continue
+			}
+			n := &completing{node: &node{record: restricted(now, alice, bob), remote: first, packed: true}}
+			on(n, func(ctx context.Context) { _ = n.Revoke(ctx, repository, bob) })
+			e := n.engine(rule(`policy = "` + policy + `"`))
+			e.Proofs = n
+			req := n.request(nil)
+			req.Runtime = n
+			if o, err := e.Ensure(t.Context(), req); err != nil {
+				t.Errorf("%s, %s: %s, %v", what, policy, o.Kind, err)
+			}
+			if _, ok := n.state.Access[bob]; ok || len(n.state.Access) != 1 {
+				t.Errorf("%s, %s: completed with %v", what, policy, n.state.Access)
+			}
+		}
 	}
 }

@@ -67,3 +67,21 @@ func TestOpenImageThatTheRegistryDoesNotHave(t *testing.T) {
 		}
 	}
 }
+
+// While the registry says that it does not know the image, another request may prove
+// that it is somebody's. Then it is not everybody's any more.
+func TestOpenImageThatSomebodyProvesMeanwhile(t *testing.T) {
+	n := open()
+	n.remote, n.forgotten = second, true
+	n.onCheck = func() {
+		if n.checks == 2 { // about the cached digest
+			n.record = restricted(now, alice)
+		}
+	}
+	req := n.request(nil)
+	req.Caller = bob
+	o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
+	if err != nil || o.Kind != Pulled || o.ImageID != imageID(second).String() {
+		t.Errorf("got %s (%s, %s), %v", o.Kind, o.Reason, o.Grant, err)
+	}
+}

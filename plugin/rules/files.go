@@ -88,3 +88,11 @@ func sumOf(files []File) (s sum) {
 	hash.Sum(s[:0])
 	return s
 }
+
+// with tells the same files with that error from those without, or with another one.
+func (s sum) with(err error) sum {
+	if err == nil {
+		return s
+	}
+	return sha256.Sum256(append(s[:], err.Error()...))
+}

@@ -56,7 +56,7 @@ type Dir struct {
 type ruleSet struct {
 	good
 	stamps filestamp.Stamps // of the directory and the newest files
-	sum    sum              // of the newest files; zero = they were not read
+	sum    sum              // of the newest files, and of why some could not be read
 	err    error            // why the newest files are not in force; nil: they are
 }
 
@@ -213,10 +213,8 @@ func (d *Dir) readOnce(was *ruleSet) *ruleSet {
 	if errors.Is(err, errNoDir) && !d.Required && was.count == 0 {
 		err, now.err = nil, nil
 	}
-	if err == nil {
-		now.sum = sumOf(files)
-	}
-	if err == nil && now.sum == was.sum {
+	// A file that cannot be read is tried at each request; the others are not parsed for it.
+	if now.sum = sumOf(files).with(err); now.sum == was.sum {
 		now.err = was.err
 		return now
 	}

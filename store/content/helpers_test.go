@@ -64,7 +64,7 @@ func newTestImage(t testing.TB) testImage {
 	t.Helper()
 	var i testImage
 	i.layer = []byte("not really a layer, but nobody unpacks it here")
-	diffID := digest.FromString("its content")
+	diffID := digest.FromBytes(i.layer) // not compressed
 	config := ocispec.Image{Platform: platforms.DefaultSpec(), RootFS: ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{diffID}}}
 	i.chainID = identity.ChainID(config.RootFS.DiffIDs).String()
 	i.config = mustJSON(t, config)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/containerd/v2/pkg/archive/compression"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
@@ -17,17 +18,78 @@ import (
 )
 
 // VerifyContent fetches every byte of the image of target, for this platform,
-// and returns nil when all of it has the digests of the image that is here.
+// and returns nil when all of it has the digests of the image that is here, and the
+// layers unpack to what its config says: snapshots are made of that, by whatever layers.
 // Nothing is stored. The error is errdefs.ErrFailedPrecondition for bytes that
 // differ.
 func (i *Images) VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error {
 	p := platforms.Default()
 	children := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(i.db.ContentStore()), p), p, 1)
 	verify := func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-		return nil, i.verifyBlob(ctx, desc, from)
+		if err := i.verifyBlob(ctx, desc, from, nil); err != nil || !images.IsManifestType(desc.MediaType) {
+			return nil, err
+		}
+		if err := i.verifyManifest(ctx, desc, from); err != nil {
+			return nil, err
+		}
+		return nil, images.ErrStopHandler // its children are verified
 	}
 	if err := images.Walk(ctx, images.Handlers(images.HandlerFunc(verify), children), target); err != nil {
 		return fmt.Errorf("take %s again: %w", target.Digest, err)
+	}
+	return nil
+}
+
+// verifyManifest verifies what a manifest names.
+func (i *Images) verifyManifest(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
+	manifest, err := images.Manifest(ctx, i.db.ContentStore(), desc, nil)
+	if err != nil {
+		return err
+	}
+	if err := i.verifyBlob(ctx, manifest.Config, from, nil); err != nil {
+		return err
+	}
+	diffIDs, err := images.RootFS(ctx, i.db.ContentStore(), manifest.Config)
+	if err != nil {
+		return err
+	}
+	if len(diffIDs) != len(manifest.Layers) {
+		return fmt.Errorf("%d layers, of which the config has %d: %w", len(manifest.Layers), len(diffIDs), errdefs.ErrFailedPrecondition)
+	}
+	for n, layer := range manifest.Layers {
+		unpacks := func(r io.Reader) error { return verifyUnpacked(r, diffIDs[n]) }
+		if err := i.verifyBlob(ctx, layer, from, unpacks); err != nil {
+			return fmt.Errorf("layer %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// verifyUnpacked returns nil if a layer unpacks to what has that digest.
+func verifyUnpacked(layer io.Reader, diffID digest.Digest) error {
+	if err := validate(diffID); err != nil {
+		return err
+	}
+	r, err := compression.DecompressStream(layer)
+	if err != nil {
+		return fmt.Errorf("unpack it: %w: %w", err, errdefs.ErrFailedPrecondition)
+	}
+	defer r.Close()
+	verifier := diffID.Verifier()
+	if _, err := io.Copy(verifier, r); err != nil {
+		return fmt.Errorf("unpack it: %w: %w", err, errdefs.ErrFailedPrecondition)
+	}
+	if !verifier.Verified() {
+		return fmt.Errorf("it does not unpack to %s, which the config has: %w", diffID, errdefs.ErrFailedPrecondition)
+	}
+	return nil
+}
+
+// validate refuses digests that are none. containerd reads that of no layer that it
+// does not fetch, because its snapshot is there.
+func validate(d digest.Digest) error {
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("digest %.100q: %w: %w", d, err, errdefs.ErrFailedPrecondition)
 	}
 	return nil
 }
@@ -46,7 +108,7 @@ func (i *Images) VerifyPossession(ctx context.Context, target ocispec.Descriptor
 	if delivered(config.Digest) {
 		return nil
 	}
-	if err := i.verifyBlob(ctx, config, from); err != nil {
+	if err := i.verifyBlob(ctx, config, from, nil); err != nil {
 		return fmt.Errorf("take the config of %s again: %w", target.Digest, err)
 	}
 	return nil
@@ -55,7 +117,12 @@ func (i *Images) VerifyPossession(ctx context.Context, target ocispec.Descriptor
 // verifyBlob takes content from the registry, never from the urls of its
 // descriptor: those prove nothing about a registry. It reads no more than the
 // descriptor says there is, and ends, as a pull does, when nothing comes any more.
-func (i *Images) verifyBlob(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
+// The error of use, which may read it, too, counts for content that has its digest;
+// nil for no use.
+func (i *Images) verifyBlob(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher, use func(io.Reader) error) error {
+	if err := validate(desc.Digest); err != nil {
+		return err
+	}
 	desc.URLs = nil
 	ctx, progress := watch(ctx, i.patience)
 	defer progress.stop()
@@ -65,11 +132,29 @@ func (i *Images) verifyBlob(ctx context.Context, desc ocispec.Descriptor, from t
 	}
 	defer r.Close()
 	verifier := desc.Digest.Verifier()
-	if _, err := io.Copy(verifier, io.LimitReader(progress.reader(r), desc.Size+1)); err != nil {
+	all := &onceReader{Reader: io.TeeReader(io.LimitReader(progress.reader(r), desc.Size+1), verifier)}
+	var useErr error
+	if use != nil {
+		useErr = use(all)
+	}
+	if _, err := io.Copy(io.Discard, all); err != nil {
 		return progress.judge(err)
 	}
 	if !verifier.Verified() {
 		return fmt.Errorf("the content of %s differs: %w", desc.Digest, errdefs.ErrFailedPrecondition)
 	}
-	return nil
+	return useErr
+}
+
+// onceReader reads nothing after an error, at which a fetch would begin anew.
+type onceReader struct {
+	io.Reader
+	err error // the first one; io.EOF, too
+}
+
+func (r *onceReader) Read(b []byte) (n int, err error) {
+	if r.err == nil {
+		n, r.err = r.Reader.Read(b)
+	}
+	return n, r.err
 }

@@ -131,7 +131,7 @@ func TestVerifyStalls(t *testing.T) {
 		desc := ocispec.Descriptor{Digest: digest.FromString("something else"), Size: 10}
 		i := New(nil, patience)
 		begun := time.Now()
-		err := i.verifyBlob(t.Context(), desc, &stalled{bytes: 5})
+		err := i.verifyBlob(t.Context(), desc, &stalled{bytes: 5}, nil)
 		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no byte came for 2s") {
 			t.Error(err)
 		}
@@ -142,7 +142,7 @@ func TestVerifyStalls(t *testing.T) {
 			t.Error(err)
 		}
 		endless := &stalled{bytes: 1 << 20}
-		if err := i.verifyBlob(t.Context(), desc, endless); !errors.Is(err, errdefs.ErrFailedPrecondition) || endless.taken != 11 {
+		if err := i.verifyBlob(t.Context(), desc, endless, nil); !errors.Is(err, errdefs.ErrFailedPrecondition) || endless.taken != 11 {
 			t.Errorf("%d bytes of 10 were taken: %v", endless.taken, err)
 		}
 	})

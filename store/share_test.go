@@ -1,0 +1,68 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/images"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// A record gets what it lacks from another of the same image, and nothing that was
+// revoked, whether it is on disk or not.
+func TestShareProofs(t *testing.T) {
+	const to = "registry.test/app@sha256:0"
+	refusal := Refusal{Host: "registry.test", Origin: true}
+	for what, tc := range map[string]struct {
+		taker  ocispec.Descriptor
+		proved []Fingerprint // on it already
+		want   []Fingerprint
+	}{
+		"nothing yet":   {one, nil, []Fingerprint{"alice", "carol"}},
+		"some of them":  {one, []Fingerprint{"alice", "dave"}, []Fingerprint{"alice", "carol", "dave"}},
+		"another image": {two, nil, nil},
+	} {
+		for _, onDisk := range []bool{true, false} {
+			ctx, s, records := newStore(t)
+			create(ctx, t, records, one, nil)
+			if _, err := records.Create(ctx, images.Image{Name: to, Target: tc.taker}); err != nil {
+				t.Fatal(err)
+			}
+			s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{"alice", "bob", "carol"}, name)
+			if tc.proved != nil {
+				s.MarkVerified(ctx, one.Digest, verified(one), tc.proved, to)
+			}
+			if onDisk {
+				if err := s.sync(ctx, noMarks); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Revoke(ctx, "registry.test/app", "bob", refusal); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second has nothing to do
+				if err := s.ShareProofs(ctx, one.Digest, name, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+			img, err := records.Get(ctx, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			state := Decode(to, tc.taker.Digest, img.Labels)
+			if got := slices.Sorted(maps.Keys(state.Access)); !slices.Equal(got, tc.want) || state.Restricted != (tc.want != nil) {
+				t.Errorf("%s, on disk before: %v: it has %v, restricted: %v", what, onDisk, got, state.Restricted)
+			}
+			if err := s.ShareProofs(ctx, one.Digest, "registry.test/gone:1", to); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
