@@ -19,24 +19,32 @@ import (
 // each.
 const maxLayouts = 4096
 
+// layoutKey is all that counts of a target: its size is whatever a registry claimed
+// that some record is of.
+type layoutKey struct {
+	digest    digest.Digest
+	mediaType string
+}
+
 // layout holds what the documents of an image say about it. They are found by
 // their digests, so it never changes.
 type layout struct {
 	imageID   digest.Digest
 	chainID   string               // of the top snapshot
-	documents []ocispec.Descriptor // index, manifest, config
+	documents []ocispec.Descriptor // below the target: manifest, config
 }
 
 // layout returns the layout of target, from memory if it was read before.
 func (i *Images) layout(ctx context.Context, provider content.Provider, target ocispec.Descriptor) (layout, error) {
-	if l, ok := i.layouts.Get(target.Digest); ok {
+	key := layoutKey{target.Digest, target.MediaType}
+	if l, ok := i.layouts.Get(key); ok {
 		return l, nil
 	}
 	l, err := readLayout(ctx, provider, target)
 	if err != nil {
 		return layout{}, err
 	}
-	i.layouts.Add(target.Digest, l)
+	i.layouts.Add(key, l)
 	return l, nil
 }
 
@@ -53,7 +61,7 @@ func readLayout(ctx context.Context, provider content.Provider, target ocispec.D
 	l := layout{
 		imageID:   manifest.Config.Digest,
 		chainID:   identity.ChainID(diffIDs).String(),
-		documents: []ocispec.Descriptor{target, manifest.Config},
+		documents: []ocispec.Descriptor{manifest.Config},
 	}
 	if !images.IsIndexType(target.MediaType) {
 		return l, nil
