@@ -81,7 +81,7 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 		return a, err
 	}
 	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host}
-	a.byNode = r.ByNode || !r.Anonymous && t.asNode(r.Host)
+	a.byNode = r.ByNode || !r.Anonymous && t.asNode(r)
 	a.proved = t.provedBy(r.Anonymous, a.byNode)
 	a.descriptor, a.attempts = r.Descriptor, r.Attempts
 	return a, nil
@@ -103,14 +103,11 @@ func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 	return proofs
 }
 
-// asNode reports whether a host gets credentials of the node's configuration for a
-// caller that has none: those of CRI's deprecated registry.configs.
-func (t *task) asNode(host string) bool {
-	if t.Caller != store.Anonymous || t.Credentials == nil {
-		return false
-	}
-	username, secret, err := t.Credentials(host)
-	return err != nil || username != "" || secret != ""
+// asNode reports whether an answer was given to the node, for a caller that has no
+// credentials: by those of CRI's deprecated registry.configs, also where the host
+// redirects to one that they are for.
+func (t *task) asNode(r resolver.Resolution) bool {
+	return t.Caller == store.Anonymous && r.Credentialed
 }
 
 // checked is a request whose check has been answered, or has failed. Requests
