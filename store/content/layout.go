@@ -9,6 +9,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
@@ -31,7 +32,7 @@ type layoutKey struct {
 type layout struct {
 	imageID   digest.Digest
 	chainID   string               // of the top snapshot
-	documents []ocispec.Descriptor // below the target: manifest, config
+	documents []ocispec.Descriptor // below the target: config, indexes, manifest
 }
 
 // layout returns the layout of target, from memory if it was read before.
@@ -63,13 +64,17 @@ func readLayout(ctx context.Context, provider content.Provider, target ocispec.D
 		chainID:   identity.ChainID(diffIDs).String(),
 		documents: []ocispec.Descriptor{manifest.Config},
 	}
-	if !images.IsIndexType(target.MediaType) {
-		return l, nil
+	children := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)
+	for desc := target; images.IsIndexType(desc.MediaType); { // an index may be in an index
+		next, err := children(ctx, desc)
+		if err == nil && len(next) == 0 {
+			err = errdefs.ErrNotFound
+		}
+		if err != nil {
+			return layout{}, fmt.Errorf("index %s of %s: %w", desc.Digest, target.Digest, err)
+		}
+		desc = next[0]
+		l.documents = append(l.documents, desc)
 	}
-	children, err := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)(ctx, target)
-	if err != nil {
-		return layout{}, fmt.Errorf("index of %s: %w", target.Digest, err)
-	}
-	l.documents = append(l.documents, children...)
 	return l, nil
 }
