@@ -103,6 +103,28 @@ func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 	return proofs
 }
 
+// refusals are those of the caller by the registry itself, where another host answered
+// after it. A mirror's say nothing then.
+func (a *answer) refusals() (refusals []store.Refusal) {
+	for _, failed := range a.attempts {
+		if failed.Refused && failed.Origin {
+			refusals = append(refusals, store.Refusal{Host: failed.Host, Origin: true})
+		}
+	}
+	return refusals
+}
+
+// refused takes the caller's proofs away that refusals end, also from other requests
+// that are under way. What this one has been told stays. The error is one of writing
+// that.
+func (e *Engine) refused(ctx context.Context, t task, watch denialWatches, refusals []store.Refusal) error {
+	if len(refusals) == 0 {
+		return nil
+	}
+	watch[0].deny(refusals...)
+	return e.revoke(ctx, t, t.Caller, refusals)
+}
+
 // asNode reports whether an answer was given to the node, for a caller that has no
 // credentials: by those of CRI's deprecated registry.configs, also where the host
 // redirects to one that they are for.
@@ -140,6 +162,10 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	}
 	watch.restart()
 	a, err := e.ask(ctx, t, session, 0)
+	if revoking := e.refused(ctx, t, watch, a.refusals()); revoking != nil {
+		session.Close()
+		return checked{course: c.ended(failed(ReasonInternal, revoking)), watch: watch}
+	}
 	if err != nil {
 		c.checked(a)
 	} else {
@@ -162,16 +188,14 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	defer session.Close()
 	// Denials since the question about the tag count: its answer may be acted on.
 	a, err := e.ask(ctx, t, session, c.checkTime)
+	refusals := a.refusals()
 	cause, failedThere := errors.AsType[*resolver.Error](err)
 	if failedThere {
-		refusals := refusalsOf(cause)
-		watch[0].deny(refusals...) // which leaves the yes to the tag as it is
-		if len(refusals) > 0 {
-			if err := e.revoke(ctx, t, t.Caller, refusals); err != nil {
-				stop := failed(ReasonInternal, err)
-				return NotConfirmed, &stop
-			}
-		}
+		refusals = refusalsOf(cause)
+	}
+	if err := e.refused(ctx, t, watch, refusals); err != nil { // the yes to the tag stays
+		stop := failed(ReasonInternal, err)
+		return NotConfirmed, &stop
 	}
 	if ctx.Err() != nil {
 		stop := failed(ReasonCanceled, ctx.Err())
