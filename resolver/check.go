@@ -70,7 +70,10 @@ func (s *session) check(ctx context.Context, h *host, p purpose.Purpose) (Resolu
 	}
 	if err == nil {
 		byNode := h.Identified || len(s.headers) > 0
-		return Resolution{Descriptor: desc, Anonymous: !e.shown && !byNode, ByNode: byNode}, nil
+		return Resolution{
+			Descriptor: desc, Anonymous: !e.shown && !byNode, ByNode: byNode,
+			Credentialed: h.authorizer != nil && h.authorizer.Credentialed(),
+		}, nil
 	}
 	if f, ok := fault.As(context.Cause(ctx)); ok {
 		err = f

@@ -85,6 +85,10 @@ type Resolution struct {
 	// node's configuration, which may be why it answered.
 	ByNode bool
 
+	// Credentialed tells that there were credentials for the host, or for one to which
+	// it redirected. Without any, what it was shown was a token for everybody.
+	Credentialed bool
+
 	Host     string        // host[:port] that answered
 	Attempts []Attempt     // the hosts that failed before
 	Elapsed  time.Duration // of the whole check

@@ -34,6 +34,7 @@ type fetch struct {
 	serving    atomic.Pointer[host] // that answered last: a fetch under way is not moved
 	passedOver atomic.Bool          // a host was not asked because it is in trouble
 	forced     atomic.Bool          // nothing else is left: it is asked all the same
+	short      atomic.Bool          // a host has ended the content before its end
 
 	// avoid reports whether a host is not to be asked while there is another;
 	// nil = none is avoided.
@@ -62,6 +63,18 @@ func (f *fetch) restart(resumed bool) {
 	several := resumed || len(served) > 1
 	avoid := func(h *host) bool { return (h == last) != several }
 	f.avoid.Store(&avoid)
+}
+
+// ended takes note that a host has ended the content before its end, and reports
+// whether the others are to be asked for the rest: once.
+func (f *fetch) ended() bool {
+	short := f.serving.Swap(nil)
+	if short == nil || !f.short.CompareAndSwap(false, true) {
+		return false
+	}
+	avoid := func(h *host) bool { return h == short }
+	f.avoid.Store(&avoid)
+	return true
 }
 
 var errOtherDigest = errors.New("it served content with another digest")

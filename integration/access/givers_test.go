@@ -5,6 +5,7 @@ package access
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -117,4 +118,26 @@ func TestRefusalByAMirrorAndACallerThatLeaves(t *testing.T) {
 	}
 	nodetest.Eventually(t, "the end of the pull is logged", func() bool { return len(s.Decisions(mark, s.ref(":1"))) == 1 })
 	s.wantPull(nobody, "Never", s.ref(":1"), "Failed")
+}
+
+// TestRefusalByAnOriginBeforeItsMirror has the registry asked first, and a mirror only
+// after it. The registry's refusal ends the caller's proofs also where the mirror then
+// lets the caller in, which counts for itself.
+func TestRefusalByAnOriginBeforeItsMirror(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "")
+	g.name = g.Host()
+	mirror := resolvertest.New(t)
+	n.WriteHosts(g.name, n.Server(g.Registry)+n.Mirror(g.Registry, "")+n.Mirror(mirror, ""))
+	s := g.scene(t, n, "private/app")
+	for tag := range 2 {
+		s.push(fmt.Sprint(tag), nodetest.Image(int64(tag)))
+		s.wantPull(alice, "Always", s.ref(fmt.Sprint(":", tag)), "Pulled")
+	}
+	n.PushTo(mirror, "private/app:1", nodetest.Image(1))
+	g.deny(alice.user, s.repo, true)
+	s.wantPull(alice, "Always", s.ref(":1"), "Unchanged")
+	s.wantPull(alice, "Never", s.ref(":1"), "Present")
+	s.wantPull(alice, "Never", s.ref(":0"), "Failed")
 }

@@ -133,3 +133,29 @@ func TestNodesCredentialsForAMirror(t *testing.T) {
 	_, err := n.Pull(ref, alice.secret(), node.Hint("policy", "IfNotPresent"))
 	nodetest.Want(t, "alice is let in as the node", err == nil, false)
 }
+
+// TestNodesCredentialsBehindARedirect has a registry redirect to a host that lets the
+// node in by credentials of CRI's configuration. That is no proof for callers without
+// any, either.
+func TestNodesCredentialsBehindARedirect(t *testing.T) {
+	t.Parallel()
+	behind := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
+	n := nodetest.New(t, nodetest.Tables(fmt.Sprintf(`
+[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
+  username = 'node'
+  password = 'word of the node'
+`, behind.Host())))
+	n.Serve("behind.test", behind) // so that its certificate is trusted
+	n.PushTo(behind, "app:1", nodetest.Image(1))
+	n.Registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		http.Redirect(w, r, behind.URL()+r.URL.RequestURI(), http.StatusTemporaryRedirect)
+	})
+	ref := nodetest.Named("app:1")
+	n.MustPull(ref)
+	for label := range n.Labels(ref) {
+		if strings.HasPrefix(label, "access.") {
+			t.Errorf("it is a proof: %s", label)
+		}
+	}
+	n.MustFail(ref, nil, node.Hint("policy", "Never"))
+}

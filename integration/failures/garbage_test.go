@@ -90,14 +90,19 @@ func TestForeignGarbage(t *testing.T) {
 	}
 }
 
-// TestGarbageOfMirror has a mirror send other bytes for a layer: to its end, or
-// until it goes away in the middle, so that the origin continues. The layer is
-// fetched once more, from the origin.
+// TestGarbageOfMirror has a mirror send other bytes for a layer: to its end or
+// another one, or until it goes away in the middle, so that the origin continues.
+// The layer is fetched once more, from the origin.
 func TestGarbageOfMirror(t *testing.T) {
 	t.Parallel()
 	img := bigImage(1)
 	size := layerSize(t, img)
-	for name, n := range map[string]int64{"in the middle": 2 << 20, "to the end": size} {
+	for name, sends := range map[string]struct{ bytes, of int64 }{
+		"in the middle":   {2 << 20, size},
+		"to the end":      {size, size},
+		"to a nearer end": {size - 1, size - 1},
+		"beyond the end":  {size + 1, size + 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mirror := resolvertest.New(t)
@@ -110,10 +115,10 @@ func TestGarbageOfMirror(t *testing.T) {
 					w.WriteHeader(http.StatusNotFound)
 					return
 				}
-				w.Header().Set("Content-Length", fmt.Sprint(size))
-				_, _ = w.Write(make([]byte, n))
+				w.Header().Set("Content-Length", fmt.Sprint(sends.of))
+				_, _ = w.Write(make([]byte, sends.bytes))
 				_ = http.NewResponseController(w).Flush()
-				if n < size {
+				if sends.bytes < sends.of {
 					panic(http.ErrAbortHandler)
 				}
 			})

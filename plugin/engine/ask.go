@@ -82,7 +82,7 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 		return a, err
 	}
 	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host}
-	a.byNode = r.ByNode || !r.Anonymous && t.asNode(r.Host)
+	a.byNode = r.ByNode || !r.Anonymous && t.asNode(r)
 	a.proved = t.provedBy(r.Anonymous, a.byNode)
 	a.descriptor, a.attempts = r.Descriptor, r.Attempts
 	return a, nil
@@ -104,14 +104,33 @@ func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 	return proofs
 }
 
-// asNode reports whether a host gets credentials of the node's configuration for a
-// caller that has none: those of CRI's deprecated registry.configs.
-func (t *task) asNode(host string) bool {
-	if t.Caller != store.Anonymous || t.Credentials == nil {
-		return false
+// refusals are those of the caller by the registry itself, where another host answered
+// after it. A mirror's say nothing then.
+func (a *answer) refusals() (refusals []store.Refusal) {
+	for _, failed := range a.attempts {
+		if failed.Refused && failed.Origin {
+			refusals = append(refusals, store.Refusal{Host: failed.Host, Origin: true})
+		}
 	}
-	username, secret, err := t.Credentials(host)
-	return err != nil || username != "" || secret != ""
+	return refusals
+}
+
+// refused takes the caller's proofs away that refusals end, also from other requests
+// that are under way. What this one has been told stays. The error is one of writing
+// that.
+func (e *Engine) refused(ctx context.Context, t task, watch denialWatches, refusals []store.Refusal) error {
+	if len(refusals) == 0 {
+		return nil
+	}
+	watch[0].deny(refusals...)
+	return e.revoke(ctx, t, t.Caller, refusals)
+}
+
+// asNode reports whether an answer was given to the node, for a caller that has no
+// credentials: by those of CRI's deprecated registry.configs, also where the host
+// redirects to one that they are for.
+func (t *task) asNode(r resolver.Resolution) bool {
+	return t.Caller == store.Anonymous && r.Credentialed
 }
 
 // checked is a request whose check has been answered, or has failed. Requests
@@ -144,6 +163,10 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	}
 	watch.restart()
 	a, err := e.ask(ctx, t, session, 0)
+	if revoking := e.refused(ctx, t, watch, a.refusals()); revoking != nil {
+		session.Close()
+		return checked{course: c.ended(failed(ReasonInternal, revoking)), watch: watch}
+	}
 	if err != nil {
 		c.checked(a)
 	} else {
@@ -166,16 +189,14 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	defer session.Close()
 	// Denials since the question about the tag count: its answer may be acted on.
 	a, err := e.ask(ctx, t, session, c.checkTime)
+	refusals := a.refusals()
 	cause, failedThere := errors.AsType[*resolver.Error](err)
 	if failedThere {
-		refusals := refusalsOf(cause)
-		watch[0].deny(refusals...) // which leaves the yes to the tag as it is
-		if len(refusals) > 0 {
-			if err := e.revoke(ctx, t, t.Caller, refusals); err != nil {
-				stop := failed(ReasonInternal, err)
-				return NotConfirmed, &stop
-			}
-		}
+		refusals = refusalsOf(cause)
+	}
+	if err := e.refused(ctx, t, watch, refusals); err != nil { // the yes to the tag stays
+		stop := failed(ReasonInternal, err)
+		return NotConfirmed, &stop
 	}
 	if ctx.Err() != nil {
 		stop := failed(ReasonCanceled, ctx.Err())

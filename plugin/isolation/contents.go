@@ -44,7 +44,7 @@ func (c *contents) Writer(ctx context.Context, opts ...content.WriterOpt) (conte
 	if o.Ref == "" {
 		return nil, fmt.Errorf("the reference of unfinished content is empty: %w", errdefs.ErrInvalidArgument)
 	}
-	w := &writer{contents: c, ref: o.Ref, desc: o.Desc}
+	w := &writer{contents: c, ref: o.Ref, desc: o.Desc, ctx: ctx}
 	if err := w.open(ctx); err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func check(t *testing.T, err error) {
 // begin writes some bytes of the layer and leaves.
 func begin(ctx context.Context, t *testing.T, c *contents, p []byte) {
 	t.Helper()
-	w, err := c.Writer(ctx, content.WithRef(ref), content.WithDescriptor(desc))
+	w, err := c.Writer(ctx, content.WithRef(ref)) // which bounds nothing
 	check(t, err)
 	_, err = w.Write(p)
 	check(t, err)
@@ -165,6 +165,8 @@ func TestGarbage(t *testing.T) {
 		"all but the commit":     {layer, nil, nil, true},
 		"served":                 {nil, [][]byte{garbage, layer}, []int64{0, 0}, true},
 		"begun, and served":      {garbage[:100], [][]byte{layer, garbage}, []int64{100, 0}, false},
+		"too much served":        {nil, [][]byte{append(layer, 1), layer}, []int64{0, 0}, true},
+		"too much served twice":  {nil, [][]byte{append(layer, 1), append(layer, 1)}, []int64{0, 0}, false},
 		"served twice":           {nil, [][]byte{garbage, garbage}, []int64{0, 0}, false},
 		"begun to its end twice": {garbage, [][]byte{garbage, garbage}, []int64{0, 0}, false},
 	} {

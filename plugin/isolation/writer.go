@@ -25,6 +25,20 @@ type writer struct {
 	ref            string
 	desc           ocispec.Descriptor
 	restarted      bool
+	ctx            context.Context //nolint:containedctx // of the call that opened it: Write has none
+}
+
+// Write writes more of the content. Where that is more than there must be, all of it
+// is thrown away, as by Commit.
+func (w *writer) Write(p []byte) (int, error) {
+	status, err := w.Writer.Status()
+	if err != nil {
+		return 0, err
+	}
+	if size := w.desc.Size; size > 0 && status.Offset+int64(len(p)) > size {
+		return 0, w.again(w.ctx, fmt.Errorf("more than the %d bytes of %s: %w", size, w.desc.Digest, errdefs.ErrFailedPrecondition))
+	}
+	return w.Writer.Write(p)
 }
 
 // open opens the store's writer. Complete content that has another digest than it
@@ -67,6 +81,12 @@ func (w *writer) Commit(ctx context.Context, size int64, expected digest.Digest,
 	if !errdefs.IsFailedPrecondition(err) {
 		return err
 	}
+	return w.again(ctx, err)
+}
+
+// again throws away what there is, because of that error. The first time, the error is
+// content.ErrReset.
+func (w *writer) again(ctx context.Context, err error) error {
 	if w.restarted {
 		return errors.Join(err, w.discard(ctx))
 	}

@@ -14,10 +14,10 @@ import (
 
 // ImageFilter selects the content of a pull, as containerd's own store does.
 // Pulls with a plan have the digest that was compared, also where containerd
-// alone would convert the manifest: see ConfigTypes.
+// alone would convert the manifest: see ConfigTypes and Documents.
 func (s *labelledStore) ImageFilter(h images.HandlerFunc, contents content.Store) images.HandlerFunc {
 	if s.plan != nil {
-		h = ConfigTypes(h)
+		h = ConfigTypes(Documents(h, contents))
 	}
 	return s.imageStore.ImageFilter(h, contents)
 }

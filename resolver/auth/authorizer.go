@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
@@ -54,6 +55,8 @@ type Authorizer struct {
 
 	mu     sync.Mutex
 	tokens map[string]*tokens // by address: a redirect's target may want tokens too
+
+	credentialed atomic.Bool // see Credentialed
 }
 
 var _ docker.Authorizer = (*Authorizer)(nil)
@@ -82,6 +85,17 @@ func (a *Authorizer) tokensOf(address string) *tokens {
 	return found
 }
 
+// Credentialed reports whether there were credentials for the host, or for one to which
+// it led that wanted some, or whether nobody knows.
+func (a *Authorizer) Credentialed() bool { return a.credentialed.Load() }
+
+// note takes note of credentials.
+func (a *Authorizer) note(username, secret string, err error) {
+	if err != nil || username != "" || secret != "" {
+		a.credentialed.Store(true)
+	}
+}
+
 // find returns tokens that are shared, unless nobody knows whose the
 // credentials are, or they are for elsewhere.
 func (a *Authorizer) find(address string) *tokens {
@@ -89,6 +103,7 @@ func (a *Authorizer) find(address string) *tokens {
 		return newTokens(a.renewer(a.options.Redactor, a.away, nil))
 	}
 	username, secret, err := a.options.Credentials(address)
+	a.note(username, secret, err)
 	if err != nil || address != a.options.Host {
 		return newTokens(a.renewer(a.options.Redactor, a.options.Credentials, a.options.Headers))
 	}
@@ -114,6 +129,7 @@ func (a *Authorizer) away(address string) (username, secret string, err error) {
 	if err != nil || username == ownName && secret == ownSecret {
 		return "", "", err
 	}
+	a.note(username, secret, nil)
 	return username, secret, nil
 }
 

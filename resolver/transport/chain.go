@@ -34,6 +34,7 @@ type Config struct {
 //
 //	Registry                       Token
 //	   │                             │
+//	   │                          keepHome     no credentials for whom it redirects to
 //	guard      is the host in trouble? skip it
 //	retry      once more, if that may help and there is time
 //	examine                       limit        of a token server's answer
@@ -54,7 +55,8 @@ func (c Config) Registry(examine func(next http.RoundTripper) http.RoundTripper)
 
 // Token returns the chain for requests to token servers.
 func (c Config) Token() http.RoundTripper {
-	return c.guarded(&limit{next: c.judged(&shortDial{next: c.Base}, true), redactor: c.Redactor})
+	limited := &limit{next: c.judged(&shortDial{next: c.Base}, true), redactor: c.Redactor}
+	return &keepHome{next: c.guarded(limited), redactor: c.Redactor}
 }
 
 func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {

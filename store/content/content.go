@@ -34,13 +34,13 @@ type DB interface {
 type Images struct {
 	db       DB
 	patience time.Duration // with a transfer of which no byte comes; 0 = no bound
-	layouts  *lru.Cache[digest.Digest, layout]
+	layouts  *lru.Cache[layoutKey, layout]
 }
 
 // New returns Images over containerd's metadata database. A transfer ends when
 // no byte of it comes for as long as the patience lasts; 0 is without a bound.
 func New(db DB, patience time.Duration) *Images {
-	layouts, err := lru.New[digest.Digest, layout](maxLayouts)
+	layouts, err := lru.New[layoutKey, layout](maxLayouts)
 	if err != nil {
 		panic(err) // only a size that is not positive is an error
 	}
@@ -66,7 +66,8 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	if err != nil {
 		return Image{}, err
 	}
-	for _, doc := range l.documents {
+	documents := append([]ocispec.Descriptor{target}, l.documents...)
+	for _, doc := range documents {
 		if err := readable(ctx, cs, doc); err != nil {
 			return Image{}, fmt.Errorf("%s of %s: %w", doc.Digest, target.Digest, err)
 		}
@@ -89,7 +90,7 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	if err != nil {
 		return Image{}, fmt.Errorf("manifest of %s: %w", target.Digest, err)
 	}
-	kept, err := references(ctx, cs, l.documents)
+	kept, err := references(ctx, cs, documents)
 	if err != nil {
 		return Image{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
@@ -19,24 +20,32 @@ import (
 // each.
 const maxLayouts = 4096
 
+// layoutKey is all that counts of a target: its size is whatever a registry claimed
+// that some record is of.
+type layoutKey struct {
+	digest    digest.Digest
+	mediaType string
+}
+
 // layout holds what the documents of an image say about it. They are found by
 // their digests, so it never changes.
 type layout struct {
 	imageID   digest.Digest
 	chainID   string               // of the top snapshot
-	documents []ocispec.Descriptor // index, manifest, config
+	documents []ocispec.Descriptor // below the target: config, indexes, manifest
 }
 
 // layout returns the layout of target, from memory if it was read before.
 func (i *Images) layout(ctx context.Context, provider content.Provider, target ocispec.Descriptor) (layout, error) {
-	if l, ok := i.layouts.Get(target.Digest); ok {
+	key := layoutKey{target.Digest, target.MediaType}
+	if l, ok := i.layouts.Get(key); ok {
 		return l, nil
 	}
 	l, err := readLayout(ctx, provider, target)
 	if err != nil {
 		return layout{}, err
 	}
-	i.layouts.Add(target.Digest, l)
+	i.layouts.Add(key, l)
 	return l, nil
 }
 
@@ -53,15 +62,19 @@ func readLayout(ctx context.Context, provider content.Provider, target ocispec.D
 	l := layout{
 		imageID:   manifest.Config.Digest,
 		chainID:   identity.ChainID(diffIDs).String(),
-		documents: []ocispec.Descriptor{target, manifest.Config},
+		documents: []ocispec.Descriptor{manifest.Config},
 	}
-	if !images.IsIndexType(target.MediaType) {
-		return l, nil
+	children := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)
+	for desc := target; images.IsIndexType(desc.MediaType); { // an index may be in an index
+		next, err := children(ctx, desc)
+		if err == nil && len(next) == 0 {
+			err = errdefs.ErrNotFound
+		}
+		if err != nil {
+			return layout{}, fmt.Errorf("index %s of %s: %w", desc.Digest, target.Digest, err)
+		}
+		desc = next[0]
+		l.documents = append(l.documents, desc)
 	}
-	children, err := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)(ctx, target)
-	if err != nil {
-		return layout{}, fmt.Errorf("index of %s: %w", target.Digest, err)
-	}
-	l.documents = append(l.documents, children...)
 	return l, nil
 }

@@ -1,0 +1,56 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// TestSizeThatAnotherRegistryClaims holds that a registry that has an image, too, and
+// claims another size of its manifest, breaks the image by no other name.
+func TestSizeThatAnotherRegistryClaims(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	img := nodetest.Image(1)
+	n.Push("app:1", img)
+	n.MustPull(nodetest.Named("app:1"))
+
+	evil := resolvertest.New(t)
+	n.Serve("evil.test", evil)
+	n.PushTo(evil, "app:1", img)
+	evil.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodHead && strings.Contains(r.URL.Path, "/manifests/") {
+			size, err := img.Size()
+			n.Must(err)
+			w = &claiming{ResponseWriter: w, size: size + 1}
+		}
+		next.ServeHTTP(w, r)
+	})
+	for range 2 {
+		_, _ = n.Pull("evil.test/app:1", node.Hint("policy", "IfNotPresent"))
+	}
+	n.Registry.Refuse()
+	for _, policy := range []string{"Never", "IfNotPresent", "IfDigestChanged"} {
+		n.MustPull(nodetest.Named("app:1"), node.Hint("policy", policy))
+	}
+}
+
+// claiming is a ResponseWriter that claims another size of its answer.
+type claiming struct {
+	http.ResponseWriter
+	size int64
+}
+
+// WriteHeader sends the size that is claimed.
+func (c *claiming) WriteHeader(code int) {
+	c.Header().Set("Content-Length", fmt.Sprint(c.size))
+	c.ResponseWriter.WriteHeader(code)
+}
