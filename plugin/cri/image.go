@@ -51,7 +51,7 @@ type ImageService struct {
 }
 
 // NewImageService decorates containerd's own image service. The key makes the
-// fingerprints of callers; the puller takes the place of containerd's own
+// fingerprints of callers and namespaces; the puller takes the place of containerd's own
 // PullImage.
 func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records, config Config, key *store.Key, puller Puller) *ImageService {
 	return &ImageService{ImageServiceServer: inner, engine: e, records: records, config: config, key: key, puller: puller}
@@ -65,15 +65,17 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 		return nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
 	}
 	snapshotter := s.puller.SnapshotterFor(runtimeHandler(r))
+	namespace := r.GetSandboxConfig().GetMetadata().GetNamespace()
 	outcome, err := s.engine.Ensure(ctx, engine.Request{
 		Subject: policy.Subject{
 			Image:       policy.ImageOf(named),
-			Namespace:   r.GetSandboxConfig().GetMetadata().GetNamespace(),
+			Namespace:   namespace,
 			Annotations: annotations(r),
 		},
-		Name:        named.String(),
-		Credentials: s.config.credentials(r.GetAuth()),
-		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),
+		Name:         named.String(),
+		Credentials:  s.config.credentials(r.GetAuth()),
+		Caller:       s.caller(r.GetAuth(), reference.Domain(named)),
+		PodNamespace: s.key.NamespaceFingerprint(namespace),
 
 		CredentialHost: r.GetAuth().GetServerAddress(),
 		Snapshotter:    snapshotter,

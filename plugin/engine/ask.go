@@ -27,8 +27,8 @@ type Registry interface {
 
 // answer is a registry's answer to one check.
 type answer struct {
-	// verified and proved are what it confirmed, and to whom; descriptor is
-	// what to pull.
+	// verified and proved are what it confirmed, and for which holders;
+	// descriptor is what to pull.
 	verified   store.Verified
 	proved     []store.Fingerprint
 	descriptor ocispec.Descriptor
@@ -87,14 +87,14 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	return a, nil
 }
 
-// stillProved are the callers that have proved access by the answer, without those
-// that were refused since.
+// stillProved are the holders for whom the answer is a proof, without those that
+// were refused since.
 func (a *answer) stillProved() []store.Fingerprint {
 	proof := store.Proof{At: a.verified.At, By: a.verified.By}
 	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool { return a.watch.ended(f, proof) })
 }
 
-// proofs are those of the callers that have still proved access.
+// proofs are those of the holders that were not refused since.
 func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 	proofs := map[store.Fingerprint]store.Proof{}
 	for _, f := range a.stillProved() {
@@ -128,7 +128,8 @@ type checked struct {
 
 // check asks the registry for the digest of the reference.
 func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
-	watch := e.denials.watchAll(t.denialKey().repository, t.provers()...)
+	c.podNamespace = t.PodNamespace
+	watch := e.watchDenials(t)
 	if !c.inspected {
 		local, err := e.inspect(ctx, t)
 		if err != nil {
@@ -168,12 +169,10 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	cause, failedThere := errors.AsType[*resolver.Error](err)
 	if failedThere {
 		refusals := refusalsOf(cause)
-		watch[0].deny(refusals...) // which leaves the yes to the tag as it is
-		if len(refusals) > 0 {
-			if err := e.revoke(ctx, t, t.Caller, refusals); err != nil {
-				stop := failed(ReasonInternal, err)
-				return NotConfirmed, &stop
-			}
+		c.denied = slices.Concat(c.denied, refusals)
+		if err := e.revokeIfDenied(ctx, t, watch, refusals); err != nil { // which leaves the yes to the tag as it is
+			stop := failed(ReasonInternal, err)
+			return NotConfirmed, &stop
 		}
 	}
 	if ctx.Err() != nil {

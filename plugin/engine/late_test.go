@@ -55,7 +55,7 @@ func TestFailedPullLeavesNoDeniedProof(t *testing.T) {
 	req := n.request(nil)
 	req.Runtime = storesAndFails{n}
 	n.onPull = func() {
-		if err := e.revokeIfDenied(t.Context(), task{Request: req}, []store.Refusal{{Host: "registry.test", Origin: true}}); err != nil {
+		if err := e.revokeIfDenied(t.Context(), task{Request: req}, nil, []store.Refusal{{Host: "registry.test", Origin: true}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -85,7 +85,7 @@ func (c *completing) Complete(ctx context.Context, _ ocispec.Descriptor, state f
 // An image is completed with the proofs that hold then.
 func TestCompletingBringsNoProofBack(t *testing.T) {
 	n := &completing{node: &node{record: restricted(now, alice, bob), remote: first, packed: true}}
-	n.onCheck = func() { _ = n.Revoke(t.Context(), repository, bob) }
+	n.onCheck = func() { _ = n.Revoke(t.Context(), repository, []store.Fingerprint{bob}) }
 	req := n.request(nil)
 	req.Runtime = n
 	if _, err := n.engine(rule(`policy = "Always"`)).Ensure(t.Context(), req); err != nil {
@@ -99,7 +99,7 @@ func TestCompletingBringsNoProofBack(t *testing.T) {
 // Nor with proofs that ended while it was unpacked.
 func TestCompletingTakesTime(t *testing.T) {
 	n := &completing{node: &node{record: restricted(now, alice, bob), packed: true}}
-	n.unpacks = func(ctx context.Context) { _ = n.Revoke(ctx, repository, bob) }
+	n.unpacks = func(ctx context.Context) { _ = n.Revoke(ctx, repository, []store.Fingerprint{bob}) }
 	req := n.request(nil)
 	req.Runtime = n
 	if o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req); err != nil || o.Kind != Present {

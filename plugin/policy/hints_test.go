@@ -216,7 +216,7 @@ func TestUnknownHints(t *testing.T) {
 		"pullwarden.io/on-rate-limited, pullwarden.io/on-not-found, pullwarden.io/on-unauthorized, pullwarden.io/on-forbidden, " +
 		"pullwarden.io/on-invalid"
 	keys := []string{"Pullwarden.io/policy", "PULLWARDEN.IO/POLICY"}
-	for _, name := range []string{"", "hints", "Policy", "max_age", "on.invalid", "access", "allowed-sources", "verified-at"} {
+	for _, name := range []string{"", "hints", "Policy", "max_age", "on.invalid", "access", "access-identity", "allowed-sources", "verified-at"} {
 		keys = append(keys, HintPrefix+name)
 	}
 	for _, key := range keys {
