@@ -35,6 +35,9 @@ const (
 	userBob   = "bob"
 )
 
+// callerOf finds a caller by the name of its credentials.
+var callerOf = map[string]Caller{userAlice: Alice, userBob: Bob, "": Nobody}
+
 // credentials of a caller; none for Nobody.
 func (c Caller) credentials() (user, password string) {
 	switch c {
@@ -82,12 +85,11 @@ func newRegistry(number int, basic bool) (*registry, error) {
 }
 
 func (r *registry) allowed(user, repository string) bool {
-	caller := map[string]Caller{userAlice: Alice, userBob: Bob, "": Nobody}[user]
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range repos {
 		if repo[i] == repository {
-			return r.model.Allowed[i].has(Origin.of(caller))
+			return r.model.Allowed[i].has(Origin.of(callerOf[user]))
 		}
 	}
 	return false
@@ -149,7 +151,7 @@ func (r *registry) delete(ctx context.Context, name int) error {
 	return nil
 }
 
-// permit lets a caller in, or shuts it out. Tokens that are out are worth
+// permit lets a caller in, or shuts it out. Its tokens that are out are worth
 // nothing any more. Under Basic authentication nobody without a name gets in:
 // who is asked for it first depends on what was asked before.
 func (r *registry) permit(name int, caller Caller, in bool) {
@@ -163,7 +165,8 @@ func (r *registry) permit(name int, caller Caller, in bool) {
 			m.Allowed[repoOf[name]].remove(Origin.of(caller))
 		}
 	})
-	r.RevokeTokens()
+	user, _ := caller.credentials()
+	r.RevokeTokens(user)
 }
 
 // trouble ends the trouble that there is, and begins another.

@@ -91,7 +91,6 @@ func (o *orders) after(w World, i, now int) (all []World) {
 			}
 		}
 	}
-	branches = append(branches, o.between(w, i, now)...)
 	if !a.decided || a.cut {
 		return cutShort(w, branches)
 	}
@@ -101,29 +100,6 @@ func (o *orders) after(w World, i, now int) (all []World) {
 			if o.killed {
 				all = append(all, b.Lost)
 			}
-		}
-	}
-	return all
-}
-
-// between is a pull that fails while a pull of the same name has been cut short:
-// containerd's record has another image by then, and CRI hears of it a little later.
-// No image by that name can be used meanwhile.
-func (o *orders) between(w World, i, now int) (all []Branch) {
-	name, hidden := o.pulls[i].Name, w
-	cut := false
-	for j, p := range o.pulls {
-		cut = cut || j != i && p.Name == name && p.Digest == 0 && (o.answers[j].cut || !o.answers[j].decided)
-	}
-	if !cut || o.pulls[i].Digest != 0 {
-		return nil
-	}
-	hidden.Node[name] = Image{}
-	for _, b := range o.branches(hidden, o.pulls[i], o.states[now], o.states[now]) {
-		if b.Outcome == Failed {
-			b.After.Node[name] = w.Node[name]
-			b.Lost = b.After
-			all = append(all, b)
 		}
 	}
 	return all

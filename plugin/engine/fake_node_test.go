@@ -60,6 +60,7 @@ type node struct {
 	packed     bool // has the layers and not the snapshot
 	imageIDErr error
 	onLook     func(ctx context.Context)
+	lag        int // looks after which CRI hears of the record; below 0 for never
 
 	// What the registry says.
 	remote      ocispec.Descriptor
@@ -217,6 +218,10 @@ func (n *node) ImageID(ctx context.Context) (string, error) {
 	defer n.mu.Unlock()
 	if err := errors.Join(n.imageIDErr, ctx.Err()); err != nil || n.record == nil {
 		return "", err
+	}
+	if n.lag != 0 {
+		n.lag--
+		return imageID(image("before")).String(), nil
 	}
 	return imageID(n.record.Target).String(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/errdefs"
@@ -42,6 +43,8 @@ type Local struct {
 	// image, is missing: a pull for another snapshotter made the image, or a
 	// pull that did not come to its end.
 	incomplete bool
+	// moving says that CRI has not heard yet of the image that the record points at.
+	moving bool
 }
 
 // Usable reports whether there is an image that can run, and came from hosts
@@ -71,9 +74,32 @@ type Content interface {
 	VerifyPossession(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error
 }
 
+// settleTime bounds how long a request waits for CRI to hear of a record that a pull
+// has just moved, which takes milliseconds.
+const settleTime = 250 * time.Millisecond
+
 // inspect finds out whether the node has an image that can run, and whether
 // the caller may have it. It changes nothing.
 func (e *Engine) inspect(ctx context.Context, t task) (Local, error) {
+	for wait := time.Millisecond; ; wait *= 2 {
+		l, err := e.look(ctx, t)
+		if err != nil || !l.moving {
+			return l, err
+		}
+		if wait > settleTime {
+			prefixlog.G(ctx).Warnf("the cached image %q cannot run and counts as absent: CRI knows another image by that name than containerd's record", t.Name)
+			return l, nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return l, ctx.Err()
+		}
+	}
+}
+
+// look is inspect at one moment.
+func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 	none := Local{ByDigest: t.byDigest(), Age: NeverChecked}
 	id, err := t.Runtime.ImageID(ctx)
 	if err != nil {
@@ -93,7 +119,8 @@ func (e *Engine) inspect(ctx context.Context, t task) (Local, error) {
 	l := Local{Record: record, ByDigest: t.byDigest(), Age: ageOf(record.State, e.Now(), counts)}
 	image, err := e.Content.Runnable(ctx, record.Target, t.Snapshotter)
 	if err == nil && image.ID.String() != id {
-		err = fmt.Errorf("CRI has image %s for it, the record %s", id, image.ID)
+		l.Broken, l.moving = true, true
+		return l, nil
 	}
 	if err != nil {
 		if ctx.Err() != nil {

@@ -6,6 +6,8 @@ package engine
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
@@ -55,4 +57,19 @@ func TestFailedInspectionAsksNobody(t *testing.T) {
 	if !errors.Is(err, errTest) || !errors.As(err, &failed) || failed.Reason != ReasonInternal || failed.Class != failure.None || n.checks != 0 {
 		t.Errorf("%v after %d checks", err, n.checks)
 	}
+}
+
+// CRI hears of a record a little later than a pull moves it. A request that comes in
+// between waits for that, but not for ever.
+func TestInspectWaitsForCRI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for lag, want := range map[int]Kind{3: UsedCached, -1: Failed} {
+			n := &node{record: cachedImage(first, now), lag: lag, checkFails: failure.Unreachable}
+			begun := time.Now()
+			o, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil))
+			if o.Kind != want || time.Since(begun) > time.Second {
+				t.Errorf("%d looks late: %s (%s) after %v, %v", lag, o.Kind, o.Reason, time.Since(begun), err)
+			}
+		}
+	})
 }

@@ -84,6 +84,13 @@ func TestTokensEnd(t *testing.T) {
 	want(t, "status once revoked", status(token), 401)
 	want(t, "status of a new one", status(tokenFor(t, c, r, "ann", "a")), 200)
 
+	token = tokenFor(t, c, r, "ann", "a")
+	other := tokenFor(t, c, r, "bob", "b")
+	r.RevokeTokens("ann")
+	want(t, "status of the one revoked", status(token), 401)
+	want(t, "status of another user's", status(other), 200)
+	want(t, "status of a new one", status(tokenFor(t, c, r, "ann", "a")), 200)
+
 	r.SetTokenLifetime(200 * time.Millisecond)
 	token = tokenFor(t, c, r, "ann", "a")
 	for deadline := time.Now().Add(10 * time.Second); status(token) != 401; {

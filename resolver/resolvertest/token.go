@@ -28,7 +28,7 @@ const (
 // with basic authentication and by POST with a password grant.
 func WithTokenAuth(users map[string]string) Option {
 	return func(r *Registry) {
-		t := &tokenAuth{gate: newGate(users), lifetime: 5 * time.Minute, now: time.Now}
+		t := &tokenAuth{gate: newGate(users), lifetime: 5 * time.Minute, now: time.Now, revoked: map[string]int{}}
 		t.rotate()
 		r.auth = t
 	}
@@ -44,10 +44,20 @@ func (r *Registry) SetTokenLifetime(d time.Duration) {
 	}
 }
 
-// RevokeTokens makes every token that is out invalid.
-func (r *Registry) RevokeTokens() {
-	if t, ok := r.auth.(*tokenAuth); ok {
+// RevokeTokens makes every token that is out invalid, or those of some users; "" is
+// whoever gave no name.
+func (r *Registry) RevokeTokens(users ...string) {
+	t, ok := r.auth.(*tokenAuth)
+	if !ok {
+		return
+	}
+	if len(users) == 0 {
 		t.rotate()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, user := range users {
+		t.revoked[user]++
 	}
 }
 
@@ -57,6 +67,7 @@ type tokenAuth struct {
 	key      []byte
 	lifetime time.Duration
 	now      func() time.Time
+	revoked  map[string]int // how often the tokens of a user were
 }
 
 type claims struct {
@@ -66,6 +77,7 @@ type claims struct {
 	IssuedAt float64  `json:"iat"`
 	Expires  float64  `json:"exp"`
 	ID       string   `json:"jti"`
+	Revoked  int      `json:"revoked"` // how often the user's tokens were, before
 	Access   []access `json:"access"`
 }
 
@@ -179,12 +191,12 @@ func (t *tokenAuth) grant(user string, scopes []string) []access {
 
 func (t *tokenAuth) sign(user string, granted []access) (token string, expiresIn int) {
 	t.mu.Lock()
-	key, lifetime := t.key, t.lifetime
+	key, lifetime, revoked := t.key, t.lifetime, t.revoked[user]
 	t.mu.Unlock()
 	now := t.now()
 	payload, err := json.Marshal(claims{
 		Issuer: tokenService, Subject: user, Audience: tokenService, ID: rand.Text(),
-		IssuedAt: seconds(now), Expires: seconds(now.Add(lifetime)), Access: granted,
+		IssuedAt: seconds(now), Expires: seconds(now.Add(lifetime)), Access: granted, Revoked: revoked,
 	})
 	if err != nil {
 		panic(err) // strings and numbers only
@@ -212,7 +224,9 @@ func (t *tokenAuth) verify(token string) (claims, bool) {
 	if err != nil || json.Unmarshal(payload, &c) != nil {
 		return c, false
 	}
-	return c, seconds(t.now()) < c.Expires
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return c, seconds(t.now()) < c.Expires && c.Revoked == t.revoked[c.Subject]
 }
 
 func mac(key []byte, s string) []byte {
