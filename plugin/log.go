@@ -32,6 +32,9 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Namespace != "" {
 		fields["pod_namespace"] = o.Namespace
 	}
+	if o.Pod != "" {
+		fields["pod"] = o.Pod
+	}
 	if o.Digest != "" {
 		fields["digest"] = o.Digest.String()
 	}

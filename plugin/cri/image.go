@@ -72,6 +72,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 			Namespace:   namespace,
 			Annotations: annotations(r),
 		},
+		Pod:          r.GetSandboxConfig().GetMetadata().GetName(),
 		Name:         named.String(),
 		Credentials:  s.config.credentials(r.GetAuth()),
 		Caller:       s.caller(r.GetAuth(), reference.Domain(named)),

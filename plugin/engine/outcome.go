@@ -64,6 +64,8 @@ type Outcome struct {
 	Name string
 	// Namespace is the pod's; empty when the request did not say.
 	Namespace string
+	// Pod is its name; empty when the request did not say.
+	Pod string
 	// Directives are those that applied; where a hint is bad, those without
 	// hints.
 	Directives policy.Effective
@@ -182,6 +184,7 @@ func newOutcome(ctx context.Context, t task, c course) Outcome {
 		Reason:     c.end.reason,
 		Name:       t.Name,
 		Namespace:  t.Namespace,
+		Pod:        t.Pod,
 		Directives: t.directives,
 		Used:       c.used,
 		Class:      c.class,

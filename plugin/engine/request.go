@@ -23,6 +23,8 @@ type Caller = store.Fingerprint
 type Request struct {
 	// Subject is what rules and hints are matched against.
 	policy.Subject
+	// Pod is the name of the pod, for logs; empty where it is not known.
+	Pod string
 	// Name is the normalised reference, which is also the record's name.
 	Name string
 	// Credentials of the caller; nil for none.
