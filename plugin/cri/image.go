@@ -65,19 +65,18 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 		return nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
 	}
 	snapshotter := s.puller.SnapshotterFor(runtimeHandler(r))
-	namespace := r.GetSandboxConfig().GetMetadata().GetNamespace()
 	outcome, err := s.engine.Ensure(ctx, engine.Request{
 		Subject: policy.Subject{
 			Image:       policy.ImageOf(named),
-			Namespace:   namespace,
+			Namespace:   r.GetSandboxConfig().GetMetadata().GetNamespace(),
 			Annotations: annotations(r),
 		},
-		Pod:          r.GetSandboxConfig().GetMetadata().GetName(),
-		Name:         named.String(),
-		Credentials:  s.config.credentials(r.GetAuth()),
-		Caller:       s.caller(r.GetAuth(), reference.Domain(named)),
-		PodNamespace: s.key.NamespaceFingerprint(namespace),
+		Pod:         r.GetSandboxConfig().GetMetadata().GetName(),
+		Name:        named.String(),
+		Credentials: s.config.credentials(r.GetAuth()),
+		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),
 
+		PodNamespace:   s.key.NamespaceFingerprint(r.GetSandboxConfig().GetMetadata().GetNamespace()),
 		CredentialHost: r.GetAuth().GetServerAddress(),
 		Snapshotter:    snapshotter,
 		SourcesLimit:   s.puller.Limit(snapshotter),
