@@ -20,7 +20,7 @@
 //	   │   act        reuse ───────────────────────────────────► image ID
 //	   │              pull, reverify, fail
 //	   │              after a failure: fallBack decides again; a denial first takes
-//	   │              the caller's proof away (grant.go)
+//	   │              the caller's proof away (holder.go)
 //	   │  transfer.Plan
 //	   ▼
 //	plugin/pull        a pull as CRI would make it: its settings, its names of an image

@@ -150,7 +150,7 @@ func TestRevokeLeavesNewProofsOfACopy(t *testing.T) {
 	s.mu.Lock() // out of the writer's sight
 	s.pending.add(k, State{Verified: verified(one), Access: map[Fingerprint]Proof{alice: {noon, "other.test"}}}.Labels(k.name, k.target))
 	s.mu.Unlock()
-	if err := s.Revoke(ctx, "registry.test/app", alice, origin); err != nil {
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); err != nil {
 		t.Fatal(err)
 	}
 	wantWho(ctx, t, s, k.name, alice)
@@ -166,7 +166,7 @@ func TestRevokeEndsCopies(t *testing.T) {
 	if _, err := records.Create(ctx, images.Image{Name: otherName, Target: one, Labels: all}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Revoke(ctx, "registry.test/app", alice, origin); err != nil {
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []string{name, otherName} {

@@ -4,6 +4,9 @@
 package store
 
 import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/hex"
 
 	"github.com/pullwarden/pullwarden/internal/keyedhash"
@@ -13,10 +16,13 @@ const (
 	keySize = 32
 	// fingerprintSize is how many bytes of the HMAC a fingerprint keeps.
 	fingerprintSize = 16
+	// ofNamespaces is the info by which the key for namespaces is derived.
+	ofNamespaces = "pullwarden.io/namespace"
 )
 
-// Fingerprint stands for a caller's credentials without telling them. It ends the
-// key of a label that begins with [LabelAccess].
+// Fingerprint stands for the holder of a proof, without telling it: for a caller's
+// credentials, or for the Kubernetes namespace of its pod. It ends the key of a
+// label that begins with [LabelAccess]. The empty one is nobody's.
 type Fingerprint string
 
 // Anonymous is the fingerprint of no credentials.
@@ -36,4 +42,22 @@ func (k *Key) Fingerprint(username, secret string) Fingerprint {
 	}
 	sum := keyedhash.Sum(k.secret[:], username, secret)
 	return Fingerprint(hex.EncodeToString(sum[:fingerprintSize]))
+}
+
+// NamespaceFingerprint returns the fingerprint of a Kubernetes namespace; "" for
+// none. The same namespace always has the same one under the same key. It is made
+// with a key of its own, derived from the node's (RFC 5869, HKDF-Expand), whose
+// input no credentials have: no namespace can be called so that it has the
+// fingerprint of credentials, nor the other way round.
+func (k *Key) NamespaceFingerprint(namespace string) Fingerprint {
+	if namespace == "" {
+		return ""
+	}
+	derived, err := hkdf.Expand(sha256.New, k.secret[:], ofNamespaces, keySize)
+	if err != nil {
+		return "" // only a length that is too long is an error
+	}
+	mac := hmac.New(sha256.New, derived)
+	mac.Write([]byte(namespace))
+	return Fingerprint(hex.EncodeToString(mac.Sum(nil)[:fingerprintSize]))
 }

@@ -6,6 +6,7 @@ package store
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,6 +135,59 @@ func TestFingerprintsNeverChange(t *testing.T) {
 	} {
 		if got := k.Fingerprint(test.username, test.secret); got != test.want {
 			t.Errorf("%q, %q: got %s, want %s", test.username, test.secret, got, test.want)
+		}
+	}
+}
+
+// The fingerprints of namespaces are of another kind: nobody can make credentials of
+// the name of a namespace, nor a namespace of credentials.
+func TestNamespaceFingerprints(t *testing.T) {
+	k := openKey(t, filepath.Join(t.TempDir(), "key"))
+	other := openKey(t, filepath.Join(t.TempDir(), "key"))
+	if got := k.NamespaceFingerprint(""); got != "" {
+		t.Errorf("no namespace is %s", got)
+	}
+	seen := map[Fingerprint]bool{}
+	for _, name := range []string{"team-a", "team-b", "anonymous", strings.Repeat("x", 63)} {
+		f := k.NamespaceFingerprint(name)
+		length := string(binary.LittleEndian.AppendUint64(nil, uint64(len(name))))
+		for what, like := range map[string]Fingerprint{
+			"everybody":             Anonymous,
+			"a user":                k.Fingerprint(name, ""),
+			"a password":            k.Fingerprint("", name),
+			"both":                  k.Fingerprint(name, name),
+			"a user of the prefix":  k.Fingerprint(ofNamespaces, name),
+			"the input of a user":   k.NamespaceFingerprint(length + name),
+			"another node's":        other.NamespaceFingerprint(name),
+			"a user of the derived": k.Fingerprint("", ofNamespaces+"\x01"),
+		} {
+			if f == like {
+				t.Errorf("%q has the fingerprint of %s", name, what)
+			}
+		}
+		if seen[f] || f != k.NamespaceFingerprint(name) || len(f) != 2*fingerprintSize {
+			t.Errorf("%q: %s", name, f)
+		}
+		seen[f] = true
+	}
+}
+
+// Labels on nodes were made with these: they must stay valid. The first is what this
+// prints, with 0102…20 for the key:
+//
+//	derived=$(printf 'pullwarden.io/namespace\1' | openssl dgst -sha256 -mac HMAC -macopt hexkey:0102…20 -r | cut -d' ' -f1)
+//	printf 'team-a' | openssl dgst -sha256 -mac HMAC -macopt hexkey:$derived
+func TestNamespaceFingerprintsNeverChange(t *testing.T) {
+	k := &Key{}
+	for i := range k.secret {
+		k.secret[i] = byte(i + 1)
+	}
+	for namespace, want := range map[string]Fingerprint{
+		"team-a":  "fbb3a525864f2bfaf27e90b2f16c8c05",
+		"default": "508f76af6a88f90f0ed20e30d55426af",
+	} {
+		if got := k.NamespaceFingerprint(namespace); got != want {
+			t.Errorf("%q: got %s, want %s", namespace, got, want)
 		}
 	}
 }

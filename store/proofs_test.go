@@ -139,7 +139,7 @@ func TestRevoke(t *testing.T) {
 	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{bob}, in...)
 	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, in[0])
 
-	if err := s.Revoke(ctx, repository, alice, origin); err != nil {
+	if err := s.Revoke(ctx, repository, []Fingerprint{alice}, origin); err != nil {
 		t.Fatal(err)
 	}
 	// As after a kill -9: what counts is on disk.
@@ -215,7 +215,7 @@ func TestRevokeWhileAProofIsWritten(t *testing.T) {
 		lists++
 		go func() { written <- s.sync(ctx, noMarks) }()
 	}}
-	if err := s.Revoke(ctx, "registry.test/app", alice, origin); err != nil {
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); err != nil {
 		t.Fatal(err)
 	}
 	wantWho(ctx, t, s, name, bob)
@@ -257,7 +257,7 @@ func TestRevokeThatCannotBeWritten(t *testing.T) {
 	}
 	store := &unwritable{Store: records, name: name}
 	s.images = store
-	if err := s.Revoke(ctx, "registry.test/app", alice, origin); !errors.Is(err, errUnwritable) {
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, errUnwritable) {
 		t.Errorf("got %v", err)
 	}
 	for _, n := range []string{name, other} {
@@ -267,7 +267,7 @@ func TestRevokeThatCannotBeWritten(t *testing.T) {
 		t.Error("the proof was taken from the disk: the test shows nothing")
 	}
 	store.name = ""
-	if err := s.Revoke(ctx, "registry.test/app", alice, origin); err != nil {
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); err != nil {
 		t.Error(err)
 	}
 	if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; ok {

@@ -65,7 +65,7 @@ func TestRevokeAmongManyWrites(t *testing.T) {
 	}
 	for range 5 {
 		s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice, bob}, names...)
-		if err := s.Revoke(ctx, repository, alice, origin); err != nil {
+		if err := s.Revoke(ctx, repository, []Fingerprint{alice}, origin); err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range names {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 
 	"github.com/pullwarden/pullwarden/internal/registryname"
@@ -22,32 +23,42 @@ type Refusal struct {
 
 // Ends reports whether the refusal takes away a proof of that fingerprint. A host
 // takes back what it gave. The registry itself also takes back what mirrors gave
-// to these credentials; but what a mirror gave to everybody, the registry's
+// to this holder; but what a mirror gave to everybody, the registry's
 // refusal of one caller without credentials does not end. In doubt a proof ends.
 func (r Refusal) Ends(f Fingerprint, p Proof) bool {
 	return p.By == "" || p.GivenBy(r.Host) || r.Origin && f != Anonymous
 }
 
-// Revoke takes a caller's proofs away from all tags and digests of a repository
-// in the namespace of the context, as far as the refusals end them. It holds at
-// once, and Revoke returns when it is written, so that no crash can bring a proof
-// back. After an error it may hold only until the next restart.
-func (s *Store) Revoke(ctx context.Context, repository string, f Fingerprint, refusals ...Refusal) error {
+// Revoke takes the proofs of some holders away from all tags and digests of a
+// repository in the namespace of the context, as far as the refusals end them. It
+// holds at once, and Revoke returns when it is written, so that no crash can bring
+// a proof back. After an error it may hold only until the next restart.
+func (s *Store) Revoke(ctx context.Context, repository string, holders []Fingerprint, refusals ...Refusal) error {
 	namespace, err := namespaces.NamespaceRequired(ctx)
 	if err != nil {
 		return err
 	}
-	r := revocation{namespace: namespace, repository: repository, label: LabelAccess + string(f)}
-	r.ends = func(p Proof) bool {
-		return slices.ContainsFunc(refusals, func(refusal Refusal) bool { return refusal.Ends(f, p) })
-	}
-	return s.sync(ctx, func() error { return s.markRevoked(ctx, r) })
+	return s.sync(ctx, func() error {
+		records, err := s.images.List(ctx)
+		if err != nil {
+			return fmt.Errorf("list the images of %s: %w", repository, err)
+		}
+		for _, f := range holders {
+			s.markRevoked(records, revocation{namespace, repository, f, refusals})
+		}
+		return nil
+	})
 }
 
-// revocation takes one label away from the records of a repository.
+// revocation takes the proofs of one holder away from the records of a repository.
 type revocation struct {
-	namespace, repository, label string
-	ends                         func(Proof) bool
+	namespace, repository string
+	holder                Fingerprint
+	refusals              []Refusal
+}
+
+func (r revocation) ends(p Proof) bool {
+	return slices.ContainsFunc(r.refusals, func(refusal Refusal) bool { return refusal.Ends(r.holder, p) })
 }
 
 // markRevoked adds the marks that take the label away from the records whose
@@ -55,37 +66,33 @@ type revocation struct {
 // yet and stands above it. A proof that was copied to a record of another name
 // goes too, so that no copy back brings it back; a mark that is not written yet
 // clears it away by itself.
-func (s *Store) markRevoked(ctx context.Context, r revocation) error {
-	records, err := s.images.List(ctx)
-	if err != nil {
-		return fmt.Errorf("list the images of %s: %w", r.repository, err)
-	}
+func (s *Store) markRevoked(records []images.Image, r revocation) {
+	label := LabelAccess + string(r.holder)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	proofs := map[key]string{}
 	for _, img := range records {
 		k := keyOf(r.namespace, img)
 		copied := s.pending[k][LabelRecord] == "" && isOf(writtenFor(img.Labels), r.repository)
-		if value := img.Labels[r.label]; value != "" && (copied || isOf(img.Name, r.repository)) {
+		if value := img.Labels[label]; value != "" && (copied || isOf(img.Name, r.repository)) {
 			proofs[k] = value
 		}
 	}
 	for k, mark := range s.pending {
-		if value, ok := mark[r.label]; ok && k.namespace == r.namespace && isOf(k.name, r.repository) {
+		if value, ok := mark[label]; ok && k.namespace == r.namespace && isOf(k.name, r.repository) {
 			proofs[k] = value
 		}
 	}
 	revoked := false
 	for k, value := range proofs {
 		if value != "" && r.ends(decodeProof(value)) {
-			s.pending.add(k, map[string]string{r.label: ""})
+			s.pending.add(k, map[string]string{label: ""})
 			revoked = true
 		}
 	}
 	if revoked { // a denial that takes nothing away makes no listing stale
 		s.listings.changed()
 	}
-	return nil
 }
 
 // isOf reports whether an image name is a tag or a digest of the repository, by

@@ -3,7 +3,11 @@
 
 package store
 
-import "testing"
+import (
+	"maps"
+	"slices"
+	"testing"
+)
 
 // The host that gave a proof takes it away, or the registry itself; what a mirror
 // gave to all, only the mirror.
@@ -39,7 +43,7 @@ func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := s.Revoke(ctx, "registry.test/app", tc.f, tc.refusals...); err != nil {
+			if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{tc.f}, tc.refusals...); err != nil {
 				t.Fatal(err)
 			}
 			r, err := s.Get(ctx, name)
@@ -55,6 +59,40 @@ func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// One revocation takes the proofs of several holders away, of each what the refusals
+// end, and no others.
+func TestRevokeSeveralHolders(t *testing.T) {
+	const mirror, namespace = "mirror.test:5000", Fingerprint("a namespace")
+	for what, tc := range map[string]struct {
+		holders []Fingerprint
+		left    []Fingerprint
+	}{
+		"credentials and namespace": {[]Fingerprint{alice, namespace}, []Fingerprint{Anonymous, bob}},
+		"nobody and namespace":      {[]Fingerprint{Anonymous, namespace}, []Fingerprint{alice, Anonymous, bob}},
+		"none":                      {nil, []Fingerprint{alice, namespace, Anonymous, bob}},
+	} {
+		ctx, s, records := newStore(t)
+		create(ctx, t, records, one, nil)
+		v := verified(one)
+		v.By = mirror
+		s.MarkVerified(ctx, one.Digest, v, []Fingerprint{alice, namespace, Anonymous, bob}, name)
+		if err := s.Revoke(ctx, "registry.test/app", tc.holders, origin); err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Get(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := slices.Sorted(maps.Keys(r.Access))
+		if want := slices.Sorted(slices.Values(tc.left)); !slices.Equal(left, want) {
+			t.Errorf("%s: left are %v, want %v", what, left, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestShareProofs(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := s.Revoke(ctx, "registry.test/app", "bob", refusal); err != nil {
+			if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{"bob"}, refusal); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 { // the second has nothing to do

@@ -148,6 +148,25 @@ access = "Any"
 		"PW0105 rules/a.toml:12:1 rule[3].max_age | IfNotPresent", "PW0105 rules/a.toml:14:1 rule[3].access_ttl",
 		"PW0106 rules/a.toml:18:4 rule[4].on.forbidden | forbidden", "PW0104 rules/a.toml:21:1 rule[5].access | every pod",
 	}},
+	"the identity of anybody": {map[string]string{
+		"config.toml": section + "access_identity = 'Namespace'\naccess = 'Any'\n" + tuned,
+		"rules/a.toml": `[[rule]]
+images = ["r.test/a"]
+access_identity = "Namespace"
+[[rule]]
+images = ["r.test/b"]
+access_identity = "Credentials"
+[[rule]]
+images = ["r.test/c"]
+access_identity = "Namespace"
+access = "Verified"
+[[rule]]
+images = ["r.test/d"]
+access = "Any"
+`}, []string{
+		"PW0107 config.toml:4:1 access_identity | section", "PW0104 config.toml:5:1 access",
+		"PW0107 rules/a.toml:3:1 rule[1].access_identity | no meaning",
+	}},
 	"the section": {map[string]string{"config.toml": section + "access = 'Any'\nmax_age = '1h'\nmax_stale = '1m'\n" + tuned}, []string{
 		"PW0104 config.toml:4:1 access", "PW0103 config.toml:6:1 max_stale",
 	}},

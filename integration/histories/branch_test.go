@@ -28,12 +28,15 @@ type said struct {
 }
 
 // proves returns the proofs that a yes gives. The mirror asks nobody who is
-// there, so that its yes is one to all.
-func (g Giver) proves(c Caller) Set {
-	if g == Mirror {
-		return Mirror.of(c) | Mirror.of(Nobody)
+// there, so that its yes is one to all. So is a yes to nobody.
+func (g Giver) proves(now Registry, p Pull) (proofs Set) {
+	if p.Caller != Nobody {
+		proofs.add(g.of(now.Rule.holder(p)))
 	}
-	return Origin.of(c)
+	if p.Caller == Nobody || g == Mirror {
+		proofs.add(g.of(Nobody.holder()))
+	}
+	return proofs
 }
 
 // Blame are failure classes that may be known without a request: as long as they

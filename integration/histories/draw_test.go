@@ -98,6 +98,7 @@ func drawOp(t *rapid.T, kind Kind) Op {
 		o.Rule.Lenient = rapid.Bool().Draw(t, "lenient")
 		o.Rule.Origin = rapid.Bool().Draw(t, "origin")
 		o.Rule.Access = oneOf(t, "access", Verified, Verified, Strict, AnyCaller)
+		o.Rule.ByNamespace = rapid.Bool().Draw(t, "by namespace")
 	}
 	return o
 }
@@ -125,9 +126,10 @@ func drawTogether(t *rapid.T, least, most int) []Pull {
 
 func drawPull(t *rapid.T) Pull {
 	p := Pull{
-		Caller: oneOf(t, "caller", Alice, Alice, Alice, Bob, Bob, Nobody, Wrong),
-		Name:   oneOf(t, "name", 0, 0, 0, 1, 2),
-		Policy: oneOf(t, "policy", ByRule, Always, IfDigestChanged, IfDigestChanged, IfDigestChanged, IfNotPresent, Never),
+		Caller:    oneOf(t, "caller", Alice, Alice, Alice, Bob, Bob, Nobody, Wrong),
+		Namespace: oneOf(t, "namespace", TeamA, TeamA, TeamA, TeamB, NoNamespace),
+		Name:      oneOf(t, "name", 0, 0, 0, 1, 2),
+		Policy:    oneOf(t, "policy", ByRule, Always, IfDigestChanged, IfDigestChanged, IfDigestChanged, IfNotPresent, Never),
 	}
 	switch upTo(t, "more", 0, 9) {
 	case 7:

@@ -4,7 +4,7 @@
 package histories
 
 // The contract as a model: what may come of a pull. It is about three names in
-// two repositories, four contents and four callers; 0 is no content.
+// two repositories, four contents, four callers and two namespaces; 0 is no content.
 
 // World is the state of a node. It is comparable.
 type World struct {
@@ -86,23 +86,23 @@ func (w World) answered(now, later Registry, p Pull, by said) []Branch {
 	before, present, forbidden := w, w.content(p), false
 	w.Blamed.answered(p, by.giver)
 	if by.content == present {
-		return []Branch{w.unchanged(before, p, present, by.giver, true)}
+		return []Branch{w.unchanged(before, now, p, present, by.giver, true)}
 	}
 	if present != 0 && now.policy(p) == IfNotPresent { // only access is in doubt, and the digest can prove it
 		switch cached := now.confirm(p, present); {
 		case cached.class == None:
-			return []Branch{w.unchanged(before, p, present, cached.giver, false)}
+			return []Branch{w.unchanged(before, now, p, present, cached.giver, false)}
 		case cached.class.cannotSay() && w.grant(now, p) == open:
 			return []Branch{w.present(p)}
 		default:
 			forbidden = !cached.class.cannotSay()
-			w = w.refused(p, cached.class)
+			w.refused(p, cached.class)
 		}
 	}
 	if class := later.download(p, by.content, w.Has[p.repo()][max(by.content, 0)].has(known)); class != None {
 		return []Branch{w.failed(now, p, class, forbidden)}
 	}
-	return w.pulled(p, by)
+	return w.pulled(now, p, by)
 }
 
 // present reuses an image without a registry's word.
@@ -119,22 +119,22 @@ func (w World) complete(p Pull, content int) World {
 
 // unchanged reuses what the registry confirmed. The result of the check is
 // written behind, and a crash before that is as if nobody had asked.
-func (w World) unchanged(before World, p Pull, content int, by Giver, byTag bool) Branch {
+func (w World) unchanged(before World, now Registry, p Pull, content int, by Giver, byTag bool) Branch {
 	after := w
 	after.Has[p.repo()][content].add(known | marked)
-	after.Has[p.repo()][content].give(by.proves(p.Caller))
+	after.Has[p.repo()][content].give(by.proves(now, p))
 	if byTag && p.Digest == 0 {
 		img := &after.Node[p.Name]
 		img.Stale, img.Open, img.By, img.Under = None, false, by, Labels{}
-		img.Proofs.give(by.proves(p.Caller))
+		img.Proofs.give(by.proves(now, p))
 	}
 	return Branch{Saw{Outcome: Unchanged}, after, before.complete(p, content)}
 }
 
 // pulled is on disk before the request ends. Proofs by a name that comes back to its
 // content may be kept, or be those of repository@digest alone.
-func (w World) pulled(p Pull, by said) (all []Branch) {
-	proofs := by.giver.proves(p.Caller)
+func (w World) pulled(now Registry, p Pull, by said) (all []Branch) {
+	proofs := by.giver.proves(now, p)
 	w.Has[p.repo()][by.content].add(known | marked)
 	w.Has[p.repo()][by.content].give(proofs)
 	if p.Digest != 0 {
@@ -151,30 +151,12 @@ func (w World) pulled(p Pull, by said) (all []Branch) {
 	return all
 }
 
-// refused takes the proofs of a caller away where the class is a refusal: that is on
-// disk before the request ends. Only the registry itself refuses here, since the mirror
-// is for all.
-func (w World) refused(p Pull, class Class) World {
-	if class != Unauthorized && class != Forbidden {
-		return w
-	}
-	for content := range w.Has[p.repo()] {
-		w.Has[p.repo()][content].refuse(p.Caller)
-	}
-	for name := range w.Node {
-		if repoOf[name] == p.repo() {
-			w.Node[name].Proofs.refuse(p.Caller)
-			w.Node[name].Under.Proofs.refuse(p.Caller)
-		}
-	}
-	return w
-}
-
-// failed takes proofs away after a refusal, and falls back where the policy and a proof
-// allow it, or where no registry can say whose the image is. The image that is there
-// stays in any case.
+// failed takes proofs away after a refusal, which is on disk before the request
+// ends, and falls back where the policy and a proof allow it, or where no
+// registry can say whose the image is. The image that is there stays in any case.
+// Only the registry itself refuses here, since the mirror is for all.
 func (w World) failed(now Registry, p Pull, class Class, forbidden bool) Branch {
-	w = w.refused(p, class)
+	w.refused(p, class)
 	w.Blamed.blame(p, class)
 	grant := w.grant(now, p)
 	opened := grant == open && class.cannotSay() && !forbidden
@@ -192,6 +174,22 @@ func (w World) failed(now Registry, p Pull, class Class, forbidden bool) Branch 
 		after.Node[p.Name].Stale, after.Node[p.Name].Under = class, Labels{}
 	}
 	return Branch{Saw{UsedCached, class}, after, w}
+}
+
+// refused takes away the proofs that the registry's failure ends.
+func (w *World) refused(p Pull, class Class) {
+	if class != Unauthorized && class != Forbidden {
+		return
+	}
+	for content := range w.Has[p.repo()] {
+		w.Has[p.repo()][content].refuse(p)
+	}
+	for name := range w.Node {
+		if repoOf[name] == p.repo() {
+			w.Node[name].Proofs.refuse(p)
+			w.Node[name].Under.Proofs.refuse(p)
+		}
+	}
 }
 
 // content is what the node has for a reference.
@@ -215,9 +213,10 @@ func (w World) grant(now Registry, p Pull) grant {
 	if p.Digest == 0 {
 		has |= w.Node[p.Name].Proofs
 	}
-	counts := Origin.of(p.Caller) | Origin.of(Nobody)
+	holder := now.Rule.holder(p)
+	counts := Origin.of(holder) | Origin.of(Nobody.holder())
 	if !now.Rule.Origin {
-		counts |= Mirror.of(p.Caller) | Mirror.of(Nobody)
+		counts |= Mirror.of(holder) | Mirror.of(Nobody.holder())
 	}
 	restricted := has.has(marked) || p.Digest == 0 && !w.Node[p.Name].Open
 	switch {

@@ -20,7 +20,7 @@ import (
 // after the other.
 type node struct {
 	*nodes.Node
-	callers map[string]Caller // by fingerprint
+	holders map[string]Holder // by fingerprint
 	probe   *registry         // of images that outlive histories
 	killed  bool              // at least once
 }
@@ -43,7 +43,7 @@ func newNode(ctx context.Context, binary string) (*node, error) {
 		probe.Close()
 		return nil, err
 	}
-	n := &node{Node: d, callers: map[string]Caller{"anonymous": Nobody}, probe: probe}
+	n := &node{Node: d, holders: map[string]Holder{"anonymous": Nobody.holder()}, probe: probe}
 	if err := n.learn(ctx); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -55,36 +55,55 @@ func (n *node) close() error {
 	return n.Close()
 }
 
-// learn finds out the fingerprints of the callers on this node.
+// learn finds out the fingerprints of the callers and namespaces on this node.
 func (n *node) learn(ctx context.Context) error {
 	for name, caller := range []Caller{Alice, Wrong, Bob} {
-		n.probe.set(func(r *Registry) { r.Mirror = caller == Wrong })
 		p := Pull{Caller: caller, Name: name, Policy: Always}
-		err := n.serve(n.probe)
-		if err == nil {
-			err = n.probe.push(ctx, name, 1)
+		if err := n.probe.push(ctx, name, 1); err != nil {
+			return err
 		}
-		if err == nil {
-			_, err = n.pull(ctx, n.probe, p, "default")
+		if err := n.learnHolder(ctx, p, Rule{Policy: Always}); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("learn the fingerprint of %v: %w", caller, err)
+	}
+	for namespace := TeamA; namespace < namespaces; namespace++ {
+		p := Pull{Caller: Alice, Namespace: namespace, Policy: Always}
+		if err := n.learnHolder(ctx, p, Rule{Policy: Always, ByNamespace: true}); err != nil {
+			return err
 		}
+	}
+	if len(n.holders) != holders-1 {
+		return fmt.Errorf("the fingerprints are %v", n.holders)
+	}
+	return nil
+}
+
+// learnHolder has a pull proved under a rule. The fingerprint that is new then is
+// the holder's.
+func (n *node) learnHolder(ctx context.Context, p Pull, rule Rule) error {
+	holder := rule.holder(p)
+	n.probe.set(func(r *Registry) { r.Mirror = p.Caller == Wrong })
+	err := errors.Join(n.rule(rule), n.serve(n.probe))
+	if err == nil {
+		_, err = n.pull(ctx, n.probe, p, "probe")
+	}
+	if err != nil {
+		return fmt.Errorf("learn the fingerprint of %v: %w", holder, err)
+	}
+	return n.Until(ctx, fmt.Sprintf("the fingerprint of %v is there", holder), func(ctx context.Context) error {
 		record, err := n.Client.ImageService().Get(ctx, n.probe.ref(p))
 		if err != nil {
 			return err
 		}
 		for label := range record.Labels {
 			f, ok := strings.CutPrefix(label, nodes.LabelPrefix+"access.")
-			if _, known := n.callers[f]; ok && !known {
-				n.callers[f] = caller
+			if _, known := n.holders[f]; ok && !known {
+				n.holders[f] = holder
+				return nil
 			}
 		}
-	}
-	if len(n.callers) != callers {
-		return fmt.Errorf("the fingerprints are %v", n.callers)
-	}
-	return nil
+		return errors.New("it is not")
+	})
 }
 
 // flush waits until all that was found out so far is written: results of checks
@@ -96,7 +115,7 @@ func (n *node) flush(ctx context.Context) error {
 	if _, err := n.Client.ImageService().Update(ctx, img, "labels."+label); err != nil {
 		return err
 	}
-	if _, err := n.pull(ctx, n.probe, p, "default"); err != nil {
+	if _, err := n.pull(ctx, n.probe, p, "probe"); err != nil {
 		return err
 	}
 	return n.Until(ctx, "a check is written", func(ctx context.Context) error {
@@ -119,6 +138,9 @@ func (n *node) serve(r *registry) error {
 // rule sets the rule for all images.
 func (n *node) rule(r Rule) error {
 	text := fmt.Sprintf("[[rule]]\nimages = [\"**\"]\npolicy = %q\naccess = %q\n", r.Policy, r.Access)
+	if r.ByNamespace {
+		text += "access_identity = \"Namespace\"\n"
+	}
 	if r.Origin {
 		text += "resolve_from = \"Origin\"\n"
 	}
@@ -131,13 +153,13 @@ func (n *node) rule(r Rule) error {
 	return n.WriteRules("10-histories.toml", text)
 }
 
-// pull asks CRI for an image, as the kubelet does for a pod of that namespace.
-func (n *node) pull(ctx context.Context, r *registry, p Pull, namespace string) (id string, err error) {
+// pull asks CRI for an image, as the kubelet does for the pod of that name.
+func (n *node) pull(ctx context.Context, r *registry, p Pull, pod string) (id string, err error) {
 	timeout := "30s"
 	if r.now().Trouble == Swallows {
 		timeout = "250ms"
 	}
-	options := []nodes.PullOption{nodes.Pod(namespace, "pod"), nodes.Hint("verify-timeout", timeout)}
+	options := []nodes.PullOption{nodes.Pod(p.Namespace.String(), pod), nodes.Hint("verify-timeout", timeout)}
 	if p.Policy != ByRule {
 		options = append(options, nodes.Hint("policy", p.Policy.String()))
 	}
@@ -193,7 +215,7 @@ func (n *node) records(ctx context.Context, r *registry) ([]images.Image, error)
 	return n.Client.ImageService().List(ctx, fmt.Sprintf("name~=%q", "^"+r.name+"/"))
 }
 
-// decisions returns the decisions since the mark, by the pods' namespaces.
+// decisions returns the decisions since the mark, by the names of the pods.
 func (n *node) decisions(since nodes.Mark) (map[string]nodes.Decision, error) {
 	decisions, err := n.Decisions(since, "")
 	if err != nil {
@@ -201,10 +223,10 @@ func (n *node) decisions(since nodes.Mark) (map[string]nodes.Decision, error) {
 	}
 	all := map[string]nodes.Decision{}
 	for _, d := range decisions {
-		if _, twice := all[d.Namespace]; twice {
+		if _, twice := all[d.Pod]; twice {
 			return nil, fmt.Errorf("two decisions for one request: %+v", d)
 		}
-		all[d.Namespace] = d
+		all[d.Pod] = d
 	}
 	return all, nil
 }

@@ -105,17 +105,17 @@ func (n *node) proofs(r *registry, target digest.Digest, labels map[string]strin
 		if !ok || value == "" {
 			continue
 		}
-		caller, known := n.callers[fingerprint]
+		holder, known := n.holders[fingerprint]
 		_, host, _ := strings.Cut(value, " ")
 		switch {
 		case !known:
-			return 0, errors.New("it has a proof of unknown credentials")
+			return 0, errors.New("it has a proof of nobody knows whom")
 		case !proofs.has(marked):
 			return 0, errors.New("it has a proof and no check")
 		case host == r.mirror.Host():
-			proofs.add(Mirror.of(caller))
+			proofs.add(Mirror.of(holder))
 		default:
-			proofs.add(Origin.of(caller))
+			proofs.add(Origin.of(holder))
 		}
 	}
 	return proofs, nil

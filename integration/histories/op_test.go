@@ -11,12 +11,13 @@ import (
 
 // Pull is a request for an image.
 type Pull struct {
-	Caller Caller
-	Name   int
-	Digest int // the content to ask for by its digest; 0: by the tag
-	Policy Policy
-	MaxAge bool  // the hint max-age: 1h
-	FailOn Class // the hint on-<class>: Fail
+	Caller    Caller
+	Namespace Namespace // of the pod
+	Name      int
+	Digest    int // the content to ask for by its digest; 0: by the tag
+	Policy    Policy
+	MaxAge    bool  // the hint max-age: 1h
+	FailOn    Class // the hint on-<class>: Fail
 }
 
 func (p Pull) repo() int { return repoOf[p.Name] }
@@ -26,7 +27,7 @@ func (p Pull) String() string {
 	if p.Digest != 0 {
 		ref = fmt.Sprintf("%s@%d", repo[p.repo()], p.Digest)
 	}
-	text := fmt.Sprintf("%v pulls %s by %v", p.Caller, ref, p.Policy)
+	text := fmt.Sprintf("%v in %q pulls %s by %v", p.Caller, p.Namespace, ref, p.Policy)
 	if p.MaxAge {
 		text += ", max-age 1h"
 	}

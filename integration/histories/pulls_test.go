@@ -43,8 +43,8 @@ func (a answer) String() string {
 }
 
 // pull does pulls at the same time, beside something else that may let the
-// first caller leave, and returns what they brought. Pods have namespaces of
-// their own, by which the decisions are told apart.
+// first caller leave, and returns what they brought. Pods have names of their own,
+// by which the decisions are told apart.
 func (h *history) pull(ctx context.Context, pulls []Pull, beside func(leave func()) (end func())) ([]answer, error) {
 	mark := h.node.Mark()
 	h.reg.forget()
@@ -61,7 +61,7 @@ func (h *history) pull(ctx context.Context, pulls []Pull, beside func(leave func
 			if i == 0 {
 				ctx = first
 			}
-			answers[i].id, answers[i].err = h.node.pull(ctx, h.reg, p, h.namespace(i))
+			answers[i].id, answers[i].err = h.node.pull(ctx, h.reg, p, h.pod(i))
 		})
 	}
 	all.Wait()
@@ -75,8 +75,8 @@ func (h *history) pull(ctx context.Context, pulls []Pull, beside func(leave func
 	return answers, nil
 }
 
-// namespace of the pod of a pull. Each step has others.
-func (h *history) namespace(i int) string { return fmt.Sprintf("ns%d-%d", len(h.steps), i) }
+// pod is the name of the pod of a pull. Each step has others.
+func (h *history) pod(i int) string { return fmt.Sprintf("pod%d-%d", len(h.steps), i) }
 
 // decided reads the decisions from the log. That about a caller who left comes
 // after its answer, or never, if its request did not arrive; of a daemon that
@@ -88,7 +88,7 @@ func (h *history) decided(mark nodes.Mark, answers []answer) error {
 			return violated("a request has two decisions", "%v", err)
 		}
 		for i := range answers {
-			d, ok := decisions[h.namespace(i)]
+			d, ok := decisions[h.pod(i)]
 			if answers[i].decided = ok; ok {
 				answers[i].is(d, h.node.killed)
 			}

@@ -75,7 +75,7 @@ func (r Registry) missing(p Pull) bool {
 // refuses returns how the registry refuses the caller.
 func (r Registry) refuses(p Pull) Class {
 	switch {
-	case p.Caller != Wrong && r.Allowed[p.repo()].has(Origin.of(p.Caller)):
+	case p.Caller != Wrong && r.Allowed[p.repo()].has(Origin.of(p.Caller.holder())):
 		return None
 	case r.Basic && p.Caller != Wrong && p.Caller != Nobody:
 		return Forbidden

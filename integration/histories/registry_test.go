@@ -75,7 +75,7 @@ func newRegistry(number int, basic bool) (*registry, error) {
 	r := &registry{Registry: started, mirror: mirror, name: fmt.Sprintf("r%d.test", number)}
 	r.model.Basic = basic
 	for i := range repos {
-		r.model.Allowed[i].add(Origin.of(Alice) | Origin.of(Bob))
+		r.model.Allowed[i].add(Origin.of(Alice.holder()) | Origin.of(Bob.holder()))
 	}
 	for i := 1; i < contents; i++ {
 		r.images[i] = resolvertest.Image(int64(number*contents+i), 2, 20_000)
@@ -89,7 +89,7 @@ func (r *registry) allowed(user, repository string) bool {
 	defer r.mu.Unlock()
 	for i := range repos {
 		if repo[i] == repository {
-			return r.model.Allowed[i].has(Origin.of(callerOf[user]))
+			return r.model.Allowed[i].has(Origin.of(callerOf[user].holder()))
 		}
 	}
 	return false
@@ -160,9 +160,9 @@ func (r *registry) permit(name int, caller Caller, in bool) {
 	}
 	r.set(func(m *Registry) {
 		if in {
-			m.Allowed[repoOf[name]].add(Origin.of(caller))
+			m.Allowed[repoOf[name]].add(Origin.of(caller.holder()))
 		} else {
-			m.Allowed[repoOf[name]].remove(Origin.of(caller))
+			m.Allowed[repoOf[name]].remove(Origin.of(caller.holder()))
 		}
 	})
 	user, _ := caller.credentials()

@@ -120,7 +120,7 @@ func (o *orders) moved(before, after World, p Pull) World {
 func (o *orders) sharing(i int, done []bool) [][]bool {
 	alone, all := slices.Clone(done), slices.Clone(done)
 	for j := range o.pulls {
-		if !done[j] && o.equal(o.pulls[j], o.pulls[i]) && o.answers[j].Saw == o.answers[i].Saw {
+		if !done[j] && o.equal(o.pulls[j], o.pulls[i]) && o.answers[j].Saw == o.answers[i].Saw && o.endsTheSame(j, i) {
 			all[j] = true
 		}
 	}
@@ -131,6 +131,13 @@ func (o *orders) sharing(i int, done []bool) [][]bool {
 	return [][]bool{alone, all}
 }
 
+// endsTheSame reports whether an answer that two requests share ends the same proofs:
+// a refusal also ends those of each pod's namespace.
+func (o *orders) endsTheSame(j, i int) bool {
+	class := o.answers[i].Class
+	return o.pulls[j].Namespace == o.pulls[i].Namespace || class != Unauthorized && class != Forbidden
+}
+
 // equal reports whether two requests have the same directives.
 func (o *orders) equal(a, b Pull) bool {
 	now := o.states[0]
@@ -139,6 +146,9 @@ func (o *orders) equal(a, b Pull) bool {
 			p.FailOn = None // as by default
 		}
 		p.Policy = now.policy(*p)
+		if !now.Rule.ByNamespace {
+			p.Namespace = NoNamespace
+		}
 		if p.Digest != 0 {
 			p.Name = p.repo() // the same for all tags of the repository
 		}

@@ -39,71 +39,6 @@ func (c Caller) String() string {
 	return [callers]string{"alice", "bob", "nobody", "a wrong password"}[c]
 }
 
-// Giver is the host that gives a proof.
-type Giver int
-
-// The hosts of a name.
-const (
-	Origin Giver = iota
-	Mirror
-)
-
-// of is the caller's proof by a giver.
-func (g Giver) of(c Caller) Set { return 1 << (callers*int(g) + int(c)) }
-
-// ofBoth are the caller's proofs by whomever.
-func ofBoth(c Caller) Set { return Origin.of(c) | Mirror.of(c) }
-
-// Set is a set of proofs, and what else is known of a repository at a digest.
-type Set uint16
-
-const (
-	known  Set = 1 << 15 // there is a record of repository@digest
-	marked Set = 1 << 14 // the image is for callers with a proof
-)
-
-func (s Set) has(bits Set) bool    { return s&bits == bits }
-func (s Set) hasAny(bits Set) bool { return s&bits != 0 }
-func (s *Set) add(bits Set)        { *s |= bits }
-func (s *Set) remove(bits Set)     { *s &^= bits }
-
-// give adds proofs. Of each caller a record knows the last that gave one.
-func (s *Set) give(proofs Set) {
-	for c := Alice; c <= Wrong; c++ {
-		if proofs.hasAny(ofBoth(c)) {
-			s.remove(ofBoth(c))
-		}
-	}
-	s.add(proofs)
-}
-
-// refuse takes away what the registry's refusal of a caller ends.
-func (s *Set) refuse(c Caller) {
-	s.remove(Origin.of(c))
-	if c != Nobody { // a mirror that is open to all stays so
-		s.remove(Mirror.of(c))
-	}
-}
-
-func (s Set) String() string {
-	text := ""
-	for c := Alice; c <= Wrong; c++ {
-		if s.has(Origin.of(c)) {
-			text += " " + c.String()
-		}
-		if s.has(Mirror.of(c)) {
-			text += " " + c.String() + " by the mirror"
-		}
-	}
-	switch {
-	case s.has(known | marked):
-		text += " (recorded)"
-	case s.has(known):
-		text += " (recorded, of nobody)"
-	}
-	return "[" + text + " ]"
-}
-
 // Policy is what a hint or a rule says.
 type Policy int
 
@@ -254,6 +189,16 @@ type Rule struct {
 	// Origin sets resolve_from = "Origin".
 	Origin bool
 	Access Access
+	// ByNamespace sets access_identity = "Namespace".
+	ByNamespace bool
+}
+
+// holder is whose proof counts for a pull.
+func (r Rule) holder(p Pull) Holder {
+	if r.ByNamespace {
+		return p.Namespace.holder()
+	}
+	return p.Caller.holder()
 }
 
 func (r Rule) String() string {
@@ -263,6 +208,9 @@ func (r Rule) String() string {
 	}
 	if r.Origin {
 		text += ", resolved by the origin"
+	}
+	if r.ByNamespace {
+		text += ", proofs of namespaces"
 	}
 	return text
 }

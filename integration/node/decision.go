@@ -17,6 +17,7 @@ type Decision struct {
 	Message     string `json:"msg"`
 	Image       string `json:"image"` // the normalised reference
 	Namespace   string `json:"pod_namespace"`
+	Pod         string `json:"pod"`
 	Policy      string `json:"policy"`
 	Outcome     string `json:"outcome"`
 	Reason      string `json:"reason"`

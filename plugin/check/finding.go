@@ -40,6 +40,7 @@ const (
 	AnyForAll       ID = "PW0104"
 	NoEffect        ID = "PW0105"
 	RelaxedByTenant ID = "PW0106"
+	IdentityOfAny   ID = "PW0107"
 
 	PlainHTTP       ID = "PW0201"
 	SkipVerify      ID = "PW0202"
@@ -55,7 +56,7 @@ const (
 func IDs() []ID {
 	return []ID{
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile,
-		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant,
+		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny,
 		PlainHTTP, SkipVerify, UnknownHostsKey,
 		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors,
 	}

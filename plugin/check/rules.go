@@ -107,6 +107,10 @@ func (d *document) directives(set policy.Overrides, e policy.Effective, path fun
 			d.addAt(NoEffect, fmt.Sprintf("%s has no effect: the policy is %s, and no hint can change that", k, e.Policy), path(k))
 		}
 	}
+	if set.Has(policy.KeyAccessIdentity) && e.AccessIdentity != policy.Credentials && e.Access == policy.Any {
+		d.addAt(IdentityOfAny, fmt.Sprintf("access_identity = %q has no meaning under %s: every pod reuses what is there, of whatever namespace, with a proof or without",
+			e.Value(policy.KeyAccessIdentity), e.Describe(policy.KeyAccess)), path(policy.KeyAccessIdentity))
+	}
 	for _, class := range failure.All() {
 		k, _ := policy.KeyOn(class)
 		if class.Security() && set.Has(k) && e.On.Has(class) && e.Policy != policy.IfDigestChanged && canBe(e.Directives, policy.IfDigestChanged) {

@@ -51,7 +51,7 @@ type ImageService struct {
 }
 
 // NewImageService decorates containerd's own image service. The key makes the
-// fingerprints of callers; the puller takes the place of containerd's own
+// fingerprints of callers and namespaces; the puller takes the place of containerd's own
 // PullImage.
 func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records, config Config, key *store.Key, puller Puller) *ImageService {
 	return &ImageService{ImageServiceServer: inner, engine: e, records: records, config: config, key: key, puller: puller}
@@ -76,6 +76,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 		Credentials: s.config.credentials(r.GetAuth()),
 		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),
 
+		PodNamespace:   s.key.NamespaceFingerprint(r.GetSandboxConfig().GetMetadata().GetNamespace()),
 		CredentialHost: r.GetAuth().GetServerAddress(),
 		Snapshotter:    snapshotter,
 		SourcesLimit:   s.puller.Limit(snapshotter),

@@ -6,6 +6,8 @@ package engine
 import (
 	"context"
 	"slices"
+
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // act follows a check: the cached image is reused, or another one pulled. Where
@@ -21,17 +23,17 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	// A pull that failed may have written a proof before. The refusals of this very
 	// request have taken it away already.
 	for _, w := range k.watch {
-		if !slices.Contains(c.answer.proved, w.caller) {
+		if !slices.Contains(c.answer.proved, w.holder) {
 			continue
 		}
 		others := w.refusals()
-		if w.caller == t.Caller {
+		if slices.Contains(t.refused(), w.holder) {
 			others = w.refusals(c.refusals...)
 		}
 		if len(others) == 0 {
 			continue
 		}
-		if err := e.revoke(ctx, t, w.caller, others); err != nil {
+		if err := e.revoke(ctx, t, []store.Fingerprint{w.holder}, others); err != nil {
 			return c.ended(failed(ReasonInternal, err))
 		}
 	}

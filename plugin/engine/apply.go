@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -25,12 +26,20 @@ type Marks interface {
 	MarkPulled(ctx context.Context, target digest.Digest, s store.State, names ...string)
 }
 
-var errNever = errors.New("there is no image that these credentials may have on the node, and the policy Never asks no registry")
+// errNever returns why the policy Never fails a request: no word tells whether there
+// is an image.
+func (t *task) errNever() error {
+	holder := "these credentials"
+	if t.directives.AccessIdentity == policy.Namespace {
+		holder = "this namespace"
+	}
+	return fmt.Errorf("there is no image that %s may have on the node, and the policy Never asks no registry", holder)
+}
 
 // apply carries out a decision that no registry was asked for.
 func (e *Engine) apply(ctx context.Context, t task, c course, action Action) end {
 	if action.Do == Fail {
-		return failed(action.Reason, errNever)
+		return failed(action.Reason, t.errNever())
 	}
 	return e.reuse(ctx, t, c.local, action, takeTurn)
 }
@@ -146,7 +155,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 		return c.ended(failed(ReasonInternal, err))
 	}
 	c.failed(cause)
-	if err := e.revokeIfDenied(ctx, t, c.refusals); err != nil {
+	if err := e.revokeIfDenied(ctx, t, nil, c.refusals); err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}
 	if c.local.Usable() {

@@ -27,8 +27,8 @@ type Registry interface {
 
 // answer is a registry's answer to one check.
 type answer struct {
-	// verified and proved are what it confirmed, and to whom; descriptor is
-	// what to pull.
+	// verified and proved are what it confirmed, and for which holders;
+	// descriptor is what to pull.
 	verified   store.Verified
 	proved     []store.Fingerprint
 	descriptor ocispec.Descriptor
@@ -88,14 +88,14 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	return a, nil
 }
 
-// stillProved are the callers that have proved access by the answer, without those
-// that were refused since.
+// stillProved are the holders for whom the answer is a proof, without those that
+// were refused since.
 func (a *answer) stillProved() []store.Fingerprint {
 	proof := store.Proof{At: a.verified.At, By: a.verified.By}
 	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool { return a.watch.ended(f, proof) })
 }
 
-// proofs are those of the callers that have still proved access.
+// proofs are those of the holders that were not refused since.
 func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 	proofs := map[store.Fingerprint]store.Proof{}
 	for _, f := range a.stillProved() {
@@ -113,17 +113,6 @@ func (a *answer) refusals() (refusals []store.Refusal) {
 		}
 	}
 	return refusals
-}
-
-// refused takes the caller's proofs away that refusals end, also from other requests
-// that are under way. What this one has been told stays. The error is one of writing
-// that.
-func (e *Engine) refused(ctx context.Context, t task, watch denialWatches, refusals []store.Refusal) error {
-	if len(refusals) == 0 {
-		return nil
-	}
-	watch[0].deny(refusals...)
-	return e.revoke(ctx, t, t.Caller, refusals)
 }
 
 // asNode reports whether an answer was given to the node, for a caller that has no
@@ -148,7 +137,8 @@ type checked struct {
 
 // check asks the registry for the digest of the reference.
 func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
-	watch := e.denials.watchAll(t.denialKey().repository, t.provers()...)
+	c.podNamespace = t.PodNamespace
+	watch := e.watchDenials(t)
 	if !c.inspected {
 		local, err := e.inspect(ctx, t)
 		if err != nil {
@@ -163,7 +153,8 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	}
 	watch.restart()
 	a, err := e.ask(ctx, t, session, 0)
-	if revoking := e.refused(ctx, t, watch, a.refusals()); revoking != nil {
+	c.denied = slices.Concat(c.denied, a.refusals())
+	if revoking := e.revokeIfDenied(ctx, t, watch, a.refusals()); revoking != nil {
 		session.Close()
 		return checked{course: c.ended(failed(ReasonInternal, revoking)), watch: watch}
 	}
@@ -194,7 +185,8 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	if failedThere {
 		refusals = refusalsOf(cause)
 	}
-	if err := e.refused(ctx, t, watch, refusals); err != nil { // the yes to the tag stays
+	c.denied = slices.Concat(c.denied, refusals)
+	if err := e.revokeIfDenied(ctx, t, watch, refusals); err != nil { // the yes to the tag stays
 		stop := failed(ReasonInternal, err)
 		return NotConfirmed, &stop
 	}

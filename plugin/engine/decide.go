@@ -70,6 +70,9 @@ func Decide(d policy.Directives, local Local, check Check) Action {
 	if local.Grant.Kind != "" && local.Grant.Kind != GrantProved {
 		used = append(used, policy.KeyAccess)
 	}
+	if local.Grant.byHolder() && d.AccessIdentity != policy.Credentials {
+		used = append(used, policy.KeyAccessIdentity)
+	}
 	var a Action
 	switch {
 	case check.Class != failure.None:

@@ -12,15 +12,15 @@ import (
 )
 
 // denials let requests that are under way know that hosts have refused the same
-// repository to the same caller since: what those allowed before is no proof any
-// more. The zero value is ready.
+// repository to the same holder of proofs since: what those allowed before is no
+// proof any more. The zero value is ready.
 type denials struct {
 	logs shared.Map[denialKey, *denialLog] // kept as long as somebody watches
 }
 
 type denialKey struct {
 	repository string
-	caller     store.Fingerprint
+	holder     store.Fingerprint
 }
 
 // denialLog holds the last refusal of each host, numbered as they came.
@@ -67,23 +67,15 @@ func (l *denialLog) add(r store.Refusal) uint64 {
 	return l.last
 }
 
-// watchAll watches for denials of several callers of a repository.
-func (d *denials) watchAll(repository string, callers ...store.Fingerprint) (all denialWatches) {
-	for _, caller := range callers {
-		all = append(all, d.watch(denialKey{repository, caller}))
-	}
-	return all
-}
-
 // watch looks out for denials from now on. It must be ended.
 func (d *denials) watch(key denialKey) *denialWatch {
 	l, _, release := d.logs.Acquire(key, func() *denialLog { return &denialLog{all: map[store.Refusal]uint64{}} })
-	return &denialWatch{caller: key.caller, log: l, seen: l.count(), release: func() { release() }}
+	return &denialWatch{holder: key.holder, log: l, seen: l.count(), release: func() { release() }}
 }
 
 // denialWatch belongs to one request.
 type denialWatch struct {
-	caller  store.Fingerprint
+	holder  store.Fingerprint
 	log     *denialLog
 	seen    uint64
 	own     map[store.Refusal]uint64 // denials that the request has met with itself
@@ -118,9 +110,18 @@ func (w *denialWatch) refusals(known ...store.Refusal) []store.Refusal {
 // end ends the watch.
 func (w *denialWatch) end() { w.release() }
 
-// denialWatches are those of all to whom a request may write a proof: its caller
-// first, and everybody, where that is not the caller.
+// denialWatches are those of all holders for whom a request may write a proof.
 type denialWatches []*denialWatch
+
+// of returns the watch of a holder; nil for none.
+func (all denialWatches) of(holder store.Fingerprint) *denialWatch {
+	for _, w := range all {
+		if w.holder == holder {
+			return w
+		}
+	}
+	return nil
+}
 
 func (all denialWatches) restart() {
 	for _, w := range all {
@@ -128,11 +129,10 @@ func (all denialWatches) restart() {
 	}
 }
 
-// ended reports whether a proof of a caller was refused since.
-func (all denialWatches) ended(f store.Fingerprint, p store.Proof) bool {
-	return slices.ContainsFunc(all, func(w *denialWatch) bool {
-		return w.caller == f && slices.ContainsFunc(w.refusals(), func(r store.Refusal) bool { return r.Ends(f, p) })
-	})
+// ended reports whether a proof of a holder was refused since.
+func (all denialWatches) ended(holder store.Fingerprint, p store.Proof) bool {
+	w := all.of(holder)
+	return w != nil && slices.ContainsFunc(w.refusals(), func(r store.Refusal) bool { return r.Ends(holder, p) })
 }
 
 func (all denialWatches) end() {

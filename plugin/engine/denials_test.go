@@ -157,7 +157,7 @@ func TestDenialBetweenTwoQuestions(t *testing.T) {
 	n.onOpen = func() {
 		if n.checks == 1 {
 			n.onOpen = nil
-			if err := e.revokeIfDenied(t.Context(), task{Request: n.request(nil)}, []store.Refusal{{Host: "registry.test", Origin: true}}); err != nil {
+			if err := e.revokeIfDenied(t.Context(), task{Request: n.request(nil)}, nil, []store.Refusal{{Host: "registry.test", Origin: true}}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -177,7 +177,7 @@ func TestDenialBeforeAPullIsStored(t *testing.T) {
 		n := &node{remote: first}
 		e := n.engine("# none")
 		n.onPull = func() {
-			if err := e.revokeIfDenied(t.Context(), task{Request: n.request(nil)}, []store.Refusal{{Host: host}}); err != nil {
+			if err := e.revokeIfDenied(t.Context(), task{Request: n.request(nil)}, nil, []store.Refusal{{Host: host}}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -203,7 +203,7 @@ func TestDenialBeforeAnImageIsConfirmed(t *testing.T) {
 			if !refuse {
 				return nil
 			}
-			return e.revokeIfDenied(ctx, task{Request: req}, []store.Refusal{{Host: "registry.test", Origin: true}})
+			return e.revokeIfDenied(ctx, task{Request: req}, nil, []store.Refusal{{Host: "registry.test", Origin: true}})
 		}
 		if o, err := e.Ensure(t.Context(), req); err != nil || o.Kind != Unchanged {
 			t.Fatalf("%s: got %s, %v", what, o.Kind, err)

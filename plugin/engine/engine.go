@@ -12,7 +12,8 @@
 //	end    := act(action)                        reuse, pull, reverify or fail                   act.go, apply.go, pull.go
 //
 // After a registry failed, fallBack (apply.go) has Decide say whether the cached
-// image would do. A denial takes the caller's proof away first (grant.go).
+// image would do. A denial takes proofs away first (holder.go): a check belongs to its caller,
+// and a proof to its holder, the caller or the namespace of its pod.
 //
 // The course of a request keeps these values, and its Outcome is made of them
 // in one place (outcome.go).
@@ -117,6 +118,12 @@ func (e *Engine) coalesce(ctx context.Context, t task, c course) (course, bool) 
 	})
 	if err != nil {
 		return c.ended(failed(ReasonCanceled, err)), joined
+	}
+	if joined && t.PodNamespace != result.podNamespace {
+		// The refusals are those of this pod's namespace as well.
+		if err := e.revokeIfDenied(ctx, t, nil, result.denied); err != nil {
+			return result.ended(failed(ReasonInternal, err)), joined
+		}
 	}
 	return result, joined
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -177,16 +178,16 @@ func (n *node) Used(_ context.Context, f store.Fingerprint, _ time.Time, _ ...st
 	n.used = append(n.used, f)
 }
 
-func (n *node) Revoke(_ context.Context, repo string, f store.Fingerprint, _ ...store.Refusal) error {
+func (n *node) Revoke(_ context.Context, repo string, holders []store.Fingerprint, _ ...store.Refusal) error {
 	if repo != repository {
 		return errTest
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.revoked = append(n.revoked, f)
+	n.revoked = append(n.revoked, holders...)
 	if n.record != nil {
 		n.record.Access = maps.Clone(n.record.Access)
-		delete(n.record.Access, f)
+		maps.DeleteFunc(n.record.Access, func(f store.Fingerprint, _ store.Proof) bool { return slices.Contains(holders, f) })
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type GrantKind string
 const (
 	GrantOpen   GrantKind = "open"     // nobody knows whose it is: everybody's, where no registry can say
 	GrantAny    GrantKind = "any"      // the rule lets everybody
-	GrantProved GrantKind = "proved"   // the caller, or anybody, has proved it
+	GrantProved GrantKind = "proved"   // a proof of the caller, of its namespace, or of anybody counts
 	GrantNone   GrantKind = "unproved" // the caller has to ask a registry
 )
 
@@ -38,15 +38,20 @@ const (
 // could say of it.
 func (g Grant) Given() bool { return g.Kind == GrantProved || g.Kind == GrantAny }
 
+// byHolder reports whether it depends on whose a proof is.
+func (g Grant) byHolder() bool {
+	return g.Kind == GrantNone || g.Kind == GrantProved && g.By != store.Anonymous
+}
+
 // Proofs are the proofs of access on the records of images (KEP-2535).
 type Proofs interface {
 	// Used notes that a proof let an image be reused. It is called after each
 	// reuse that no registry confirmed, and returns at once.
 	Used(ctx context.Context, f store.Fingerprint, at time.Time, names ...string)
-	// Revoke takes the proofs that the refusals end away from a whole
-	// repository. It is called for each denial by a registry, and returns when
-	// that is written: no crash brings a proof back.
-	Revoke(ctx context.Context, repository string, f store.Fingerprint, refusals ...store.Refusal) error
+	// Revoke takes the proofs of these holders that the refusals end away from a
+	// whole repository. It is called for each denial by a registry, and returns
+	// when that is written: no crash brings a proof back.
+	Revoke(ctx context.Context, repository string, holders []store.Fingerprint, refusals ...store.Refusal) error
 	// ShareProofs gives the record to the check and the proofs of the record from,
 	// where both point at target. It brings no proof back that was revoked.
 	ShareProofs(ctx context.Context, target digest.Digest, from, to string) error
@@ -54,10 +59,10 @@ type Proofs interface {
 
 // authorize finds out whether the caller may reuse the image of a record now,
 // and whether one of the names that CRI gives an image is missing. A proof
-// belongs to a name, its repository at a digest, and to credentials; it counts
-// on the record of the reference and on that of repository@digest.
+// belongs to a name, its repository at a digest, and to a holder; it counts on
+// the record of the reference and on that of repository@digest.
 func (e *Engine) authorize(ctx context.Context, t task, image store.Record, counts word) (g Grant, nameMissing bool, err error) {
-	restricted, anyone, caller := image.Restricted, false, false
+	restricted, anyone, holder := image.Restricted, false, false
 	for _, name := range t.names(image.Target.Digest) {
 		r, err := e.Records.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
@@ -74,13 +79,13 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, coun
 			continue // its proofs are for something else
 		}
 		anyone = anyone || e.holds(t, r.State, store.Anonymous, counts)
-		caller = caller || e.holds(t, r.State, t.Caller, counts)
+		holder = holder || e.holds(t, r.State, t.holder(), counts)
 	}
 	switch {
 	case anyone:
 		return Grant{Kind: GrantProved, By: store.Anonymous}, nameMissing, nil
-	case caller:
-		return Grant{Kind: GrantProved, By: t.Caller}, nameMissing, nil
+	case holder:
+		return Grant{Kind: GrantProved, By: t.holder()}, nameMissing, nil
 	case t.directives.Access == policy.Any:
 		return Grant{Kind: GrantAny}, nameMissing, nil
 	case !restricted && t.directives.Access == policy.Verified:
@@ -120,51 +125,4 @@ func (e *Engine) holds(t task, s store.State, f store.Fingerprint, counts word) 
 		return true
 	}
 	return age >= 0 && age <= ttl
-}
-
-// provedBy lists the fingerprints that an answer is a proof for. A host that
-// saw no credentials would have answered anybody; one that let the node in, by a
-// header or a certificate of its own, proved nothing to a caller without any.
-func (t *task) provedBy(anonymous, byNode bool) []store.Fingerprint {
-	switch {
-	case byNode && t.Caller == store.Anonymous:
-		return nil
-	case anonymous && t.Caller != store.Anonymous && t.Caller != "":
-		return []store.Fingerprint{t.Caller, store.Anonymous}
-	case anonymous:
-		return []store.Fingerprint{store.Anonymous}
-	case t.Caller == "":
-		return nil
-	}
-	return []store.Fingerprint{t.Caller}
-}
-
-// provers are all to whom the task may write a proof, its caller first.
-func (t *task) provers() []store.Fingerprint {
-	if t.Caller == store.Anonymous {
-		return []store.Fingerprint{t.Caller}
-	}
-	return []store.Fingerprint{t.Caller, store.Anonymous}
-}
-
-// revokeIfDenied takes the caller's proofs away where hosts refused it, also from
-// requests that are under way. The error is one of writing that.
-func (e *Engine) revokeIfDenied(ctx context.Context, t task, refusals []store.Refusal) error {
-	if len(refusals) == 0 {
-		return nil
-	}
-	e.denials.deny(t.denialKey(), refusals...)
-	return e.revoke(ctx, t, t.Caller, refusals)
-}
-
-// revoke takes away the proofs of a caller that the refusals end. The request
-// does not end before that is written, even if its caller has left.
-func (e *Engine) revoke(ctx context.Context, t task, caller store.Fingerprint, refusals []store.Refusal) error {
-	if caller == "" {
-		return nil
-	}
-	if err := e.Proofs.Revoke(context.WithoutCancel(ctx), t.Repository, caller, refusals...); err != nil {
-		return fmt.Errorf("take back a proof of access: %w", err)
-	}
-	return nil
 }

@@ -191,7 +191,7 @@ func TestRefusalRevokes(t *testing.T) {
 // A proof that is taken away while the registry keeps its silence is gone.
 func TestRefusalMeanwhile(t *testing.T) {
 	n := &node{record: restricted(now, alice, bob), checkFails: failure.Unreachable}
-	n.onCheck = func() { _ = n.Revoke(t.Context(), repository, alice) }
+	n.onCheck = func() { _ = n.Revoke(t.Context(), repository, []store.Fingerprint{alice}) }
 	if o, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil)); o.Kind != Failed || o.Grant != GrantNone {
 		t.Errorf("got %s (access %s), %v", o.Kind, o.Grant, err)
 	}

@@ -57,7 +57,7 @@ func TestFailedPullLeavesNoDeniedProof(t *testing.T) {
 	req := n.request(nil)
 	req.Runtime = storesAndFails{n}
 	n.onPull = func() {
-		if err := e.revokeIfDenied(t.Context(), task{Request: req}, []store.Refusal{{Host: "registry.test", Origin: true}}); err != nil {
+		if err := e.revokeIfDenied(t.Context(), task{Request: req}, nil, []store.Refusal{{Host: "registry.test", Origin: true}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestCompletingBringsNoProofBack(t *testing.T) {
 				continue
 			}
 			n := &completing{node: &node{record: restricted(now, alice, bob), remote: first, packed: true}}
-			on(n, func(ctx context.Context) { _ = n.Revoke(ctx, repository, bob) })
+			on(n, func(ctx context.Context) { _ = n.Revoke(ctx, repository, []store.Fingerprint{bob}) })
 			e := n.engine(rule(`policy = "` + policy + `"`))
 			e.Proofs = n
 			req := n.request(nil)

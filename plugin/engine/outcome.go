@@ -133,6 +133,9 @@ type course struct {
 	refusals  []store.Refusal // of the caller, by hosts in that failure
 	checkTime time.Duration
 	end       end
+	// denied are all refusals of the caller, who was a pod of podNamespace.
+	denied       []store.Refusal
+	podNamespace store.Fingerprint
 }
 
 // end is how a request ended.
@@ -183,6 +186,7 @@ func (c *course) answered(a answer) {
 // failed takes in a registry's failure.
 func (c *course) failed(cause *resolver.Error) {
 	c.class, c.refusals = cause.Class, refusalsOf(cause)
+	c.denied = slices.Concat(c.denied, c.refusals)
 	c.attempts = slices.Concat(c.attempts, cause.Attempts)
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// Caller is the fingerprint of a caller's credentials.
+// Caller is the fingerprint of a caller's credentials: it says whose a check is. Whose
+// a proof is says the holder.
 type Caller = store.Fingerprint
 
 // Request is one request for an image.
@@ -30,8 +30,11 @@ type Request struct {
 	// Credentials of the caller; nil for none.
 	Credentials resolver.Credentials
 	// Caller stands for the credentials. Empty means that they cannot be told
-	// apart from others: they prove nothing and get nothing by proof.
+	// apart from others: they prove nothing, and no proof is theirs.
 	Caller Caller
+	// PodNamespace stands for the namespace of the pod. Empty means that the
+	// request did not say it: where proofs are a namespace's, none is its own.
+	PodNamespace store.Fingerprint
 	// CredentialHost is the host that the credentials are for; empty for any.
 	CredentialHost string
 	// Snapshotter that the container will use.
@@ -83,15 +86,13 @@ func (t *task) names(target digest.Digest) []string {
 	return []string{t.Name, canonical}
 }
 
-func (t *task) denialKey() denialKey {
-	return denialKey{repository: registryname.Repository(t.Repository), caller: t.Caller}
-}
-
 // checkKey is what requests must have in common to share one check. The caller
-// is part of it: nobody rides on another's credentials.
+// is part of it: nobody rides on another's credentials. So is the holder: nobody
+// falls back on another's proof.
 type checkKey struct {
 	name           string
 	caller         Caller
+	holder         store.Fingerprint
 	credentialHost string // the fingerprint does not tell it apart
 	snapshotter    string
 	directives     policy.Directives
@@ -101,6 +102,7 @@ func (t *task) checkKey() checkKey {
 	return checkKey{
 		name:           t.Name,
 		caller:         t.Caller,
+		holder:         t.holder(),
 		credentialHost: t.CredentialHost,
 		snapshotter:    t.Snapshotter,
 		directives:     t.directives.Directives,

@@ -216,7 +216,7 @@ func TestUnknownHints(t *testing.T) {
 		"pullwarden.io/on-rate-limited, pullwarden.io/on-not-found, pullwarden.io/on-unauthorized, pullwarden.io/on-forbidden, " +
 		"pullwarden.io/on-invalid"
 	wants := map[string]string{}
-	for _, name := range []string{"", "hints", "access", "allowed-sources", "verified-at"} {
+	for _, name := range []string{"", "hints", "access", "access-identity", "allowed-sources", "verified-at"} {
 		wants[HintPrefix+name] = allowed
 	}
 	for key, meant := range map[string]string{

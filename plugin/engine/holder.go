@@ -1,0 +1,99 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pullwarden/pullwarden/internal/registryname"
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// holder is whose proofs let the task reuse an image, and whose proof a yes to
+// its caller is; "" for nobody's. The directive access_identity says whether that
+// is the caller, or all pods of its namespace. What is asked of registries goes by
+// the caller alone.
+func (t *task) holder() store.Fingerprint {
+	if t.directives.AccessIdentity == policy.Namespace {
+		return t.PodNamespace
+	}
+	return t.Caller
+}
+
+// provedBy lists the holders for whom an answer is a proof. A host that saw no
+// credentials would have answered anybody; one that let the node in, by a header
+// or a certificate of its own, proved nothing to a caller without any. A caller
+// without credentials proves for everybody, or for nobody; one whose credentials
+// cannot be told apart proves nothing of its own.
+func (t *task) provedBy(anonymous, byNode bool) (holders []store.Fingerprint) {
+	switch {
+	case t.Caller == store.Anonymous && byNode:
+		return nil
+	case t.Caller == store.Anonymous:
+		return []store.Fingerprint{store.Anonymous}
+	}
+	if t.Caller != "" && t.holder() != "" {
+		holders = append(holders, t.holder())
+	}
+	if anonymous {
+		holders = append(holders, store.Anonymous)
+	}
+	return holders
+}
+
+// provable are all holders for whom the task may write a proof.
+func (t *task) provable() []store.Fingerprint { return t.provedBy(true, false) }
+
+// refused are all holders whose proofs a refusal of the task's caller ends: the
+// caller itself and the namespace of its pod, whichever of the two the directive
+// has. So no proof comes back when a rule changes.
+func (t *task) refused() []store.Fingerprint {
+	holders := []store.Fingerprint{t.Caller, t.PodNamespace}
+	return slices.DeleteFunc(holders, func(f store.Fingerprint) bool { return f == "" })
+}
+
+// watchDenials looks out for denials, from now on, of those for whom the task may
+// write a proof. The watches must be ended.
+func (e *Engine) watchDenials(t task) (all denialWatches) {
+	for _, holder := range t.provable() {
+		all = append(all, e.denials.watch(t.denialKey(holder)))
+	}
+	return all
+}
+
+func (t *task) denialKey(holder store.Fingerprint) denialKey {
+	return denialKey{registryname.Repository(t.Repository), holder}
+}
+
+// revokeIfDenied takes proofs away where hosts refused the caller, also from
+// requests that are under way, but not from that with these watches: what it was
+// told before still counts for it; nil for none. The error is one of writing that.
+func (e *Engine) revokeIfDenied(ctx context.Context, t task, own denialWatches, refusals []store.Refusal) error {
+	if len(refusals) == 0 {
+		return nil
+	}
+	for _, holder := range t.refused() {
+		if w := own.of(holder); w != nil {
+			w.deny(refusals...)
+		} else {
+			e.denials.deny(t.denialKey(holder), refusals...)
+		}
+	}
+	return e.revoke(ctx, t, t.refused(), refusals)
+}
+
+// revoke takes away the proofs of the holders that the refusals end. The request
+// does not end before that is written, even if its caller has left.
+func (e *Engine) revoke(ctx context.Context, t task, holders []store.Fingerprint, refusals []store.Refusal) error {
+	if len(holders) == 0 {
+		return nil
+	}
+	if err := e.Proofs.Revoke(context.WithoutCancel(ctx), t.Repository, holders, refusals...); err != nil {
+		return fmt.Errorf("take back a proof of access: %w", err)
+	}
+	return nil
+}
