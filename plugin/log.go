@@ -51,10 +51,14 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 		fields["class"] = string(o.Class)
 	}
 	l := prefixlog.G(ctx).WithFields(fields)
-	switch o.Kind {
-	case engine.Failed:
+	switch {
+	case o.Kind == engine.Failed:
 		l.WithError(o.Err).Warn("no image")
-	case engine.UsedCached:
+	case o.Kind == engine.UsedCached && o.Reason == engine.ReasonMirrorFallback:
+		l.WithField("last_checked", o.Age.String()).WithField("attempts", attempts(o)).Warn("the registry failed, a mirror confirmed the cached image")
+	case o.Reason == engine.ReasonMirrorFallback:
+		l.WithField("attempts", attempts(o)).Warn("the registry failed, the image is that of a mirror's tag")
+	case o.Kind == engine.UsedCached:
 		l.WithField("last_checked", o.Age.String()).WithField("attempts", attempts(o)).Warn("the registry failed, the cached image is used")
 	default:
 		if len(o.Attempts) > 0 {

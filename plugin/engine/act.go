@@ -45,7 +45,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 		return e.fallBack(ctx, t, c, checking, k.err)
 	}
 	tag := c.answer
-	check := Check{Digest: tag.verified.Digest}
+	check := Check{Digest: tag.verified.Digest, OriginFailed: tag.originFailed}
 	action := Decide(t.directives.Directives, c.local, check)
 	if action.Do == AskCached {
 		var stop *end
