@@ -57,10 +57,10 @@ func decidingClass(attempts []Attempt) failure.Class {
 	return class
 }
 
-// weight says how much an attempt proves about the image, from 0: nothing, since it is
-// a mirror's. The registry that the name says comes before that. An authority's "not
-// found" comes before a failure of the registry, which that would have ended in too, had
-// anybody reached it; and a refusal by the registry before an authority's "not found".
+// weight says how much an attempt proves about the image. A mirror's failure proves
+// nothing: 0. A failure of the registry that the name says has weight 1, an authority's
+// "not found" 2, since that registry may only be out of reach. A refusal by one of these
+// two has weight 3: in doubt the stricter class counts.
 func (a Attempt) weight() int {
 	switch {
 	case a.Authority && a.Class == failure.NotFound:

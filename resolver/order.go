@@ -19,12 +19,12 @@ import (
 type Order uint8
 
 const (
-	// ListedOrder: all hosts, in the order of hosts.toml.
+	// ListedOrder is that of hosts.toml, with all hosts.
 	ListedOrder Order = iota
-	// OriginThenMirrors: the registry that the name says. The mirrors after it, in
-	// their order, only where that is unreachable or unavailable.
+	// OriginThenMirrors begins with the registry that the name says. The mirrors
+	// follow in their order, only where that is unreachable or unavailable.
 	OriginThenMirrors
-	// OriginOnly: only the registry that the name says.
+	// OriginOnly is the registry that the name says, and nobody else.
 	OriginOnly
 )
 

@@ -116,11 +116,11 @@ func (n *node) serve(r *registry) error {
 	return n.Serve(r.name, r.Registry)
 }
 
-// rule sets the rule for all images.
-func (n *node) rule(r Rule) error {
-	text := fmt.Sprintf("[[rule]]\nimages = [\"**\"]\npolicy = %q\naccess = %q\n", r.Policy, r.Access)
-	if r.Origin {
-		text += "resolve_from = \"Origin\"\n"
+// rule sets the rule for all images, at a registry's mirror.
+func (n *node) rule(r Rule, mirror string) error {
+	text := fmt.Sprintf("[[rule]]\nimages = [\"**\"]\npolicy = %q\naccess = %q\nresolve_from = %q\n", r.Policy, r.Access, r.From)
+	if r.Authority {
+		text += fmt.Sprintf("authority = [%q]\n", mirror)
 	}
 	if r.Lenient {
 		text += "[rule.on]\n"
@@ -134,7 +134,10 @@ func (n *node) rule(r Rule) error {
 // pull asks CRI for an image, as the kubelet does for a pod of that namespace.
 func (n *node) pull(ctx context.Context, r *registry, p Pull, namespace string) (id string, err error) {
 	timeout := "30s"
-	if r.now().Trouble == Swallows {
+	switch now := r.now(); {
+	case now.Trouble == Swallows && now.Mirror && now.Rule.From == FromOriginThenMirrors:
+		timeout = "2s" // a part of it is the mirror's
+	case now.Trouble == Swallows:
 		timeout = "250ms"
 	}
 	options := []nodes.PullOption{nodes.Pod(namespace, "pod"), nodes.Hint("verify-timeout", timeout)}

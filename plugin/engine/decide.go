@@ -115,8 +115,8 @@ func present(local Local) Action {
 	return Action{Do: Reuse, Kind: Present, Reason: ReasonPolicy}
 }
 
-// afterAnswer reuses what the registry confirmed, and pulls what it has else. A mirror
-// in its place is good for the same, under any policy, and for no more than a fallback.
+// afterAnswer reuses what the registry confirmed, and pulls what it has else. The answer
+// of a mirror in its place counts under every policy, as a fallback.
 func afterAnswer(d policy.Directives, local Local, check Check) Action {
 	same := local.ImageID != "" && local.target() == check.Digest
 	mirrored := check.OriginFailed != failure.None

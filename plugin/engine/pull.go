@@ -166,8 +166,8 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 }
 
 // pulledState is what a record says after a pull. Sources stay those
-// of before: only plugin/transfer knows which content was really fetched. After a
-// mirror's answer in the place of the registry, so does its last check.
+// of before: only plugin/transfer knows which content was really fetched. The last
+// check stays, too, where a mirror has answered in the place of the registry.
 func (e *Engine) pulledState(a answer, before store.State) store.State {
 	s := store.State{
 		PulledAt: e.Now(), PullSource: before.PullSource,
