@@ -5,7 +5,6 @@ package plugin
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -37,7 +36,7 @@ func TestMirrorFallbackIsLoud(t *testing.T) {
 		var written bytes.Buffer
 		logger := logrus.New()
 		logger.SetOutput(&written)
-		logOutcome(log.WithLogger(context.Background(), logrus.NewEntry(logger)), o)
+		logOutcome(log.WithLogger(t.Context(), logrus.NewEntry(logger)), o)
 		for _, word := range []string{"level=warning", "mirror_fallback", "registry.test: unavailable: 503 on purpose", "verified_by=mirror.test"} {
 			if !strings.Contains(written.String(), word) {
 				t.Errorf("%s: the log lacks %q: %s", kind, word, written.String())
