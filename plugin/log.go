@@ -54,11 +54,13 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 		l = l.WithField("tried", tried(o))
 	}
 	text := fmt.Sprintf("%s (%s) under %s", o.Kind, o.Reason, o.Under())
-	switch o.Kind {
-	case engine.Failed:
+	switch {
+	case o.Kind == engine.Failed:
 		l.WithError(o.Err).Warn(text)
-	case engine.UsedCached:
+	case o.Kind == engine.UsedCached:
 		l.WithField("last_checked", o.Age.String()).Warn(text)
+	case o.Reason == engine.ReasonMirrorFallback:
+		l.Warn(text)
 	default:
 		l.Info(text)
 	}

@@ -82,7 +82,7 @@ func newMetrics(records images.Store) *metrics {
 		}),
 		stale: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "pullwarden_stale_images",
-			Help: "Images that were last reused although their check failed.",
+			Help: "Images that were last used although the registry of their name did not confirm them.",
 		}, func() float64 { return countStaleImages(records) }),
 		lastReload: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pullwarden_rules_last_reload_successful",

@@ -29,7 +29,7 @@ func TestStaleImages(t *testing.T) {
 	const tag = "registry.test/app:1"
 	target := digest.FromString("one")
 	canonical := "registry.test/app@" + target.String()
-	state := store.State{Stale: store.Stale{Since: time.Unix(1, 0), Reason: failure.Unreachable}}
+	state := store.State{Stale: store.Stale{Since: time.Unix(1, 0), Reason: store.StaleReason(failure.Unreachable)}}
 	record := func(name string, d digest.Digest, writtenFor string) images.Image {
 		return images.Image{Name: name, Target: ocispec.Descriptor{Digest: d}, Labels: state.Labels(writtenFor, target)}
 	}

@@ -29,7 +29,7 @@ func (s *session) ask(ctx context.Context, h *host, sh share, round int) (found 
 		defer cancel()
 	}
 	p := purpose.Purpose{
-		Kind: purpose.Check, Last: sh.sure == 0, Fallback: s.query.Fallback, Health: h.health, Admitted: h.Key(),
+		Kind: purpose.Check, Last: sh.last, Fallback: sh.fallback, Health: h.health, Admitted: h.Key(),
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -78,7 +78,8 @@ func (s *session) check(ctx context.Context, h *host, p purpose.Purpose) (Resolu
 	if f, ok := fault.As(context.Cause(ctx)); ok {
 		err = f
 	}
-	return Resolution{}, s.redactor.Wrap(describe(ctx, err, e.status, s.redactor, time.Since(start)), err)
+	err = s.redactor.Wrap(describe(ctx, err, e.status, s.redactor, time.Since(start)), err)
+	return Resolution{}, &checkError{error: err, elsewhere: e.statusOf != "" && !fault.SameHost(e.statusOf, h.RegistryHost.Host)}
 }
 
 // givenUp is why a check leaves a host that got into trouble meanwhile.
@@ -86,10 +87,24 @@ func givenUp(open *health.OpenError) *fault.Fault {
 	return &fault.Fault{Class: open.Class, Err: fmt.Errorf("given up: %w", open), ShortCircuited: true}
 }
 
+// checkError is why a check of one host failed.
+type checkError struct {
+	error
+	// elsewhere says that the last answer was that of another host, behind a redirect.
+	elsewhere bool
+}
+
+// Unwrap returns the cause.
+func (e *checkError) Unwrap() error { return e.error }
+
 func failedCheck(h *host, err error, elapsed time.Duration) Attempt {
-	a := h.attempt(fault.AnswerClass(err), err, elapsed)
-	a.Refused = fault.Refused(err, a.Host)
-	return a
+	class, own := fault.AnswerClass(err), true
+	if class.Refuses() {
+		own = fault.Refused(err, h.RegistryHost.Host)
+	} else if e, ok := errors.AsType[*checkError](err); ok {
+		own = !e.elsewhere
+	}
+	return h.answer(class, err, elapsed, own)
 }
 
 // describe says what went wrong without the wrappings of docker's resolver,

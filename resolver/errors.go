@@ -27,12 +27,16 @@ type Attempt struct {
 	Refused bool          // the host itself, or its token server, refused the caller
 	Err     error         // what happened; no credentials, no URL queries, one line
 	Elapsed time.Duration // from asking this host to giving it up; 0 = not measured
+
+	// Authority says that this counts like an answer of the origin: a host that
+	// [Query.Authority] names has itself refused the caller, or not found the image.
+	Authority bool
 }
 
 // Error says that no host gave what it was asked for, and why each failed.
 type Error struct {
 	Reference string
-	Class     failure.Class // of the origin if it was tried, else of the last host tried
+	Class     failure.Class // of an authority's answer, else of the origin if it was tried, else of the last host tried
 	Attempts  []Attempt     // in the order tried; empty when there is no host to ask
 	LeftOut   []string      // hosts that Query.Allow does not allow, and that were not asked
 }
@@ -41,19 +45,32 @@ func newError(reference string, attempts []Attempt, leftOut ...string) *Error {
 	return &Error{Reference: reference, Class: decidingClass(attempts), Attempts: attempts, LeftOut: leftOut}
 }
 
-// decidingClass is the class of the registry that the name says, since a
-// mirror that fails proves nothing about the image; of the last host when the
-// origin was not tried.
+// decidingClass is the class of the attempt with the most weight; of the last one
+// where several have the same.
 func decidingClass(attempts []Attempt) failure.Class {
-	class := failure.Invalid
-	origin := false
+	class, heaviest := failure.Invalid, 0
 	for _, a := range attempts {
-		if a.Origin || !origin {
-			class = a.Class
+		if w := a.weight(); w >= heaviest {
+			class, heaviest = a.Class, w
 		}
-		origin = origin || a.Origin
 	}
 	return class
+}
+
+// weight says how much an attempt proves about the image. A mirror's failure proves
+// nothing: 0. A failure of the registry that the name says has weight 1, an authority's
+// "not found" 2, since that registry may only be out of reach. A refusal by one of these
+// two has weight 3: in doubt the stricter class counts.
+func (a Attempt) weight() int {
+	switch {
+	case a.Authority && a.Class == failure.NotFound:
+		return 2
+	case a.Authority, a.Origin && a.Refused:
+		return 3
+	case a.Origin:
+		return 1
+	}
+	return 0
 }
 
 // Refusals returns the attempts at which the host itself refused the caller.

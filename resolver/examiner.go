@@ -33,6 +33,7 @@ type examiner struct {
 	redactor *redact.Redactor
 
 	status   string        // the last answer that was no success, for error texts
+	statusOf string        // the host[:port] that gave it
 	shown    bool          // whether any request had credentials: one that was redirected may have lost them
 	promised digest.Digest // what the answer to HEAD promised
 }
@@ -60,7 +61,7 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		e.status = e.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode))).Error()
+		e.status, e.statusOf = e.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode))).Error(), req.URL.Host
 		return resp, nil
 	}
 	if err := e.accept(req, resp); err != nil {

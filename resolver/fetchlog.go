@@ -64,10 +64,9 @@ func (l *fetchLog) failed(d digest.Digest, h *host, class failure.Class, err err
 	})
 }
 
-// refused takes note of a failure that is the host's own refusal.
-func (l *fetchLog) refused(d digest.Digest, h *host, class failure.Class, err error, elapsed time.Duration) {
-	a := h.attempt(class, err, elapsed)
-	a.Refused = true
+// answer takes note of an answer that is a failure. own tells that it is the host's.
+func (l *fetchLog) answer(d digest.Digest, h *host, class failure.Class, err error, elapsed time.Duration, own bool) {
+	a := h.answer(class, err, elapsed, own)
 	l.update(d, func(c *content) { c.failures, c.failed = append(without(c.failures, h), a), true })
 }
 

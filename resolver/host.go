@@ -27,6 +27,7 @@ type host struct {
 	health     *health.View     // of the session
 	authorizer *auth.Authorizer // nil = the host takes no credentials
 	next       []health.Key     // keys of the hosts that are asked for content after it
+	authority  bool             // it speaks for the origin: see Query.Authority
 }
 
 // newHosts makes the hosts of a session.
@@ -116,6 +117,15 @@ func allowed(list []*host, allow func(host string) bool) (kept []*host, leftOut 
 
 func (h *host) attempt(class failure.Class, err error, elapsed time.Duration) Attempt {
 	return Attempt{Host: h.RegistryHost.Host, Origin: h.Origin, Class: class, Err: err, Elapsed: elapsed}
+}
+
+// answer is an attempt that ended with an answer. own tells that the host gave it, or
+// its token server, and not another host behind a redirect.
+func (h *host) answer(class failure.Class, err error, elapsed time.Duration, own bool) Attempt {
+	a := h.attempt(class, err, elapsed)
+	a.Refused = own && class.Refuses()
+	a.Authority = own && h.authority && (class.Refuses() || class == failure.NotFound)
+	return a
 }
 
 // dockerResolver returns docker's resolver for some hosts.

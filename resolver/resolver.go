@@ -92,13 +92,18 @@ type Query struct {
 	// Credentials are asked for each host that wants some. nil means anonymous.
 	Credentials Credentials
 
-	// OriginOnly lets only the registry that the name says resolve it. Content
-	// still comes from all hosts.
-	OriginOnly bool
+	// Order says which hosts may resolve the name, and when. Content still comes
+	// from all hosts.
+	Order Order
 
 	// Allow says which hosts (as references spell them: docker.io, not
 	// registry-1.docker.io) may be asked for anything. nil means all.
 	Allow func(host string) bool
+
+	// Authority says which hosts (as references spell them) speak for the registry
+	// of the name when they refuse a caller, or say that they do not have an image:
+	// such an answer ends a check, and is its class. nil means none.
+	Authority func(host string) bool
 
 	// Known is the digest that the node has for the reference; "" means none. An
 	// answer that repeats it needs no size and no type.
@@ -146,6 +151,9 @@ func (r *Resolver) Open(ctx context.Context, q Query) (Session, error) {
 	}
 	creds := auth.Redacted(q.Credentials, s.redactor)
 	s.hosts, s.leftOut = allowed(r.newHosts(set, spec.Locator, creds, s.redactor), q.Allow)
+	for _, h := range s.hosts {
+		h.authority = q.Authority != nil && q.Authority(h.Name())
+	}
 	if len(s.hosts) == 0 && len(set.Hosts()) > 0 {
 		s.Close()
 		return nil, &SourcesError{Reference: q.Reference, Hosts: set.Names()}

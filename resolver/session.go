@@ -5,17 +5,14 @@ package resolver
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
-	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/pkg/reference"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/resolver/purpose"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
@@ -29,7 +26,8 @@ type Session interface {
 	// its equal share of what is left. 0 or less means that only ctx bounds it.
 	//
 	// Hosts that are known to be in trouble are asked after all others, and only
-	// if there is nothing to fall back on.
+	// if there is nothing to fall back on. An answer with authority ends the asking:
+	// see [Query.Authority].
 	//
 	// The error is an [*Error], or that of ctx when ctx has ended before anybody
 	// refused these credentials.
@@ -88,6 +86,9 @@ type Resolution struct {
 	// Credentialed tells that there were credentials for the host, or for one to which
 	// it redirected. Without any, what it was shown was a token for everybody.
 	Credentialed bool
+	// OriginFailed is why the registry of the name could not say, where a mirror has
+	// answered in its place ([OriginThenMirrors]); None otherwise.
+	OriginFailed failure.Class
 
 	Host     string        // host[:port] that answered
 	Attempts []Attempt     // the hosts that failed before
@@ -107,9 +108,12 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 	var postponed []*host
 	for round := range 2 {
 		for i, h := range hosts {
+			if !s.mayAnswer(h, attempts) {
+				postponed = append(postponed, hosts[i:]...)
+				break
+			}
 			begun := time.Now()
-			sh := s.share(within, hosts[i+1:], len(postponed), round)
-			found, open, err := s.ask(within, h, sh, round)
+			found, open, err := s.ask(within, h, s.share(within, hosts[i:], len(postponed), round), round)
 			if open != nil {
 				postponed = append(postponed, h)
 				attempts = append(attempts, h.attempt(open.Class, open, 0))
@@ -120,11 +124,16 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 			}
 			if err == nil {
 				found.Host, found.Attempts, found.Elapsed = h.RegistryHost.Host, attempts, time.Since(start)
+				found.OriginFailed = s.inPlace(h, attempts)
 				return found, nil
 			}
-			attempts = append(attempts, failedCheck(h, err, time.Since(begun)))
+			failed := failedCheck(h, err, time.Since(begun))
+			attempts = append(attempts, failed)
 			if ctx.Err() != nil && !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Refused }) {
 				return Resolution{}, ctx.Err()
+			}
+			if failed.Authority {
+				return Resolution{}, newError(s.query.Reference, attempts, s.leftOut...)
 			}
 		}
 		if len(postponed) == 0 || s.query.Fallback.Has(decidingClass(attempts)) {
@@ -133,51 +142,4 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 		hosts = postponed
 	}
 	return Resolution{}, newError(s.query.Reference, attempts, s.leftOut...)
-}
-
-// share is what a host gets of a check: how many others must share the time
-// that is left with it, and whether one of them is sure to be asked.
-type share struct{ others, sure int }
-
-func (s *session) share(ctx context.Context, next []*host, postponed, round int) share {
-	if round > 0 {
-		return share{others: len(next)}
-	}
-	left := purpose.Purpose{}.TimeLeft(ctx) / time.Duration(1+len(next))
-	var sh share
-	for _, h := range next {
-		if h.health.Blocked(h.Key(), left) {
-			postponed++
-		} else {
-			sh.sure++
-		}
-	}
-	sh.others = sh.sure
-	if postponed > 0 && s.query.Fallback.Empty() && s.query.Known == "" {
-		sh.others += postponed
-	}
-	return sh
-}
-
-// candidates returns the hosts that may resolve the reference. If none may, it
-// returns why not.
-func (s *session) candidates() (hosts []*host, refusals []Attempt) {
-	needed, names := docker.HostCapabilityPull, "pull"
-	if s.spec.Digest() == "" {
-		needed, names = needed|docker.HostCapabilityResolve, "pull and resolve"
-	}
-	for _, h := range s.hosts {
-		switch {
-		case s.query.OriginOnly && !h.Origin:
-		case h.Capabilities.Has(needed):
-			hosts = append(hosts, h)
-		default:
-			err := fmt.Errorf("not asked: its configuration does not give it the capabilities to %s", names)
-			refusals = append(refusals, h.attempt(failure.Invalid, err, 0))
-		}
-	}
-	if len(hosts) > 0 {
-		return hosts, nil
-	}
-	return nil, refusals
 }

@@ -95,7 +95,11 @@ func TestResolveSeveralHosts(t *testing.T) {
 				server, _ := serve(t, h)
 				urls = append(urls, server.URL)
 			}
-			got, err := resolve(t, Query{OriginOnly: test.origin}, urls...)
+			query := Query{}
+			if test.origin {
+				query.Order = OriginOnly
+			}
+			got, err := resolve(t, query, urls...)
 			attempts := got.Attempts
 			if test.answer < 0 {
 				attempts = wantClass(t, err, test.class).Attempts

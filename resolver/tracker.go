@@ -101,20 +101,12 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 // answer takes note of an answer with that class, from the host or, behind a
 // redirect, from another.
 func (f *fetch) answer(h *host, from *url.URL, class failure.Class, err error, elapsed time.Duration) {
-	if class.Refuses() && fault.SameHost(from.Host, h.RegistryHost.Host) {
-		f.log.refused(f.digest, h, class, err, elapsed)
-		return
-	}
-	f.log.failed(f.digest, h, class, err, elapsed)
+	f.log.answer(f.digest, h, class, err, elapsed, fault.SameHost(from.Host, h.RegistryHost.Host))
 }
 
 // fault takes note of a failure that the authorizer has judged.
 func (f *fetch) fault(h *host, failed *fault.Fault, elapsed time.Duration) {
-	if failed.Class.Refuses() && !failed.Elsewhere {
-		f.log.refused(f.digest, h, failed.Class, failed.Err, elapsed)
-		return
-	}
-	f.log.failed(f.digest, h, failed.Class, failed.Err, elapsed)
+	f.log.answer(f.digest, h, failed.Class, failed.Err, elapsed, !failed.Elsewhere)
 }
 
 type fetchKey struct{}

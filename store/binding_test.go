@@ -20,7 +20,7 @@ const otherName = "registry.test/other:1"
 func written() State {
 	return State{
 		PullSource: "mirror.test/app:1", PulledAt: noon, Verified: verified(one),
-		Stale:  Stale{Since: noon, Reason: failure.Unreachable},
+		Stale:  Stale{Since: noon, Reason: StaleReason(failure.Unreachable)},
 		Access: map[Fingerprint]Proof{alice: {noon, origin.Host}}, Restricted: true,
 	}
 }
@@ -56,7 +56,7 @@ func TestLabelsAreOfOneRecord(t *testing.T) {
 
 // A write takes away what was written for another record, and nothing of others'.
 func TestAWriteBindsNothingForeign(t *testing.T) {
-	fresh := State{Stale: Stale{Since: noon, Reason: failure.RateLimited}}
+	fresh := State{Stale: Stale{Since: noon, Reason: StaleReason(failure.RateLimited)}}
 	checked := State{Verified: verified(one), Restricted: true}
 	for what, tc := range map[string]struct {
 		change map[string]string

@@ -31,6 +31,9 @@
 //   - After a check that confirmed the image on the node: [Store.MarkVerified].
 //   - After a fallback, which reuses the image although its check failed:
 //     [Store.MarkStale]. The next MarkVerified or MarkPulled takes the mark away.
+//   - After a mirror confirmed the image in the place of its registry:
+//     [Store.MarkMirrored], with MarkStale where the tag was in question. The next
+//     MarkVerified or MarkPulled takes the mark away, and leaves the proofs.
 //   - Around a pull: package plugin/transfer writes [State.Labels] in the pull's
 //     own transaction, as a change that went through [Supersede]. When the pull
 //     has ended, [Store.MarkPulled] brings the same state to records that the

@@ -27,6 +27,9 @@ const (
 	LabelVerifiedBy     = Prefix + "verified-by"
 	LabelStaleSince     = Prefix + "stale-since"
 	LabelStaleReason    = Prefix + "stale-reason"
+	// LabelMirrorDigest is the digest that a mirror said in the place of the
+	// registry, which could not be asked, since its last check.
+	LabelMirrorDigest = Prefix + "mirror-digest"
 	// LabelAccess begins the labels of proofs; a fingerprint follows.
 	LabelAccess = Prefix + "access."
 )
@@ -47,7 +50,10 @@ type State struct {
 	UnknownSources bool
 	PulledAt       time.Time
 	Verified       Verified
-	Stale          Stale
+	// MirrorDigest is the digest that a mirror has said in the place of the registry
+	// of the name. It is no check: proofs hold by it, ages do not count from it.
+	MirrorDigest digest.Digest
+	Stale        Stale
 	// Access holds the proofs of access that are valid, by the callers that may
 	// have this image under this name.
 	Access map[Fingerprint]Proof
@@ -64,10 +70,26 @@ type Verified struct {
 	By     string
 }
 
-// Stale says that the image was reused although a check failed.
+// Stale says that the image was used although the registry of its name did not
+// confirm it.
 type Stale struct {
 	Since  time.Time
-	Reason failure.Class
+	Reason StaleReason
+}
+
+// StaleReason says why: a failure class, or MirrorFallback. It is not empty.
+type StaleReason string
+
+// MirrorFallback is that a mirror said the digest in the place of the registry.
+const MirrorFallback StaleReason = "mirror_fallback"
+
+// parseStaleReason is the inverse of a conversion to string; false for what is none.
+func parseStaleReason(text string) (StaleReason, bool) {
+	if reason := StaleReason(text); reason == MirrorFallback {
+		return reason, true
+	}
+	class, err := failure.Parse(text)
+	return StaleReason(class), err == nil
 }
 
 // Decode reads the state of the record of that name, which points at target, from
@@ -90,8 +112,11 @@ func Decode(name string, target digest.Digest, labels map[string]string) State {
 	}
 	s.ContentSources, s.MoreSources = DecodeSources(labels[LabelContentSources])
 	s.UnknownSources = s.UnknownSources || s.MoreSources > 0
-	reason, err := failure.Parse(labels[LabelStaleReason])
-	if since := decodeTime(labels[LabelStaleSince]); err == nil && !since.IsZero() {
+	if labels[LabelMirrorDigest] == target.String() {
+		s.MirrorDigest = target
+	}
+	reason, known := parseStaleReason(labels[LabelStaleReason])
+	if since := decodeTime(labels[LabelStaleSince]); known && !since.IsZero() {
 		s.Stale = Stale{Since: since, Reason: reason}
 	}
 	s.decodeAccess(labels)
@@ -107,10 +132,14 @@ func decodeVerified(target digest.Digest, labels map[string]string) Verified {
 	return Verified{Digest: target, At: at, By: labels[LabelVerifiedBy]}
 }
 
-// decodeAccess reads the proofs. They were given together with a check: where
-// the check does not hold for the target, neither do they.
+// Said reports whether a host has said that the name has the digest: proofs hold only
+// together with that.
+func (s *State) Said() bool { return s.Verified.Digest != "" || s.MirrorDigest != "" }
+
+// decodeAccess reads the proofs. They were given together with a digest: where
+// that is not the target, they do not hold.
 func (s *State) decodeAccess(labels map[string]string) {
-	if s.Verified.Digest == "" {
+	if !s.Said() {
 		return
 	}
 	for label, value := range labels {
@@ -139,8 +168,15 @@ func anyRestricts(labels map[string]string) bool {
 }
 
 // restricts reports whether a label makes an image one that takes a proof.
-func restricts(label string) bool {
-	return label == LabelVerifiedDigest || strings.HasPrefix(label, LabelAccess)
+func restricts(label string) bool { return isDigest(label) || strings.HasPrefix(label, LabelAccess) }
+
+// isDigest reports whether the value of a label is the digest that proofs were given
+// with.
+func isDigest(label string) bool { return label == LabelVerifiedDigest || label == LabelMirrorDigest }
+
+// saysDigest reports whether labels tell that a host has said that digest.
+func saysDigest(labels map[string]string, target digest.Digest) bool {
+	return labels[LabelVerifiedDigest] == target.String() || labels[LabelMirrorDigest] == target.String()
 }
 
 // Labels is the inverse of [Decode]: the labels for the record of that name, which
@@ -163,6 +199,7 @@ func (s State) change() map[string]string {
 		LabelContentSources: sources,
 		LabelUnknownSources: encodeBool(s.UnknownSources || leftOut > 0),
 		LabelPulledAt:       encodeTime(s.PulledAt),
+		LabelMirrorDigest:   s.MirrorDigest.String(),
 		LabelStaleSince:     encodeTime(s.Stale.Since),
 		LabelStaleReason:    string(s.Stale.Reason),
 	})

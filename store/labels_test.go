@@ -19,7 +19,7 @@ func TestStateSurvivesTheLabels(t *testing.T) {
 		UnknownSources: true,
 		PulledAt:       noon,
 		Verified:       Verified{Digest: one.Digest, At: noon.Add(time.Minute), By: "registry.test"},
-		Stale:          Stale{Since: noon.Add(time.Hour), Reason: failure.RateLimited},
+		Stale:          Stale{Since: noon.Add(time.Hour), Reason: StaleReason(failure.RateLimited)},
 		Access:         map[Fingerprint]Proof{"abc": {noon, "mirror.test:5000"}, Anonymous: {At: noon.Add(time.Second)}},
 		Restricted:     true,
 	}

@@ -52,7 +52,7 @@ func TestFirst(t *testing.T) {
 	if _, err := records.Create(other, images.Image{Name: imported, Target: one, Labels: bound(imported, one, map[string]string{LabelPullSource: "x/y:1"})}); err != nil {
 		t.Fatal(err)
 	}
-	stale := Stale{Since: noon, Reason: failure.Unreachable}
+	stale := Stale{Since: noon, Reason: StaleReason(failure.Unreachable)}
 	markedKey, movedKey := keyAt(ctx, t, records, marked), keyAt(ctx, t, records, name)
 	movedKey.target = two.Digest
 	s.mu.Lock() // pending, but out of the writer's sight: it would change the database in between

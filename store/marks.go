@@ -54,7 +54,7 @@ func Supersede(name string, target digest.Digest, below, mark map[string]string)
 		return mark
 	}
 	of := relationOf(name, target, below)
-	unchecked := mark[LabelVerifiedDigest] != "" && (of != own || below[LabelVerifiedDigest] != target.String())
+	unchecked := (mark[LabelVerifiedDigest] != "" || mark[LabelMirrorDigest] != "") && (of != own || !saysDigest(below, target))
 	change := map[string]string{}
 	for label, value := range below {
 		switch {

@@ -18,7 +18,7 @@ import (
 // Refusal is a host that refused a caller.
 type Refusal struct {
 	Host   string // host[:port]
-	Origin bool   // it is the registry of the image's name
+	Origin bool   // it is the registry of the image's name, or speaks for it
 }
 
 // Ends reports whether the refusal takes away a proof of that fingerprint. A host

@@ -45,11 +45,12 @@ func (s *Store) getAt(ctx context.Context, target digest.Digest, name string) (S
 }
 
 // lacking are the labels of the check and the proofs that the taker lacks. Proofs are
-// given together with a check.
+// given together with what a host said.
 func lacking(giver, taker State) map[string]string {
 	change := map[string]string{}
-	if giver.Verified.Digest != "" && taker.Verified.Digest == "" {
+	if giver.Said() && !taker.Said() {
 		change = giver.Verified.change()
+		change[LabelMirrorDigest] = giver.MirrorDigest.String()
 	}
 	for f, proof := range giver.Access {
 		if _, has := taker.Access[f]; !has {

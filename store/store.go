@@ -109,16 +109,30 @@ func (s *Store) transactions() uint64 {
 func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verified, proved []Fingerprint, names ...string) {
 	v.Digest = target
 	change := v.change()
-	change[LabelStaleSince], change[LabelStaleReason] = "", ""
-	for _, f := range proved {
-		change[LabelAccess+string(f)] = Proof{v.At, v.By}.encode()
-		s.Used(ctx, f, v.At, names...)
-	}
+	change[LabelMirrorDigest], change[LabelStaleSince], change[LabelStaleReason] = "", "", ""
+	s.addProofs(ctx, change, Proof{v.At, v.By}, proved, names)
 	s.mark(ctx, target, change, names)
 }
 
-// MarkStale notes that target was reused although a check failed. It returns
-// at once and writes later.
+// MarkMirrored notes that a mirror said target for the names in the place of their
+// registry, and that the fingerprints proved access by it. The last check stays as it
+// is. It returns at once and writes later.
+func (s *Store) MarkMirrored(ctx context.Context, target digest.Digest, proof Proof, proved []Fingerprint, names ...string) {
+	change := map[string]string{LabelMirrorDigest: target.String()}
+	s.addProofs(ctx, change, proof, proved, names)
+	s.mark(ctx, target, change, names)
+}
+
+// addProofs adds the same proof of several callers to a mark.
+func (s *Store) addProofs(ctx context.Context, change map[string]string, proof Proof, proved []Fingerprint, names []string) {
+	for _, f := range proved {
+		change[LabelAccess+string(f)] = proof.encode()
+		s.Used(ctx, f, proof.At, names...)
+	}
+}
+
+// MarkStale notes that target was used although the registry of the names did not
+// confirm it. It returns at once and writes later.
 func (s *Store) MarkStale(ctx context.Context, target digest.Digest, stale Stale, names ...string) {
 	s.mark(ctx, target, map[string]string{
 		LabelStaleSince:  encodeTime(stale.Since),

@@ -136,13 +136,55 @@ func TestMarksOfOneTargetAddUp(t *testing.T) {
 	ctx, s, records := newStore(t)
 	create(ctx, t, records, one, nil)
 	v := Verified{Digest: one.Digest, At: noon, By: "registry.test"}
-	stale := Stale{Since: noon.Add(time.Hour), Reason: failure.Unavailable}
+	stale := Stale{Since: noon.Add(time.Hour), Reason: StaleReason(failure.Unavailable)}
 	s.MarkVerified(ctx, one.Digest, v, nil, name)
 	s.MarkStale(ctx, one.Digest, stale, name)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(State{Verified: v, Stale: stale, Restricted: true}, Decode(name, one.Digest, labelsOf(ctx, t, records))); diff != "" {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+}
+
+// A mirror's word in the place of the registry makes proofs hold, beside the last check
+// or without any; the next check takes its place and leaves the proofs.
+func TestMarkMirrored(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	byMirror, v := Proof{noon, "mirror.test"}, Verified{Digest: one.Digest, At: noon.Add(time.Hour), By: "registry.test"}
+	stale := Stale{Since: noon, Reason: MirrorFallback}
+	s.MarkMirrored(ctx, one.Digest, byMirror, []Fingerprint{alice}, name)
+	s.MarkStale(ctx, one.Digest, stale, name)
+	want := State{MirrorDigest: one.Digest, Stale: stale, Restricted: true, Access: map[Fingerprint]Proof{alice: byMirror}}
+	wantState(ctx, t, s, want)
+	s.MarkVerified(ctx, one.Digest, v, []Fingerprint{bob}, name)
+	checked := State{Verified: v, Restricted: true, Access: map[Fingerprint]Proof{alice: byMirror, bob: {v.At, v.By}}}
+	wantState(ctx, t, s, checked)
+	s.MarkMirrored(ctx, one.Digest, byMirror, []Fingerprint{bob}, name)
+	checked.MirrorDigest, checked.Access[bob] = one.Digest, byMirror
+	wantState(ctx, t, s, checked)
+
+	// Without any proof left, it is still nobody's.
+	s.MarkPulled(ctx, one.Digest, want, name)
+	for _, f := range []Fingerprint{alice, bob} {
+		if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{f}, origin, Refusal{Host: byMirror.By}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want.Access = nil
+	wantState(ctx, t, s, want)
+	wantState(ctx, t, s, Decode(name, one.Digest, labelsOf(ctx, t, records)))
+}
+
+func wantState(ctx context.Context, t *testing.T, s *Store, want State) {
+	t.Helper()
+	got, err := s.Get(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.State); diff != "" {
 		t.Errorf("state (-want +got):\n%s", diff)
 	}
 }

@@ -25,6 +25,7 @@ type said struct {
 	class   Class
 	content int
 	giver   Giver
+	need    Class // of the origin, where the mirror has answered in its place
 }
 
 // proves returns the proofs that a yes gives. The mirror asks nobody who is

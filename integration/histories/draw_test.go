@@ -19,7 +19,7 @@ type weights struct {
 // changes and the node is looked at.
 var (
 	ofEverything = weights{"everything", [numKinds]int{DoPull: 80, DoPush: 24, DoTogether: 14, DoLeave: 8, DoMeanwhile: 12, DoDelete: 4, DoDeny: 8, DoAllow: 8,
-		DoTrouble: 10, DoRestore: 24, DoRule: 8, DoRemove: 5, DoMirror: 6, DoTag: 6, DoImport: 6, DoRestart: 3, DoKill: 3, DoKillIn: 3}}
+		DoTrouble: 10, DoRestore: 24, DoRule: 8, DoRemove: 5, DoMirror: 10, DoTag: 6, DoImport: 6, DoRestart: 3, DoKill: 3, DoKillIn: 3}}
 	ofKills = weights{"kills", [numKinds]int{DoPull: 10, DoPush: 24, DoTogether: 2, DoDeny: 2, DoAllow: 3, DoTrouble: 1, DoRestore: 3, DoRemove: 12, DoMirror: 1, DoTag: 1, DoImport: 1, DoRestart: 2, DoKill: 3, DoKillIn: 40}}
 )
 
@@ -96,11 +96,16 @@ func drawOp(t *rapid.T, kind Kind) Op {
 	case DoRule:
 		o.Rule.Policy = oneOf(t, "policy", Always, IfDigestChanged, IfNotPresent, Never)
 		o.Rule.Lenient = rapid.Bool().Draw(t, "lenient")
-		o.Rule.Origin = rapid.Bool().Draw(t, "origin")
+		o.Rule.From = drawFrom(t)
+		o.Rule.Authority = rapid.Bool().Draw(t, "authority")
 		o.Rule.Access = oneOf(t, "access", Verified, Verified, Strict, AnyCaller)
 		o.Rule.ByNamespace = rapid.Bool().Draw(t, "by namespace")
 	}
 	return o
+}
+
+func drawFrom(t *rapid.T) From {
+	return oneOf(t, "from", FromMirrors, FromOriginThenMirrors, FromOriginThenMirrors, FromOrigin)
 }
 
 // drawMoment draws a point in a pull, which has up to 7 requests.

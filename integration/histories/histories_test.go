@@ -162,7 +162,10 @@ func (r *run) history(ctx context.Context, t *rapid.T, of weights) {
 		return
 	}
 	within := context.WithoutCancel(ctx)
-	rule := Rule{Policy: Always, Lenient: rapid.Bool().Draw(t, "lenient"), ByNamespace: rapid.Bool().Draw(t, "by namespace")}
+	rule := Rule{
+		Policy: Always, Lenient: rapid.Bool().Draw(t, "lenient"), ByNamespace: rapid.Bool().Draw(t, "by namespace"),
+		From: drawFrom(t), Authority: rapid.Bool().Draw(t, "authority"),
+	}
 	h, err := begin(within, r.node, r.done, rapid.Bool().Draw(t, "basic"), rule)
 	if err != nil {
 		t.Fatalf("no history can begin: %v", err)

@@ -124,7 +124,7 @@ func (h *history) change(ctx context.Context, o Op) (err error) {
 		err = h.reg.trouble(o.Trouble)
 	case DoRule:
 		h.reg.set(func(m *Registry) { m.Rule = o.Rule })
-		err = h.node.rule(o.Rule)
+		err = h.node.rule(o.Rule, h.reg.mirror.Host())
 	case DoMirror:
 		h.reg.set(func(m *Registry) { m.Mirror = o.Mirror })
 		err = h.node.serve(h.reg)

@@ -61,17 +61,22 @@ func (w World) Pull(now, later Registry, p Pull) []Branch {
 // was made within the hour.
 func (w World) checked(now Registry, p Pull) bool {
 	img := w.Node[p.Name]
-	return !img.Open && (img.By == Origin || !now.Rule.Origin)
+	return !img.Open && (img.By == Origin || img.By == Mirror && now.Rule.From == FromMirrors)
 }
 
 // ask is a pull that asks the registry.
 func (w World) ask(now, later Registry, p Pull) (all []Branch) {
 	for class := range w.Blamed.of(p).each() { // a host in trouble is not asked, where a fallback will do
-		if b := w.failed(now, p, class, false); b.Outcome != Failed {
+		by := now.inNeed(p, class)
+		if by.class == None {
+			all = append(all, w.answered(now, later, p, by)...)
+		} else if b := w.failed(now, p, by.class, false); b.Outcome != Failed || by.class != class {
 			all = append(all, b)
 		}
 	}
 	for _, said := range now.check(p) {
+		w := w
+		w.Blamed.blame(p, said.need)
 		if said.class != None {
 			all = append(all, w.failed(now, p, said.class, false))
 			continue
@@ -82,27 +87,54 @@ func (w World) ask(now, later Registry, p Pull) (all []Branch) {
 }
 
 // answered is a pull after a host has said which digest it has.
-func (w World) answered(now, later Registry, p Pull, by said) []Branch {
-	before, present, forbidden := w, w.content(p), false
+func (w World) answered(now, later Registry, p Pull, by said) (all []Branch) {
+	before, present := w, w.content(p)
 	w.Blamed.answered(p, by.giver)
-	if by.content == present {
-		return []Branch{w.unchanged(before, now, p, present, by.giver, true)}
+	switch {
+	case by.content == present && by.need != None && p.Digest == 0 && now.policy(p) != IfNotPresent:
+		return []Branch{w.mirrored(before, now, p, present)}
+	case by.content == present:
+		return []Branch{w.unchanged(before, now, p, present, by, true)}
+	case present == 0 || now.policy(p) != IfNotPresent:
+		return w.changed(now, later, p, by, false)
 	}
-	if present != 0 && now.policy(p) == IfNotPresent { // only access is in doubt, and the digest can prove it
-		switch cached := now.confirm(p, present); {
-		case cached.class == None:
-			return []Branch{w.unchanged(before, now, p, present, cached.giver, false)}
-		case cached.class.cannotSay() && w.grant(now, p) == open:
-			return []Branch{w.present(p)}
-		default:
-			forbidden = !cached.class.cannotSay()
-			w.refused(p, cached.class)
+	// Only access is in doubt, and the digest can prove it.
+	confirms := []said{now.confirm(p, present)}
+	for class := range w.Blamed.of(p).each() {
+		if in := now.inNeedOf(p, present, class); in.class == None {
+			confirms = append(confirms, in)
 		}
 	}
+	for _, cached := range confirms {
+		switch {
+		case cached.class == None:
+			all = append(all, w.unchanged(before, now, p, present, cached, false))
+		case cached.class.cannotSay() && w.grant(now, p) == open:
+			all = append(all, w.present(p))
+		default:
+			w := w
+			w.refused(p, cached.class)
+			all = append(all, w.changed(now, later, p, by, !cached.class.cannotSay())...)
+		}
+	}
+	return all
+}
+
+// changed downloads what a host has said. The caller might not have the cached
+// content where that was forbidden.
+func (w World) changed(now, later Registry, p Pull, by said, forbidden bool) []Branch {
 	if class := later.download(p, by.content, w.Has[p.repo()][max(by.content, 0)].has(known)); class != None {
 		return []Branch{w.failed(now, p, class, forbidden)}
 	}
 	return w.pulled(now, p, by)
+}
+
+// mirrored reuses what the mirror confirmed in the place of the origin: no check, and
+// stale.
+func (w World) mirrored(before World, now Registry, p Pull, content int) Branch {
+	after := w.unchanged(before, now, p, content, said{giver: Mirror, need: Unreachable}, true).After
+	after.Node[p.Name].Stale = MirrorFallback
+	return Branch{Saw{UsedCached, MirrorFallback}, after, before.complete(p, content)}
 }
 
 // present reuses an image without a registry's word.
@@ -119,14 +151,20 @@ func (w World) complete(p Pull, content int) World {
 
 // unchanged reuses what the registry confirmed. The result of the check is
 // written behind, and a crash before that is as if nobody had asked.
-func (w World) unchanged(before World, now Registry, p Pull, content int, by Giver, byTag bool) Branch {
-	after := w
+func (w World) unchanged(before World, now Registry, p Pull, content int, by said, byTag bool) Branch {
+	after, proofs := w, by.giver.proves(now, p)
 	after.Has[p.repo()][content].add(known | marked)
-	after.Has[p.repo()][content].give(by.proves(now, p))
+	after.Has[p.repo()][content].give(proofs)
 	if byTag && p.Digest == 0 {
 		img := &after.Node[p.Name]
-		img.Stale, img.Open, img.By, img.Under = None, false, by, Labels{}
-		img.Proofs.give(by.proves(now, p))
+		switch {
+		case by.need == None:
+			img.Stale, img.By = None, by.giver
+		case img.Open:
+			img.By = Unchecked
+		}
+		img.Open, img.Under = false, Labels{}
+		img.Proofs.give(proofs)
 	}
 	return Branch{Saw{Outcome: Unchanged}, after, before.complete(p, content)}
 }
@@ -134,19 +172,26 @@ func (w World) unchanged(before World, now Registry, p Pull, content int, by Giv
 // pulled is on disk before the request ends. Proofs by a name that comes back to its
 // content may be kept, or be those of repository@digest alone.
 func (w World) pulled(now Registry, p Pull, by said) (all []Branch) {
-	proofs := by.giver.proves(now, p)
+	proofs, saw := by.giver.proves(now, p), Saw{Outcome: Pulled}
+	img := Image{Content: by.content, Proofs: proofs, By: by.giver}
+	if by.need != None {
+		saw.Class, img.Stale, img.By = MirrorFallback, MirrorFallback, Unchecked
+	}
 	w.Has[p.repo()][by.content].add(known | marked)
 	w.Has[p.repo()][by.content].give(proofs)
 	if p.Digest != 0 {
-		return []Branch{{Saw{Outcome: Pulled}, w, w}}
+		return []Branch{{saw, w, w}}
 	}
 	under := w.Node[p.Name].Under
-	w.Node[p.Name] = Image{Content: by.content, Proofs: proofs, By: by.giver}
-	all = append(all, Branch{Saw{Outcome: Pulled}, w, w})
-	if under.Content == by.content && under.Proofs != 0 {
+	w.Node[p.Name] = img
+	all = append(all, Branch{saw, w, w})
+	if under.Content == by.content && (under.Proofs != 0 || by.need != None) {
 		under.Proofs.give(proofs)
 		w.Node[p.Name].Proofs = under.Proofs
-		all = append(all, Branch{Saw{Outcome: Pulled}, w, w})
+		if by.need != None && !under.Open {
+			w.Node[p.Name].By = under.By // the last check is kept
+		}
+		all = append(all, Branch{saw, w, w})
 	}
 	return all
 }
@@ -215,7 +260,7 @@ func (w World) grant(now Registry, p Pull) grant {
 	}
 	holder := now.Rule.holder(p)
 	counts := Origin.of(holder) | Origin.of(Nobody.holder())
-	if !now.Rule.Origin {
+	if now.Rule.From != FromOrigin {
 		counts |= Mirror.of(holder) | Mirror.of(Nobody.holder())
 	}
 	restricted := has.has(marked) || p.Digest == 0 && !w.Node[p.Name].Open

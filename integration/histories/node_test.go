@@ -83,7 +83,7 @@ func (n *node) learn(ctx context.Context) error {
 func (n *node) learnHolder(ctx context.Context, p Pull, rule Rule) error {
 	holder := rule.holder(p)
 	n.probe.set(func(r *Registry) { r.Mirror = p.Caller == Wrong })
-	err := errors.Join(n.rule(rule), n.serve(n.probe))
+	err := errors.Join(n.rule(rule, n.probe.mirror.Host()), n.serve(n.probe))
 	if err == nil {
 		_, err = n.pull(ctx, n.probe, p, "probe")
 	}
@@ -135,14 +135,14 @@ func (n *node) serve(r *registry) error {
 	return n.Serve(r.name, r.Registry)
 }
 
-// rule sets the rule for all images.
-func (n *node) rule(r Rule) error {
-	text := fmt.Sprintf("[[rule]]\nimages = [\"**\"]\npolicy = %q\naccess = %q\n", r.Policy, r.Access)
+// rule sets the rule for all images, at a registry's mirror.
+func (n *node) rule(r Rule, mirror string) error {
+	text := fmt.Sprintf("[[rule]]\nimages = [\"**\"]\npolicy = %q\naccess = %q\nresolve_from = %q\n", r.Policy, r.Access, r.From)
 	if r.ByNamespace {
 		text += "access_identity = \"Namespace\"\n"
 	}
-	if r.Origin {
-		text += "resolve_from = \"Origin\"\n"
+	if r.Authority {
+		text += fmt.Sprintf("authority = [%q]\n", mirror)
 	}
 	if r.Lenient {
 		text += "[rule.on]\n"
@@ -156,7 +156,10 @@ func (n *node) rule(r Rule) error {
 // pull asks CRI for an image, as the kubelet does for the pod of that name.
 func (n *node) pull(ctx context.Context, r *registry, p Pull, pod string) (id string, err error) {
 	timeout := "30s"
-	if r.now().Trouble == Swallows {
+	switch now := r.now(); {
+	case now.Trouble == Swallows && now.Mirror && now.Rule.From == FromOriginThenMirrors:
+		timeout = "2s" // a part of it is the mirror's
+	case now.Trouble == Swallows:
 		timeout = "250ms"
 	}
 	options := []nodes.PullOption{nodes.Pod(p.Namespace.String(), pod), nodes.Hint("verify-timeout", timeout)}

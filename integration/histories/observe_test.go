@@ -77,8 +77,13 @@ func (n *node) labels(r *registry, record images.Image, content int) (Labels, Se
 		Stale: Class(slices.Index(classNames[:], record.Labels[nodes.LabelPrefix+"stale-reason"])),
 	}
 	l.Proofs.remove(marked)
-	if record.Labels[nodes.LabelPrefix+"verified-by"] == r.mirror.Host() {
+	switch record.Labels[nodes.LabelPrefix+"verified-by"] {
+	case r.mirror.Host():
 		l.By = Mirror
+	case "":
+		if !l.Open {
+			l.By = Unchecked
+		}
 	}
 	if l.Content != content {
 		proofs = 0
@@ -93,12 +98,14 @@ func (n *node) labels(r *registry, record images.Image, content int) (Labels, Se
 // digest is an error, and so are proofs without a check.
 func (n *node) proofs(r *registry, target digest.Digest, labels map[string]string) (Set, error) {
 	var proofs Set
-	switch verified := labels[nodes.LabelPrefix+"verified-digest"]; verified {
-	case target.String():
-		proofs.add(marked)
-	case "":
-	default:
-		return 0, fmt.Errorf("its label verified-digest is not that of its target, but %q", verified)
+	for _, label := range []string{"verified-digest", "mirror-digest"} {
+		switch said := labels[nodes.LabelPrefix+label]; said {
+		case target.String():
+			proofs.add(marked)
+		case "":
+		default:
+			return 0, fmt.Errorf("its label %s is not that of its target, but %q", label, said)
+		}
 	}
 	for label, value := range labels {
 		fingerprint, ok := strings.CutPrefix(label, nodes.LabelPrefix+"access.")

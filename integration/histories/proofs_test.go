@@ -35,10 +35,12 @@ func (h Holder) String() string {
 // Giver is the host that gives a proof.
 type Giver int
 
-// The hosts of a name.
+// The hosts of a name. Unchecked gives nothing: it is that of the last check where
+// there was none.
 const (
 	Origin Giver = iota
 	Mirror
+	Unchecked
 )
 
 // of is the holder's proof by a giver.

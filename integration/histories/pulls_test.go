@@ -101,6 +101,9 @@ func (h *history) decided(mark nodes.Mark, answers []answer) error {
 
 func (a *answer) is(d nodes.Decision, killed bool) {
 	a.Saw = Saw{Outcome(d.Outcome), Class(slices.Index(classNames[:], d.Class))}
+	if d.Reason == MirrorFallback.String() {
+		a.Class = MirrorFallback
+	}
 	a.cut, a.why = d.Reason == "canceled" || killed && a.leftover(d), d.Reason
 	if d.Coalesced {
 		a.why += ", coalesced"
@@ -122,6 +125,8 @@ func (h *history) note(p Pull, a answer) {
 		outcome = "killed"
 	case a.cut:
 		outcome = "cut short"
+	case a.Class == MirrorFallback:
+		outcome += " in need"
 	}
 	h.done.outcomes[h.reg.now().policy(p)][outcome]++
 }
@@ -277,6 +282,8 @@ func (h *history) requestsFit(p Pull, a answer) error {
 		bad = downloads > 0 || confirmed == 0
 	case Pulled:
 		bad = confirmed == 0
+	case UsedCached:
+		bad = a.Class == MirrorFallback && (confirmed == 0 || downloads > 0)
 	}
 	if bad {
 		return violated("the requests do not fit the outcome", "%v: %v: %d requests, %d checks confirmed, %d downloads", p, a, all, confirmed, downloads)

@@ -41,9 +41,37 @@ func (r Registry) content(p Pull, by Giver) int {
 
 // check returns what a check may end with.
 func (r Registry) check(p Pull) []said {
-	if r.Mirror && !r.Rule.Origin && !r.missing(p) {
-		return []said{{content: r.content(p, Mirror), giver: Mirror}}
+	if r.Mirror && r.Rule.From == FromMirrors {
+		switch {
+		case !r.missing(p):
+			return []said{{content: r.content(p, Mirror), giver: Mirror}}
+		case r.Rule.Authority:
+			return []said{{class: NotFound}}
+		}
 	}
+	all := r.origin(p)
+	for i := range all {
+		if all[i].class != None {
+			all[i] = r.inNeed(p, all[i].class)
+		}
+	}
+	return all
+}
+
+// inNeed is what a check ends with after the origin has failed so.
+func (r Registry) inNeed(p Pull, class Class) said {
+	switch {
+	case !r.Mirror, r.Rule.From != FromOriginThenMirrors, class != Unreachable && class != Unavailable:
+	case !r.missing(p):
+		return said{content: r.content(p, Mirror), giver: Mirror, need: class}
+	case r.Rule.Authority:
+		return said{class: NotFound, need: class}
+	}
+	return said{class: class}
+}
+
+// origin is what a check of the origin alone may end with.
+func (r Registry) origin(p Pull) []said {
 	refused := r.refuses(p)
 	switch class := r.Trouble.check(); {
 	case class == None && refused != None:
@@ -62,6 +90,12 @@ func (r Registry) check(p Pull) []said {
 func (r Registry) confirm(p Pull, content int) said {
 	p.Digest = content
 	return r.check(p)[0]
+}
+
+// inNeedOf is inNeed for the question whether the caller may have a content.
+func (r Registry) inNeedOf(p Pull, content int, class Class) said {
+	p.Digest = content
+	return r.inNeed(p, class)
 }
 
 // missing reports whether the registry has no such tag or manifest.
@@ -87,6 +121,8 @@ func (r Registry) refuses(p Pull) Class {
 // node has it under this repository already.
 func (r Registry) download(p Pull, content int, here bool) Class {
 	switch {
+	case content < 0 && r.Mirror && r.Rule.Authority:
+		return NotFound
 	case content < 0 && r.Trouble == Lies:
 		return Invalid
 	case here, r.Mirror && content > 0 && r.Pushed[p.repo()][content]:

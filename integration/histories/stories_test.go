@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// stories are histories that a daemon did not keep to once.
+// stories are histories that a daemon did not keep to once, or that are seldom drawn.
 var stories = map[string][]Op{
 	// A proof that was not yet written outlived the image it was for.
 	"a proof goes with the image": {
@@ -22,6 +22,33 @@ var stories = map[string][]Op{
 		{Kind: DoPull, Pulls: []Pull{{Caller: Alice, Policy: Always}}},
 		{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Policy: Never}}},
 	},
+	"a mirror in the place of the origin": inNeed,
+}
+
+// inNeed are the steps of a history in which a mirror answers in the place of the origin.
+var inNeed = []Op{
+	{Kind: DoRule, Rule: Rule{Policy: IfDigestChanged, From: FromOriginThenMirrors, Authority: true}},
+	{Kind: DoMirror, Mirror: true},
+	{Kind: DoTrouble, Trouble: Status503},
+	{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}},
+	{Kind: DoKill, Pulls: []Pull{{Caller: Bob}}},
+	{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Policy: IfNotPresent}}},
+	{Kind: DoPush, Content: 3},
+	{Kind: DoPull, Pulls: []Pull{{Caller: Alice, MaxAge: true}}},
+	{Kind: DoTogether, Pulls: []Pull{{Caller: Alice, Policy: Always}, {Caller: Bob}, {Caller: Wrong}}},
+	{Kind: DoTrouble, Trouble: Up},
+	{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}},
+	{Kind: DoImport, Name: 0, From: 1},
+	{Kind: DoTrouble, Trouble: Refuses},
+	{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Policy: IfNotPresent}}},
+	{Kind: DoDelete, Name: 0},
+	{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}}, // an authority's 404
+	{Kind: DoMirror, Mirror: false},
+	{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}},
+	{Kind: DoTrouble, Trouble: Up},
+	{Kind: DoDeny, Caller: Alice},
+	{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}},
+	{Kind: DoPull, Pulls: []Pull{{Caller: Alice, Policy: Never}}},
 }
 
 // TestStories holds the stories against the model.

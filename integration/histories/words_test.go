@@ -68,10 +68,11 @@ const (
 	Unauthorized
 	Forbidden
 	Invalid
+	MirrorFallback // no failure of the mirror, which has answered
 	numClasses
 )
 
-var classNames = [numClasses]string{"", "unreachable", "unavailable", "rate_limited", "not_found", "unauthorized", "forbidden", "invalid"}
+var classNames = [numClasses]string{"", "unreachable", "unavailable", "rate_limited", "not_found", "unauthorized", "forbidden", "invalid", "mirror_fallback"}
 
 func (c Class) String() string {
 	if c < 0 {
@@ -89,7 +90,7 @@ func (c Class) cannotSay() bool {
 }
 
 // Classes is a set of failure classes.
-type Classes uint8
+type Classes uint16
 
 func (s *Classes) add(c Class) { *s |= 1 << c }
 
@@ -117,7 +118,7 @@ const (
 )
 
 // Saw is what there was to see of a pull. The class is that of a failure of the
-// registry.
+// registry, or MirrorFallback.
 type Saw struct {
 	Outcome Outcome
 	Class   Class
@@ -181,14 +182,27 @@ const (
 
 func (a Access) String() string { return [...]string{"Verified", "Strict", "Any"}[a] }
 
+// From is the directive resolve_from.
+type From int
+
+// The values of resolve_from.
+const (
+	FromMirrors From = iota
+	FromOriginThenMirrors
+	FromOrigin
+)
+
+func (f From) String() string { return [...]string{"Mirrors", "OriginThenMirrors", "Origin"}[f] }
+
 // Rule is the rule for all images.
 type Rule struct {
 	Policy Policy
 	// Lenient sets UseCached for the security classes.
 	Lenient bool
-	// Origin sets resolve_from = "Origin".
-	Origin bool
-	Access Access
+	From    From
+	// Authority makes the mirror one.
+	Authority bool
+	Access    Access
 	// ByNamespace sets access_identity = "Namespace".
 	ByNamespace bool
 }
@@ -206,8 +220,9 @@ func (r Rule) String() string {
 	if r.Lenient {
 		text += ", UseCached for every class"
 	}
-	if r.Origin {
-		text += ", resolved by the origin"
+	text += ", resolved from " + r.From.String()
+	if r.Authority {
+		text += ", the mirror is an authority"
 	}
 	if r.ByNamespace {
 		text += ", proofs of namespaces"

@@ -5,6 +5,7 @@ package check
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,5 +33,33 @@ func TestEveryIDIsDocumented(t *testing.T) {
 	}
 	if n := strings.Count(string(page), "\n### "); n != len(documented) {
 		t.Errorf("docs/checks.md has %d headings, and %d of them name an identifier and its severity", n, len(documented))
+	}
+}
+
+// The files that the pages on registries show, each under the path in its first line,
+// have no mistakes.
+func TestShownFilesHaveNoMistakes(t *testing.T) {
+	for name, least := range map[string]int{"harbor.md": 4, "ecr.md": 4} {
+		page, err := os.ReadFile("../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?s)```toml\\n *# (/etc/containerd/\\S+)\\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+		if len(blocks) < least || len(blocks) != strings.Count(string(page), "```toml") {
+			t.Errorf("%s: %d files are found", name, len(blocks))
+		}
+		for _, block := range blocks { // two of one path are alternatives
+			root := t.TempDir()
+			path := filepath.Join(root, block[1])
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(block[2]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range Paths([]string{root}, "").Findings {
+				t.Errorf("%s: %s: %+v", name, block[1], found)
+			}
+		}
 	}
 }

@@ -30,7 +30,7 @@ func TestWhatIsShown(t *testing.T) {
 			"everything", store.State{
 				PullSource: "mirror.test/app:1", ContentSources: []string{"mirror.test", "registry.test"}, PulledAt: noon,
 				Verified: store.Verified{Digest: first, At: noon, By: "registry.test"},
-				Stale:    store.Stale{Since: noon, Reason: failure.RateLimited},
+				Stale:    store.Stale{Since: noon, Reason: store.StaleReason(failure.RateLimited)},
 				Access:   map[store.Fingerprint]store.Proof{store.Anonymous: {At: noon}}, Restricted: true,
 			},
 			map[string]string{

@@ -47,7 +47,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 		return e.fallBack(ctx, t, c, checking, k.err)
 	}
 	tag := c.answer
-	check := Check{Digest: tag.verified.Digest}
+	check := Check{Digest: tag.verified.Digest, OriginFailed: tag.originFailed}
 	action := Decide(t.directives.Directives, c.local, check)
 	if action.Do == AskCached {
 		var stop *end
@@ -106,8 +106,8 @@ func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, e
 // authorizeAgain finds out anew, after a registry was asked, whether the caller may reuse
 // the cached image: another request may have given a proof, or taken one away.
 func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err error) {
-	counts := e.word(ctx, t)
-	c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, counts)
-	c.local.Age = ageOf(c.local.Record.State, e.Now(), counts) // asking may have taken long
+	by := e.trusted(ctx, t)
+	c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, by)
+	c.local.Age = ageOf(c.local.Record.State, e.Now(), by.checks) // asking may have taken long
 	return err
 }

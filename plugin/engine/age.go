@@ -21,8 +21,8 @@ const NeverChecked Age = math.MinInt64
 // timeGrain is how exactly a person is told how long ago something was.
 const timeGrain = time.Second
 
-// ageOf is the age for a task whose word counts.
-func ageOf(s store.State, now time.Time, counts word) Age {
+// ageOf is the age where the checks of these hosts count.
+func ageOf(s store.State, now time.Time, counts func(host string) bool) Age {
 	if s.Verified.At.IsZero() || !counts(s.Verified.By) {
 		return NeverChecked
 	}

@@ -13,15 +13,18 @@ import (
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
 
 // Marks write what requests found out to image records. They return at once,
-// and hold for records that point at target. A request makes one of them at
-// most: MarkVerified after a check that confirmed the cached image, MarkStale
-// after a failure that the cached image was used for, MarkPulled after a pull.
+// and hold for records that point at target: MarkVerified after a check that
+// confirmed the cached image, MarkMirrored after a mirror did so in the place of the
+// registry, MarkStale after a failure that the cached image was used for, MarkPulled
+// after a pull.
 type Marks interface {
 	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string)
+	MarkMirrored(ctx context.Context, target digest.Digest, proof store.Proof, proved []store.Fingerprint, names ...string)
 	MarkStale(ctx context.Context, target digest.Digest, s store.Stale, names ...string)
 	MarkPulled(ctx context.Context, target digest.Digest, s store.State, names ...string)
 }
@@ -44,13 +47,37 @@ func (e *Engine) apply(ctx context.Context, t task, c course, action Action) end
 	return e.reuse(ctx, t, c.local, action, takeTurn)
 }
 
-// unchanged reuses the image that the registry confirmed for these names.
+// unchanged reuses the image that the registry, or a mirror in its place, confirmed
+// for these names.
 func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action, turn turn, names ...string) course {
 	c = c.ended(e.reuse(ctx, t, c.local, action, turn))
-	if a := c.answer; c.end.kind != Failed {
+	a := c.answer
+	switch {
+	case c.end.kind == Failed:
+	case a.originFailed == failure.None:
 		e.Marks.MarkVerified(ctx, a.verified.Digest, a.verified, a.stillProved(), names...)
+	default:
+		e.Marks.MarkMirrored(ctx, a.verified.Digest, a.proof(), a.stillProved(), names...)
+		if c.end.kind == UsedCached {
+			e.markStale(ctx, t, c, store.MirrorFallback)
+		}
 	}
 	return c
+}
+
+// markStale marks the cached image that ended a request.
+func (e *Engine) markStale(ctx context.Context, t task, c course, reason store.StaleReason) {
+	target := c.local.target()
+	e.Marks.MarkStale(ctx, target, e.staleSince(c.local.Record.Stale, reason), t.names(target)...)
+}
+
+// staleSince is the mark of an image that had that one before.
+func (e *Engine) staleSince(before store.Stale, reason store.StaleReason) store.Stale {
+	stale := store.Stale{Since: before.Since, Reason: reason}
+	if stale.Since.IsZero() {
+		stale.Since = e.Now()
+	}
+	return stale
 }
 
 // turn says whether the turn of a name's pulls has to be taken.
@@ -103,7 +130,7 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	if err != nil || now.Target.Digest != local.target() {
 		return ctx.Err()
 	}
-	if now.Restricted && now.Verified.Digest == "" {
+	if now.Restricted && !now.Said() {
 		return nil // a name that has no check would open the image
 	}
 	err = t.Runtime.Complete(ctx, now.Target, e.stateOf(ctx, now))
@@ -179,11 +206,6 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	if c = c.ended(e.reuse(ctx, t, c.local, action, turn)); c.end.kind != UsedCached {
 		return c
 	}
-	stale := store.Stale{Since: c.local.Record.Stale.Since, Reason: cause.Class}
-	if stale.Since.IsZero() {
-		stale.Since = e.Now()
-	}
-	target := c.local.target()
-	e.Marks.MarkStale(ctx, target, stale, t.names(target)...)
+	e.markStale(ctx, t, c, store.StaleReason(cause.Class))
 	return c
 }

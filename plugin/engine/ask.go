@@ -13,6 +13,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -32,6 +33,9 @@ type answer struct {
 	verified   store.Verified
 	proved     []store.Fingerprint
 	descriptor ocispec.Descriptor
+	// originFailed is why the registry of the name could not say, where a mirror has
+	// answered in its place: no check for ages, and a reason to warn. None otherwise.
+	originFailed failure.Class
 	// byNode says that the node itself may have been let in, and not the caller.
 	byNode bool
 	// watch looks out for denials since the question.
@@ -49,7 +53,7 @@ func (t *task) query(reference string, local Local) resolver.Query {
 	q := resolver.Query{
 		Reference:   reference,
 		Credentials: t.Credentials,
-		OriginOnly:  t.directives.ResolveFrom == policy.Origin,
+		Order:       orders[t.directives.ResolveFrom],
 		Fallback:    fallbacks(t.directives.Directives, local),
 	}
 	if local.Usable() && local.Grant.Kind != GrantNone {
@@ -58,7 +62,17 @@ func (t *task) query(reference string, local Local) resolver.Query {
 	if t.restricted() {
 		q.Allow = t.directives.AllowedSources.Allow
 	}
+	if authority := t.directives.Authority; !authority.None() {
+		q.Authority = authority.Has
+	}
 	return q
+}
+
+// orders are those in which hosts are asked.
+var orders = map[policy.ResolveFrom]resolver.Order{
+	policy.Mirrors:           resolver.ListedOrder,
+	policy.OriginThenMirrors: resolver.OriginThenMirrors,
+	policy.Origin:            resolver.OriginOnly,
 }
 
 // askUses are the directives that every check uses.
@@ -84,22 +98,24 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host}
 	a.byNode = r.ByNode || !r.Anonymous && t.asNode(r)
 	a.proved = t.provedBy(r.Anonymous, a.byNode)
-	a.descriptor, a.attempts = r.Descriptor, r.Attempts
+	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed
 	return a, nil
 }
 
 // stillProved are the holders for whom the answer is a proof, without those that
 // were refused since.
 func (a *answer) stillProved() []store.Fingerprint {
-	proof := store.Proof{At: a.verified.At, By: a.verified.By}
-	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool { return a.watch.ended(f, proof) })
+	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool { return a.watch.ended(f, a.proof()) })
 }
+
+// proof is the one that the answer is for those who have proved access by it.
+func (a *answer) proof() store.Proof { return store.Proof{At: a.verified.At, By: a.verified.By} }
 
 // proofs are those of the holders that were not refused since.
 func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 	proofs := map[store.Fingerprint]store.Proof{}
 	for _, f := range a.stillProved() {
-		proofs[f] = store.Proof{At: a.verified.At, By: a.verified.By}
+		proofs[f] = a.proof()
 	}
 	return proofs
 }

@@ -15,6 +15,9 @@ import (
 type Check struct {
 	// Digest is the registry's for the reference; "" when none answered.
 	Digest digest.Digest
+	// OriginFailed is why the registry of the name could not say the digest, where a
+	// mirror said it in its place; None otherwise.
+	OriginFailed failure.Class
 	// Class is why the registry failed, in the check or in the pull after it.
 	Class failure.Class
 	// Cached is the registry's answer about the cached digest itself, which is
@@ -115,14 +118,20 @@ func present(local Local) Action {
 	return Action{Do: Reuse, Kind: Present, Reason: ReasonPolicy}
 }
 
-// afterAnswer reuses what the registry confirmed, and pulls what it has else.
+// afterAnswer reuses what the registry confirmed, and pulls what it has else. The answer
+// of a mirror in its place counts under every policy, as a fallback.
 func afterAnswer(d policy.Directives, local Local, check Check) Action {
 	same := local.ImageID != "" && local.target() == check.Digest
+	mirrored := check.OriginFailed != failure.None
 	switch {
+	case same && local.ForeignSource && mirrored:
+		return Action{Do: Reverify, Kind: Pulled, Reason: ReasonMirrorFallback}
 	case same && local.ForeignSource:
 		return Action{Do: Reverify, Kind: Pulled, Reason: ReasonSource}
 	case same && keepsCached(d, local):
 		return Action{Do: Reuse, Kind: Unchanged, Reason: ReasonProved}
+	case same && mirrored:
+		return Action{Do: Reuse, Kind: UsedCached, Reason: ReasonMirrorFallback}
 	case same:
 		return Action{Do: Reuse, Kind: Unchanged, Reason: ReasonSame}
 	case keepsCached(d, local) && check.Cached == NotAsked:
@@ -134,6 +143,8 @@ func afterAnswer(d policy.Directives, local Local, check Check) Action {
 	}
 	reason := ReasonAbsent
 	switch {
+	case mirrored:
+		reason = ReasonMirrorFallback
 	case local.Usable():
 		reason = ReasonChanged
 	case local.Broken:

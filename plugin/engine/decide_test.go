@@ -27,7 +27,8 @@ import (
 //	registry   unasked; same digest as the record; other digest (and the caller may have the
 //	           cached digest too: other+yes, or not: other+no, or no registry can say:
 //	           other+unsaid); unreachable (after the caller might not have the cached digest:
-//	           unreachable+no); forbidden; invalid
+//	           unreachable+no); forbidden; invalid. mirror-…: a mirror says so in the
+//	           place of the registry, which is unreachable
 const specification = `
 reference  policy               node            caller   registry     → does       outcome     reason
 # Before a registry is asked
@@ -54,6 +55,16 @@ digest     *                    fresh|image|old open     other+unsaid → Reuse 
 *          *                    fresh|image|old *        other*       → Pull       Pulled      changed
 *          *                    broken          *        same|other*  → Pull       Pulled      incomplete
 *          *                    *               *        same|other*  → Pull       Pulled      absent
+# A mirror answers in its place
+*          *                    foreign         *        mirror-same  → Reverify   Pulled      mirror_fallback
+digest     *                    fresh|image|old *        mirror-same  → Reuse      Unchanged   proved
+*          IfNotPresent         fresh|image|old *        mirror-same  → Reuse      Unchanged   proved
+*          *                    fresh|image|old *        mirror-same  → Reuse      UsedCached  mirror_fallback
+digest     *                    fresh|image|old *        mirror-other → AskCached  -           -
+*          IfNotPresent         fresh|image|old *        mirror-other → AskCached  -           -
+digest     *                    fresh|image|old *        mirror-other+yes → Reuse  Unchanged   proved
+*          IfNotPresent         fresh|image|old *        mirror-other+yes → Reuse  Unchanged   proved
+*          *                    *               *        mirror-*     → Pull       Pulled      mirror_fallback
 # It fails, in the check or in the pull
 digest     *                    fresh|image|old open     unreachable  → Reuse      Present     digest
 *          IfNotPresent         fresh|image|old open     unreachable  → Reuse      Present     policy
@@ -128,16 +139,20 @@ func localOf(reference, node, caller string) Local {
 }
 
 var checkOf = map[string]Check{
-	"unasked":        {},
-	"same":           {Digest: first.Digest},
-	"other":          {Digest: second.Digest},
-	"other+yes":      {Digest: second.Digest, Cached: Confirmed},
-	"other+no":       {Digest: second.Digest, Cached: NotConfirmed},
-	"other+unsaid":   {Digest: second.Digest, Cached: Unsaid},
-	"unreachable":    {Class: failure.Unreachable},
-	"unreachable+no": {Class: failure.Unreachable, Cached: NotConfirmed},
-	"forbidden":      {Class: failure.Forbidden},
-	"invalid":        {Class: failure.Invalid},
+	"unasked":          {},
+	"same":             {Digest: first.Digest},
+	"other":            {Digest: second.Digest},
+	"other+yes":        {Digest: second.Digest, Cached: Confirmed},
+	"other+no":         {Digest: second.Digest, Cached: NotConfirmed},
+	"other+unsaid":     {Digest: second.Digest, Cached: Unsaid},
+	"mirror-same":      {Digest: first.Digest, OriginFailed: failure.Unreachable},
+	"mirror-other":     {Digest: second.Digest, OriginFailed: failure.Unreachable},
+	"mirror-other+yes": {Digest: second.Digest, OriginFailed: failure.Unreachable, Cached: Confirmed},
+	"mirror-other+no":  {Digest: second.Digest, OriginFailed: failure.Unreachable, Cached: NotConfirmed},
+	"unreachable":      {Class: failure.Unreachable},
+	"unreachable+no":   {Class: failure.Unreachable, Cached: NotConfirmed},
+	"forbidden":        {Class: failure.Forbidden},
+	"invalid":          {Class: failure.Invalid},
 }
 
 // Every combination of reference, policy, node, caller and registry does what

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -125,7 +126,7 @@ func TestFailures(t *testing.T) {
 							if o.ImageID != imageID(first).String() {
 								t.Errorf("image %s is not the cached one", o.ImageID)
 							}
-							wantStale := store.Stale{Since: now, Reason: class}
+							wantStale := store.Stale{Since: now, Reason: store.StaleReason(class)}
 							if n.stale[name] != wantStale || n.stale[repository+"@"+first.Digest.String()] != wantStale {
 								t.Errorf("stale marks %v", n.stale)
 							}
@@ -165,11 +166,11 @@ func TestMaxStaleBoundsTheFallback(t *testing.T) {
 func TestStaleSinceIsTheFirst(t *testing.T) {
 	since := now.Add(-10 * time.Minute)
 	n := &node{checkFails: failure.Unavailable, record: cachedImage(first, now.Add(-time.Hour))}
-	n.record.Stale = store.Stale{Since: since, Reason: failure.Unreachable}
+	n.record.Stale = store.Stale{Since: since, Reason: store.StaleReason(failure.Unreachable)}
 	if _, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil)); err != nil {
 		t.Fatal(err)
 	}
-	if want := (store.Stale{Since: since, Reason: failure.Unavailable}); n.stale[name] != want {
+	if want := (store.Stale{Since: since, Reason: store.StaleReason(failure.Unavailable)}); n.stale[name] != want {
 		t.Errorf("got %+v, want %+v", n.stale[name], want)
 	}
 }
@@ -263,8 +264,8 @@ func TestDirectivesReachTheResolver(t *testing.T) {
 	if _, err := n.engine(rule(`resolve_from = "Origin"`, `verify_timeout = "7s"`)).Ensure(t.Context(), n.request(nil)); err != nil {
 		t.Fatal(err)
 	}
-	if !n.query.OriginOnly || n.timeout != 7*time.Second || n.query.Known != first.Digest {
-		t.Errorf("origin only %v, timeout %s, known %s", n.query.OriginOnly, n.timeout, n.query.Known)
+	if n.query.Order != resolver.OriginOnly || n.timeout != 7*time.Second || n.query.Known != first.Digest {
+		t.Errorf("order %v, timeout %s, known %s", n.query.Order, n.timeout, n.query.Known)
 	}
 }
 

@@ -74,6 +74,8 @@ func deciding(reason Reason, used []policy.Key) policy.Key {
 		return policy.KeyMaxStale
 	case ReasonUnproved:
 		return policy.KeyAccess
+	case ReasonMirrorFallback:
+		return policy.KeyResolveFrom
 	}
 	if on, ok := policy.KeyOn(failure.Class(reason)); ok && slices.Contains(used, on) {
 		return on

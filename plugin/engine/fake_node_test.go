@@ -71,6 +71,7 @@ type node struct {
 	verifyFails bool  // the bytes on the node differ
 	openErr     error
 	anonymous   bool // asks for no credentials
+	inNeed      bool // a mirror answers in the place of the registry
 	forgotten   bool // does not have old digests any more
 	imposes     bool // a registry that has the digest of what it does not have
 	onOpen      func()
@@ -91,6 +92,7 @@ type node struct {
 	used            []store.Fingerprint
 	stale           map[string]store.Stale
 	verified        map[string]store.Verified
+	mirrored        map[string]store.Proof
 	outcomes        []Outcome
 }
 
@@ -100,6 +102,7 @@ func (n *node) engine(rules string) *Engine {
 		panic(err)
 	}
 	n.stale, n.verified = map[string]store.Stale{}, map[string]store.Verified{}
+	n.mirrored = map[string]store.Proof{}
 	return &Engine{
 		Directives: policy.NewRules(policy.Overrides{}, parsed).For,
 		Records:    n,
@@ -199,6 +202,15 @@ func (n *node) MarkStale(_ context.Context, _ digest.Digest, s store.Stale, name
 	defer n.mu.Unlock()
 	for _, name := range names {
 		n.stale[name] = s
+	}
+}
+
+func (n *node) MarkMirrored(_ context.Context, _ digest.Digest, proof store.Proof, proved []store.Fingerprint, names ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range names {
+		n.mirrored[name] = proof
+		n.proved = append(n.proved, proved...)
 	}
 }
 

@@ -57,6 +57,9 @@ func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolv
 		return resolver.Resolution{}, failureOf(s.reference, s.checkFails)
 	}
 	r := resolver.Resolution{Descriptor: s.remote, Host: "registry.test", Anonymous: s.anonymous}
+	if s.inNeed {
+		r.Host, r.OriginFailed, r.Attempts = "mirror.test", failure.Unreachable, failureOf(s.reference, failure.Unreachable).Attempts
+	}
 	if _, dgst, ok := strings.Cut(s.reference, "@"); ok {
 		if s.forgotten {
 			return resolver.Resolution{}, failureOf(s.reference, failure.NotFound)

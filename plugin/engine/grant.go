@@ -61,7 +61,7 @@ type Proofs interface {
 // and whether one of the names that CRI gives an image is missing. A proof
 // belongs to a name, its repository at a digest, and to a holder; it counts on
 // the record of the reference and on that of repository@digest.
-func (e *Engine) authorize(ctx context.Context, t task, image store.Record, counts word) (g Grant, nameMissing bool, err error) {
+func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by trusted) (g Grant, nameMissing bool, err error) {
 	restricted, anyone, holder := image.Restricted, false, false
 	for _, name := range t.names(image.Target.Digest) {
 		r, err := e.Records.Get(ctx, name)
@@ -78,8 +78,8 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, coun
 		if r.Target.Digest != image.Target.Digest {
 			continue // its proofs are for something else
 		}
-		anyone = anyone || e.holds(t, r.State, store.Anonymous, counts)
-		holder = holder || e.holds(t, r.State, t.holder(), counts)
+		anyone = anyone || e.holds(t, r.State, store.Anonymous, by)
+		holder = holder || e.holds(t, r.State, t.holder(), by)
 	}
 	switch {
 	case anyone:
@@ -94,30 +94,40 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, coun
 	return Grant{Kind: GrantNone}, nameMissing, nil
 }
 
-// word reports whether what a host has said counts for a task: its checks, and the
-// proofs that it gave. "" is a host of which nobody knows the name.
-type word func(host string) bool
+// trusted says which hosts' words count for a task; "" is a host of which nobody
+// knows the name.
+type trusted struct {
+	proofs func(host string) bool // the proofs of access that a host gave
+	checks func(host string) bool // the checks that a host answered, for their age
+}
 
-// word returns whose word counts: every host's, or only that of the registry itself
-// where it alone resolves the name. If its configuration cannot be read, nobody's
-// counts, and the check that follows says why.
-func (e *Engine) word(ctx context.Context, t task) word {
-	if t.directives.ResolveFrom != policy.Origin {
-		return func(string) bool { return true }
+func anyHost(string) bool { return true }
+
+// trusted returns whose word counts: every host's; or only that of the registry itself
+// where it alone resolves the name; and where mirrors do so in its place, every host's
+// proofs, and the registry's checks. If its configuration cannot be read, nobody is the
+// registry, and the check that follows says why.
+func (e *Engine) trusted(ctx context.Context, t task) trusted {
+	if t.directives.ResolveFrom == policy.Mirrors {
+		return trusted{proofs: anyHost, checks: anyHost}
 	}
 	origin := ""
 	if session, err := e.Registry.Open(ctx, t.query(t.Name, Local{})); err == nil {
 		origin = session.Origin()
 		session.Close()
 	}
-	return func(host string) bool { return origin != "" && store.Proof{By: host}.GivenBy(origin) }
+	isOrigin := func(host string) bool { return origin != "" && store.Proof{By: host}.GivenBy(origin) }
+	if t.directives.ResolveFrom == policy.OriginThenMirrors {
+		return trusted{proofs: anyHost, checks: isOrigin}
+	}
+	return trusted{proofs: isOrigin, checks: isOrigin}
 }
 
 // holds reports whether a record has a proof of f that counts and is not too
 // old. One from the future, after the clock went back, does not hold.
-func (e *Engine) holds(t task, s store.State, f store.Fingerprint, counts word) bool {
+func (e *Engine) holds(t task, s store.State, f store.Fingerprint, by trusted) bool {
 	proof, ok := s.Access[f]
-	if !ok || f == "" || !counts(proof.By) {
+	if !ok || f == "" || !by.proofs(proof.By) {
 		return false
 	}
 	age, ttl := e.Now().Sub(proof.At), t.directives.AccessTTL

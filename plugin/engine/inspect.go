@@ -115,8 +115,8 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 	if err != nil {
 		return none, fmt.Errorf("read the image record: %w", err)
 	}
-	counts := e.word(ctx, t)
-	l := Local{Record: record, ByDigest: t.byDigest(), Age: ageOf(record.State, e.Now(), counts)}
+	by := e.trusted(ctx, t)
+	l := Local{Record: record, ByDigest: t.byDigest(), Age: ageOf(record.State, e.Now(), by.checks)}
 	image, err := e.Content.Runnable(ctx, record.Target, t.Snapshotter)
 	if err == nil && image.ID.String() != id {
 		l.Broken, l.moving = true, true
@@ -135,7 +135,7 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 		l.ForeignSource = true
 		return l, nil
 	}
-	grant, nameMissing, err := e.authorize(ctx, t, record, counts)
+	grant, nameMissing, err := e.authorize(ctx, t, record, by)
 	if err != nil {
 		return none, err
 	}

@@ -26,12 +26,12 @@ const (
 	Unchanged  Kind = "Unchanged"  // a registry confirmed the digest that is here
 	Fresh      Kind = "Fresh"      // an earlier check is younger than max_age
 	Present    Kind = "Present"    // the policy, or a reference by digest, asks no registry, or none can say whose the image is
-	UsedCached Kind = "UsedCached" // the check or the pull failed, and the policy lets the cached image do
+	UsedCached Kind = "UsedCached" // the check or the pull failed, and the policy lets the cached image do, or a mirror confirmed it
 	Failed     Kind = "Failed"
 )
 
 // Reason says why a request ended as it did. For UsedCached, and for failures
-// of a registry, it is the failure class.
+// of a registry, it is the failure class, unless a mirror has answered.
 type Reason string
 
 // The reasons besides the failure classes.
@@ -54,6 +54,10 @@ const (
 	ReasonPull       Reason = "pull"        // Failed: containerd could not pull, and no registry was at fault
 	ReasonInternal   Reason = "internal"    // Failed: containerd's own state could not be read
 )
+
+// ReasonMirrorFallback is for UsedCached and Pulled: a mirror said the digest in the place
+// of the registry of the name, which could not be asked.
+const ReasonMirrorFallback = Reason(store.MirrorFallback)
 
 // Outcome is all there is to know of a finished request. The log line and the
 // metrics read nothing else.
@@ -187,13 +191,16 @@ func (c *course) answered(a answer) {
 func (c *course) failed(cause *resolver.Error) {
 	c.class, c.refusals = cause.Class, refusalsOf(cause)
 	c.denied = slices.Concat(c.denied, c.refusals)
+	if slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.Authority }) {
+		c.use(policy.KeyAuthority)
+	}
 	c.attempts = slices.Concat(c.attempts, cause.Attempts)
 }
 
 // refusalsOf returns the hosts that refused the caller in a failure.
 func refusalsOf(cause *resolver.Error) (refusals []store.Refusal) {
 	for _, a := range cause.Refusals() {
-		refusals = append(refusals, store.Refusal{Host: a.Host, Origin: a.Origin})
+		refusals = append(refusals, store.Refusal{Host: a.Host, Origin: a.Origin || a.Authority})
 	}
 	return refusals
 }

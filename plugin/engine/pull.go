@@ -15,6 +15,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -47,7 +48,7 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 		return c.ended(failed(ReasonInternal, err))
 	}
 	c.saw(local)
-	action := Decide(t.directives.Directives, local, Check{Digest: a.verified.Digest, Cached: NotConfirmed})
+	action := Decide(t.directives.Directives, local, Check{Digest: a.verified.Digest, OriginFailed: a.originFailed, Cached: NotConfirmed})
 	c.use(action.Used...)
 	if action.Do == Reuse {
 		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...)
@@ -166,14 +167,19 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 }
 
 // pulledState is what a record says after a pull. Sources stay those
-// of before: only plugin/transfer knows which content was really fetched.
+// of before: only plugin/transfer knows which content was really fetched. The last
+// check stays, too, where a mirror has answered in the place of the registry.
 func (e *Engine) pulledState(a answer, before store.State) store.State {
 	s := store.State{
 		PulledAt: e.Now(), PullSource: before.PullSource,
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
 	}
-	s.Verified, s.Restricted = a.verified, true
-	s.Access = a.proofs()
+	s.Access, s.Restricted = a.proofs(), true
+	if a.originFailed == failure.None {
+		s.Verified = a.verified
+		return s
+	}
+	s.Verified, s.MirrorDigest, s.Stale = before.Verified, a.verified.Digest, e.staleSince(before.Stale, store.MirrorFallback)
 	return s
 }
 
@@ -201,7 +207,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 		return c, nil
 	}
 	target := a.verified.Digest
-	state := e.pulledState(a, withSources(store.State{}, source.Served()))
+	state := e.pulledState(a, withSources(store.State{Verified: c.local.Record.Verified, Stale: c.local.Record.Stale}, source.Served()))
 	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
 	c.end.source = state.PullSource
 	return c, nil

@@ -116,6 +116,9 @@ type Authority struct{ globs hostGlobs }
 
 func newAuthority(globs []SourceGlob) Authority { return Authority{newHostGlobs(globs)} }
 
+// None reports whether no host is one of them.
+func (a Authority) None() bool { return a.globs == "" }
+
 // Has reports whether the host[:port] is one of them.
 func (a Authority) Has(host string) bool { return a.globs.match(host) }
 

@@ -47,7 +47,7 @@ func TestImages(t *testing.T) {
 	t.Parallel()
 	byDigest, other := "registry.test/app@"+target.String(), "registry.test/other@"+target.String()
 	stale := checked("a")
-	stale.Stale = store.Stale{Since: noon, Reason: failure.Unreachable}
+	stale.Stale = store.Stale{Since: noon, Reason: store.StaleReason(failure.Unreachable)}
 	r := New([]images.Image{
 		record(target.String(), nil),
 		record("registry.test/app:1", checked("a").Labels("registry.test/app:1", target)),

@@ -1,0 +1,118 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
+)
+
+// Order says which hosts may resolve a name, and when.
+type Order uint8
+
+const (
+	// ListedOrder is that of hosts.toml, with all hosts.
+	ListedOrder Order = iota
+	// OriginThenMirrors begins with the registry that the name says. The mirrors
+	// follow in their order, only where that is unreachable or unavailable.
+	OriginThenMirrors
+	// OriginOnly is the registry that the name says, and nobody else.
+	OriginOnly
+)
+
+// needsMirror are the failures of the origin after which mirrors may answer in its
+// place: those that are no answer of its own.
+var needsMirror = failure.SetOf(failure.Unreachable, failure.Unavailable)
+
+// candidates returns the hosts that may resolve the reference, in the order in which
+// they are asked. If none may, it returns why not.
+func (s *session) candidates() (hosts []*host, refusals []Attempt) {
+	needed, names := docker.HostCapabilityPull, "pull"
+	if s.spec.Digest() == "" {
+		needed, names = needed|docker.HostCapabilityResolve, "pull and resolve"
+	}
+	var mirrors []*host
+	for _, h := range s.hosts {
+		mirror := s.query.Order != ListedOrder && !h.Origin
+		switch {
+		case mirror && s.query.Order == OriginOnly:
+		case mirror && h.Capabilities.Has(needed):
+			mirrors = append(mirrors, h)
+		case mirror:
+		case h.Capabilities.Has(needed):
+			hosts = append(hosts, h)
+		default:
+			err := fmt.Errorf("not asked: its configuration does not give it the capabilities to %s", names)
+			refusals = append(refusals, h.attempt(failure.Invalid, err, 0))
+		}
+	}
+	if len(hosts) > 0 {
+		return append(hosts, mirrors...), nil
+	}
+	return nil, refusals
+}
+
+// mayAnswer reports whether a host may be asked after those attempts. Mirrors behind the
+// origin wait for a failure of the origin that is none of its answers.
+func (s *session) mayAnswer(h *host, attempts []Attempt) bool {
+	return !s.isFallback(h) || !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Origin && !needsMirror.Has(a.Class) })
+}
+
+// isFallback reports whether a host may only answer in the place of the origin.
+func (s *session) isFallback(h *host) bool { return s.query.Order == OriginThenMirrors && !h.Origin }
+
+// inPlace is the class of the origin's failure where the host has answered in its place;
+// None for all other answers.
+func (s *session) inPlace(h *host, attempts []Attempt) failure.Class {
+	class := failure.None
+	for _, a := range attempts {
+		if a.Origin && s.isFallback(h) {
+			class = a.Class
+		}
+	}
+	return class
+}
+
+// share is what a host gets of a check.
+type share struct {
+	others   int         // hosts that must share the time that is left with it
+	last     bool        // no other host is sure to be asked that can answer as well
+	fallback failure.Set // classes of its failure after which there is something else to use
+}
+
+// share is that of the first of the hosts; the others are asked after it. A mirror behind
+// the origin gets its share of the time, but cannot answer as well: it is what is left to
+// use where the origin is unreachable or unavailable.
+func (s *session) share(ctx context.Context, hosts []*host, postponed, round int) share {
+	first, next := hosts[0], hosts[1:]
+	sh := share{others: len(next), last: true, fallback: s.query.Fallback}
+	if round > 0 {
+		return sh
+	}
+	left := purpose.Purpose{}.TimeLeft(ctx) / time.Duration(1+len(next))
+	sh.others = 0
+	for _, h := range next {
+		if h.health.Blocked(h.Key(), left) {
+			postponed++
+			continue
+		}
+		sh.others++
+		if s.isFallback(h) && first.Origin {
+			sh.fallback = sh.fallback.With(failure.Unreachable, true).With(failure.Unavailable, true)
+		} else {
+			sh.last = false
+		}
+	}
+	if postponed > 0 && s.query.Fallback.Empty() && s.query.Known == "" {
+		sh.others += postponed
+	}
+	return sh
+}
