@@ -5,6 +5,7 @@ package resolver
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"testing"
@@ -38,6 +39,8 @@ func TestOnlyTheHostItselfRefuses(t *testing.T) {
 		"forbidden elsewhere":     {to(answerStatus(http.StatusForbidden)), failure.Forbidden, false},
 		"unauthorized elsewhere":  {to(challenge), failure.Unauthorized, false},
 		"no challenge, elsewhere": {to(answerStatus(http.StatusUnauthorized)), failure.Unauthorized, false},
+		"no token":                {withTokens(answerStatus(http.StatusForbidden)), failure.Unauthorized, true},
+		"no token, elsewhere":     {withTokens(to(answerStatus(http.StatusForbidden))), failure.Unauthorized, false},
 		"not there":               {answerStatus(http.StatusNotFound), failure.NotFound, false},
 	} {
 		server, _ := serve(t, tc.handler)
@@ -65,6 +68,18 @@ func TestOnlyTheHostItselfRefuses(t *testing.T) {
 		wantRefused(t, what+", a pull", source.Failure(err), tc.class, tc.refused)
 		s.Close()
 		_ = r.Close()
+	}
+}
+
+// withTokens is a registry with that token server.
+func withTokens(tokens http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			tokens(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token"`, r.Host))
+		answerStatus(http.StatusUnauthorized)(w, r)
 	}
 }
 
