@@ -4,10 +4,6 @@
 package policies
 
 import (
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -21,8 +17,8 @@ const mistake = "[[rule]]\nimages = [\"**\"]\npolcy = \"Always\"\n"
 // its place, loudly, until it is mended.
 func TestKeptRules(t *testing.T) {
 	t.Parallel()
-	metrics := freeAddress(t)
-	n := nodetest.New(t, nodetest.Tables(fmt.Sprintf("[plugins.'io.containerd.server.v1.metrics']\n  address = %q\n", metrics)))
+	metrics := nodetest.FreeAddress(t)
+	n := nodetest.New(t, nodetest.MetricsAt(metrics))
 	n.Push("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
@@ -36,7 +32,7 @@ func TestKeptRules(t *testing.T) {
 	wantMetric := func(value string) {
 		t.Helper()
 		line := "pullwarden_rules_last_reload_successful " + value
-		if got := scrape(t, metrics); !strings.Contains(got, line+"\n") {
+		if got := n.Metrics(metrics); !strings.Contains(got, line+"\n") {
 			t.Errorf("%q is not among the metrics", line)
 		}
 	}
@@ -127,34 +123,4 @@ func TestKillsWhileRulesAreKept(t *testing.T) {
 			t.Errorf("round %d: kept are %v, %v", round, entries, err)
 		}
 	}
-}
-
-// freeAddress returns an address of the loopback that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
-// scrape returns the daemon's metrics.
-func scrape(t *testing.T, address string) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/v1/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
