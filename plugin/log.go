@@ -13,9 +13,10 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// logOutcome writes the one line of a decision.
+// logOutcome writes the one line of a decision, or of what would have been decided.
 func logOutcome(ctx context.Context, o engine.Outcome) {
 	fields := log.Fields{
 		"image":      o.Name,
@@ -49,21 +50,39 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Class != "" && string(o.Class) != string(o.Reason) {
 		fields["class"] = string(o.Class)
 	}
+	if o.Observed {
+		fields["observed"] = o.Directives.Describe(policy.KeyMode)
+	}
+	if o.StockPull != engine.PullUnknown {
+		fields["stock_pull"] = string(o.StockPull)
+	}
+	if o.Kind == engine.UsedCached {
+		fields["last_checked"] = o.Age.String()
+	}
 	l := prefixlog.G(ctx).WithFields(fields)
 	if len(o.Attempts) > 0 && o.Err == nil { // the error has them
 		l = l.WithField("tried", tried(o))
 	}
-	text := fmt.Sprintf("%s (%s) under %s", o.Kind, o.Reason, o.Under())
 	switch {
 	case o.Kind == engine.Failed:
-		l.WithError(o.Err).Warn(text)
-	case o.Kind == engine.UsedCached:
-		l.WithField("last_checked", o.Age.String()).Warn(text)
-	case o.Reason == engine.ReasonMirrorFallback:
-		l.Warn(text)
+		l.WithError(o.Err).Warn(message(o))
+	case o.Kind == engine.UsedCached, o.Kind == engine.NotObserved, o.Reason == engine.ReasonMirrorFallback:
+		l.Warn(message(o))
 	default:
-		l.Info(text)
+		l.Info(message(o))
 	}
+}
+
+// message says how a request ended, or would have, and under which directive.
+func message(o engine.Outcome) string {
+	text := fmt.Sprintf("%s (%s) under %s", o.Kind, o.Reason, o.Under())
+	switch {
+	case o.Kind == engine.NotObserved:
+		return text + ": nobody knows what would have been decided"
+	case o.Observed:
+		return "would have been " + text
+	}
+	return text
 }
 
 // tried says of each host why it failed.

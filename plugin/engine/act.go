@@ -20,24 +20,33 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	}
 	defer k.session.Close()
 	c := e.follow(ctx, t, k)
-	// A pull that failed may have written a proof before. The refusals of this very
-	// request have taken it away already.
-	for _, w := range k.watch {
-		if !slices.Contains(c.answer.proved, w.holder) {
+	// A pull that failed may have written a proof before.
+	if err := e.revokeDenied(ctx, t, c.answer.proved, k.watch, c.refusals); err != nil {
+		return c.ended(failed(ReasonInternal, err))
+	}
+	return c
+}
+
+// revokeDenied takes away the proofs of an answer whose holders were denied in other
+// requests since it was asked for. The request's own refusals have ended its proof
+// already. The error is one of writing that.
+func (e *Engine) revokeDenied(ctx context.Context, t task, proved []store.Fingerprint, watch denialWatches, own []store.Refusal) error {
+	for _, w := range watch {
+		if !slices.Contains(proved, w.holder) {
 			continue
 		}
 		others := w.refusals()
 		if slices.Contains(t.refused(), w.holder) {
-			others = w.refusals(c.refusals...)
+			others = w.refusals(own...)
 		}
 		if len(others) == 0 {
 			continue
 		}
 		if err := e.revoke(ctx, t, []store.Fingerprint{w.holder}, others); err != nil {
-			return c.ended(failed(ReasonInternal, err))
+			return err
 		}
 	}
-	return c
+	return nil
 }
 
 // follow applies the decision that follows from a registry's answer.
@@ -47,15 +56,9 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 		return e.fallBack(ctx, t, c, checking, k.err)
 	}
 	tag := c.answer
-	check := Check{Digest: tag.verified.Digest, OriginFailed: tag.originFailed}
-	action := Decide(t.directives.Directives, c.local, check)
-	if action.Do == AskCached {
-		var stop *end
-		if c.cached, stop = e.askCached(ctx, t, &c, k.watch); stop != nil {
-			return c.ended(*stop)
-		}
-		check.Cached = c.cached
-		action = Decide(t.directives.Directives, c.local, check)
+	action, stop := e.judge(ctx, t, &c, k.watch)
+	if stop != nil {
+		return c.ended(*stop)
 	}
 	if action.Do == Reuse {
 		same, err := e.lookAgain(ctx, t, &c)
@@ -67,9 +70,9 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 		}
 		if !same {
 			// The registry said nothing of another image that is cached now.
-			c.answer, c.cached, check.Cached = tag, NotConfirmed, NotConfirmed
+			c.answer, c.cached = tag, NotConfirmed
 		}
-		action = Decide(t.directives.Directives, c.local, check)
+		action = Decide(t.directives.Directives, c.local, tag.check(c.cached))
 	}
 	c.use(action.Used...)
 	target := c.local.target()
@@ -78,10 +81,25 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 		return e.pull(ctx, t, c, action.Reason, k.session)
 	case action.Kind == Present:
 		return c.ended(e.reuse(ctx, t, c.local, action, takeTurn))
-	case check.Cached == Confirmed:
+	case c.cached == Confirmed:
 		return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(target))
 	}
 	return e.unchanged(ctx, t, c, action, takeTurn, t.names(target)...)
+}
+
+// judge decides by a registry's answer about the reference. Where only the caller's
+// right to the cached image is in doubt, it asks about that too, which may stop the
+// request.
+func (e *Engine) judge(ctx context.Context, t task, c *course, watch denialWatches) (action Action, stop *end) {
+	tag := c.answer
+	action = Decide(t.directives.Directives, c.local, tag.check(NotAsked))
+	if action.Do != AskCached {
+		return action, nil
+	}
+	if c.cached, stop = e.askCached(ctx, t, c, watch); stop != nil {
+		return Action{}, stop
+	}
+	return Decide(t.directives.Directives, c.local, tag.check(c.cached)), nil
 }
 
 // lookAgain looks for the cached image after a registry was asked, which takes

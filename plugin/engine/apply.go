@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/policy"
@@ -51,18 +52,24 @@ func (e *Engine) apply(ctx context.Context, t task, c course, action Action) end
 // for these names.
 func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action, turn turn, names ...string) course {
 	c = c.ended(e.reuse(ctx, t, c.local, action, turn))
-	a := c.answer
-	switch {
-	case c.end.kind == Failed:
-	case a.originFailed == failure.None:
-		e.Marks.MarkVerified(ctx, a.verified.Digest, a.verified, a.stillProved(), names...)
-	default:
-		e.Marks.MarkMirrored(ctx, a.verified.Digest, a.proof(), a.stillProved(), names...)
-		if c.end.kind == UsedCached {
-			e.markStale(ctx, t, c, store.MirrorFallback)
-		}
+	if c.end.kind == Failed {
+		return c
+	}
+	e.markConfirmed(ctx, c.answer, names...)
+	if c.end.kind == UsedCached {
+		e.markStale(ctx, t, c, store.MirrorFallback)
 	}
 	return c
+}
+
+// markConfirmed marks what the registry, or a mirror in its place, confirmed for these
+// names, and to whom.
+func (e *Engine) markConfirmed(ctx context.Context, a answer, names ...string) {
+	if a.originFailed == failure.None {
+		e.Marks.MarkVerified(ctx, a.verified.Digest, a.verified, a.stillProved(), names...)
+	} else {
+		e.Marks.MarkMirrored(ctx, a.verified.Digest, a.proof(), a.stillProved(), names...)
+	}
 }
 
 // markStale marks the cached image that ended a request.
@@ -92,10 +99,8 @@ const (
 // node agree: they are asked before each pull, and reuse is no way around them.
 func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, turn turn) end {
 	target := local.Record.Target
-	if e.VerifyImage != nil {
-		if err := e.VerifyImage(ctx, t.Name, target); err != nil {
-			return failed(ReasonVerifier, err)
-		}
+	if err := e.verifyCached(ctx, t, target); err != nil {
+		return failed(ReasonVerifier, err)
 	}
 	if err := e.complete(ctx, t, local, turn); err != nil {
 		return failed(ReasonCanceled, err)
@@ -108,7 +113,21 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 	if action.Kind != Unchanged && local.Grant.By != "" {
 		e.Proofs.Used(ctx, local.Grant.By, e.Now(), t.names(target.Digest)...)
 	}
-	return end{kind: action.Kind, reason: action.Reason, imageID: local.ImageID, digest: target.Digest, source: local.Record.PullSource}
+	return reused(action, local)
+}
+
+// reused ends a request with the cached image.
+func reused(action Action, local Local) end {
+	return end{kind: action.Kind, reason: action.Reason, imageID: local.ImageID, digest: local.target(), source: local.Record.PullSource}
+}
+
+// verifyCached asks the image verifiers of the node about the cached image; nil means
+// that they agree, or that there are none.
+func (e *Engine) verifyCached(ctx context.Context, t task, target ocispec.Descriptor) error {
+	if e.VerifyImage == nil {
+		return nil
+	}
+	return e.VerifyImage(ctx, t.Name, target)
 }
 
 // complete makes what is missing of the cached image besides its content. If

@@ -46,6 +46,12 @@ type answer struct {
 	elapsed time.Duration
 }
 
+// check is the part of the answer that counts for the decision, with what is known of
+// the cached digest.
+func (a *answer) check(cached Confirmation) Check {
+	return Check{Digest: a.verified.Digest, OriginFailed: a.originFailed, Cached: cached}
+}
+
 // query is a check of one of the subject's references: the registry client is told
 // the digest of the cached image, and for which failures that would do. A caller who
 // may not have the image has none: how hosts are asked must not tell that it is there.
