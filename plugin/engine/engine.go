@@ -51,23 +51,19 @@ type Engine struct {
 	turns   shared.Lock[string] // of the pulls of one name
 	tries   shared.Map[tryKey, *tries]
 	denials denials
+
+	// dry is set in the engines of [Engine.Explain]: a pull is only foreseen.
+	dry bool
 }
 
 // Ensure makes sure that the image is there as its policy wants it, or fails.
 // The error is an *Error, or wraps the context's when the caller went away.
 func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	start := e.Now()
-	directives, err := e.Directives(req.Subject)
-	t := task{Request: req, directives: directives}
-	var c course
+	t, c := e.begin(req)
 	coalesced := false
-	switch {
-	case err != nil:
-		c = course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, err)}
-	case t.restricted() && t.SourcesLimit != nil:
-		c = course{used: []policy.Key{policy.KeyAllowedSources}, end: failed(ReasonSource, t.SourcesLimit)}
-	default:
-		c, coalesced = e.walk(ctx, t)
+	if !c.over() {
+		c, coalesced = e.walk(ctx, t, c)
 	}
 	o := newOutcome(ctx, t, c)
 	o.Coalesced, o.Elapsed = coalesced, e.Now().Sub(start)
@@ -77,25 +73,48 @@ func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	return o, o.Err
 }
 
+// begin returns the task of a request. Its course is over where its hints or the
+// node's configuration decide alone.
+func (e *Engine) begin(req Request) (t task, c course) {
+	directives, err := e.Directives(req.Subject)
+	t = task{Request: req, directives: directives}
+	switch {
+	case err != nil:
+		c = course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, err)}
+	case t.restricted() && t.SourcesLimit != nil:
+		c = course{used: []policy.Key{policy.KeyAllowedSources}, end: failed(ReasonSource, t.SourcesLimit)}
+	default:
+		c.use(policy.KeyPolicy)
+	}
+	return t, c
+}
+
 // walk takes a request from step to step. It reports whether the request
 // shared the check of an equal one.
-func (e *Engine) walk(ctx context.Context, t task) (c course, coalesced bool) {
-	c.use(policy.KeyPolicy)
+func (e *Engine) walk(ctx context.Context, t task, c course) (_ course, coalesced bool) {
 	if t.directives.AsksAlways() && !t.byDigest() {
 		// Requests that join a check need no look at the node of their own.
 		return e.coalesce(ctx, t, c)
 	}
+	if c = e.unasked(ctx, t, c); c.over() {
+		return c, false
+	}
+	return e.coalesce(ctx, t, c)
+}
+
+// unasked ends a request by what the node has, unless a registry is to be asked.
+func (e *Engine) unasked(ctx context.Context, t task, c course) course {
 	local, err := e.inspect(ctx, t)
 	if err != nil {
-		return c.ended(failed(ReasonInternal, err)), false
+		return c.ended(failed(ReasonInternal, err))
 	}
 	c.saw(local)
 	action := Decide(t.directives.Directives, local, Check{})
 	c.use(action.Used...)
 	if action.Do == Ask {
-		return e.coalesce(ctx, t, c)
+		return c
 	}
-	return c.ended(e.apply(ctx, t, c, action)), false
+	return c.ended(e.apply(ctx, t, c, action))
 }
 
 // joinPart is the part of its verify_timeout for which a check can be joined.
