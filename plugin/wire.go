@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/metadata"
@@ -44,6 +45,7 @@ type imagePolicy struct {
 	store      *store.Store
 	rules      *rules.Dir
 	registries *resolver.Resolver
+	images     atomic.Pointer[cri.ImageService] // nil until CRI has started
 }
 
 // Close writes what is pending and ends the background work. containerd calls

@@ -60,12 +60,26 @@ func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records
 // PullImage returns the image that its policy wants: the cached one, or that of
 // the registry.
 func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageRequest) (*runtime.PullImageResponse, error) {
+	req, err := s.Request(r)
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := s.engine.Ensure(ctx, req)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &runtime.PullImageResponse{ImageRef: outcome.ImageID}, nil
+}
+
+// Request returns a request of CRI in the engine's words. The error is of a reference
+// that does not parse.
+func (s *ImageService) Request(r *runtime.PullImageRequest) (engine.Request, error) {
 	named, err := reference.ParseDockerRef(r.GetImage().GetImage())
 	if err != nil {
-		return nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
+		return engine.Request{}, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
 	}
 	snapshotter := s.puller.SnapshotterFor(runtimeHandler(r))
-	outcome, err := s.engine.Ensure(ctx, engine.Request{
+	return engine.Request{
 		Subject: policy.Subject{
 			Image:       policy.ImageOf(named),
 			Namespace:   r.GetSandboxConfig().GetMetadata().GetNamespace(),
@@ -79,11 +93,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 		Snapshotter:    snapshotter,
 		SourcesLimit:   s.puller.Limit(snapshotter),
 		Runtime:        &node{images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter},
-	})
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	return &runtime.PullImageResponse{ImageRef: outcome.ImageID}, nil
+	}, nil
 }
 
 // caller is the fingerprint of the credentials of the request, whatever host

@@ -21,6 +21,8 @@ type Explanation struct {
 	// Forecast says on what.
 	Outcome
 	Forecast Forecast
+	// Asked says that registries were asked, as far as there is one to ask.
+	Asked bool
 	// Local is the image that the node has, and the caller's grant, before anything
 	// was asked; zero where it could not be read.
 	Local Local
@@ -40,8 +42,9 @@ type Forecast struct {
 	// Changed follows where it has another one.
 	Changed Action
 	// CachedConfirmed follows where it has another one for the tag, but also says that
-	// the caller may have the cached image; zero where it is not asked that.
-	CachedConfirmed Action
+	// the caller may have the cached image, and CachedUnsaid where it does not have that
+	// any more; zero where it is not asked.
+	CachedConfirmed, CachedUnsaid Action
 	// UseCached are the classes of failure after which the cached image is used. A
 	// request fails after the others.
 	UseCached failure.Set
@@ -68,6 +71,7 @@ func (e *Engine) Explain(ctx context.Context, req Request, ask bool) Explanation
 	if !c.over() {
 		nobody := x.HostsErr != nil || !slices.ContainsFunc(x.Hosts, func(h resolver.HostState) bool { return h.Asked })
 		if ask || nobody {
+			x.Asked = !nobody
 			c = dry.act(ctx, t, dry.check(ctx, t, c))
 		} else {
 			x.Forecast = dry.forecast(ctx, t, c.local, x.Hosts)
@@ -104,13 +108,15 @@ func (e *Engine) foresee(ctx context.Context, t task, c course, action Action, r
 }
 
 // forecast says what would follow from a check. A refusal, by the registry itself,
-// takes the caller's proof away before it is decided.
+// takes the caller's proof away before it is decided. A verifier that refuses the
+// cached image stops each reuse; that of another image is not known.
 func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []resolver.HostState) Forecast {
 	d := t.directives.Directives
 	const changed digest.Digest = "changed"
 	f := Forecast{Changed: Decide(d, local, Check{Digest: changed, Cached: NotConfirmed})}
 	if Decide(d, local, Check{Digest: changed}).Do == AskCached {
 		f.CachedConfirmed = Decide(d, local, Check{Digest: changed, Cached: Confirmed})
+		f.CachedUnsaid = Decide(d, local, Check{Digest: changed, Cached: Unsaid})
 	}
 	if local.target() != "" {
 		f.Unchanged = Decide(d, local, Check{Digest: local.target()})
@@ -123,6 +129,14 @@ func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []reso
 	for _, class := range failure.All() {
 		if class.Refuses() {
 			f.UseCached = f.UseCached.With(class, err == nil && Decide(d, refused, Check{Class: class}).Do == Reuse)
+		}
+	}
+	if e.VerifyImage != nil && e.VerifyImage(ctx, t.Name, local.Record.Target) != nil {
+		f.UseCached = 0
+		for _, a := range []*Action{&f.Unchanged, &f.CachedConfirmed, &f.CachedUnsaid} {
+			if a.Do == Reuse {
+				*a = Action{Do: Fail, Kind: Failed, Reason: ReasonVerifier}
+			}
 		}
 	}
 	return f
