@@ -4,17 +4,23 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/plugin"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/api"
+	"github.com/pullwarden/pullwarden/plugin/explain"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// serve is the InitFn of the plugin that answers pullwarden status. Where pullwarden
-// is not enabled or has not started there is no such service, and introspection
-// tells why.
+// serve is the InitFn of the plugin that answers pullwarden status and
+// explain. Where pullwarden is not enabled or has not started there is no such
+// service, and introspection tells why.
 func serve(ic *plugin.InitContext) (any, error) {
 	instance, err := ic.GetByID(Type, ID)
 	if err != nil {
@@ -24,7 +30,7 @@ func serve(ic *plugin.InitContext) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("plugin %s.%s is a %T", Type, ID, instance)
 	}
-	return &api.Server{Status: p.status}, nil
+	return &api.Server{Status: p.status, Explain: p.explain}, nil
 }
 
 // status collects what only the daemon knows.
@@ -62,4 +68,35 @@ func observed(all []policy.Effective) (rules int, rest bool) {
 		}
 	}
 	return rules, rest
+}
+
+// explain answers what a pod would get from CRI's PullImage.
+func (p *imagePolicy) explain(ctx context.Context, r api.ExplainRequest) (api.Explanation, error) {
+	images := p.images.Load()
+	if images == nil {
+		return api.Explanation{}, grpcstatus.Error(codes.Unavailable, "CRI has not started")
+	}
+	req, err := images.Request(pullRequest(r))
+	if err != nil {
+		return api.Explanation{}, grpcstatus.Error(codes.InvalidArgument, err.Error())
+	}
+	x := p.engine.Explain(namespaces.WithNamespace(ctx, criNamespace), req, r.Ask)
+	if err := ctx.Err(); err != nil {
+		return api.Explanation{}, grpcstatus.FromContextError(err).Err()
+	}
+	return explain.New(req.Subject, x), nil
+}
+
+// pullRequest is the request that a kubelet would make of CRI.
+func pullRequest(r api.ExplainRequest) *runtime.PullImageRequest {
+	pull := &runtime.PullImageRequest{
+		Image: &runtime.ImageSpec{
+			Image: r.Reference, UserSpecifiedImage: r.Reference, RuntimeHandler: r.RuntimeHandler, Annotations: r.Annotations,
+		},
+		SandboxConfig: &runtime.PodSandboxConfig{Metadata: &runtime.PodSandboxMetadata{Namespace: r.Namespace}},
+	}
+	if a := r.Auth; a != nil {
+		pull.Auth = &runtime.AuthConfig{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken}
+	}
+	return pull
 }

@@ -53,6 +53,7 @@
 // current. The command line has packages of its own, which ask the same parsers and
 // the same decision: plugin/check finds mistakes, plugin/ruletest runs cases. For
 // plugin/status, which makes the picture of a node, plugin/api brings what only the
-// daemon knows over containerd's socket.
+// daemon knows over containerd's socket. By it the daemon also explains a request: the
+// engine walks the same way without effects, and plugin/explain tells what it foresees.
 // TestDirections holds which package may import which.
 package plugin

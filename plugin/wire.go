@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/metadata"
@@ -46,6 +47,7 @@ type imagePolicy struct {
 	rules      *rules.Dir
 	registries *resolver.Resolver
 	audit      *audit.Log // nil = none
+	images     atomic.Pointer[cri.ImageService] // nil until CRI has started
 }
 
 // Close writes what is pending and ends the background work. containerd calls

@@ -133,16 +133,30 @@ func (e *SourcesError) Error() string {
 // hosts.toml is not right, and a [*SourcesError] when no host is allowed. The
 // caller closes the session.
 func (r *Resolver) Open(ctx context.Context, q Query) (Session, error) {
-	spec, err := reference.Parse(q.Reference)
-	if err != nil {
-		return nil, fmt.Errorf("reference %q: %w", q.Reference, err)
-	}
-	set, change, err := r.hosts.Acquire(ctx, spec.Hostname())
+	s, all, err := r.prepare(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+	if len(s.hosts) == 0 && len(all) > 0 {
+		s.Close()
+		return nil, &SourcesError{Reference: q.Reference, Hosts: s.leftOut}
+	}
+	return s, nil
+}
+
+// prepare makes a session with the hosts that are allowed, and returns all that are
+// configured too. The caller closes the session.
+func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*host, err error) {
+	spec, err := reference.Parse(q.Reference)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reference %q: %w", q.Reference, err)
+	}
+	set, change, err := r.hosts.Acquire(ctx, spec.Hostname())
+	if err != nil {
+		return nil, nil, err
+	}
 	r.applyChange(change, set)
-	s := &session{
+	s = &session{
 		query:    q,
 		spec:     spec,
 		headers:  r.options.Headers,
@@ -150,15 +164,12 @@ func (r *Resolver) Open(ctx context.Context, q Query) (Session, error) {
 		release:  sync.OnceFunc(func() { r.hosts.Release(set) }),
 	}
 	creds := auth.Redacted(q.Credentials, s.redactor)
-	s.hosts, s.leftOut = allowed(r.newHosts(set, spec.Locator, creds, s.redactor), q.Allow)
+	all = r.newHosts(set, spec.Locator, creds, s.redactor)
+	s.hosts, s.leftOut = allowed(all, q.Allow)
 	for _, h := range s.hosts {
 		h.authority = q.Authority != nil && q.Authority(h.Name())
 	}
-	if len(s.hosts) == 0 && len(set.Hosts()) > 0 {
-		s.Close()
-		return nil, &SourcesError{Reference: q.Reference, Hosts: set.Names()}
-	}
-	return s, nil
+	return s, all, nil
 }
 
 // applyChange forgets whatever a change of the configuration may have put right, and

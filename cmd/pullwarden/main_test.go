@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -43,8 +44,15 @@ type result struct {
 // tell.
 func run(t *testing.T, dir string, args ...string) result {
 	t.Helper()
+	return runWith(t, dir, "", args...)
+}
+
+// runWith is run with a text on standard input.
+func runWith(t *testing.T, dir, stdin string, args ...string) result {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Dir = dir
+	cmd.Stdin = strings.NewReader(stdin)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "COLUMNS=80"}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -27,6 +27,14 @@ func TestUsage(t *testing.T) {
 		{"status -q -o json", 2, "", "-q and -o exclude each other"},
 		{"status --older-than=-1h", 2, "", "must not be negative"},
 		{"status registry.test/app:1", 2, "", "Usage: pullwarden status"},
+		{"explain", 2, "", "Usage: pullwarden explain REF"},
+		{"explain a b", 2, "", "Usage: pullwarden explain REF"},
+		{"explain a --hint policy", 2, "", "--hint policy: write it as key=value"},
+		{"explain a --hint policy=Never --hint pullwarden.io/policy=Always", 2, "", "the key is there twice"},
+		{"explain a --creds-file x --docker-config y", 2, "", "--creds, --creds-file and --docker-config exclude each other"},
+		{"explain a --creds-file /nowhere", 2, "", "/nowhere: no such file"},
+		{"explain a --creds alice", 2, "", "there is no password of alice on standard input"},
+		{"explain a -o wide", 2, "", "allowed are table, json, yaml"},
 		{"test", 2, "", "Usage: pullwarden test FILE…"},
 		{"completion bash", 0, "bash completion", ""},
 		{"completion zsh", 0, "#compdef pullwarden", ""},
@@ -46,7 +54,7 @@ func TestUsage(t *testing.T) {
 // Help is read in terminals of 80 columns.
 func TestHelpFits(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"--help", "check --help", "status --help", "test --help"} {
+	for _, args := range []string{"--help", "check --help", "explain --help", "status --help", "test --help"} {
 		for line := range strings.Lines(run(t, t.TempDir(), strings.Fields(args)...).stdout) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 				t.Errorf("%s has a line of %d columns: %s", args, n, line)

@@ -52,7 +52,9 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the step %q is missing", s.title)
 		}
 	}
-	for _, word := range []string{"verified-digest=\n", "stale-reason=not_found", "images ls", "$ pullwarden status\n    degraded: 1 rule of 1 file", "\n      stale for ", "All 12 decisions"} {
+	for _, word := range []string{"verified-digest=\n", "stale-reason=not_found", "images ls", "$ pullwarden status\n    degraded: 1 rule of 1 file", "\n      stale for ",
+		"$ pullwarden explain " + webImage + " -n shop\n    It depends on ", "\n    rule        10-demo.toml#1,",
+		"refuses these credentials (unauthorized)", "All 12 decisions"} {
 		if !strings.Contains(out, word) {
 			t.Errorf("%q is missing", word)
 		}

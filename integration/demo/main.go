@@ -68,7 +68,7 @@ func run(ctx context.Context, binary string, out *printer) (err error) {
 	if err := closing(ctx, w, out); err != nil {
 		return err
 	}
-	if err := showStatus(ctx, w, out); err != nil {
+	if err := showOperator(ctx, w, out); err != nil {
 		return err
 	}
 	out.ending(time.Since(began))

@@ -2,26 +2,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package api is what the daemon tells of pullwarden that no record of an image
-// says: the rules in force, the hosts in trouble, the pulls under way. It is
-// read-only and has no secrets.
+// says: the rules in force, the hosts in trouble, the pulls under way, and what a pod
+// would get. It changes nothing, and tells no secrets.
 //
 // The service is on containerd's own gRPC socket, so it is for those who may open
-// that: root. It is not on containerd's TCP address. Its one method takes
-// google.protobuf.Empty and returns google.protobuf.Struct, which is [Status] as
-// JSON has it: these messages every gRPC library has, and a key that one side does
-// not know is passed over. There is no generated code to keep in step.
+// that: root. It is not on containerd's TCP address. Its messages are those of protobuf
+// itself, which every gRPC library has: [Status], [ExplainRequest] and [Explanation] as
+// JSON has them. A key of an answer that a client does not know is passed over; one of a
+// request is an error. There is no generated code to keep in step.
 //
 //	service pullwarden.v1.Status {
 //	  rpc Get(google.protobuf.Empty) returns (google.protobuf.Struct);
+//	  rpc Explain(google.protobuf.Struct) returns (google.protobuf.Struct);
 //	}
+//
+// The credentials of an ExplainRequest cross the socket as those of CRI's PullImage do.
+// They are in no answer, error, log line or metric.
 package api
 
 import "time"
 
 const (
-	serviceName = "pullwarden.v1.Status"
-	methodName  = "Get"
+	serviceName   = "pullwarden.v1.Status"
+	methodGet     = "Get"
+	methodExplain = "Explain"
 )
+
+func fullName(method string) string { return "/" + serviceName + "/" + method }
 
 // ExportEnabled is what pullwarden's plugin exports to containerd's introspection:
 // "true" or "false", whether its section enables it. Without the export the

@@ -4,6 +4,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -11,19 +12,19 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Server answers with the result of Status. It is an instance of a containerd
-// plugin of type io.containerd.grpc.v1.
+// Server answers with the results of its functions, which are called for each request,
+// from any goroutine. It is an instance of a containerd plugin of type
+// io.containerd.grpc.v1.
 type Server struct {
-	// Status is called for each request, from any goroutine.
 	Status func() Status
-}
-
-type statusServer interface {
-	get(context.Context, *emptypb.Empty) (*structpb.Struct, error)
+	// Explain returns errors with a gRPC code, and without the credentials of the
+	// request.
+	Explain func(context.Context, ExplainRequest) (Explanation, error)
 }
 
 // Register registers the server with containerd's gRPC server.
@@ -31,39 +32,80 @@ func (s *Server) Register(server *grpc.Server) error {
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: serviceName,
 		HandlerType: (*statusServer)(nil),
-		Methods:     []grpc.MethodDesc{{MethodName: methodName, Handler: handle}},
+		Methods:     []grpc.MethodDesc{method(methodGet, s.get), method(methodExplain, s.explain)},
 	}, s)
 	return nil
 }
 
-// handle is the grpc.MethodHandler of the one method.
-func handle(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // gRPC's signature
-	request := &emptypb.Empty{}
-	if err := decode(request); err != nil {
-		return nil, err
-	}
-	call := func(ctx context.Context, request any) (any, error) {
-		s, ok := srv.(statusServer)
-		empty, isEmpty := request.(*emptypb.Empty)
-		if !ok || !isEmpty {
-			return nil, status.Errorf(codes.Internal, "%T gets a %T", srv, request)
+type statusServer interface {
+	get(context.Context, *emptypb.Empty) (*structpb.Struct, error)
+	explain(context.Context, *structpb.Struct) (*structpb.Struct, error)
+}
+
+// message is a pointer to a message of type T.
+type message[T any] interface {
+	*T
+	proto.Message
+}
+
+// method describes a method that takes a message T.
+func method[T any, M message[T]](name string, answer func(context.Context, M) (*structpb.Struct, error)) grpc.MethodDesc {
+	handle := func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+		request := M(new(T))
+		if err := decode(request); err != nil {
+			return nil, err
 		}
-		return s.get(ctx, empty)
+		call := func(ctx context.Context, request any) (any, error) {
+			m, ok := request.(M)
+			if !ok {
+				return nil, status.Errorf(codes.Internal, "%s gets a %T", name, request)
+			}
+			return answer(ctx, m)
+		}
+		if interceptor == nil {
+			return call(ctx, request)
+		}
+		return interceptor(ctx, request, &grpc.UnaryServerInfo{Server: srv, FullMethod: fullName(name)}, call)
 	}
-	if interceptor == nil {
-		return call(ctx, request)
-	}
-	return interceptor(ctx, request, &grpc.UnaryServerInfo{Server: srv, FullMethod: "/" + serviceName + "/" + methodName}, call)
+	return grpc.MethodDesc{MethodName: name, Handler: handle}
 }
 
 func (s *Server) get(context.Context, *emptypb.Empty) (*structpb.Struct, error) {
-	text, err := json.Marshal(s.Status())
+	return toStruct(s.Status())
+}
+
+// errRequest does not tell the request: it may have credentials.
+var errRequest = status.Error(codes.InvalidArgument, "the request has keys or values that this version of pullwarden does not know")
+
+// explain refuses a request with a key that it does not know: passed over, it would
+// explain another one.
+func (s *Server) explain(ctx context.Context, m *structpb.Struct) (*structpb.Struct, error) {
+	var request ExplainRequest
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		return nil, errRequest
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if d.Decode(&request) != nil {
+		return nil, errRequest
+	}
+	answer, err := s.Explain(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	answer := &structpb.Struct{}
-	if err := protojson.Unmarshal(text, answer); err != nil {
+	return toStruct(answer)
+}
+
+// toStruct returns a value as JSON has it.
+func toStruct(v any) (*structpb.Struct, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
 		return nil, err
 	}
-	return answer, nil
+	m := &structpb.Struct{}
+	if err := protojson.Unmarshal(text, m); err != nil {
+		return nil, err
+	}
+	return m, nil
 }

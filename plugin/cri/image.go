@@ -60,13 +60,36 @@ func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records
 // PullImage returns the image that its policy wants: the cached one, or that of
 // the registry. Under mode = "Observe" the answer is that of containerd's own PullImage.
 func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageRequest) (*runtime.PullImageResponse, error) {
+	req, n, err := s.request(r)
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := s.engine.Ensure(ctx, req)
+	if outcome.Observed {
+		return n.response, err
+	}
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &runtime.PullImageResponse{ImageRef: outcome.ImageID}, nil
+}
+
+// Request returns a request of CRI in the engine's words. The error is of a reference
+// that does not parse.
+func (s *ImageService) Request(r *runtime.PullImageRequest) (engine.Request, error) {
+	req, _, err := s.request(r)
+	return req, err
+}
+
+// request is Request, with containerd as the request has it.
+func (s *ImageService) request(r *runtime.PullImageRequest) (req engine.Request, n *node, err error) {
 	named, err := reference.ParseDockerRef(r.GetImage().GetImage())
 	if err != nil {
-		return nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
+		return engine.Request{}, nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
 	}
 	snapshotter := s.puller.SnapshotterFor(runtimeHandler(r))
-	n := &node{images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter, request: r}
-	outcome, err := s.engine.Ensure(ctx, engine.Request{
+	n = &node{images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter, request: r}
+	return engine.Request{
 		Subject: policy.Subject{
 			Image:       policy.ImageOf(named),
 			Namespace:   r.GetSandboxConfig().GetMetadata().GetNamespace(),
@@ -82,14 +105,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 		Snapshotter:    snapshotter,
 		SourcesLimit:   s.puller.Limit(snapshotter),
 		Runtime:        n,
-	})
-	if outcome.Observed {
-		return n.response, err
-	}
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	return &runtime.PullImageResponse{ImageRef: outcome.ImageID}, nil
+	}, n, nil
 }
 
 // caller is the fingerprint of the credentials of the request, whatever host

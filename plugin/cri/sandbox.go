@@ -14,7 +14,6 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/shared"
-	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
@@ -22,6 +21,11 @@ import (
 
 // resolveTimeout bounds the request for the digest of the sandbox image.
 const resolveTimeout = 30 * time.Second
+
+// Registry opens sessions with the hosts of a reference; *resolver.Resolver is one.
+type Registry interface {
+	Open(ctx context.Context, q resolver.Query) (resolver.Session, error)
+}
 
 // SandboxImage is the image of pods, which CRI pulls itself. No policy applies to
 // it. Where CRI would pull it without the transfer service, or with a list of
@@ -32,7 +36,7 @@ type SandboxImage struct {
 	Name     string
 	Config   Config
 	Puller   Puller
-	Registry engine.Registry
+	Registry Registry
 	// Needed reports whether the pods of a runtime handler need the image.
 	Needed func(handler string) bool
 	// Now is the clock.

@@ -24,6 +24,9 @@ type Registry interface {
 	// the check. The error is a *resolver.SourcesError where no host is
 	// allowed, else one of the configuration.
 	Open(ctx context.Context, q resolver.Query) (resolver.Session, error)
+	// Hosts lists the hosts for a reference, and asks none. The timeout is that of
+	// a check. The error is one of the configuration.
+	Hosts(ctx context.Context, q resolver.Query, timeout time.Duration) ([]resolver.HostState, error)
 }
 
 // answer is a registry's answer to one check.

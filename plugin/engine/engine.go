@@ -57,6 +57,8 @@ type Engine struct {
 	denials denials
 
 	observations observations
+	// dry is set in the engines of [Engine.Explain]: a pull is only foreseen.
+	dry bool
 }
 
 // Close ends the observations that are under way, which takes seconds at most; the
@@ -71,14 +73,13 @@ func (e *Engine) Close() error { return e.observations.close() }
 // Engine.Observe is told what would have been decided.
 func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	start := e.Now()
-	directives, err := e.Directives(req.Subject)
-	t := task{Request: req, directives: directives}
-	if directives.Mode == policy.Observe {
-		return Outcome{Observed: true}, e.pullObserved(ctx, t, err)
+	t, c := e.begin(req)
+	if t.directives.Mode == policy.Observe {
+		return Outcome{Observed: true}, e.pullObserved(ctx, t, c)
 	}
-	c, coalesced := t.refuse(err), false
-	if c.end.kind != Failed {
-		c, coalesced = e.walk(ctx, t)
+	coalesced := false
+	if !c.over() {
+		c, coalesced = e.walk(ctx, t, c)
 	}
 	o := newOutcome(ctx, t, c)
 	o.Coalesced, o.Elapsed = coalesced, e.Now().Sub(start)
@@ -88,37 +89,48 @@ func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	return o, o.Err
 }
 
-// refuse returns the course of a request that ends before its first step, by an
-// error of its hints or a setting of the node; zero where it does not.
-func (t *task) refuse(hints error) course {
+// begin returns the task of a request. Its course is over where its hints or the
+// node's configuration decide alone.
+func (e *Engine) begin(req Request) (t task, c course) {
+	directives, err := e.Directives(req.Subject)
+	t = task{Request: req, directives: directives}
 	switch {
-	case hints != nil:
-		return course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, hints)}
+	case err != nil:
+		c = course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, err)}
 	case t.restricted() && t.SourcesLimit != nil:
-		return course{used: []policy.Key{policy.KeyAllowedSources}, end: failed(ReasonSource, t.SourcesLimit)}
+		c = course{used: []policy.Key{policy.KeyAllowedSources}, end: failed(ReasonSource, t.SourcesLimit)}
+	default:
+		c.use(policy.KeyPolicy)
 	}
-	return course{}
+	return t, c
 }
 
 // walk takes a request from step to step. It reports whether the request
 // shared the check of an equal one.
-func (e *Engine) walk(ctx context.Context, t task) (c course, coalesced bool) {
-	c.use(policy.KeyPolicy)
+func (e *Engine) walk(ctx context.Context, t task, c course) (_ course, coalesced bool) {
 	if t.asksAlways() {
 		// Requests that join a check need no look at the node of their own.
 		return e.coalesce(ctx, t, c)
 	}
+	if c = e.unasked(ctx, t, c); c.over() {
+		return c, false
+	}
+	return e.coalesce(ctx, t, c)
+}
+
+// unasked ends a request by what the node has, unless a registry is to be asked.
+func (e *Engine) unasked(ctx context.Context, t task, c course) course {
 	local, err := e.inspect(ctx, t)
 	if err != nil {
-		return c.ended(failed(ReasonInternal, err)), false
+		return c.ended(failed(ReasonInternal, err))
 	}
 	c.saw(local)
 	action := Decide(t.directives.Directives, local, Check{})
 	c.use(action.Used...)
 	if action.Do == Ask {
-		return e.coalesce(ctx, t, c)
+		return c
 	}
-	return c.ended(e.apply(ctx, t, c, action)), false
+	return c.ended(e.apply(ctx, t, c, action))
 }
 
 // joinPart is the part of its verify_timeout for which a check can be joined.

@@ -32,6 +32,12 @@ func (n *node) Open(_ context.Context, req resolver.Query) (resolver.Session, er
 	return fakeSession{n, req.Reference}, n.openErr
 }
 
+// Hosts are one, which is asked.
+func (n *node) Hosts(_ context.Context, q resolver.Query, _ time.Duration) ([]resolver.HostState, error) {
+	allowed := q.Allow == nil || q.Allow("registry.test")
+	return []resolver.HostState{{Host: "registry.test", Origin: true, Resolve: true, Pull: true, Allowed: allowed, Asked: allowed}}, n.openErr
+}
+
 type fakeSession struct {
 	*node
 	reference string

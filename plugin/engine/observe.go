@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
-	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -24,12 +23,12 @@ const lookLimit = 50 * time.Millisecond
 // pullObserved has containerd pull by itself, and observes the request beside that
 // pull. It returns containerd's error. Nothing that the observation meets reaches the
 // pull, not even a panic.
-func (e *Engine) pullObserved(ctx context.Context, t task, hints error) error {
+func (e *Engine) pullObserved(ctx context.Context, t task, c course) error {
 	look, looked := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer looked()
 	pulled := make(chan PullEnd, 1)
 	if e.observations.start(ctx, func(ctx context.Context) {
-		seen := e.observe(ctx, look, looked, t, hints)
+		seen := e.observe(ctx, look, looked, t, c)
 		e.observePulled(ctx, t, seen, pulled)
 	}) {
 		<-look.Done()
@@ -58,7 +57,7 @@ type observed struct {
 // observe decides about a request, by the node as it is before the pull, which waits
 // until looked is called or look has ended. It changes nothing but for a proof that a
 // registry's denial ends.
-func (e *Engine) observe(ctx, look context.Context, looked func(), t task, hints error) (o observed) {
+func (e *Engine) observe(ctx, look context.Context, looked func(), t task, c course) (o observed) {
 	defer looked()
 	start := e.Now()
 	if !e.observations.decide() {
@@ -68,8 +67,8 @@ func (e *Engine) observe(ctx, look context.Context, looked func(), t task, hints
 	defer e.observations.decided()
 	o.outcome = notObserved(ctx, t, ReasonInternal)
 	protect(ctx, t, func() {
-		c := t.refuse(hints)
-		if c.end.kind != Failed {
+		c := c
+		if !c.over() {
 			local, err := e.inspect(look, t)
 			if look.Err() != nil {
 				o.outcome = notObserved(ctx, t, ReasonSlow)
@@ -77,7 +76,7 @@ func (e *Engine) observe(ctx, look context.Context, looked func(), t task, hints
 			}
 			looked()
 			o.before = local.Record
-			c = e.foresee(ctx, t, local, err, &o)
+			c = e.foresee(ctx, t, c, local, err, &o)
 		}
 		if ctx.Err() != nil {
 			o.outcome = notObserved(ctx, t, ReasonCanceled)
@@ -117,8 +116,7 @@ func describeBug(r any) string {
 
 // foresee walks the way of a request up to what would be done for it. The error is
 // that of the look at the node.
-func (e *Engine) foresee(ctx context.Context, t task, local Local, err error, o *observed) (c course) {
-	c.use(policy.KeyPolicy)
+func (e *Engine) foresee(ctx context.Context, t task, c course, local Local, err error, o *observed) course {
 	if err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}

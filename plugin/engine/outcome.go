@@ -176,6 +176,9 @@ func failed(reason Reason, cause error) end {
 	return end{kind: Failed, reason: reason, cause: cause}
 }
 
+// over reports whether the request has ended.
+func (c *course) over() bool { return c.end.kind != "" }
+
 func (c course) ended(e end) course {
 	c.end = e
 	return c

@@ -56,6 +56,9 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 	if cause := try.shared(); cause != nil {
 		return e.fallBack(ctx, t, c, pulling, cause)
 	}
+	if e.dry {
+		return e.foreseePull(ctx, t, c, action, reason)
+	}
 	try.begin()
 	source := session.Source(a.descriptor)
 	if action.Do == Reverify {

@@ -16,6 +16,7 @@ type Effective struct {
 	Directives
 	Rule   *Rule // the rule that matched; nil = none. Not to be changed
 	levels levels
+	rules  *Rules // that it stands among
 }
 
 // level sets directives; later ones come before earlier ones. The zero value is
@@ -70,9 +71,9 @@ type Rules struct {
 // NewRules puts the plugin section and the rules together, the rules in the
 // order in which they are tried. It keeps rules, which must not change after.
 func NewRules(section Overrides, rules []Rule) *Rules {
-	base := Effective{Directives: Defaults()}
-	base.apply(&section, fromSection)
 	r := &Rules{rules: rules}
+	base := Effective{Directives: Defaults(), rules: r}
+	base.apply(&section, fromSection)
 	for i := range rules {
 		effective := base
 		effective.Rule = &rules[i]

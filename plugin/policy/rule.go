@@ -19,6 +19,7 @@ type Rule struct {
 
 	File   string // where the rule stands, as given to ParseRules
 	Number int    // which rule of the file, counted from 1
+	Line   int    // where it begins, counted from 1
 
 	name string
 }
@@ -34,11 +35,12 @@ func (r *Rule) String() string {
 // matches reports whether the rule is about an image and a pod's namespace. A
 // rule for certain namespaces never is when the namespace is not known.
 func (r *Rule) matches(image *spelled, namespace string) bool {
-	if !slices.ContainsFunc(r.Images, func(g ImageGlob) bool { return g.matchesAny(image) }) {
-		return false
-	}
-	return r.Namespaces == nil ||
-		slices.ContainsFunc(r.Namespaces, func(g NamespaceGlob) bool { return g.matches(namespace) })
+	return r.matchesImage(image) &&
+		(r.Namespaces == nil || slices.ContainsFunc(r.Namespaces, func(g NamespaceGlob) bool { return g.matches(namespace) }))
+}
+
+func (r *Rule) matchesImage(image *spelled) bool {
+	return slices.ContainsFunc(r.Images, func(g ImageGlob) bool { return g.matchesAny(image) })
 }
 
 // ParseRules reads a file of rules, in their order. file is the name for
@@ -53,11 +55,15 @@ func ParseRules(file string, data []byte) ([]Rule, error) {
 	if err := tomlfile.Decode(file, data, &document, true); err != nil {
 		return nil, err
 	}
+	positions, err := tomlfile.Positions(data)
+	if err != nil {
+		return nil, err
+	}
 	var rules []Rule
 	for i, t := range document.Rules {
 		rule := Rule{
 			Images: t.Images, Namespaces: t.Namespaces, Overrides: t.overrides,
-			File: file, Number: i + 1,
+			File: file, Number: i + 1, Line: positions[tomlfile.Element("rule", i+1)].Line,
 		}
 		rule.name = rule.String()
 		rules = append(rules, rule)

@@ -41,7 +41,8 @@ type Breakers struct {
 // watcher is told when a host gets into trouble.
 type watcher struct{ tell func(*OpenError) }
 
-// State is one host that is suspected or in trouble.
+// State is one host that is suspected or in trouble. [View.Known] has it for hosts that
+// are neither, too.
 type State struct {
 	Host  string        // scheme://host[:port]
 	Open  bool          // it is in trouble; false: it is suspected
@@ -164,13 +165,22 @@ func (b *Breakers) States() []State {
 	defer b.mu.Unlock()
 	states := map[string]State{}
 	for key, s := range b.all {
-		state := State{Host: key.Host}
-		if s.open() {
-			state.Open, state.Class, state.Since, state.Until = true, s.verdict.Class, s.opened, s.until
-		}
+		state := s.state()
 		if state.Open || !states[key.Host].Open {
 			states[key.Host] = state
 		}
 	}
 	return slices.SortedFunc(maps.Values(states), func(a, b State) int { return cmp.Compare(a.Host, b.Host) })
+}
+
+// state is that of a host, by its very key; false where it is neither suspected nor in
+// trouble.
+func (b *Breakers) state(key Key) (State, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.all[key]
+	if s == nil {
+		return State{}, false
+	}
+	return s.state(), true
 }

@@ -48,6 +48,15 @@ func (s *suspect) err() *OpenError {
 	return &OpenError{Class: s.verdict.Class, Since: s.opened, reason: s.verdict.Reason}
 }
 
+// state is what is told of the host.
+func (s *suspect) state() State {
+	state := State{Host: s.key.Host}
+	if s.open() {
+		state.Open, state.Class, state.Since, state.Until = true, s.verdict.Class, s.opened, s.until
+	}
+	return state
+}
+
 // Failed has a host probed that failed a request.
 func (b *Breakers) Failed(key Key, probe Probe) {
 	b.suspect(key, probe, func(s *suspect) { s.failed = true })

@@ -67,6 +67,26 @@ func (v *View) Blocked(key Key, left time.Duration) bool {
 	return v != nil && (v.shared.Blocked(key) || v.failed(key, left) != nil)
 }
 
+// Known returns what speaks against asking a host in a request that has so much time
+// left, nil if nothing does. It asks nobody and is nobody's wish to ask the host. Where
+// the host failed this session or its scope, the state is not open and has a class.
+func (v *View) Known(key Key, left time.Duration) *State {
+	if v == nil {
+		return nil
+	}
+	state, suspected := v.shared.state(key)
+	if state.Open {
+		return &state
+	}
+	if err := v.failed(key, left); err != nil {
+		return &State{Host: key.Host, Class: err.Class, Until: err.Until}
+	}
+	if suspected {
+		return &state
+	}
+	return nil
+}
+
 // failed says how a host failed this session, or its scope, nil if it may be asked.
 func (v *View) failed(key Key, left time.Duration) *OpenError {
 	if err := v.ownFailure(key); err != nil {

@@ -81,7 +81,7 @@ func TestChanges(t *testing.T) {
 	if !old.Retired() || old.users != 1 || set.Retired() || set.users != 0 {
 		t.Errorf("retired %v, %d users; %v, %d users", old.Retired(), old.users, set.Retired(), set.users)
 	}
-	if got := old.Names(); !slices.Equal(got, []string{"a.test"}) {
+	if got := old.Addresses(); !slices.Equal(got, []string{"a.test"}) {
 		t.Errorf("the old set has %v now", got)
 	}
 	c.Release(old)

@@ -22,15 +22,6 @@ type Set struct {
 // Hosts returns the hosts in their order. The list must not be changed.
 func (s *Set) Hosts() []Host { return s.hosts }
 
-// Names returns the hosts as references spell them.
-func (s *Set) Names() []string {
-	names := make([]string, len(s.hosts))
-	for i, h := range s.hosts {
-		names[i] = h.Name()
-	}
-	return names
-}
-
 // Addresses returns the hosts by the addresses at which they are asked, host[:port].
 func (s *Set) Addresses() []string {
 	addresses := make([]string, len(s.hosts))

@@ -8,9 +8,10 @@ import "errors"
 // The exit codes of all verbs. Scripts rely on them.
 const (
 	exitOK       = 0
-	exitFailed   = 1 // check: errors; test: a case does not hold; status: degraded
+	exitFailed   = 1 // check: errors; test: a case does not hold; status: degraded; explain: the pod fails
 	exitUsage    = 2 // the command line, or the daemon, is not to be used
 	exitWarnings = 3 // check: warnings only
+	exitDepends  = 3 // explain: it depends on a registry that was not asked
 )
 
 // exit ends a verb that has shown its result with a code.

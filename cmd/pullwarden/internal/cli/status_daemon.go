@@ -94,6 +94,40 @@ func (d *daemon) report(ctx context.Context) (status.Report, error) {
 	return status.New(records, answer), nil
 }
 
+// explain asks what a pod would get. The error is a usageError where the daemon does not
+// take the request for one, else an unreachableError.
+func (d *daemon) explain(ctx context.Context, request api.ExplainRequest) (api.Explanation, error) {
+	if !request.Ask { // else the directives' verify_timeout bounds it
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, daemonTimeout)
+		defer cancel()
+	}
+	x, err := api.Explain(ctx, d.conn, request)
+	switch grpcstatus.Code(err) {
+	case codes.OK:
+		return x, nil
+	case codes.Unimplemented:
+		return x, d.whyNot(ctx)
+	case codes.InvalidArgument:
+		return x, usageError{errors.New(grpcstatus.Convert(err).Message())}
+	}
+	return x, unreachable(d.address, err)
+}
+
+// references lists the images of the node.
+func (d *daemon) references(ctx context.Context) ([]string, error) {
+	records, err := d.client.ImageService().List(namespaces.WithNamespace(ctx, criNamespace))
+	if err != nil {
+		return nil, err
+	}
+	report := status.New(records, api.Status{})
+	var names []string
+	for i := range report.Images {
+		names = append(names, report.Images[i].Reference)
+	}
+	return names, nil
+}
+
 // whyNot says why the daemon has no pullwarden that answers.
 func (d *daemon) whyNot(ctx context.Context) error {
 	resp, err := d.client.IntrospectionService().Plugins(ctx)
@@ -114,7 +148,7 @@ func (d *daemon) whyNot(ctx context.Context) error {
 	case ours.GetInitErr() != nil:
 		err = fmt.Errorf("pullwarden has not started in the containerd at %s, and CRI has not: %s", d.address, ours.GetInitErr().GetMessage())
 	default:
-		err = fmt.Errorf("pullwarden in the containerd at %s is another version, which does not tell its status", d.address)
+		err = fmt.Errorf("pullwarden in the containerd at %s is another version, which does not answer this", d.address)
 	}
 	return unreachableError{err}
 }

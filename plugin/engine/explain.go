@@ -1,0 +1,156 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Explanation is the end that a request would come to now, and what it follows from.
+type Explanation struct {
+	// Outcome is that of Ensure, but for what only a pull can find out: it is said to
+	// go well. Where it depends on a registry that was not asked, its Kind is "", and
+	// Forecast says on what.
+	Outcome
+	Forecast Forecast
+	// Asked says that registries were asked, as far as there is one to ask.
+	Asked bool
+	// Local is the image that the node has, and the caller's grant, before anything
+	// was asked; zero where it could not be read.
+	Local Local
+	// Hosts are those for the reference, in their order, as they were known before
+	// any was asked. HostsErr says why they are not known.
+	Hosts    []resolver.HostState
+	HostsErr error
+}
+
+// Forecast says what would follow from each answer of a registry.
+type Forecast struct {
+	// Unchanged follows where the registry has the cached digest; zero where there is
+	// no image of a digest.
+	Unchanged Action
+	// Changed follows where it has another one.
+	Changed Action
+	// CachedConfirmed follows where it has another one for the tag, but also says that
+	// the caller may have the cached image, and CachedUnsaid where it does not have that
+	// any more; zero where it is not asked.
+	CachedConfirmed, CachedUnsaid Action
+	// UseCached are the classes of failure after which the cached image is used. A
+	// request fails after the others.
+	UseCached failure.Set
+}
+
+// Explain says how Ensure would end a request now, by the same steps and the same
+// decision. No record and no proof changes, and no other request waits for it or hears
+// of a refusal. The image verifiers are asked as for each image. A registry is asked
+// only if ask is set, with the directives' verify_timeout; how its hosts behave counts
+// for others, as after each check.
+func (e *Engine) Explain(ctx context.Context, req Request, ask bool) Explanation {
+	start := e.Now()
+	dry := e.dryRun(&drySide{Records: e.Records})
+	req.Runtime = dryRuntime{req.Runtime}
+	t, c := dry.begin(req)
+	x := Explanation{}
+	if !c.over() {
+		c = dry.unasked(ctx, t, c)
+		x.Local = c.local
+	} else if local, err := dry.inspect(ctx, t); err == nil {
+		x.Local = local // to be shown: it takes no part
+	}
+	x.Hosts, x.HostsErr = e.Registry.Hosts(ctx, t.query(t.Name, x.Local), t.directives.VerifyTimeout)
+	if !c.over() {
+		nobody := x.HostsErr != nil || !slices.ContainsFunc(x.Hosts, func(h resolver.HostState) bool { return h.Asked })
+		if ask || nobody {
+			x.Asked = !nobody
+			c = dry.act(ctx, t, dry.check(ctx, t, c))
+		} else {
+			x.Forecast = dry.forecast(ctx, t, c.local, x.Hosts)
+		}
+	}
+	x.Outcome = newOutcome(ctx, t, c)
+	x.Elapsed = e.Now().Sub(start)
+	return x
+}
+
+// dryRun returns an engine that decides as this one does, and whose effects end at the
+// side.
+func (e *Engine) dryRun(side *drySide) *Engine {
+	return &Engine{
+		Directives: e.Directives, Records: side, Content: e.Content, Marks: side, Proofs: side,
+		Registry: e.Registry, VerifyImage: e.VerifyImage, Now: e.Now, dry: true,
+	}
+}
+
+// foreseePull ends a request that would pull, or reverify, as if that went well. The
+// verifiers are asked before a pull, too.
+func (e *Engine) foreseePull(ctx context.Context, t task, c course, action Action, reason Reason) course {
+	a := c.answer
+	if action.Do == Reverify {
+		c.local.ForeignSource = false
+		return c.ended(e.reuse(ctx, t, c.local, action, hasTurn))
+	}
+	if e.VerifyImage != nil {
+		if err := e.VerifyImage(ctx, t.Name, a.descriptor); err != nil {
+			return c.ended(failed(ReasonPull, err))
+		}
+	}
+	return c.ended(end{kind: Pulled, reason: reason, digest: a.verified.Digest})
+}
+
+// forecast says what would follow from a check. A refusal, by the registry itself,
+// takes the caller's proof away before it is decided. A verifier that refuses the
+// cached image stops each reuse; that of another image is not known.
+func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []resolver.HostState) Forecast {
+	d := t.directives.Directives
+	const changed digest.Digest = "changed"
+	f := Forecast{Changed: Decide(d, local, Check{Digest: changed, Cached: NotConfirmed})}
+	if Decide(d, local, Check{Digest: changed}).Do == AskCached {
+		f.CachedConfirmed = Decide(d, local, Check{Digest: changed, Cached: Confirmed})
+		f.CachedUnsaid = Decide(d, local, Check{Digest: changed, Cached: Unsaid})
+	}
+	if local.target() != "" {
+		f.Unchanged = Decide(d, local, Check{Digest: local.target()})
+	}
+	f.UseCached = fallbacks(d, local)
+	if !local.Usable() {
+		return f
+	}
+	refused, err := e.afterRefusal(ctx, t, local, hosts)
+	for _, class := range failure.All() {
+		if class.Refuses() {
+			f.UseCached = f.UseCached.With(class, err == nil && Decide(d, refused, Check{Class: class}).Do == Reuse)
+		}
+	}
+	if e.VerifyImage != nil && e.VerifyImage(ctx, t.Name, local.Record.Target) != nil {
+		f.UseCached = 0
+		for _, a := range []*Action{&f.Unchanged, &f.CachedConfirmed, &f.CachedUnsaid} {
+			if a.Do == Reuse {
+				*a = Action{Do: Fail, Kind: Failed, Reason: ReasonVerifier}
+			}
+		}
+	}
+	return f
+}
+
+// afterRefusal returns the node's image after a refusal by the registry itself.
+func (e *Engine) afterRefusal(ctx context.Context, t task, local Local, hosts []resolver.HostState) (Local, error) {
+	var refusals []store.Refusal
+	for _, h := range hosts {
+		if h.Origin {
+			refusals = append(refusals, store.Refusal{Host: h.Host, Origin: true})
+		}
+	}
+	err := e.revokeIfDenied(ctx, t, nil, refusals)
+	if err == nil {
+		local.Grant, _, err = e.authorize(ctx, t, local.Record, e.trusted(ctx, t))
+	}
+	return local, err
+}

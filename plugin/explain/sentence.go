@@ -1,0 +1,245 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// sentence says the decision and why.
+func sentence(x engine.Explanation) string {
+	if x.Directives.Mode == policy.Observe {
+		return "containerd pulls by itself under " + x.Directives.Describe(policy.KeyMode) + ". Else: " + decided(x)
+	}
+	return decided(x)
+}
+
+// decided says what is decided, whether or not it takes effect.
+func decided(x engine.Explanation) string {
+	switch {
+	case x.Reason == engine.ReasonMirrorFallback && x.Kind == engine.UsedCached:
+		return fmt.Sprintf("The cached image is used: %s, and %s confirms its digest in its place.", originsTrouble(x), x.Host)
+	case x.Reason == engine.ReasonMirrorFallback:
+		return fmt.Sprintf("The image is pulled: %s, and %s has %s in its place.", originsTrouble(x), x.Host, short(x.Digest))
+	}
+	switch x.Kind {
+	case "":
+		return depends(x)
+	case engine.Pulled:
+		return pulled(x)
+	case engine.Failed:
+		return "The pod fails: " + whyFailed(x) + "."
+	case engine.UsedCached:
+		return fmt.Sprintf("The cached image is used although %s: %s.", troubleOf(x), whyCached(x))
+	}
+	return "The cached image is used: " + whyReused(x) + "."
+}
+
+func whyReused(x engine.Explanation) string {
+	switch x.Reason {
+	case engine.ReasonSame:
+		return x.Host + " confirms its digest"
+	case engine.ReasonProved:
+		return x.Host + " confirms that these credentials may have it"
+	case engine.ReasonMaxAge:
+		return fmt.Sprintf("it was checked %s, within %s", x.Local.Age, x.Directives.Describe(policy.KeyMaxAge))
+	case engine.ReasonDigest:
+		return "a digest cannot change" + whoseDoesNotMatter(x)
+	case engine.ReasonPolicy:
+		return x.Directives.Describe(policy.KeyPolicy) + " is content with an image that is there" + whoseDoesNotMatter(x)
+	}
+	return string(x.Reason)
+}
+
+// whoseDoesNotMatter says why an image of which nobody has proved anything is reused.
+func whoseDoesNotMatter(x engine.Explanation) string {
+	if x.Local.Grant.Kind != engine.GrantOpen {
+		return ""
+	}
+	text := ", and under " + x.Directives.Describe(policy.KeyAccess) + " everybody may have it, as "
+	if x.Asked {
+		return text + "no registry can say whose it is"
+	}
+	return text + "no registry was ever asked whose it is"
+}
+
+func whyCached(x engine.Explanation) string {
+	if on, ok := policy.KeyOn(x.Class); ok && x.Reason == engine.Reason(x.Class) {
+		return x.Directives.Describe(on)
+	}
+	return string(x.Reason)
+}
+
+func pulled(x engine.Explanation) string {
+	has := fmt.Sprintf("%s has %s", x.Host, short(x.Digest))
+	switch x.Reason {
+	case engine.ReasonAbsent:
+		return "The image is pulled: the node has none, and " + has + "."
+	case engine.ReasonIncomplete:
+		return "The image is pulled again: the node's cannot run, and " + has + "."
+	case engine.ReasonChanged:
+		return fmt.Sprintf("The image is pulled: %s, and the node %s.", has, short(x.Before))
+	case engine.ReasonSource:
+		return fmt.Sprintf("The image is fetched again, and compared: the node's is not known to have come from %s alone.",
+			x.Directives.Describe(policy.KeyAllowedSources))
+	}
+	return fmt.Sprintf("The image is pulled (%s): %s.", x.Reason, has)
+}
+
+// whyFailed says in a few words what the error says in many.
+func whyFailed(x engine.Explanation) string {
+	if x.Reason != engine.Reason(x.Class) && x.Reason != engine.ReasonMaxStale {
+		return cause(x.Err) // no registry's
+	}
+	return troubleOf(x) + ", and " + whyNoFallback(x)
+}
+
+// cause is that of an error without the names of image and policy, which are on the
+// screen.
+func cause(err error) string {
+	if failed, ok := errors.AsType[*engine.Error](err); ok {
+		err = failed.Err
+	}
+	return strings.TrimSuffix(err.Error(), ".")
+}
+
+// whyNoFallback says why the cached image does not do after the registry failed.
+func whyNoFallback(x engine.Explanation) string {
+	d := &x.Directives
+	grant := engine.Grant{Kind: x.Grant}
+	on, _ := policy.KeyOn(x.Class)
+	switch {
+	case x.Local.Record.Target.Digest == "":
+		return "the node has no image"
+	case x.Local.ForeignSource:
+		return "the node's image is not known to have come from " + d.Describe(policy.KeyAllowedSources) + " alone"
+	case !x.Local.Usable():
+		return "the node's image cannot run"
+	case x.Reason == engine.ReasonMaxStale:
+		return fmt.Sprintf("the cached image was last checked %s, beyond %s", x.Local.Age, d.Describe(policy.KeyMaxStale))
+	case d.OnFailure(x.Class) != policy.UseCached && d.Policy == policy.IfDigestChanged:
+		return d.Describe(on) + " does not let the cached image do"
+	case !grant.Given():
+		return "nothing proves that these credentials may have the cached image"
+	}
+	return d.Describe(policy.KeyPolicy) + " does not let the cached image do"
+}
+
+// originsTrouble says how the registry of the name failed, where a mirror has answered in
+// its place.
+func originsTrouble(x engine.Explanation) string {
+	for _, a := range x.Attempts {
+		if a.Origin {
+			x.Class = a.Class
+		}
+	}
+	return troubleOf(x)
+}
+
+// troubleOf says how the registry failed.
+func troubleOf(x engine.Explanation) string {
+	host := "the registry"
+	for _, a := range x.Attempts {
+		if a.Class == x.Class && (a.Origin || host == "the registry") {
+			host = a.Host
+		}
+	}
+	switch x.Class {
+	case failure.Unreachable:
+		return host + " is unreachable"
+	case failure.Unavailable:
+		return host + " is unavailable"
+	case failure.RateLimited:
+		return host + " limits requests (rate_limited)"
+	case failure.NotFound:
+		return host + " does not have it (not_found)"
+	case failure.Unauthorized, failure.Forbidden:
+		return fmt.Sprintf("%s refuses these credentials (%s)", host, x.Class)
+	}
+	return fmt.Sprintf("the answer of %s is not right (%s)", host, x.Class)
+}
+
+// depends says what would follow from each answer of the registry that was not asked.
+func depends(x engine.Explanation) string {
+	f := x.Forecast
+	var then []string
+	if f.Unchanged.Kind != "" {
+		then = append(then, "with the node's digest "+follows(f.Unchanged))
+	}
+	switch {
+	case f.CachedConfirmed.Kind != "":
+		if f.CachedUnsaid.Do == engine.Reuse {
+			then = append(then, "with another "+follows(f.CachedConfirmed)+" unless that is refused to these credentials: then "+follows(f.Changed))
+			break
+		}
+		then = append(then, "with another "+follows(f.CachedConfirmed)+" if that is confirmed for these credentials, too, else "+follows(f.Changed))
+	case then == nil:
+		then = append(then, "with a digest "+follows(f.Changed))
+	default:
+		then = append(then, "with another "+follows(f.Changed))
+	}
+	if x.Directives.ResolveFrom == policy.OriginThenMirrors && !x.Local.ByDigest {
+		then = append(then, "where the registry is unreachable or unavailable its mirrors are asked first")
+	}
+	useCached, fail := classes(f.UseCached)
+	if len(useCached) > 0 {
+		then = append(then, "after "+list(useCached)+" the cached image is used")
+		then = append(then, "after "+list(fail)+" the pod fails")
+	} else {
+		then = append(then, "after any failure the pod fails")
+	}
+	return fmt.Sprintf("It depends on %s, which was not asked: %s.", asked(x.Hosts), strings.Join(then, "; "))
+}
+
+func follows(a engine.Action) string {
+	switch a.Do {
+	case engine.Reuse:
+		return "the cached image is used"
+	case engine.Reverify:
+		return "it is fetched again and compared"
+	case engine.Fail:
+		return fmt.Sprintf("the pod fails (%s)", a.Reason)
+	}
+	return "the image is pulled"
+}
+
+// asked names the hosts that would be asked, or probed where they are in trouble.
+func asked(states []resolver.HostState) string {
+	var names []string
+	for _, h := range states {
+		switch {
+		case h.Asked && h.Trouble != nil && h.Trouble.Open:
+			names = append(names, fmt.Sprintf("%s (in trouble: %s)", h.Host, h.Trouble.Class))
+		case h.Asked:
+			names = append(names, h.Host)
+		}
+	}
+	return list(names)
+}
+
+// list joins items: "a", "a or b", "a, b or c".
+func list(items []string) string {
+	last := len(items) - 1
+	if last < 1 {
+		return strings.Join(items, "")
+	}
+	return strings.Join(items[:last], ", ") + " or " + items[last]
+}
+
+// short is the beginning of a digest.
+func short(d digest.Digest) string {
+	if d.Validate() != nil {
+		return "a digest"
+	}
+	return d.Algorithm().String() + ":" + d.Encoded()[:8] + "…"
+}
