@@ -46,7 +46,7 @@ type imagePolicy struct {
 	store      *store.Store
 	rules      *rules.Dir
 	registries *resolver.Resolver
-	audit      *audit.Log // nil = none
+	audit      *audit.Log                       // nil = none
 	images     atomic.Pointer[cri.ImageService] // nil until CRI has started
 }
 

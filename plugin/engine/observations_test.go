@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,13 +137,13 @@ func TestDescribeBug(t *testing.T) {
 	var runtimeError any
 	func() {
 		defer func() { runtimeError = recover() }()
-		var none map[string]int
-		none["a"] = 1
+		none := []string{}
+		none[len(observing)-1] = "" // out of range
 	}()
 	for _, tt := range []struct {
 		recovered any
 		want      string
-	}{{runtimeError, "assignment to entry in nil map"}, {"password: secret", "a string"}, {errTest, "a *errors.errorString"}} {
+	}{{runtimeError, fmt.Sprintf("runtime error: index out of range [%d] with length 0", len(observing)-1)}, {"password: secret", "a string"}, {errTest, "a *errors.errorString"}} {
 		if got := describeBug(tt.recovered); got != tt.want {
 			t.Errorf("described as %q, want %q", got, tt.want)
 		}
