@@ -7,6 +7,7 @@
 //	node      one test node: daemon, registries, CRI client, decisions
 //	access    tests: who may have an image that is there
 //	failures  tests: registries that fail, and a daemon that is killed
+//	observe   tests: pulls that are containerd's own, and what is told of them
 //	policies  tests: what is decided, and why
 //	settings  tests: the same promises, however CRI is configured to pull
 //	sources   tests: which hosts serve an image

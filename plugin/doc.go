@@ -21,6 +21,8 @@
 //	   │              pull, reverify, fail
 //	   │              after a failure: fallBack decides again; a denial first takes
 //	   │              the caller's proof away (grant.go)
+//	   │              under mode = "Observe" containerd pulls by itself, and the way up to
+//	   │              act is walked beside that pull, only to tell of it (observe.go)
 //	   │  transfer.Plan
 //	   ▼
 //	plugin/pull        a pull as CRI would make it: its settings, its names of an image

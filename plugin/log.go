@@ -13,9 +13,10 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// logOutcome writes the one line of a decision.
+// logOutcome writes the one line of a decision, or of what would have been decided.
 func logOutcome(ctx context.Context, o engine.Outcome) {
 	parts := make([]string, 0, len(o.Used))
 	for _, key := range o.Used {
@@ -50,18 +51,48 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Class != "" {
 		fields["class"] = string(o.Class)
 	}
+	if o.Observed {
+		fields["observed"] = o.Directives.Describe(policy.KeyMode)
+	}
+	if o.StockPull != engine.PullUnknown {
+		fields["stock_pull"] = string(o.StockPull)
+	}
+	if o.Kind == engine.UsedCached {
+		fields["last_checked"] = o.Age.String()
+	}
+	if o.Kind != engine.Failed && len(o.Attempts) > 0 {
+		fields["attempts"] = attempts(o)
+	}
 	l := prefixlog.G(ctx).WithFields(fields)
 	switch o.Kind {
 	case engine.Failed:
-		l.WithError(o.Err).Warn("no image")
-	case engine.UsedCached:
-		l.WithField("last_checked", o.Age.String()).WithField("attempts", attempts(o)).Warn("the registry failed, the cached image is used")
+		l.WithError(o.Err).Warn(message(o))
+	case engine.UsedCached, engine.NotObserved:
+		l.Warn(message(o))
 	default:
-		if len(o.Attempts) > 0 {
-			l = l.WithField("attempts", attempts(o))
-		}
-		l.Info("image decided")
+		l.Info(message(o))
 	}
+}
+
+// message says in words how a request ended, or would have.
+func message(o engine.Outcome) string {
+	switch {
+	case o.Kind == engine.NotObserved:
+		return "not observed: nobody knows what would have been decided"
+	case o.Observed && o.Kind == engine.Failed:
+		return "would have failed"
+	case o.Observed && o.Kind == engine.UsedCached:
+		return "the registry failed, would have used the cached image"
+	case o.Observed && o.Kind == engine.Pulled:
+		return "would have pulled the image"
+	case o.Observed:
+		return "would have used the cached image"
+	case o.Kind == engine.Failed:
+		return "no image"
+	case o.Kind == engine.UsedCached:
+		return "the registry failed, the cached image is used"
+	}
+	return "image decided"
 }
 
 // attempts says of each host why it failed.

@@ -41,6 +41,7 @@ const (
 // metrics are pullwarden's part of containerd's metrics endpoint.
 type metrics struct {
 	decisions  *prometheus.CounterVec
+	observed   *prometheus.CounterVec
 	verify     *prometheus.HistogramVec
 	requests   *prometheus.CounterVec
 	coalesced  prometheus.Counter
@@ -65,6 +66,12 @@ func newMetrics(records images.Store) *metrics {
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pullwarden_decisions_total",
 			Help: "Requests for an image, by the policy that applied, the outcome and its reason.",
+		}, []string{"policy", "outcome", "reason"}),
+		// Apart from the decisions: those took effect, and alerts and rates of failures
+		// are made of them.
+		observed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pullwarden_observed_decisions_total",
+			Help: "Pulls that containerd made by itself under mode = \"Observe\", by the policy that would have applied, its outcome and the reason; NotObserved: nobody knows.",
 		}, []string{"policy", "outcome", "reason"}),
 		verify: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "pullwarden_verify_duration_seconds",
@@ -96,7 +103,7 @@ func newMetrics(records images.Store) *metrics {
 
 // register registers all metrics. After an error some may be registered.
 func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.decisions, m.verify, m.requests, m.coalesced, m.stale, m.lastReload, breakerCollector{m}} {
+	for _, c := range []prometheus.Collector{m.decisions, m.observed, m.verify, m.requests, m.coalesced, m.stale, m.lastReload, breakerCollector{m}} {
 		if err := r.Register(c); err != nil {
 			return err
 		}
@@ -106,7 +113,11 @@ func (m *metrics) register(r prometheus.Registerer) error {
 
 // observe counts an outcome. A coalesced one did no check of its own.
 func (m *metrics) observe(o engine.Outcome) {
-	m.decisions.WithLabelValues(o.Directives.Policy.String(), string(o.Kind), string(o.Reason)).Inc()
+	decisions := m.decisions
+	if o.Observed {
+		decisions = m.observed
+	}
+	decisions.WithLabelValues(o.Directives.Policy.String(), string(o.Kind), string(o.Reason)).Inc()
 	if o.Coalesced {
 		m.coalesced.Inc()
 		return

@@ -49,7 +49,8 @@ type imagePolicy struct {
 // Close writes what is pending and ends the background work. containerd calls
 // it when it stops.
 func (p *imagePolicy) Close() error {
-	return errors.Join(p.rules.Close(), p.store.Close(), p.registries.Close())
+	// The engine comes first: what it ends uses the others.
+	return errors.Join(p.engine.Close(), p.rules.Close(), p.store.Close(), p.registries.Close())
 }
 
 // sandboxImage returns the image of pods where it has to be pulled for CRI; nil

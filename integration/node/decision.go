@@ -26,6 +26,8 @@ type Decision struct {
 	LastChecked string `json:"last_checked"`
 	Attempts    string `json:"attempts"`
 	Coalesced   bool   `json:"coalesced"`
+	Observed    string `json:"observed"`   // the mode and where it comes from; "" = the decision took effect
+	StockPull   string `json:"stock_pull"` // how containerd's own pull ended, where observed
 	Error       string `json:"error"`
 	Elapsed     string `json:"elapsed"` // as time.ParseDuration reads it
 }

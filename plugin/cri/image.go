@@ -58,13 +58,14 @@ func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records
 }
 
 // PullImage returns the image that its policy wants: the cached one, or that of
-// the registry.
+// the registry. Under mode = "Observe" the answer is that of containerd's own PullImage.
 func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageRequest) (*runtime.PullImageResponse, error) {
 	named, err := reference.ParseDockerRef(r.GetImage().GetImage())
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
 	}
 	snapshotter := s.puller.SnapshotterFor(runtimeHandler(r))
+	n := &node{images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter, request: r}
 	outcome, err := s.engine.Ensure(ctx, engine.Request{
 		Subject: policy.Subject{
 			Image:       policy.ImageOf(named),
@@ -78,8 +79,11 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 		CredentialHost: r.GetAuth().GetServerAddress(),
 		Snapshotter:    snapshotter,
 		SourcesLimit:   s.puller.Limit(snapshotter),
-		Runtime:        &node{images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter},
+		Runtime:        n,
 	})
+	if outcome.Observed {
+		return n.response, err
+	}
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -135,6 +139,8 @@ type node struct {
 	puller      Puller
 	name        string
 	snapshotter string
+	request     *runtime.PullImageRequest
+	response    *runtime.PullImageResponse // of StockPull
 }
 
 // ImageID returns the ID of the image that the name has now, or "".
@@ -149,4 +155,10 @@ func (n *node) ImageID(ctx context.Context) (string, error) {
 // Pull carries out the plan.
 func (n *node) Pull(ctx context.Context, plan *transfer.Plan) (imageID string, err error) {
 	return n.puller.Pull(ctx, plan, n.snapshotter)
+}
+
+// StockPull passes the request on as it came, and keeps the response.
+func (n *node) StockPull(ctx context.Context) (err error) {
+	n.response, err = n.images.PullImage(ctx, n.request)
+	return err
 }

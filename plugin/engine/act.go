@@ -6,6 +6,8 @@ package engine
 import (
 	"context"
 	"slices"
+
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // act follows a check: the cached image is reused, or another one pulled. Where
@@ -18,24 +20,33 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	}
 	defer k.session.Close()
 	c := e.follow(ctx, t, k)
-	// A pull that failed may have written a proof before. The refusals of this very
-	// request have taken it away already.
-	for _, w := range k.watch {
-		if !slices.Contains(c.answer.proved, w.caller) {
+	// A pull that failed may have written a proof before.
+	if err := e.revokeDenied(ctx, t, c.answer.proved, k.watch, c.refusals); err != nil {
+		return c.ended(failed(ReasonInternal, err))
+	}
+	return c
+}
+
+// revokeDenied takes away the proofs of an answer whose callers were denied in other
+// requests since it was asked for. The request's own refusals have ended its proof
+// already. The error is one of writing that.
+func (e *Engine) revokeDenied(ctx context.Context, t task, proved []store.Fingerprint, watch denialWatches, own []store.Refusal) error {
+	for _, w := range watch {
+		if !slices.Contains(proved, w.caller) {
 			continue
 		}
 		others := w.refusals()
 		if w.caller == t.Caller {
-			others = w.refusals(c.refusals...)
+			others = w.refusals(own...)
 		}
 		if len(others) == 0 {
 			continue
 		}
 		if err := e.revoke(ctx, t, w.caller, others); err != nil {
-			return c.ended(failed(ReasonInternal, err))
+			return err
 		}
 	}
-	return c
+	return nil
 }
 
 // follow applies the decision that follows from a registry's answer.
@@ -45,15 +56,9 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 		return e.fallBack(ctx, t, c, checking, k.err)
 	}
 	tag := c.answer
-	check := Check{Digest: tag.verified.Digest}
-	action := Decide(t.directives.Directives, c.local, check)
-	if action.Do == AskCached {
-		var stop *end
-		if c.cached, stop = e.askCached(ctx, t, &c, k.watch); stop != nil {
-			return c.ended(*stop)
-		}
-		check.Cached = c.cached
-		action = Decide(t.directives.Directives, c.local, check)
+	action, stop := e.judge(ctx, t, &c, k.watch)
+	if stop != nil {
+		return c.ended(*stop)
 	}
 	if action.Do == Reuse {
 		same, err := e.lookAgain(ctx, t, &c)
@@ -62,8 +67,8 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 		}
 		if !same {
 			// The registry said nothing of another image that is cached now.
-			c.answer, c.cached, check.Cached = tag, NotConfirmed, NotConfirmed
-			action = Decide(t.directives.Directives, c.local, check)
+			c.answer, c.cached = tag, NotConfirmed
+			action = Decide(t.directives.Directives, c.local, Check{Digest: tag.verified.Digest, Cached: NotConfirmed})
 		}
 	}
 	c.use(action.Used...)
@@ -73,10 +78,26 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 		return e.pull(ctx, t, c, action.Reason, k.session)
 	case action.Kind == Present:
 		return c.ended(e.reuse(ctx, t, c.local, action, takeTurn))
-	case check.Cached == Confirmed:
+	case c.cached == Confirmed:
 		return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(target))
 	}
 	return e.unchanged(ctx, t, c, action, takeTurn, t.names(target)...)
+}
+
+// judge decides by a registry's answer about the reference. Where only the caller's
+// right to the cached image is in doubt, it asks about that too, which may stop the
+// request.
+func (e *Engine) judge(ctx context.Context, t task, c *course, watch denialWatches) (action Action, stop *end) {
+	check := Check{Digest: c.answer.verified.Digest}
+	action = Decide(t.directives.Directives, c.local, check)
+	if action.Do != AskCached {
+		return action, nil
+	}
+	if c.cached, stop = e.askCached(ctx, t, c, watch); stop != nil {
+		return Action{}, stop
+	}
+	check.Cached = c.cached
+	return Decide(t.directives.Directives, c.local, check), nil
 }
 
 // lookAgain looks for the cached image after a registry was asked, which takes

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/policy"
@@ -58,10 +59,8 @@ const (
 // node agree: they are asked before each pull, and reuse is no way around them.
 func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, turn turn) end {
 	target := local.Record.Target
-	if e.VerifyImage != nil {
-		if err := e.VerifyImage(ctx, t.Name, target); err != nil {
-			return failed(ReasonVerifier, err)
-		}
+	if err := e.verifyCached(ctx, t, target); err != nil {
+		return failed(ReasonVerifier, err)
 	}
 	if err := e.complete(ctx, t, local, turn); err != nil {
 		return failed(ReasonCanceled, err)
@@ -74,7 +73,21 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 	if action.Kind != Unchanged && local.Grant.By != "" {
 		e.Proofs.Used(ctx, local.Grant.By, e.Now(), t.names(target.Digest)...)
 	}
-	return end{kind: action.Kind, reason: action.Reason, imageID: local.ImageID, digest: target.Digest}
+	return reused(action, local)
+}
+
+// reused ends a request with the cached image.
+func reused(action Action, local Local) end {
+	return end{kind: action.Kind, reason: action.Reason, imageID: local.ImageID, digest: local.target()}
+}
+
+// verifyCached asks the image verifiers of the node about the cached image; nil means
+// that they agree, or that there are none.
+func (e *Engine) verifyCached(ctx context.Context, t task, target ocispec.Descriptor) error {
+	if e.VerifyImage == nil {
+		return nil
+	}
+	return e.VerifyImage(ctx, t.Name, target)
 }
 
 // complete makes what is missing of the cached image besides its content. If
@@ -149,10 +162,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	if c.local.Usable() {
 		same, err := e.lookAgain(ctx, t, &c)
 		if err == nil && same {
-			// The proof may have been taken away meanwhile, also by another request.
-			counts := e.word(ctx, t)
-			c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, counts)
-			c.local.Age = ageOf(c.local.Record.State, e.Now(), counts) // the failure may have taken long
+			err = e.authorizeAgain(ctx, t, &c.local)
 		}
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err))
@@ -161,14 +171,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class, Cached: c.cached})
 	c.use(action.Used...)
 	if action.Do == Fail {
-		err := fmt.Errorf("%s failed: %s", phase, cause.Detail())
-		if len(cause.LeftOut) > 0 {
-			err = fmt.Errorf("%w; %s leaves out %s", err, t.directives.Describe(policy.KeyAllowedSources), strings.Join(cause.LeftOut, ", "))
-		}
-		if action.Reason == ReasonMaxStale {
-			err = fmt.Errorf("%w; %s", err, staleText(t.directives.Directives, c.local.Age))
-		}
-		return c.ended(failed(action.Reason, err))
+		return c.ended(t.failedBy(cause, phase, action.Reason, c.local.Age))
 	}
 	turn := takeTurn
 	if phase == pulling {
@@ -184,4 +187,26 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	target := c.local.target()
 	e.Marks.MarkStale(ctx, target, stale, t.names(target)...)
 	return c
+}
+
+// authorizeAgain finds out whether the caller may still have the image: the proof may
+// have been taken away meanwhile, also by another request, and the time of a failure
+// counts for its age.
+func (e *Engine) authorizeAgain(ctx context.Context, t task, local *Local) (err error) {
+	counts := e.word(ctx, t)
+	local.Grant, _, err = e.authorize(ctx, t, local.Record, counts)
+	local.Age = ageOf(local.Record.State, e.Now(), counts)
+	return err
+}
+
+// failedBy ends a request by the failure of a registry.
+func (t *task) failedBy(cause *resolver.Error, phase string, reason Reason, age Age) end {
+	err := fmt.Errorf("%s failed: %s", phase, cause.Detail())
+	if len(cause.LeftOut) > 0 {
+		err = fmt.Errorf("%w; %s leaves out %s", err, t.directives.Describe(policy.KeyAllowedSources), strings.Join(cause.LeftOut, ", "))
+	}
+	if reason == ReasonMaxStale {
+		err = fmt.Errorf("%w; %s", err, staleText(t.directives.Directives, age))
+	}
+	return failed(reason, err)
 }

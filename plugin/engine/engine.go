@@ -16,6 +16,9 @@
 //
 // The course of a request keeps these values, and its Outcome is made of them
 // in one place (outcome.go).
+//
+// Under policy.Observe containerd pulls by itself, and the same way is walked beside
+// that pull up to act, which is left out (observe.go).
 package engine
 
 import (
@@ -51,22 +54,29 @@ type Engine struct {
 	turns   shared.Lock[string] // of the pulls of one name
 	tries   shared.Map[tryKey, *tries]
 	denials denials
+
+	observations observations
 }
+
+// Close ends the observations that are under way, which takes seconds at most; the
+// error says that some have not ended. Requests after it are not observed.
+func (e *Engine) Close() error { return e.observations.close() }
 
 // Ensure makes sure that the image is there as its policy wants it, or fails.
 // The error is an *Error, or wraps the context's when the caller went away.
+//
+// Under policy.Observe it has containerd pull by itself. Then the error is
+// containerd's, and the outcome says no more than that the request was observed:
+// Engine.Observe is told what would have been decided.
 func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	start := e.Now()
 	directives, err := e.Directives(req.Subject)
 	t := task{Request: req, directives: directives}
-	var c course
-	coalesced := false
-	switch {
-	case err != nil:
-		c = course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, err)}
-	case t.restricted() && t.SourcesLimit != nil:
-		c = course{used: []policy.Key{policy.KeyAllowedSources}, end: failed(ReasonSource, t.SourcesLimit)}
-	default:
+	if directives.Mode == policy.Observe {
+		return Outcome{Observed: true}, e.pullObserved(ctx, t, err)
+	}
+	c, coalesced := t.refuse(err), false
+	if c.end.kind != Failed {
 		c, coalesced = e.walk(ctx, t)
 	}
 	o := newOutcome(ctx, t, c)
@@ -77,11 +87,23 @@ func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	return o, o.Err
 }
 
+// refuse returns the course of a request that ends before its first step, by an
+// error of its hints or a setting of the node; zero where it does not.
+func (t *task) refuse(hints error) course {
+	switch {
+	case hints != nil:
+		return course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, hints)}
+	case t.restricted() && t.SourcesLimit != nil:
+		return course{used: []policy.Key{policy.KeyAllowedSources}, end: failed(ReasonSource, t.SourcesLimit)}
+	}
+	return course{}
+}
+
 // walk takes a request from step to step. It reports whether the request
 // shared the check of an equal one.
 func (e *Engine) walk(ctx context.Context, t task) (c course, coalesced bool) {
 	c.use(policy.KeyPolicy)
-	if t.directives.AsksAlways() && !t.byDigest() {
+	if t.asksAlways() {
 		// Requests that join a check need no look at the node of their own.
 		return e.coalesce(ctx, t, c)
 	}

@@ -74,11 +74,15 @@ type node struct {
 	onOpen      func()
 	onCheck     func()
 	onPull      func()
+	stockErr    error // of containerd's own pull
+	stockWipes  bool  // labels, also of the same digest
+	onStock     func()
 	onStore     func(*store.State)  // adds sources, as plugin/transfer does
 	converts    *ocispec.Descriptor // what is stored in place of what is pulled
 
 	// What happened.
 	checks, pulls   int
+	stockPulls      int
 	query           resolver.Query
 	timeout         time.Duration
 	references      []string
@@ -261,6 +265,20 @@ func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ func() s
 		n.onStore(&n.record.State)
 	}
 	return nil
+}
+
+// StockPull leaves the image that the registry has, with no label.
+func (n *node) StockPull(context.Context) error {
+	if n.onStock != nil {
+		n.onStock()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stockPulls++
+	if n.stockErr == nil && (n.stockWipes || n.record == nil || n.record.Target.Digest != n.remote.Digest) {
+		n.record = &store.Record{Name: name, Target: n.remote}
+	}
+	return n.stockErr
 }
 
 // last returns the one outcome that was observed.

@@ -27,6 +27,9 @@ const (
 	Present    Kind = "Present"    // the policy, or a reference by digest, asks no registry, or none can say whose the image is
 	UsedCached Kind = "UsedCached" // the check or the pull failed, and the policy lets the cached image do
 	Failed     Kind = "Failed"
+	// NotObserved is for a pull under policy.Observe of which nobody knows what would
+	// have been decided.
+	NotObserved Kind = "NotObserved"
 )
 
 // Reason says why a request ended as it did. For UsedCached, and for failures
@@ -49,9 +52,21 @@ const (
 	ReasonHosts      Reason = "bad_hosts"   // Failed: hosts.toml does not parse
 	ReasonVerifier   Reason = "verifier"    // Failed: an image verifier refused the cached image
 	ReasonMaxStale   Reason = "max_stale"   // Failed: the last check of the cached image is too long ago
-	ReasonCanceled   Reason = "canceled"    // Failed: the caller went away
+	ReasonCanceled   Reason = "canceled"    // Failed: the caller went away. NotObserved: the daemon stopped
 	ReasonPull       Reason = "pull"        // Failed: containerd could not pull, and no registry was at fault
-	ReasonInternal   Reason = "internal"    // Failed: containerd's own state could not be read
+	ReasonInternal   Reason = "internal"    // Failed: containerd's own state could not be read. NotObserved: a bug of pullwarden's
+	ReasonBusy       Reason = "busy"        // NotObserved: too many pulls are observed at the same time
+	ReasonSlow       Reason = "slow"        // NotObserved: the look at the node took too long, the pull did not wait for it
+)
+
+// PullEnd is how a pull that containerd made by itself ended, as logs show it.
+type PullEnd string
+
+// The ends of containerd's own pulls.
+const (
+	PullUnknown   PullEnd = "" // the daemon stopped before
+	PullSucceeded PullEnd = "succeeded"
+	PullFailed    PullEnd = "failed"
 )
 
 // Outcome is all there is to know of a finished request. The log line and the
@@ -64,6 +79,11 @@ type Outcome struct {
 	Name string
 	// Namespace is the pod's; empty when the request did not say.
 	Namespace string
+	// Observed says that the outcome did not take effect, since the mode is
+	// policy.Observe: it is what would have been decided. StockPull is how the pull
+	// ended that containerd made instead.
+	Observed  bool
+	StockPull PullEnd
 	// Directives are those that applied; where a hint is bad, those without
 	// hints.
 	Directives policy.Effective
@@ -174,6 +194,7 @@ func refusalsOf(cause *resolver.Error) (refusals []store.Refusal) {
 // newOutcome makes the outcome of a request of its course.
 func newOutcome(ctx context.Context, t task, c course) Outcome {
 	o := Outcome{
+		Observed:   t.directives.Mode == policy.Observe,
 		Kind:       c.end.kind,
 		Reason:     c.end.reason,
 		Name:       t.Name,

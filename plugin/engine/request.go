@@ -52,6 +52,9 @@ type Runtime interface {
 	// registry. The state is read when a name gets it: to unpack takes time, in
 	// which a proof may end.
 	Complete(ctx context.Context, target ocispec.Descriptor, state func() store.State) error
+	// StockPull has containerd pull by itself, as it would without pullwarden. The
+	// error is containerd's own.
+	StockPull(ctx context.Context) error
 }
 
 // task is a request with the directives that apply to it. It does not change.
@@ -62,6 +65,9 @@ type task struct {
 
 // byDigest reports whether the reference names a digest, which cannot change.
 func (t *task) byDigest() bool { return t.Digest != "" }
+
+// asksAlways reports whether a registry is asked whatever image the node has.
+func (t *task) asksAlways() bool { return t.directives.AsksAlways() && !t.byDigest() }
 
 // restricted reports whether the image must come from some hosts only.
 func (t *task) restricted() bool { return !t.directives.AllowedSources.All() }
