@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/plugin"
 
 	"github.com/pullwarden/pullwarden/plugin/api"
+	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
 // serve is the InitFn of the plugin that answers pullwarden status. Where pullwarden
@@ -30,6 +31,7 @@ func serve(ic *plugin.InitContext) (any, error) {
 func (p *imagePolicy) status() api.Status {
 	inForce := p.rules.State()
 	s := api.Status{Rules: api.Rules{Path: p.rules.Path, Rules: inForce.Rules, Files: inForce.Files}}
+	s.Rules.Observed, s.Rules.RestObserved = observed(p.rules.Current().All())
 	if inForce.Err != nil {
 		s.Rules.Error = inForce.Err.Error()
 	}
@@ -45,4 +47,19 @@ func (p *imagePolicy) status() api.Status {
 		s.Pulls = append(s.Pulls, api.Pull{Reference: u.Reference, Hosts: u.Hosts, Bytes: u.Bytes, Total: u.Total, Began: u.Began.UTC()})
 	}
 	return s
+}
+
+// observed counts the rules that are not enforced, and says whether images that no rule
+// matches are, of the directives of all rules.
+func observed(all []policy.Effective) (rules int, rest bool) {
+	for i := range all {
+		switch {
+		case all[i].Mode != policy.Observe:
+		case all[i].Rule == nil:
+			rest = true
+		default:
+			rules++
+		}
+	}
+	return rules, rest
 }

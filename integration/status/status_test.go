@@ -147,3 +147,18 @@ func TestNotEnabled(t *testing.T) {
 	broken.Run()
 	wantNone(broken, "has not started", "default_policy", "Sometimes")
 }
+
+// TestObserved tells which rules are not enforced, on a node that is healthy.
+func TestObserved(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	n.WriteRules("a.toml", "[[rule]]\nimages = ['a.test/**']\nmode = 'Observe'\n[[rule]]\nimages = ['b.test/**']\n")
+	nodetest.Eventually(t, "a rule is observed", func() bool { return ids(statusOf(n).Notes) == "observed" })
+	wantScreen(n, 0, "healthy: 2 rules of 1 file", `  - not enforced: mode = "Observe": under 1 of 2 rules, containerd pulls by`)
+	n.Restart(nodetest.Section(`mode = "Observe"`))
+	nodetest.Want(t, "notes", ids(statusOf(n).Notes), "observed")
+	wantScreen(n, 0, "containerd pulls all images by itself")
+	n.WriteRules("a.toml", "[[rule]]\nimages = ['**']\nmode = 'Enforce'\n")
+	nodetest.Eventually(t, "no rule is observed", func() bool { return statusOf(n).Rules.Rules == 1 })
+	wantScreen(n, 0, "for images that no rule matches")
+}

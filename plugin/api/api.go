@@ -43,6 +43,10 @@ type Rules struct {
 	Path  string `json:"path"` // of the directory of the rule files
 	Rules int    `json:"rules"`
 	Files int    `json:"files"` // that they stand in
+	// Observed is how many of the rules are not enforced: their mode is Observe.
+	Observed int `json:"observed"`
+	// RestObserved says that so it is for images that no rule matches.
+	RestObserved bool `json:"restObserved"`
 	// Error says why the newest files are not in force; "" = they are.
 	Error string `json:"error,omitempty"`
 }

@@ -49,6 +49,7 @@ const (
 const (
 	Unenforceable = "unenforceable" // a setting of the node keeps a rule from being kept
 	OpenImages    = "open_images"   // no registry was ever asked about them
+	Observed      = "observed"      // rules are not enforced, only told of
 )
 
 // New makes the picture of the records of one containerd namespace.
@@ -70,6 +71,9 @@ func New(records []images.Image, daemon api.Status) Report {
 		r.problem(StaleImages, "%s used although the last check failed", was(n, "image"))
 	}
 	r.Healthy = len(r.Problems) == 0
+	if text := observed(daemon.Rules); text != "" {
+		r.Notes = append(r.Notes, Problem{Observed, text})
+	}
 	for _, limit := range daemon.Limits {
 		r.Notes = append(r.Notes, Problem{Unenforceable, limit})
 	}
@@ -82,6 +86,23 @@ func New(records []images.Image, daemon api.Status) Report {
 
 func (r *Report) problem(id, format string, args ...any) {
 	r.Problems = append(r.Problems, Problem{id, fmt.Sprintf(format, args...)})
+}
+
+// observed says what is not enforced since the mode is Observe; "" for nothing.
+func observed(rules api.Rules) string {
+	where := fmt.Sprintf("under %d of %s", rules.Observed, plural(rules.Rules, "rule"))
+	const rest = "for images that no rule matches"
+	switch {
+	case rules.Observed == 0 && !rules.RestObserved:
+		return ""
+	case rules.Observed == rules.Rules && rules.RestObserved:
+		return `mode = "Observe": containerd pulls all images by itself`
+	case rules.Observed == 0:
+		where = rest
+	case rules.RestObserved:
+		where += ", and " + rest
+	}
+	return `mode = "Observe": ` + where + ", containerd pulls by itself"
 }
 
 func count(all []Image, is func(Image) bool) (n int) {

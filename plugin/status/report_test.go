@@ -122,7 +122,33 @@ unenforceable: one setting`
 	if got := strings.Join(texts, "\n"); got != want || r.Healthy {
 		t.Errorf("problems\n%s", got)
 	}
+	if observed := New(nil, api.Status{Rules: api.Rules{RestObserved: true}}); !observed.Healthy {
+		t.Error("what is observed makes a node unhealthy")
+	}
 	if limited := New(nil, api.Status{Limits: []string{"one setting"}}); !limited.Healthy {
 		t.Error("a setting makes a node unhealthy")
+	}
+}
+
+func TestObserved(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rules api.Rules
+		want  string
+	}{
+		{api.Rules{Rules: 2}, ""},
+		{api.Rules{Rules: 1, Observed: 1}, "under 1 of 1 rule, containerd pulls by itself"},
+		{api.Rules{Rules: 5, Observed: 2, RestObserved: true}, "under 2 of 5 rules, and for images that no rule matches, containerd pulls by itself"},
+		{api.Rules{Rules: 5, RestObserved: true}, "for images that no rule matches, containerd pulls by itself"},
+		{api.Rules{Rules: 5, Observed: 5, RestObserved: true}, "containerd pulls all images by itself"},
+		{api.Rules{RestObserved: true}, "containerd pulls all images by itself"},
+	} {
+		notes := New(nil, api.Status{Rules: tt.rules}).Notes
+		if tt.want == "" && len(notes) == 0 {
+			continue
+		}
+		if len(notes) != 1 || notes[0] != (Problem{Observed, `mode = "Observe": ` + tt.want}) {
+			t.Errorf("%+v: %v", tt.rules, notes)
+		}
 	}
 }
