@@ -151,6 +151,14 @@ access = "Any"
 	"the section": {map[string]string{"config.toml": section + "access = 'Any'\nmax_age = '1h'\nmax_stale = '1m'\n" + tuned}, []string{
 		"PW0104 config.toml:4:1 access", "PW0103 config.toml:6:1 max_stale",
 	}},
+	"a trial of all": {map[string]string{
+		"config.toml":  section + "mode = 'Observe'\n" + tuned,
+		"rules/a.toml": "[[rule]]\nimages = ['r.test/**']\nmode = 'Observe'\n[[rule]]\nimages = ['**']\nmode = 'Enforce'\n",
+	}, []string{"PW0305 config.toml:4:1 mode | nothing is enforced"}},
+	"a trial of a rule": {map[string]string{
+		"config.toml":  section + "mode = 'Enforce'\n" + tuned,
+		"rules/a.toml": "[[rule]]\nimages = ['**']\nmode = 'Observe'\n",
+	}, nil},
 	"hosts": {map[string]string{"r.test/hosts.toml": "server = 'http://r.test'\n[host.'http://10.0.0.1:5000']\nskip_verify = true\ncapability = ['pull']\n"}, []string{
 		"PW0201 r.test/hosts.toml:1:1 server | https", "PW0201 r.test/hosts.toml:2:7 host.\"http://10.0.0.1:5000\" | https",
 		"PW0202 r.test/hosts.toml:3:1 host.\"http://10.0.0.1:5000\".skip_verify", "PW0203 r.test/hosts.toml:4:1 host.\"http://10.0.0.1:5000\".capability | did you mean capabilities?",

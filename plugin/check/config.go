@@ -143,6 +143,10 @@ func (f *configuration) directives() {
 	if set.Has(policy.KeyAccess) && e.Access == policy.Any {
 		f.addAt(AnyForAll, anyForAll, sectionPath+policy.KeyAccess.String())
 	}
+	if set.Has(policy.KeyMode) && e.Mode == policy.Observe {
+		f.addAt(NothingEnforced, `nothing is enforced but rules with mode = "Enforce": containerd pulls by itself, and what would have been decided is only told`,
+			sectionPath+policy.KeyMode.String())
+	}
 	main := f.documents[0]
 	for _, d := range f.documents {
 		if d.has(strings.TrimSuffix(sectionPath, ".")) {
