@@ -7,13 +7,13 @@
 package rules
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/pullwarden/pullwarden/internal/filestamp"
+	"github.com/pullwarden/pullwarden/internal/keptfiles"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
@@ -45,10 +45,10 @@ type Options struct {
 type Dir struct {
 	Options
 	current atomic.Pointer[ruleSet]
-	changed chan struct{} // has a value when there are other rules to keep
-	stop    chan struct{} // closed by Close
-	stopped chan struct{} // closed when the background work has ended
-	archive archive       // of the background work, once that has begun
+	changed chan struct{}     // has a value when there are other rules to keep
+	stop    chan struct{}     // closed by Close
+	stopped chan struct{}     // closed when the background work has ended
+	archive keptfiles.Archive // of the background work, once that has begun
 }
 
 // ruleSet is the result of one read of the directory. It is not changed once it
@@ -56,7 +56,7 @@ type Dir struct {
 type ruleSet struct {
 	good
 	stamps filestamp.Stamps // of the directory and the newest files
-	sum    sum              // of the newest files; zero = they were not read
+	sum    keptfiles.Sum    // of the newest files; zero = they were not read
 	err    error            // why the newest files are not in force; nil: they are
 }
 
@@ -65,11 +65,8 @@ type good struct {
 	rules *policy.Rules // with the section below them
 	count int           // of those rules
 	files []File        // that they stand in
-	of    sum           // of those files
+	of    keptfiles.Sum // of those files
 }
-
-// sum tells the paths and the content of files from any other.
-type sum [sha256.Size]byte
 
 // Open reads the rules for the first time. Where they have a mistake the archive's
 // take their place; an error means that there is none, or that it cannot be read
@@ -78,10 +75,9 @@ func Open(o Options) (*Dir, error) {
 	if o.Reloaded == nil {
 		o.Reloaded = func(bool) {}
 	}
-	d := &Dir{Options: o, changed: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
-	d.archive.path = o.Archive
-	kept, keptErr := d.archive.load()
-	last, err := d.goodRules(kept.files)
+	d := &Dir{Options: o, changed: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}), archive: keptfiles.New(o.Archive)}
+	kept, keptErr := d.archive.Load()
+	last, err := d.goodRules(kept.Files)
 	if keptErr = errors.Join(keptErr, err); keptErr != nil {
 		last, _ = d.goodRules(nil)
 	}
@@ -93,7 +89,7 @@ func Open(o Options) (*Dir, error) {
 	o.Reloaded(first.err == nil)
 	if first.err != nil {
 		prefixlog.L().WithError(first.err).Errorf("the rules in %s are not taken; the last good %d rules of %d files, which were kept on %s, are in force",
-			o.Path, first.count, len(first.files), kept.at.UTC().Format(time.RFC3339))
+			o.Path, first.count, len(first.files), kept.At.UTC().Format(time.RFC3339))
 	} else {
 		logInForce(o.Path, first)
 	}
@@ -104,7 +100,7 @@ func Open(o Options) (*Dir, error) {
 
 // notStarted returns the error of a start without any good rules.
 func notStarted(err, keptErr error) error {
-	if errors.Is(keptErr, errNothingKept) {
+	if errors.Is(keptErr, keptfiles.ErrNothing) {
 		return err
 	}
 	return errors.Join(err, fmt.Errorf("the last good rules cannot take their place: %w", keptErr))
@@ -144,7 +140,9 @@ func (d *Dir) work() {
 // keep writes the rules in force to the archive, unless they are there.
 func (d *Dir) keep() {
 	now := d.current.Load()
-	d.archive.keep(now.files, now.of)
+	if err := d.archive.Keep(now.files, now.of); err != nil {
+		prefixlog.L().WithError(err).Warn("the rules in force are not kept: a restart with a mistake in a rule file goes back to older ones, or fails")
+	}
 }
 
 // Current returns the rules in force: those of the files as they are now, or
@@ -214,7 +212,7 @@ func (d *Dir) readOnce(was *ruleSet) *ruleSet {
 		err, now.err = nil, nil
 	}
 	if err == nil {
-		now.sum = sumOf(files)
+		now.sum = keptfiles.SumOf(files)
 	}
 	if err == nil && now.sum == was.sum {
 		now.err = was.err
@@ -233,5 +231,5 @@ func (d *Dir) goodRules(files []File) (good, error) {
 	if err != nil {
 		return good{}, err
 	}
-	return good{rules: policy.NewRules(d.Section, parsed), count: len(parsed), files: files, of: sumOf(files)}, nil
+	return good{rules: policy.NewRules(d.Section, parsed), count: len(parsed), files: files, of: keptfiles.SumOf(files)}, nil
 }
