@@ -141,7 +141,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // scrape returns the daemon's metrics.
-func scrape(t *testing.T, address string) string {
+func scrape(t testing.TB, address string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/v1/metrics", http.NoBody)
 	if err != nil {
