@@ -62,10 +62,10 @@ type ruleSet struct {
 
 // good are rules without a mistake.
 type good struct {
-	rules *policy.Rules // with the section below them
-	count int           // of those rules
-	files []File        // that they stand in
-	of    keptfiles.Sum // of those files
+	rules  *policy.Rules // with the section below them
+	parsed []policy.Rule // in their order
+	files  []File        // that they stand in
+	of     keptfiles.Sum // of those files
 }
 
 // Open reads the rules for the first time. Where they have a mistake the archive's
@@ -89,7 +89,7 @@ func Open(o Options) (*Dir, error) {
 	o.Reloaded(first.err == nil)
 	if first.err != nil {
 		prefixlog.L().WithError(first.err).Errorf("the rules in %s are not taken; the last good %d rules of %d files, which were kept on %s, are in force",
-			o.Path, first.count, len(first.files), kept.At.UTC().Format(time.RFC3339))
+			o.Path, len(first.parsed), len(first.files), kept.At.UTC().Format(time.RFC3339))
 	} else {
 		logInForce(o.Path, first)
 	}
@@ -107,7 +107,7 @@ func notStarted(err, keptErr error) error {
 }
 
 func logInForce(path string, s *ruleSet) {
-	prefixlog.L().Infof("%d rules of %d files in %s are in force", s.count, len(s.files), path)
+	prefixlog.L().Infof("%d rules of %d files in %s are in force", len(s.parsed), len(s.files), path)
 }
 
 // Close ends the background work, and returns when it has ended. The error is
@@ -118,9 +118,11 @@ func (d *Dir) Close() error {
 	return nil
 }
 
-// work looks for changes, and keeps good rules: one writer for all requests.
+// work looks for changes, keeps good rules, and warns of what is surely not meant in
+// them: once for all requests.
 func (d *Dir) work() {
 	defer close(d.stopped)
+	advised := d.advise(keptfiles.Sum{})
 	t := time.NewTicker(pollInterval)
 	defer t.Stop()
 	for {
@@ -130,6 +132,7 @@ func (d *Dir) work() {
 			d.keep()
 		case <-d.changed:
 			d.keep()
+			advised = d.advise(advised)
 		case <-d.stop:
 			d.keep()
 			return
@@ -171,7 +174,7 @@ type State struct {
 func (d *Dir) State() State {
 	d.Current()
 	now := d.current.Load()
-	return State{Rules: now.count, Files: len(now.files), Err: now.err}
+	return State{Rules: len(now.parsed), Files: len(now.files), Err: now.err}
 }
 
 // report logs and counts a change, once, and has good rules kept. The same error
@@ -180,7 +183,7 @@ func (d *Dir) report(was, now *ruleSet) {
 	switch {
 	case now.err != nil && (was.err == nil || was.err.Error() != now.err.Error()):
 		d.Reloaded(false)
-		prefixlog.L().WithError(now.err).Errorf("the rules in %s are not taken; the last good %d rules stay in force", d.Path, now.count)
+		prefixlog.L().WithError(now.err).Errorf("the rules in %s are not taken; the last good %d rules stay in force", d.Path, len(now.parsed))
 	case now.err == nil && (was.err != nil || was.sum != now.sum):
 		d.Reloaded(true)
 		logInForce(d.Path, now)
@@ -208,7 +211,7 @@ func (d *Dir) read(was *ruleSet) *ruleSet {
 func (d *Dir) readOnce(was *ruleSet) *ruleSet {
 	files, stamps, err := readFiles(d.Path)
 	now := &ruleSet{good: was.good, stamps: stamps, err: err}
-	if errors.Is(err, errNoDir) && !d.Required && was.count == 0 {
+	if errors.Is(err, errNoDir) && !d.Required && len(was.parsed) == 0 {
 		err, now.err = nil, nil
 	}
 	if err == nil {
@@ -231,5 +234,5 @@ func (d *Dir) goodRules(files []File) (good, error) {
 	if err != nil {
 		return good{}, err
 	}
-	return good{rules: policy.NewRules(d.Section, parsed), count: len(parsed), files: files, of: keptfiles.SumOf(files)}, nil
+	return good{rules: policy.NewRules(d.Section, parsed), parsed: parsed, files: files, of: keptfiles.SumOf(files)}, nil
 }
