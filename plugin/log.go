@@ -50,6 +50,9 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Class != "" {
 		fields["class"] = string(o.Class)
 	}
+	if len(o.NearHints) > 0 {
+		fields["not_hints"] = strings.Join(o.NearHints, ", ")
+	}
 	l := prefixlog.G(ctx).WithFields(fields)
 	switch o.Kind {
 	case engine.Failed:
@@ -59,6 +62,10 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	default:
 		if len(o.Attempts) > 0 {
 			l = l.WithField("attempts", attempts(o))
+		}
+		if len(o.NearHints) > 0 {
+			l.Warn("image decided, without annotations that are nearly hints")
+			return
 		}
 		l.Info("image decided")
 	}

@@ -26,6 +26,7 @@ type Decision struct {
 	LastChecked string `json:"last_checked"`
 	Attempts    string `json:"attempts"`
 	Coalesced   bool   `json:"coalesced"`
+	NotHints    string `json:"not_hints"` // annotations that are nearly hints
 	Error       string `json:"error"`
 	Elapsed     string `json:"elapsed"` // as time.ParseDuration reads it
 }

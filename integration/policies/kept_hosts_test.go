@@ -121,7 +121,7 @@ func TestUnknownHostsKey(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t)
 	mark := n.Mark()
-	slip := n.Server(n.Registry) + "[host.'http://127.0.0.1:1']\ncapabilites = ['pull']\nskip-verify = true\n"
+	slip := n.Server(n.Registry) + "[host.'http://127.0.0.1:1']\ncapability = ['pull']\nskip-verify = true\n"
 	warnings := func() int { return len(n.LogLines(mark, "warning", "passes over")) }
 	n.WriteHosts("registry.test", slip)
 	nodetest.Eventually(t, "both keys are named", func() bool { return warnings() == 2 })

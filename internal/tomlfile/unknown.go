@@ -17,7 +17,7 @@ func Unknown(key string, allowed []string) string {
 		verb = "is"
 	}
 	meant := ""
-	if near := nearest(key, allowed); near != "" {
+	if near := Nearest(key, allowed); near != "" {
 		meant = " (did you mean " + near + "?)"
 	}
 	return "unknown key" + meant + ": allowed " + verb + " " + strings.Join(allowed, ", ")
@@ -27,9 +27,10 @@ func Unknown(key string, allowed []string) string {
 // comparison takes time by the length of both.
 const maxNear = 64
 
-// nearest returns the key that another one is a slip of, "" for none: at most a
-// third of its letters are wrong, and no more than three.
-func nearest(key string, allowed []string) (near string) {
+// Nearest returns the one of the allowed keys that another one is a slip of, "" for
+// none: at most a third of its letters are wrong, and no more than three. Upper case,
+// and - for _, are no slips.
+func Nearest(key string, allowed []string) (near string) {
 	if len(key) > maxNear {
 		return ""
 	}

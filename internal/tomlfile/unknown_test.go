@@ -14,7 +14,7 @@ func TestUnknown(t *testing.T) {
 		"polcy": "policy", "image": "images", "max-age": "max_age", "Policy": "policy", "maxstale": "max_stale",
 		"max_stael": "max_stale", "x": "", "no": "", "colour": "", "default": "", "": "", strings.Repeat("policy", 11): "",
 	} {
-		if got := nearest(key, allowed); got != near {
+		if got := Nearest(key, allowed); got != near {
 			t.Errorf("%q: near is %q, want %q", key, got, near)
 		}
 	}

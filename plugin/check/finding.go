@@ -49,6 +49,7 @@ const (
 	SourcesNotKept    ID = "PW0302"
 	SlowDefaults      ID = "PW0303"
 	DeprecatedMirrors ID = "PW0304"
+	NearlyOurSection  ID = "PW0305"
 )
 
 // IDs lists all kinds of findings.
@@ -57,7 +58,7 @@ func IDs() []ID {
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile,
 		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant,
 		PlainHTTP, SkipVerify, UnknownHostsKey,
-		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors,
+		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection,
 	}
 }
 

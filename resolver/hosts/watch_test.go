@@ -173,12 +173,12 @@ func TestWatchCertificates(t *testing.T) {
 func TestUnknownHostsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatching(t)
-		text := "[host.'https://user:secret@m.test']\ncapabilites = ['pull']\nskip-verify = true\n"
+		text := "[host.'https://user:secret@m.test']\ncapability = ['pull']\nskip-verify = true\n"
 		write(t, w.root, registryName, text)
 		w.start()
 		defer w.Close()
 		got := w.log.String()
-		for _, word := range []string{"hosts.toml:2", "capabilites", "did you mean capabilities?", "hosts.toml:3", "did you mean skip_verify?"} {
+		for _, word := range []string{"hosts.toml:2", "capability", "did you mean capabilities?", "hosts.toml:3", "did you mean skip_verify?"} {
 			if !strings.Contains(got, word) {
 				t.Errorf("%q is not in the log: %s", word, got)
 			}
