@@ -47,38 +47,39 @@ func readHostDirState(dir string) (*hostDirState, error) {
 		return &hostDirState{dir: dir, stamps: stamps}, err
 	}
 	s, err := stateOf(dir, text)
-	if err != nil {
-		return &hostDirState{dir: dir, stamps: stamps}, err
-	}
 	s.stamps = stamps.And(s.stamps)
-	return s, nil
+	return s, err
 }
 
 // stateOf returns the state of a directory whose hosts.toml is text, with the stamps
-// of all other files that count.
+// of all other files that count. With an error it has only those of the files that
+// were read so far.
 func stateOf(dir string, text []byte) (*hostDirState, error) {
+	s := &hostDirState{dir: dir}
 	file, err := parse(dir, text)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	s := &hostDirState{dir: dir, text: text, ofText: sha256.Sum256(text)}
 	others := file.files(dir)
 	if len(text) == 0 {
-		if others, err = certificateFiles(dir); err != nil {
-			return nil, err
+		var stamps filestamp.Stamps
+		others, stamps, err = certificateFiles(dir)
+		if s.stamps = stamps; err != nil {
+			return s, err
 		}
 	}
 	sum := sha256.New()
 	_, _ = fmt.Fprintf(sum, "%d\n%s", len(text), text)
 	for _, path := range others {
 		data, stamp, err := filestamp.ReadFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
 		s.stamps = s.stamps.And(stamp)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
 		_, _ = fmt.Fprintf(sum, "%q %v %d\n%s", path, err == nil, len(data), data)
 	}
 	sum.Sum(s.sum[:0])
+	s.text, s.ofText = text, sha256.Sum256(text)
 	return s, nil
 }
 
@@ -94,15 +95,15 @@ func (s *hostDirState) same(other *hostDirState) bool {
 
 // certificateFiles lists the files of a directory in Docker's layout, which
 // containerd reads when there is no hosts.toml.
-func certificateFiles(dir string) (files []string, err error) {
-	entries, _, err := filestamp.ReadDir(dir)
+func certificateFiles(dir string) (files []string, stamps filestamp.Stamps, err error) {
+	entries, stamps, err := filestamp.ReadDir(dir)
 	for _, e := range entries {
 		switch filepath.Ext(e.Name()) {
 		case ".crt", ".cert", ".key":
 			files = append(files, filepath.Join(dir, e.Name()))
 		}
 	}
-	return files, err
+	return files, stamps, err
 }
 
 // files lists the files that hosts.toml in dir names.

@@ -4,6 +4,7 @@
 package hosts
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/containerd/log"
 
+	"github.com/pullwarden/pullwarden/internal/filestamp"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -149,20 +151,30 @@ func TestWatchCertificates(t *testing.T) {
 	pem := secure.CAPEM()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatching(t)
-		text := "ca = 'ca.pem'\n"
+		ca := filepath.Join(t.TempDir(), "ca.pem") // elsewhere
+		text := fmt.Sprintf("ca = %q\n", ca)
 		write(t, w.root, registryName, text)
 		w.start()
 		defer w.Close()
 		w.want("", 1)
-		put(t, filepath.Join(w.dir(), "ca.pem"), pem)
+		put(t, ca, pem)
 		w.next()
 		w.want(text, 0)
-		put(t, filepath.Join(w.dir(), "ca.pem"), []byte("garbage"))
+		put(t, ca, []byte("garbage"))
 		if got := w.next(); !strings.Contains(got, "ca.pem") {
 			t.Errorf("logged %s", got)
 		}
 		w.want(text, 1)
-		put(t, filepath.Join(w.dir(), "ca.pem"), pem)
+		if err := errors.Join(os.Remove(ca), os.Mkdir(ca, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		w.next()
+		w.want(text, 1)
+		time.Sleep(filestamp.SettleTime + pollInterval) // all is known of it
+		if err := os.Remove(ca); err != nil {
+			t.Fatal(err)
+		}
+		put(t, ca, pem)
 		w.next()
 		w.want(text, 0)
 	})
