@@ -4,6 +4,7 @@
 package hosts
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -111,13 +112,21 @@ func (w *Watcher) note(dir string, text []byte) {
 	w.noted[dir] = text
 }
 
-// takeNoted returns what was noted, once.
-func (w *Watcher) takeNoted() map[string][]byte {
+// notedSoFar returns what was noted, which counts until it is forgotten.
+func (w *Watcher) notedSoFar() map[string][]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	noted := w.noted
-	w.noted = map[string][]byte{}
-	return noted
+	return maps.Clone(w.noted)
+}
+
+// forget drops what was noted, but for what came later.
+func (w *Watcher) forget(noted map[string][]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.noted, func(dir string, text []byte) bool {
+		seen, ok := noted[dir]
+		return ok && bytes.Equal(seen, text)
+	})
 }
 
 // Problem is a host directory whose newest files are not in force.
@@ -165,7 +174,7 @@ func (w *Watcher) work() {
 // look reads the directories that have changed, tells of what is wrong in them, and
 // keeps what is good. It reports whether anything has changed.
 func (w *Watcher) look() (changed bool) {
-	was, now, noted := *w.dirs.Load(), map[string]*watched{}, w.takeNoted()
+	was, now, noted := *w.dirs.Load(), map[string]*watched{}, w.notedSoFar()
 	for _, root := range w.options.Dirs {
 		names, err := hostDirs(root)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -189,6 +198,7 @@ func (w *Watcher) look() (changed bool) {
 	}
 	changed = changed || len(now) != len(was)
 	w.dirs.Store(&now)
+	w.forget(noted)
 	w.keep(now)
 	return changed
 }
