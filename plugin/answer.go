@@ -41,6 +41,9 @@ func (p *imagePolicy) status() api.Status {
 	if inForce.Err != nil {
 		s.Rules.Error = inForce.Err.Error()
 	}
+	for _, problem := range p.hosts.Problems() {
+		s.HostFiles = append(s.HostFiles, api.HostFile{Path: problem.Err.File, Error: problem.Err.Error(), LastGood: problem.LastGood})
+	}
 	for _, h := range p.registries.Troubled() {
 		if h.Open {
 			s.Hosts = append(s.Hosts, api.Host{Host: h.Host, Class: string(h.Class), Since: h.Since.UTC(), Until: h.Until.UTC()})

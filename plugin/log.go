@@ -59,6 +59,9 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.Kind == engine.UsedCached {
 		fields["last_checked"] = o.Age.String()
 	}
+	if len(o.NearHints) > 0 {
+		fields["not_hints"] = strings.Join(o.NearHints, ", ")
+	}
 	l := prefixlog.G(ctx).WithFields(fields)
 	if len(o.Attempts) > 0 && o.Err == nil { // the error has them
 		l = l.WithField("tried", tried(o))
@@ -66,7 +69,7 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	switch {
 	case o.Kind == engine.Failed:
 		l.WithError(o.Err).Warn(message(o))
-	case o.Kind == engine.UsedCached, o.Kind == engine.NotObserved, o.Reason == engine.ReasonMirrorFallback:
+	case o.Kind == engine.UsedCached, o.Kind == engine.NotObserved, o.Reason == engine.ReasonMirrorFallback, len(o.NearHints) > 0:
 		l.Warn(message(o))
 	default:
 		l.Info(message(o))

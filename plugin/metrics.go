@@ -48,6 +48,7 @@ type metrics struct {
 	stale      prometheus.GaugeFunc
 	lastReload prometheus.Gauge
 	auditLost  prometheus.Counter
+	lastHosts  prometheus.Gauge
 	breakers   *prometheus.Desc
 
 	// troubled lists the hosts that are suspected or in trouble; nil for none.
@@ -99,6 +100,10 @@ func newMetrics(records images.Store) *metrics {
 			Name: "pullwarden_audit_lost_total",
 			Help: "Decisions that could not be written to the audit log.",
 		}),
+		lastHosts: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "pullwarden_hosts_last_reload_successful",
+			Help: "1 when the newest hosts.toml files, with the certificates that they name, are all in force, else 0.",
+		}),
 		breakers: prometheus.NewDesc("pullwarden_registry_open_breakers",
 			"1 while a host is not asked because it is in trouble, unless there is nothing else to use.",
 			[]string{"host"}, nil),
@@ -108,7 +113,7 @@ func newMetrics(records images.Store) *metrics {
 
 // register registers all metrics. After an error some may be registered.
 func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.decisions, m.observed, m.verify, m.requests, m.coalesced, m.stale, m.lastReload, m.auditLost, breakerCollector{m}} {
+	for _, c := range []prometheus.Collector{m.decisions, m.observed, m.verify, m.requests, m.coalesced, m.stale, m.lastReload, m.lastHosts, m.auditLost, breakerCollector{m}} {
 		if err := r.Register(c); err != nil {
 			return err
 		}
@@ -160,11 +165,16 @@ func (m *metrics) configured(host string) {
 }
 
 // reloaded notes whether the rule files were read without an error.
-func (m *metrics) reloaded(ok bool) {
-	if ok {
-		m.lastReload.Set(1)
+func (m *metrics) reloaded(ok bool) { setFlag(m.lastReload, ok) }
+
+// hostsReloaded notes whether the newest hosts.toml files are all in force.
+func (m *metrics) hostsReloaded(ok bool) { setFlag(m.lastHosts, ok) }
+
+func setFlag(g prometheus.Gauge, on bool) {
+	if on {
+		g.Set(1)
 	} else {
-		m.lastReload.Set(0)
+		g.Set(0)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -33,6 +32,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/rules"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/store"
 	"github.com/pullwarden/pullwarden/store/content"
 )
@@ -48,13 +48,14 @@ type imagePolicy struct {
 	registries *resolver.Resolver
 	audit      *audit.Log                       // nil = none
 	images     atomic.Pointer[cri.ImageService] // nil until CRI has started
+	hosts      *hosts.Watcher
 }
 
 // Close writes what is pending and ends the background work. containerd calls
 // it when it stops.
 func (p *imagePolicy) Close() error {
 	// The engine comes first: what it ends uses the others.
-	return errors.Join(p.engine.Close(), p.rules.Close(), p.store.Close(), p.registries.Close(), p.audit.Close())
+	return errors.Join(p.engine.Close(), p.rules.Close(), p.store.Close(), p.registries.Close(), p.hosts.Close(), p.audit.Close())
 }
 
 // sandboxImage returns the image of pods where it has to be pulled for CRI; nil
@@ -158,8 +159,6 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 	}
 	images := metadata.NewImageStore(host.db)
 	metrics := newMetrics(images)
-	registries := resolver.New(resolverOptions(host.cri, metrics))
-	metrics.troubled = registries.Troubled
 	current, err := rules.Open(rules.Options{
 		Path: c.ConfigPath, Required: c.ConfigPathSet, Section: c.Directives,
 		Archive: filepath.Join(root, "rules", "last-good.tar.gz"), Reloaded: metrics.reloaded,
@@ -178,9 +177,11 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 	if err := metrics.register(prometheus.DefaultRegisterer); err != nil {
 		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), current.Close(), auditLog.Close())
 	}
+	watcher, registries := openRegistries(host.cri, metrics, filepath.Join(root, "hosts"))
 	records := store.New(host.db, images)
+	metrics.troubled = registries.Troubled
 	return &imagePolicy{
-		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, registries: registries, audit: auditLog,
+		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, registries: registries, hosts: watcher, audit: auditLog,
 		engine: &engine.Engine{
 			Directives:  func(s policy.Subject) (policy.Effective, error) { return current.Current().For(s) },
 			Records:     records,
@@ -197,18 +198,6 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 			Now: time.Now,
 		},
 	}, nil
-}
-
-func resolverOptions(c cri.Config, m *metrics) resolver.Options {
-	o := resolver.Options{
-		HostDirs: filepath.SplitList(c.ConfigPath),
-		Headers:  http.Header(c.Headers),
-		Observe:  m.request,
-	}
-	if len(o.HostDirs) == 0 {
-		o.Hosts = c.MirrorHosts
-	}
-	return o
 }
 
 // verifyImage asks all image verifiers of the node, as the transfer service

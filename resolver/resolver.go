@@ -36,6 +36,11 @@ type Options struct {
 	// directory for the host, or _default, decides. Default: none.
 	HostDirs []string
 
+	// HostsWatcher knows the last good hosts.toml of each host directory, for when the
+	// newest cannot be used. The caller closes it after the Resolver. Default: nil,
+	// only hosts in use stay as they were.
+	HostsWatcher *hosts.Watcher
+
 	// Hosts replaces HostDirs, for containerd's deprecated CRI mirrors. It is
 	// asked once for a registry, without credentials since its authorizers are
 	// replaced, must make new clients at each call, and must call the given
@@ -61,7 +66,7 @@ type Resolver struct {
 
 // New returns a Resolver. The caller closes it.
 func New(options Options) *Resolver {
-	configured := hosts.Options{Dirs: options.HostDirs, Headers: options.Headers}
+	configured := hosts.Options{Dirs: options.HostDirs, Watcher: options.HostsWatcher, Headers: options.Headers}
 	if options.Hosts != nil {
 		configured.Configure = func(ctx context.Context, update config.UpdateClientFunc) docker.RegistryHosts {
 			return options.Hosts(ctx, nil, update)
@@ -130,7 +135,7 @@ func (e *SourcesError) Error() string {
 // Open looks at the configuration of the hosts for a reference, so that a
 // change takes effect at the next Open, and prepares to ask them. Nothing is
 // asked yet; ctx is only used for logging. The error is a [*hosts.FileError] when
-// hosts.toml is not right, and a [*SourcesError] when no host is allowed. The
+// hosts.toml is not right and no good version of it is known, and a [*SourcesError] when no host is allowed. The
 // caller closes the session.
 func (r *Resolver) Open(ctx context.Context, q Query) (Session, error) {
 	s, all, err := r.prepare(ctx, q)

@@ -173,7 +173,7 @@ access = "Any"
 	"a trial of all": {map[string]string{
 		"config.toml":  section + "mode = 'Observe'\n" + tuned,
 		"rules/a.toml": "[[rule]]\nimages = ['r.test/**']\nmode = 'Observe'\n[[rule]]\nimages = ['**']\nmode = 'Enforce'\n",
-	}, []string{"PW0305 config.toml:4:1 mode | nothing is enforced"}},
+	}, []string{"PW0306 config.toml:4:1 mode | nothing is enforced"}},
 	"a trial of a rule": {map[string]string{
 		"config.toml":  section + "mode = 'Enforce'\n" + tuned,
 		"rules/a.toml": "[[rule]]\nimages = ['**']\nmode = 'Observe'\n",
@@ -209,6 +209,13 @@ disable_snapshot_annotations = false
 		"PW0303 a.toml:7:10 plugins.\"io.containerd.grpc.v1.cri\" | concurrent_layer_fetch_buffer",
 		"PW0302 a.toml:9:1 plugins.\"io.containerd.grpc.v1.cri\".containerd.disable_snapshot_annotations | lazy",
 		"PW0304 a.toml:11:47 plugins.\"io.containerd.grpc.v1.cri\".registry.auths | hosts.toml",
+	}},
+	"a slip in the section's name": {map[string]string{
+		"a.toml": "version = 3\n[plugins.'io.containerd.image-policy.v1.pullwardn']\nenabled = true\n",
+		"b.toml": section + tuned + "[plugins.'io.containerd.grpc.v1.pullwarden']\n[plugins.Pullwarden]\n[pull_warden]\n[plugins.'io.containerd.image-policy.v1.bindir']\n",
+	}, []string{
+		"PW0301 a.toml:0:0  | not enabled", "PW0305 a.toml:2:10 plugins.\"io.containerd.image-policy.v1.pullwardn\" | did you mean [plugins.\"io.containerd.image-policy.v1.pullwarden\"]?",
+		"PW0305 b.toml:7:10 plugins.\"io.containerd.grpc.v1.pullwarden\"", "PW0305 b.toml:8:10 plugins.Pullwarden", "PW0305 b.toml:9:2 pull_warden",
 	}},
 	"a version to come": {map[string]string{"a.toml": "version = 99\n"}, []string{"PW0004 a.toml:0:0  | version"}},
 	"no files":          {map[string]string{"README.md": ""}, []string{"PW0005 .:0:0 "}},

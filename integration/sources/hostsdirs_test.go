@@ -43,32 +43,37 @@ func TestDefaultHosts(t *testing.T) {
 	nodetest.Want(t, "target", n.Target("anywhere.test/app:1"), dgst)
 }
 
-// TestBrokenHostsTOML holds that a hosts.toml that does not parse fails the
-// pull, with file and line, under every policy that asks, and that a change
-// takes effect at the next pull.
+// TestBrokenHostsTOML holds that a hosts.toml that cannot be used, and of which no
+// good version was ever seen, fails the pull with file and line, under every policy
+// that asks; and that a good version stays in force for any name of its registry.
 func TestBrokenHostsTOML(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
 	n.Push("app:1", nodetest.Image(1))
+	n.Push("other:1", nodetest.Image(2))
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
 	broken := map[string]string{
 		"no TOML":            n.Server(n.Registry) + "[host.\n",
 		"wrong type":         n.Server(n.Registry) + "[host.\"http://x\"]\ncapabilities = 7\n",
 		"unknown capability": n.Server(n.Registry) + "[host.\"http://x\"]\ncapabilities = [\"pul\"]\n",
+		"no certificate":     n.Server(n.Registry) + "ca = \"nowhere.pem\"\n",
 	}
 	for name, content := range broken {
 		t.Run(name, func(t *testing.T) {
 			n := n.In(t)
 			n.WriteHosts("registry.test", content)
+			n.WriteHosts("new.test", content)
 			n.Registry.Forget()
 			for _, policy := range []string{"Always", "IfDigestChanged"} {
-				n.MustFail(ref, []string{"registry.test/hosts.toml:"}, node.Hint("policy", policy))
+				n.MustPull(ref, node.Hint("policy", policy))
+				n.MustFail("new.test/app:1", []string{"new.test/hosts.toml"}, node.Hint("policy", policy))
 			}
-			nodetest.Want(t, "requests", n.Requests(), "")
+			nodetest.Want(t, "requests", n.Requests(), "HEAD manifests, HEAD manifests")
 			n.MustPull(ref, node.Hint("policy", "IfNotPresent"))
 		})
 	}
+	n.MustPull(nodetest.Named("other:1"))
 	n.Serve("registry.test", n.Registry)
 	n.MustPull(ref)
 }

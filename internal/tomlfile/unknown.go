@@ -27,8 +27,9 @@ func Unknown(key string, allowed []string) string {
 // comparison takes time by the length of both.
 const maxNear = 64
 
-// Nearest returns the key that another one is a slip of, "" for none: at most a
-// third of its letters are wrong, and no more than three.
+// Nearest returns the one of the allowed keys that another one is a slip of, "" for
+// none: at most a third of its letters are wrong, and no more than three. Upper case,
+// and - for _, are no slips.
 func Nearest(key string, allowed []string) (near string) {
 	if len(key) > maxNear {
 		return ""

@@ -37,8 +37,10 @@ const ExportEnabled = "enabled"
 
 // Status is what the daemon knows at one moment.
 type Status struct {
-	Rules Rules  `json:"rules"`
-	Hosts []Host `json:"hosts"` // in trouble, by name
+	Rules Rules `json:"rules"`
+	// HostFiles are those of the hosts configuration that are not in force, by path.
+	HostFiles []HostFile `json:"hostFiles"`
+	Hosts     []Host     `json:"hosts"` // in trouble, by name
 	// Limits are settings of the node with which a promise of a rule cannot be kept,
 	// as sentences.
 	Limits []string `json:"limits"`
@@ -56,6 +58,15 @@ type Rules struct {
 	RestObserved bool `json:"restObserved"`
 	// Error says why the newest files are not in force; "" = they are.
 	Error string `json:"error,omitempty"`
+}
+
+// HostFile is a hosts.toml, or a directory of certificates, whose newest version is
+// not in force.
+type HostFile struct {
+	Path  string `json:"path"`
+	Error string `json:"error"` // why
+	// LastGood says that the last good version is in force. Otherwise none is known.
+	LastGood bool `json:"lastGood"`
 }
 
 // Host is a registry, mirror or token server in trouble: it is not asked while there

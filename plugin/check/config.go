@@ -88,6 +88,7 @@ func (c *checker) imported(found *configuration, file string, seen map[string]bo
 	found.documents = append(found.documents, d)
 	_, err := pwconfig.ParseFile(file, d.data)
 	d.errors(err)
+	d.nearlyOurs()
 	var head struct {
 		Imports []string `toml:"imports"`
 	}

@@ -50,7 +50,8 @@ const (
 	SourcesNotKept    ID = "PW0302"
 	SlowDefaults      ID = "PW0303"
 	DeprecatedMirrors ID = "PW0304"
-	NothingEnforced   ID = "PW0305"
+	NearlyOurSection  ID = "PW0305"
+	NothingEnforced   ID = "PW0306"
 )
 
 // IDs lists all kinds of findings.
@@ -59,7 +60,7 @@ func IDs() []ID {
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile,
 		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny,
 		PlainHTTP, SkipVerify, UnknownHostsKey,
-		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NothingEnforced,
+		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced,
 	}
 }
 

@@ -44,7 +44,7 @@ func (d *document) missing(e hosts.Entry, file string, onNode bool) {
 		return
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		d.addAt(MissingFile, path+" is not there: every request to the registry fails", e.Key+".ca", e.Key+".client", "ca", "client", e.Key)
+		d.addAt(MissingFile, path+" is not there: unless a good version was seen before, every request to the registry fails", e.Key+".ca", e.Key+".client", "ca", "client", e.Key)
 	}
 }
 

@@ -27,12 +27,21 @@ func (c *checker) rules(files []rules.File, section policy.Overrides) {
 			all, documents = append(all, r), append(documents, d)
 		}
 	}
+	advice, _ := policy.Advise(all)
+	never := map[*policy.Rule]bool{}
+	of := map[*policy.Rule]*document{}
+	for i := range all {
+		of[&all[i]] = documents[i]
+	}
+	for i := range advice {
+		a := &advice[i]
+		ruleDocument{of[a.Rule], a.Rule}.advice(a)
+		never[a.Rule] = never[a.Rule] || a.Kind == policy.NeverDecides
+	}
 	effective := policy.NewRules(section, all).All()
 	for i := range all {
-		r := ruleDocument{documents[i], &all[i]}
-		if !r.neverDecides(all[:i]) {
-			r.matchesNothing()
-			r.directives(effective[i])
+		if !never[&all[i]] {
+			ruleDocument{documents[i], &all[i]}.directives(effective[i])
 		}
 	}
 }
@@ -45,43 +54,13 @@ type ruleDocument struct {
 
 func (r ruleDocument) path() string { return tomlfile.Element("rule", r.rule.Number) }
 
-// neverDecides reports a rule that comes after others for all of its images, and
-// whether it is one.
-func (r ruleDocument) neverDecides(before []policy.Rule) bool {
-	var cover *policy.Rule
-	for _, glob := range r.rule.Images {
-		cover = nil
-		for i := range before {
-			if before[i].Covers(glob, r.rule.Namespaces) {
-				cover = &before[i]
-				break
-			}
-		}
-		if cover == nil {
-			return false
-		}
+// advice reports what the daemon warns of, too.
+func (r ruleDocument) advice(a *policy.Advice) {
+	path := r.path()
+	if a.Key != "" {
+		path = tomlfile.Element(path+"."+a.Key, a.Element)
 	}
-	text := "the rule never decides: "
-	if cover.MatchesAll() {
-		text += cover.String() + " before it matches every image"
-	} else {
-		text += "rules before it match all of its images, the last of them " + cover.String()
-	}
-	r.addAt(NeverDecides, text, r.path())
-	return true
-}
-
-func (r ruleDocument) matchesNothing() {
-	for i, glob := range r.rule.Images {
-		if why := glob.MatchesNothing(); why != "" {
-			r.addAt(MatchesNothing, fmt.Sprintf("%q matches no image: %s", glob, why), tomlfile.Element(r.path()+".images", i+1))
-		}
-	}
-	for i, glob := range r.rule.Namespaces {
-		if why := glob.MatchesNothing(); why != "" {
-			r.addAt(MatchesNothing, fmt.Sprintf("%q matches no namespace: %s", glob, why), tomlfile.Element(r.path()+".namespaces", i+1))
-		}
-	}
+	r.addAt(map[policy.AdviceKind]ID{policy.NeverDecides: NeverDecides, policy.MatchesNothing: MatchesNothing}[a.Kind], a.Text, path)
 }
 
 // directives reports what the directives of a rule, in force together with those

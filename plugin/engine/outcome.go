@@ -97,6 +97,9 @@ type Outcome struct {
 	// Directives are those that applied; where a hint is bad, those without
 	// hints.
 	Directives policy.Effective
+	// NearHints are annotations that are no hints, but surely meant to be: fit for a
+	// log line.
+	NearHints []string
 	// Used are the directives that took part, in the order of their use.
 	Used []policy.Key
 	// Coalesced says that the request shared the check, and the pull, of an
@@ -239,6 +242,7 @@ func newOutcome(ctx context.Context, t task, c course) Outcome {
 		Pod:        t.Pod,
 		Caller:     t.Caller,
 		Directives: t.directives,
+		NearHints:  t.directives.NearHints(t.Annotations),
 		Used:       c.used,
 		Class:      c.class,
 		Grant:      c.local.Grant.Kind,

@@ -12,14 +12,12 @@ import (
 	"strings"
 
 	"github.com/pullwarden/pullwarden/internal/filestamp"
+	"github.com/pullwarden/pullwarden/internal/keptfiles"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
 // File is a rule file as it was read.
-type File struct {
-	Path string
-	Data []byte
-}
+type File = keptfiles.File
 
 // ReadFiles reads the rule files of a directory in the order of their names. The
 // error lists every file that cannot be read; the others are returned with it.
@@ -59,7 +57,7 @@ func readFiles(dir string) ([]File, filestamp.Stamps, error) {
 			errs = append(errs, fmt.Errorf("read the rules: %w", err))
 			continue
 		}
-		files = append(files, File{path, data})
+		files = append(files, File{Path: path, Data: data})
 	}
 	return files, stamps, errors.Join(errs...)
 }
@@ -78,19 +76,9 @@ func parseFiles(files []File) ([]policy.Rule, error) {
 	return rules, errors.Join(errs...)
 }
 
-// sumOf tells the content of files from any other. It is never zero.
-func sumOf(files []File) (s sum) {
-	hash := sha256.New()
-	for _, f := range files {
-		_, _ = fmt.Fprintf(hash, "%q %d\n", f.Path, len(f.Data))
-		hash.Write(f.Data)
-	}
-	hash.Sum(s[:0])
-	return s
-}
-
-// with tells the same files with that error from those without, or with another one.
-func (s sum) with(err error) sum {
+// sumOf tells files, and why others could not be read, from any other.
+func sumOf(files []File, err error) keptfiles.Sum {
+	s := keptfiles.SumOf(files)
 	if err == nil {
 		return s
 	}

@@ -7,13 +7,13 @@
 package rules
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/pullwarden/pullwarden/internal/filestamp"
+	"github.com/pullwarden/pullwarden/internal/keptfiles"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
@@ -45,10 +45,10 @@ type Options struct {
 type Dir struct {
 	Options
 	current atomic.Pointer[ruleSet]
-	changed chan struct{} // has a value when there are other rules to keep
-	stop    chan struct{} // closed by Close
-	stopped chan struct{} // closed when the background work has ended
-	archive archive       // of the background work, once that has begun
+	changed chan struct{}     // has a value when there are other rules to keep
+	stop    chan struct{}     // closed by Close
+	stopped chan struct{}     // closed when the background work has ended
+	archive keptfiles.Archive // of the background work, once that has begun
 }
 
 // ruleSet is the result of one read of the directory. It is not changed once it
@@ -56,20 +56,17 @@ type Dir struct {
 type ruleSet struct {
 	good
 	stamps filestamp.Stamps // of the directory and the newest files
-	sum    sum              // of the newest files, and of why some could not be read
+	sum    keptfiles.Sum    // of the newest files, and of why some could not be read
 	err    error            // why the newest files are not in force; nil: they are
 }
 
 // good are rules without a mistake.
 type good struct {
-	rules *policy.Rules // with the section below them
-	count int           // of those rules
-	files []File        // that they stand in
-	of    sum           // of those files
+	rules  *policy.Rules // with the section below them
+	parsed []policy.Rule // in their order
+	files  []File        // that they stand in
+	of     keptfiles.Sum // of those files
 }
-
-// sum tells the paths and the content of files from any other.
-type sum [sha256.Size]byte
 
 // Open reads the rules for the first time. Where they have a mistake the archive's
 // take their place; an error means that there is none, or that it cannot be read
@@ -78,10 +75,9 @@ func Open(o Options) (*Dir, error) {
 	if o.Reloaded == nil {
 		o.Reloaded = func(bool) {}
 	}
-	d := &Dir{Options: o, changed: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
-	d.archive.path = o.Archive
-	kept, keptErr := d.archive.load()
-	last, err := d.goodRules(kept.files)
+	d := &Dir{Options: o, changed: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}), archive: keptfiles.New(o.Archive)}
+	kept, keptErr := d.archive.Load()
+	last, err := d.goodRules(kept.Files)
 	if keptErr = errors.Join(keptErr, err); keptErr != nil {
 		last, _ = d.goodRules(nil)
 	}
@@ -93,7 +89,7 @@ func Open(o Options) (*Dir, error) {
 	o.Reloaded(first.err == nil)
 	if first.err != nil {
 		prefixlog.L().WithError(first.err).Errorf("the rules in %s are not taken; the last good %d rules of %d files, which were kept on %s, are in force",
-			o.Path, first.count, len(first.files), kept.at.UTC().Format(time.RFC3339))
+			o.Path, len(first.parsed), len(first.files), kept.At.UTC().Format(time.RFC3339))
 	} else {
 		logInForce(o.Path, first)
 	}
@@ -104,14 +100,14 @@ func Open(o Options) (*Dir, error) {
 
 // notStarted returns the error of a start without any good rules.
 func notStarted(err, keptErr error) error {
-	if errors.Is(keptErr, errNothingKept) {
+	if errors.Is(keptErr, keptfiles.ErrNothing) {
 		return err
 	}
 	return errors.Join(err, fmt.Errorf("the last good rules cannot take their place: %w", keptErr))
 }
 
 func logInForce(path string, s *ruleSet) {
-	prefixlog.L().Infof("%d rules of %d files in %s are in force", s.count, len(s.files), path)
+	prefixlog.L().Infof("%d rules of %d files in %s are in force", len(s.parsed), len(s.files), path)
 }
 
 // Close ends the background work, and returns when it has ended. The error is
@@ -122,9 +118,11 @@ func (d *Dir) Close() error {
 	return nil
 }
 
-// work looks for changes, and keeps good rules: one writer for all requests.
+// work looks for changes, keeps good rules, and warns of what is surely not meant in
+// them: once for all requests.
 func (d *Dir) work() {
 	defer close(d.stopped)
+	advised := d.advise(keptfiles.Sum{})
 	t := time.NewTicker(pollInterval)
 	defer t.Stop()
 	for {
@@ -134,6 +132,7 @@ func (d *Dir) work() {
 			d.keep()
 		case <-d.changed:
 			d.keep()
+			advised = d.advise(advised)
 		case <-d.stop:
 			d.keep()
 			return
@@ -144,7 +143,9 @@ func (d *Dir) work() {
 // keep writes the rules in force to the archive, unless they are there.
 func (d *Dir) keep() {
 	now := d.current.Load()
-	d.archive.keep(now.files, now.of)
+	if err := d.archive.Keep(now.files, now.of); err != nil {
+		prefixlog.L().WithError(err).Warn("the rules in force are not kept: a restart with a mistake in a rule file goes back to older ones, or fails")
+	}
 }
 
 // Current returns the rules in force: those of the files as they are now, or
@@ -173,7 +174,7 @@ type State struct {
 func (d *Dir) State() State {
 	d.Current()
 	now := d.current.Load()
-	return State{Rules: now.count, Files: len(now.files), Err: now.err}
+	return State{Rules: len(now.parsed), Files: len(now.files), Err: now.err}
 }
 
 // report logs and counts a change, once, and has good rules kept. The same error
@@ -182,7 +183,7 @@ func (d *Dir) report(was, now *ruleSet) {
 	switch {
 	case now.err != nil && (was.err == nil || was.err.Error() != now.err.Error()):
 		d.Reloaded(false)
-		prefixlog.L().WithError(now.err).Errorf("the rules in %s are not taken; the last good %d rules stay in force", d.Path, now.count)
+		prefixlog.L().WithError(now.err).Errorf("the rules in %s are not taken; the last good %d rules stay in force", d.Path, len(now.parsed))
 	case now.err == nil && (was.err != nil || was.sum != now.sum):
 		d.Reloaded(true)
 		logInForce(d.Path, now)
@@ -210,11 +211,11 @@ func (d *Dir) read(was *ruleSet) *ruleSet {
 func (d *Dir) readOnce(was *ruleSet) *ruleSet {
 	files, stamps, err := readFiles(d.Path)
 	now := &ruleSet{good: was.good, stamps: stamps, err: err}
-	if errors.Is(err, errNoDir) && !d.Required && was.count == 0 {
+	if errors.Is(err, errNoDir) && !d.Required && len(was.parsed) == 0 {
 		err, now.err = nil, nil
 	}
 	// A file that cannot be read is tried at each request; the others are not parsed for it.
-	if now.sum = sumOf(files).with(err); now.sum == was.sum {
+	if now.sum = sumOf(files, err); now.sum == was.sum {
 		now.err = was.err
 		return now
 	}
@@ -231,5 +232,5 @@ func (d *Dir) goodRules(files []File) (good, error) {
 	if err != nil {
 		return good{}, err
 	}
-	return good{rules: policy.NewRules(d.Section, parsed), count: len(parsed), files: files, of: sumOf(files)}, nil
+	return good{rules: policy.NewRules(d.Section, parsed), parsed: parsed, files: files, of: keptfiles.SumOf(files)}, nil
 }

@@ -41,6 +41,7 @@ type Problem struct {
 // The kinds of problems.
 const (
 	RulesNotTaken = "rules_not_taken" // the newest rule files have a mistake
+	HostsNotTaken = "hosts_not_taken" // the newest hosts.toml of a registry has a mistake
 	HostInTrouble = "host_in_trouble"
 	StaleImages   = "stale_images"
 )
@@ -62,6 +63,13 @@ func New(records []images.Image, daemon api.Status) Report {
 	if err := daemon.Rules.Error; err != "" {
 		r.problem(RulesNotTaken, "the rule files in %s are not taken, the last good %s in force: %s",
 			daemon.Rules.Path, verb(daemon.Rules.Rules, "rule"), err)
+	}
+	for _, f := range daemon.HostFiles {
+		if f.LastGood {
+			r.problem(HostsNotTaken, "%s is not taken, its last good version is in force: %s", f.Path, f.Error)
+		} else {
+			r.problem(HostsNotTaken, "%s is not taken, and no good version of it was kept, so requests for its registries fail: %s", f.Path, f.Error)
+		}
 	}
 	for _, h := range r.Hosts {
 		r.problem(HostInTrouble, "%s is in trouble since %s: %s", h.Host, h.Since.Format(time.RFC3339), h.Class)

@@ -111,12 +111,17 @@ func TestProblems(t *testing.T) {
 		Rules:  api.Rules{Path: "/rules", Rules: 2, Files: 1, Error: "a.toml:3: no"},
 		Hosts:  []api.Host{{Host: "https://registry.test", Class: "unavailable", Since: noon}},
 		Limits: []string{"one setting"},
+		HostFiles: []api.HostFile{
+			{Path: "/a/hosts.toml", Error: "/a/hosts.toml:1: no", LastGood: true}, {Path: "/b/hosts.toml", Error: "/b/hosts.toml:2: no"},
+		},
 	})
 	var texts []string
 	for _, p := range append(r.Problems, r.Notes...) {
 		texts = append(texts, p.ID+": "+p.Text)
 	}
 	want := `rules_not_taken: the rule files in /rules are not taken, the last good 2 rules are in force: a.toml:3: no
+hosts_not_taken: /a/hosts.toml is not taken, its last good version is in force: /a/hosts.toml:1: no
+hosts_not_taken: /b/hosts.toml is not taken, and no good version of it was kept, so requests for its registries fail: /b/hosts.toml:2: no
 host_in_trouble: https://registry.test is in trouble since 2026-01-02T12:00:00Z: unavailable
 unenforceable: one setting`
 	if got := strings.Join(texts, "\n"); got != want || r.Healthy {

@@ -24,34 +24,43 @@ const maxReads = 3
 // takes a hosts.toml that does not parse for a directory of certificates, so it
 // must read what has been found right.
 func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Set, error) {
-	dir := seen.dir
 	for range maxReads {
-		b := builder{dialer: &c.dialer, named: dir != "" && filepath.Base(dir) != defaultDir, under: map[*http.Client]*http.Transport{}}
-		configure := config.ConfigureHosts(ctx, config.HostOptions{
-			HostDir:      func(string) (string, error) { return dir, nil },
-			UpdateClient: b.adopt,
-		})
-		if c.options.Configure != nil {
-			b.each = true
-			configure = c.options.Configure(ctx, b.adopt)
-		}
-		configured, err := configure(name)
+		s, err := c.configure(ctx, name, seen.dir, seen.dir)
 		if err != nil {
-			return nil, fileError(dir, name, err)
+			return nil, fileError(seen.dir, name, err)
 		}
-		again, err := readState(name, dir)
+		again, err := readState(name, seen.dir)
 		if err != nil {
 			return nil, err
 		}
 		if again.same(seen) {
-			s := b.set(name, configured) //nolint:contextcheck // it dials nothing
-			s.keepHeadersHome(c.options.Headers)
-			s.seen.Store(again)
+			s.seen.Store(again.seen())
 			return s, nil
 		}
 		seen = again
 	}
-	return nil, fileError(dir, name, errors.New("the file changes while it is read"))
+	return nil, fileError(seen.dir, name, errors.New("the file changes while it is read"))
+}
+
+// configure makes the set of a host directory, as it is in a directory that may be
+// a copy.
+func (c *Cache) configure(ctx context.Context, name, dir, files string) (*Set, error) {
+	b := builder{dialer: &c.dialer, named: dir != "" && filepath.Base(dir) != defaultDir, under: map[*http.Client]*http.Transport{}}
+	configure := config.ConfigureHosts(ctx, config.HostOptions{
+		HostDir:      func(string) (string, error) { return files, nil },
+		UpdateClient: b.adopt,
+	})
+	if c.options.Configure != nil {
+		b.each = true
+		configure = c.options.Configure(ctx, b.adopt)
+	}
+	configured, err := configure(name)
+	if err != nil {
+		return nil, err
+	}
+	s := b.set(name, configured) //nolint:contextcheck // it dials nothing
+	s.keepHeadersHome(c.options.Headers)
+	return s, nil
 }
 
 // defaultDir is the host directory of all names that have none of their own.

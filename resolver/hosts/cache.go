@@ -32,6 +32,10 @@ type Options struct {
 	// nil, Dirs decide.
 	Configure func(context.Context, config.UpdateClientFunc) docker.RegistryHosts
 
+	// Watcher knows the last good hosts.toml of each of them, for when the newest
+	// cannot be used. Default: nil, only sets in use stay as they were.
+	Watcher *Watcher
+
 	// Headers are those of the node for all hosts. Hosts that a host redirects to
 	// are not shown them. Default: none.
 	Headers http.Header
@@ -68,8 +72,9 @@ type Change struct {
 }
 
 // Acquire returns the hosts of a registry name as they are configured now, and
-// what that has changed. The error is a [*FileError] when hosts.toml is not
-// right, and [ErrClosed] after Close. The caller releases the set.
+// what that has changed. A configuration that cannot be used leaves its last good
+// version in force. The error is a [*FileError] where none is known, and
+// [ErrClosed] after Close. The caller releases the set.
 func (c *Cache) Acquire(ctx context.Context, name string) (*Set, Change, error) {
 	dir, err := c.dir(name)
 	if err != nil {
@@ -79,13 +84,8 @@ func (c *Cache) Acquire(ctx context.Context, name string) (*Set, Change, error) 
 	if err != nil {
 		return nil, Change{}, err
 	}
-	if was != nil && was.seen.Load().current(dir) {
-		return was, Change{}, nil
-	}
-	now, err := readState(name, dir)
-	if err == nil && was != nil && was.seen.Load().same(now) {
-		now.stamps = now.stamps.Following(was.seen.Load().stamps)
-		was.seen.Store(now)
+	next, err := c.next(ctx, name, dir, was)
+	if err == nil && next == was {
 		return was, Change{}, nil
 	}
 	if was != nil {
@@ -94,16 +94,37 @@ func (c *Cache) Acquire(ctx context.Context, name string) (*Set, Change, error) 
 	if err != nil {
 		return nil, Change{}, err
 	}
-	built, err := c.build(ctx, name, now)
-	if err != nil {
-		return nil, Change{}, err
-	}
-	set, retired, err := c.publish(name, built)
+	set, retired, err := c.publish(name, next)
 	if err != nil {
 		return nil, Change{}, err
 	}
 	c.closeUnused(retired)
-	return set, Change{Reconfigured: was != nil && set == built, Retired: retired}, nil
+	return set, Change{Reconfigured: was != nil && set == next, Retired: retired}, nil
+}
+
+// next returns the set that takes the place of was, nil for none: was itself, where
+// nothing has changed.
+func (c *Cache) next(ctx context.Context, name, dir string, was *Set) (*Set, error) {
+	if was != nil && was.seen.Load().current(dir) {
+		return was, nil
+	}
+	now, err := readState(name, dir)
+	if err != nil {
+		return c.lastGood(ctx, name, dir, was, err)
+	}
+	if was != nil && was.seen.Load().same(now) {
+		now.stamps = now.stamps.Following(was.seen.Load().stamps)
+		was.seen.Store(now.seen())
+		return was, nil
+	}
+	built, err := c.build(ctx, name, now)
+	if err != nil {
+		return c.lastGood(ctx, name, dir, was, err)
+	}
+	if c.options.Watcher != nil {
+		c.options.Watcher.note(dir, now.text)
+	}
+	return built, nil
 }
 
 // Release ends one use. The connections of a set that has been replaced end

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -54,7 +55,11 @@ func TestHostDirectories(t *testing.T) {
 	expect(hub, "*https://registry-1.docker.io/v2 https://mirror.test/v2")
 	write(t, first, "registry.test_5000_", "server = \"http://port.test\"\n")
 	expect("registry.test:5000", "*http://port.test/v2")
-	write(t, first, registryName, "ca = \"missing.pem\"\n")
+	if err := os.RemoveAll(filepath.Join(first, registryName)); err != nil {
+		t.Fatal(err)
+	}
+	expect(registryName, "http://mirror.test:5000/v2 *https://registry.test/v2")
+	write(t, first, registryName, "ca = \"missing.pem\"\n") // without a good version
 	if _, _, err := acquire(t, c, registryName); !errors.As(err, new(*FileError)) || !strings.Contains(err.Error(), "missing.pem") {
 		t.Errorf("got %v", err)
 	}
@@ -89,11 +94,13 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%d users", old.users)
 	}
 
-	// A file that is not right is an error each time; the good one counts again.
-	write(t, root, registryName, "server = 7\n")
-	for range 2 {
-		if _, _, err := acquire(t, c, registryName); !errors.As(err, new(*FileError)) {
-			t.Errorf("got %v", err)
+	// A file that is not right leaves the good one in force.
+	for _, text := range []string{"server = 7\n", chain("https://b.test"), "ca = \"missing.pem\"\n", "[host"} {
+		write(t, root, registryName, text)
+		for range 2 {
+			if again, change := use(t, c, registryName); again != set || change.Reconfigured || len(change.Retired) > 0 {
+				t.Errorf("%q: got %+v", text, change)
+			}
 		}
 	}
 	write(t, root, registryName, chain("https://b.test"))

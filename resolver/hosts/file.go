@@ -26,9 +26,10 @@ type FileError struct {
 	Err  error  // all problems, with their places
 }
 
-// Error names file and line of each problem.
+// Error names file and line of each problem, on one line. It has no credentials of
+// URLs, and an end.
 func (e *FileError) Error() string {
-	return "hosts configuration: " + strings.ReplaceAll(e.Err.Error(), "\n", "; ")
+	return new(redact.Redactor).Clean("hosts configuration: " + strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 }
 
 func (e *FileError) Unwrap() error { return e.Err }
@@ -47,27 +48,32 @@ func fileError(dir, name string, err error) error {
 
 const fileName = "hosts.toml"
 
-// checkFile reads hosts.toml in dir and refuses what containerd refuses. It
-// allows what containerd allows: unknown keys, keys in any case. Without a
-// hosts.toml, or with an empty one, nothing is in the results.
-func checkFile(dir string) (*hostsFile, []byte, error) {
+// readText reads hosts.toml in dir; nothing where there is none.
+func readText(dir string) ([]byte, error) {
 	file := filepath.Join(dir, fileName)
-	data, _, err := filestamp.ReadFile(file)
+	text, _, err := filestamp.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, &FileError{File: file, Err: err}
+		return nil, &FileError{File: file, Err: err}
 	}
-	if len(data) == 0 {
-		return &hostsFile{}, nil, nil
+	return text, nil
+}
+
+// parse refuses what containerd refuses in the hosts.toml of dir. It allows what
+// containerd allows: unknown keys, keys in any case. Nothing is in the result of an
+// empty text.
+func parse(dir string, text []byte) (*hostsFile, error) {
+	if len(text) == 0 {
+		return &hostsFile{}, nil
 	}
-	c := checker{file: file}
-	if err := c.check(data); err != nil {
-		e := &FileError{File: file, Err: err}
+	c := checker{file: filepath.Join(dir, fileName)}
+	if err := c.check(text); err != nil {
+		e := &FileError{File: c.file, Err: err}
 		if first, ok := errors.AsType[*tomlfile.Error](err); ok {
 			e.Line = first.Line
 		}
-		return nil, nil, e
+		return nil, e
 	}
-	return &c.hosts, data, nil
+	return &c.hosts, nil
 }
 
 // hostsFile mirrors containerd's own type. The types of the fields, and the

@@ -18,43 +18,68 @@ import (
 // again only when the stamps differ.
 type hostDirState struct {
 	dir    string // "" = there is none, and nothing can change
+	text   []byte // of hosts.toml; empty = there is none
 	stamps filestamp.Stamps
 	sum    [sha256.Size]byte // of the content of all files
+	ofText [sha256.Size]byte // of text alone
+}
+
+// seen returns the state for as long as its set is kept: without the text.
+func (s *hostDirState) seen() *hostDirState {
+	kept := *s
+	kept.text = nil
+	return &kept
 }
 
 // readHostDirState reads hosts.toml, which must be right, and all files that count
-// with it. No dir gives the state of nothing.
+// with it. No dir gives the state of nothing. With an error the state has only stamps,
+// which tell when another read may go better.
 func readHostDirState(dir string) (*hostDirState, error) {
-	s := &hostDirState{dir: dir}
 	if dir == "" {
-		return s, nil
+		return &hostDirState{}, nil
 	}
 	stamps, err := filestamp.Take(dir, filepath.Join(dir, fileName))
 	if err != nil {
-		return nil, err
+		return &hostDirState{dir: dir}, err
 	}
-	file, data, err := checkFile(dir)
+	text, err := readText(dir)
 	if err != nil {
-		return nil, err
+		return &hostDirState{dir: dir, stamps: stamps}, err
+	}
+	s, err := stateOf(dir, text)
+	s.stamps = stamps.And(s.stamps)
+	return s, err
+}
+
+// stateOf returns the state of a directory whose hosts.toml is text, with the stamps
+// of all other files that count. With an error it has only those of the files that
+// were read so far.
+func stateOf(dir string, text []byte) (*hostDirState, error) {
+	s := &hostDirState{dir: dir}
+	file, err := parse(dir, text)
+	if err != nil {
+		return s, err
 	}
 	others := file.files(dir)
-	if len(data) == 0 {
-		if others, err = certificateFiles(dir); err != nil {
-			return nil, err
+	if len(text) == 0 {
+		var stamps filestamp.Stamps
+		others, stamps, err = certificateFiles(dir)
+		if s.stamps = stamps; err != nil {
+			return s, err
 		}
 	}
 	sum := sha256.New()
-	_, _ = fmt.Fprintf(sum, "%d\n%s", len(data), data)
+	_, _ = fmt.Fprintf(sum, "%d\n%s", len(text), text)
 	for _, path := range others {
 		data, stamp, err := filestamp.ReadFile(path)
+		s.stamps = s.stamps.And(stamp)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return s, err
 		}
-		stamps = stamps.And(stamp)
 		_, _ = fmt.Fprintf(sum, "%q %v %d\n%s", path, err == nil, len(data), data)
 	}
 	sum.Sum(s.sum[:0])
-	s.stamps = stamps
+	s.text, s.ofText = text, sha256.Sum256(text)
 	return s, nil
 }
 
@@ -70,33 +95,49 @@ func (s *hostDirState) same(other *hostDirState) bool {
 
 // certificateFiles lists the files of a directory in Docker's layout, which
 // containerd reads when there is no hosts.toml.
-func certificateFiles(dir string) (files []string, err error) {
-	entries, _, err := filestamp.ReadDir(dir)
+func certificateFiles(dir string) (files []string, stamps filestamp.Stamps, err error) {
+	entries, stamps, err := filestamp.ReadDir(dir)
 	for _, e := range entries {
 		switch filepath.Ext(e.Name()) {
 		case ".crt", ".cert", ".key":
 			files = append(files, filepath.Join(dir, e.Name()))
 		}
 	}
-	return files, err
+	return files, stamps, err
 }
 
 // files lists the files that hosts.toml in dir names.
-func (f *hostsFile) files(dir string) (files []string) {
+func (f *hostsFile) files(dir string) []string {
+	files := f.names()
+	for i, name := range files {
+		if !filepath.IsAbs(name) {
+			files[i] = filepath.Join(dir, name)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// relative lists the files that hosts.toml names by paths in its directory, each once.
+func (f *hostsFile) relative() []string {
+	names := slices.DeleteFunc(f.names(), filepath.IsAbs)
+	for i, name := range names {
+		names[i] = filepath.Clean(name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// names lists the names of certificates and keys in hosts.toml.
+func (f *hostsFile) names() (names []string) {
 	entries := []hostEntry{f.hostEntry}
 	for _, e := range f.Hosts {
 		entries = append(entries, e)
 	}
 	for _, e := range entries {
-		for _, name := range append(stringsIn(e.CA), stringsIn(e.Client)...) {
-			if !filepath.IsAbs(name) {
-				name = filepath.Join(dir, name)
-			}
-			files = append(files, name)
-		}
+		names = append(names, append(stringsIn(e.CA), stringsIn(e.Client)...)...)
 	}
-	slices.Sort(files)
-	return slices.Compact(files)
+	return names
 }
 
 // stringsIn returns the strings of a value: itself, or in its lists.

@@ -6,12 +6,12 @@ package rules
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/pullwarden/pullwarden/internal/keptfiles"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
@@ -75,7 +75,7 @@ func TestKeptRulesTakeTheirPlace(t *testing.T) {
 	writeIn(t, n.dir, "10-team.toml", always)
 	n.want(policy.Always, true)
 	info, err := os.Stat(n.archive)
-	if err != nil || info.Mode() != archiveMode {
+	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("the archive has mode %v, %v", info.Mode(), err)
 	}
 }
@@ -172,29 +172,6 @@ func TestDefaultDirectory(t *testing.T) {
 	want(policy.Always, true)
 }
 
-// Nothing of a damaged archive counts.
-func TestDamagedArchives(t *testing.T) {
-	files := []File{{"/etc/x/10.toml", []byte(always)}, {"/etc/x/" + strings.Repeat("ü", 99) + ".toml", []byte(never)}}
-	data, err := pack(files, time.Unix(1_000_000_000, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := unpack(data)
-	if err != nil || sumOf(kept.files) != sumOf(files) || kept.at.Unix() != 1_000_000_000 {
-		t.Fatalf("%d files of %v, %v", len(kept.files), kept.at, err)
-	}
-	for n := range data {
-		if kept, err := unpack(data[:n]); err == nil || kept.files != nil {
-			t.Errorf("the first %d of %d bytes are taken", n, len(data))
-		}
-		flipped := slices.Clone(data)
-		flipped[n] ^= 0x10
-		if kept, err := unpack(flipped); err == nil && sumOf(kept.files) != sumOf(files) {
-			t.Errorf("with another byte %d there are other rules", n)
-		}
-	}
-}
-
 // A kill leaves the archive before or after, and no files for ever.
 func TestInterruptedKeeping(t *testing.T) {
 	n := newKeptNode(t)
@@ -218,11 +195,12 @@ func TestChangesAreKept(t *testing.T) {
 		defer d.Close()
 		keptPolicy := func() string {
 			t.Helper()
-			kept, err := (&archive{path: n.archive}).load()
-			if err != nil || len(kept.files) != 1 {
-				t.Fatalf("%d files, %v", len(kept.files), err)
+			archive := keptfiles.New(n.archive)
+			kept, err := archive.Load()
+			if err != nil || len(kept.Files) != 1 {
+				t.Fatalf("%d files, %v", len(kept.Files), err)
 			}
-			return string(kept.files[0].Data)
+			return string(kept.Files[0].Data)
 		}
 		writeIn(t, n.dir, "10.toml", never)
 		d.Current()

@@ -1,0 +1,111 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The copy is for root alone: values of headers are secrets.
+const (
+	dirMode  = 0o700
+	fileMode = 0o600
+)
+
+// lastGood returns the set of a host directory that cannot be used for that reason:
+// one of its last good hosts.toml, with the certificates as they are now, or else was,
+// with those that it has, if that is of the same text. Otherwise the error is the
+// reason.
+func (c *Cache) lastGood(ctx context.Context, name, dir string, was *Set, reason error) (*Set, error) {
+	if !errors.As(reason, new(*FileError)) {
+		return nil, reason
+	}
+	usable := was != nil && was.seen.Load().dir == dir
+	if c.options.Watcher != nil {
+		text, ok := c.options.Watcher.LastGood(dir)
+		state, err := stateOf(dir, text)
+		switch {
+		case !ok || err != nil:
+		case was != nil && was.seen.Load().same(state):
+			return was, nil
+		default:
+			if s, err := c.buildCopy(ctx, name, state); err == nil {
+				return s, nil
+			}
+		}
+		usable = usable && was.seen.Load().ofText == sha256.Sum256(text)
+	}
+	if !usable {
+		return nil, reason
+	}
+	return was, nil
+}
+
+// buildCopy makes the set of a state that is no longer in its directory: of a copy,
+// since containerd reads files. Its stamps are never current, so the directory
+// itself is read at each use.
+func (c *Cache) buildCopy(ctx context.Context, name string, state *hostDirState) (*Set, error) {
+	root, err := c.options.Watcher.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(root) }()
+	dir, err := copyState(root, state)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.configure(ctx, name, state.dir, dir)
+	if err != nil {
+		return nil, err
+	}
+	s.seen.Store(&hostDirState{dir: state.dir, sum: state.sum, ofText: state.ofText})
+	return s, nil
+}
+
+// tempDir makes a directory for root alone, beside the archive: what a kill leaves
+// there is cleared away at the next start.
+func (w *Watcher) tempDir() (string, error) {
+	if w.options.Archive == "" {
+		return os.MkdirTemp("", "hosts-")
+	}
+	dir := filepath.Dir(w.options.Archive)
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(dir, "hosts-")
+}
+
+// copyState writes hosts.toml into a directory under root, and returns that. Links
+// stand for the files that it names by relative paths, so that they mean what they
+// mean in its own directory.
+func copyState(root string, state *hostDirState) (dir string, err error) {
+	file, err := parse(state.dir, state.text)
+	if err != nil {
+		return "", err
+	}
+	names := file.relative()
+	up := 0 // how far the paths lead out of the directory
+	for _, name := range names {
+		up = max(up, strings.Count(name, ".."+string(filepath.Separator)))
+	}
+	dir = filepath.Join(root, strings.Repeat("d"+string(filepath.Separator), up+1))
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		link := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(link), dirMode); err != nil {
+			return "", err
+		}
+		if err := os.Symlink(filepath.Join(state.dir, name), link); err != nil {
+			return "", err
+		}
+	}
+	return dir, os.WriteFile(filepath.Join(dir, fileName), state.text, fileMode)
+}

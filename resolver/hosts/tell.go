@@ -1,0 +1,40 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"bytes"
+	"path/filepath"
+
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// maxUnknown bounds the unknown keys of one file that are named in the log.
+const maxUnknown = 16
+
+// tell logs what is new since before: a mistake, its end, and unknown keys, once for
+// each version of a file.
+func (w *watched) tell(dir string, before *watched) {
+	failed := before != nil && before.err != nil
+	switch {
+	case w.err != nil && failed && w.err.Error() == before.err.Error():
+	case w.err != nil:
+		prefixlog.L().WithError(w.err).Errorf("the hosts configuration in %s is not taken; %s", dir, Problem{LastGood: len(w.good) > 0}.Consequence())
+	case failed:
+		prefixlog.L().Infof("the hosts configuration in %s is in force again", dir)
+	}
+	if w.err != nil || bytes.Equal(w.warned, w.state.text) {
+		return
+	}
+	w.warned = w.state.text
+	file := filepath.Join(dir, fileName)
+	for i, e := range UnknownKeys(file, w.state.text) {
+		if i == maxUnknown {
+			prefixlog.L().Warnf("%s has more keys that containerd passes over", file)
+			break
+		}
+		prefixlog.L().Warnf("containerd passes over a key of hosts.toml: %s", new(redact.Redactor).Clean(e.Error()))
+	}
+}
