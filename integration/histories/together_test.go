@@ -160,6 +160,24 @@ func (o *orders) branches(w World, p Pull, now, later Registry) []Branch {
 	all := w.Pull(now, later, p)
 	if begun := o.begun.Pull(now, later, p); begun[0].Outcome != Present && begun[0].Outcome != Fresh && now.policy(p) != Never {
 		all = append(all, w.ask(now, later, p)...)
+		all = append(all, o.early(w, p, now, later)...)
+	}
+	return all
+}
+
+// early is a pull that fails without looking again for an image which there was not when
+// it began: another pull may have brought one since, and a refusal ends its proofs.
+func (o *orders) early(w World, p Pull, now, later Registry) (all []Branch) {
+	if o.begun.content(p) != 0 || w.content(p) == 0 {
+		return nil
+	}
+	for _, b := range o.begun.ask(now, later, p) {
+		if b.Outcome == Failed {
+			after := w
+			after.refused(p, b.Class)
+			after.Blamed.blame(p, b.Class)
+			all = append(all, Branch{b.Saw, after, after})
+		}
 	}
 	return all
 }
