@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"cmd/pullwarden/internal/manpages": {"cmd/pullwarden/internal/cli"},
 
 	"cmd/containerd":                {"plugin"},
-	"plugin":                        {"plugin/api", "plugin/config", "plugin/cri", "plugin/engine", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/health", "resolver/hosts", "store", "store/content"},
+	"plugin":                        {"plugin/api", "plugin/config", "plugin/cri", "plugin/engine", "plugin/metrics", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/hosts", "store", "store/content"},
 	"plugin/api":                    nil,
 	"plugin/check":                  {"plugin/config", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/ruletest", "resolver/failure", "resolver/hosts"},
 	"plugin/config":                 {"plugin/policy"},
@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"plugin/engine":                 {"plugin/isolation", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "resolver/provenance", "store", "store/content"},
 	"plugin/internal/configexample": {"plugin"},
 	"plugin/isolation":              nil,
+	"plugin/metrics":                {"plugin/engine", "plugin/policy", "plugin/status", "resolver", "resolver/health"},
 	"plugin/policy":                 {"resolver/failure"},
 	"plugin/pull":                   {"resolver", "plugin/isolation", "plugin/transfer"},
 	"plugin/rules":                  {"plugin/policy"},

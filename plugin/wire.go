@@ -26,6 +26,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/config"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/metrics"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/pull"
 	"github.com/pullwarden/pullwarden/plugin/rules"
@@ -152,17 +153,21 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		return nil, err
 	}
 	images := metadata.NewImageStore(host.db)
-	metrics := newMetrics(images)
-	registries := resolver.New(resolverOptions(host.cri, metrics))
-	metrics.troubled = registries.Troubled
+	counts := metrics.New()
+	registries := resolver.New(resolverOptions(host.cri, observeRequests(counts)))
 	current, err := rules.Open(rules.Options{
 		Path: c.ConfigPath, Required: c.ConfigPathSet, Section: c.Directives,
-		Archive: filepath.Join(root, "rules", "last-good.tar.gz"), Reloaded: metrics.reloaded,
+		Archive: filepath.Join(root, "rules", "last-good.tar.gz"), Reloaded: counts.Reloaded,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := metrics.register(prometheus.DefaultRegisterer); err != nil {
+	err = counts.Register(prometheus.DefaultRegisterer, metrics.Sources{
+		Images:   images.List,
+		Rules:    current.Current,
+		Troubled: registries.Troubled,
+	})
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), current.Close())
 	}
 	records := store.New(host.db, images)
@@ -178,18 +183,27 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 			VerifyImage: host.verifyImage,
 			Observe: func(ctx context.Context, o engine.Outcome) {
 				logOutcome(ctx, o)
-				metrics.observe(o)
+				counts.Decision(o)
 			},
 			Now: time.Now,
 		},
 	}, nil
 }
 
-func resolverOptions(c cri.Config, m *metrics) resolver.Options {
+// observeRequests counts requests to registries, and logs what those warn of.
+func observeRequests(counts *metrics.Metrics) func(resolver.Observation) {
+	var w warnings
+	return func(o resolver.Observation) {
+		counts.Request(o)
+		w.log(counts.Host(o.Host), o.Warnings)
+	}
+}
+
+func resolverOptions(c cri.Config, observe func(resolver.Observation)) resolver.Options {
 	o := resolver.Options{
 		HostDirs: filepath.SplitList(c.ConfigPath),
 		Headers:  http.Header(c.Headers),
-		Observe:  m.request,
+		Observe:  observe,
 	}
 	if len(o.HostDirs) == 0 {
 		o.Hosts = c.MirrorHosts

@@ -1,0 +1,82 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// FreeAddress returns a host:port of the loopback that nothing listens on.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// Metrics serves the daemon's metrics at an address.
+func Metrics(address string) Option {
+	return Tables(fmt.Sprintf("[plugins.'io.containerd.server.v1.metrics']\n  address = %q\n", address))
+}
+
+// Scraped are the metrics of one scrape, by name.
+type Scraped map[string]*dto.MetricFamily
+
+// Scrape reads the metrics that a daemon serves at an address.
+func Scrape(t testing.TB, address string) Scraped {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/v1/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+// Value returns the value of a gauge or counter, by its labels; false for no such series.
+func (s Scraped) Value(name string, labels map[string]string) (float64, bool) {
+	for _, m := range s[name].GetMetric() {
+		got := map[string]string{}
+		for _, l := range m.GetLabel() {
+			got[l.GetName()] = l.GetValue()
+		}
+		if maps.Equal(got, labels) || len(got)+len(labels) == 0 {
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue(), true
+		}
+	}
+	return 0, false
+}
+
+// Labels returns the names of the labels that the series of a metric have, sorted.
+func (s Scraped) Labels(name string) []string {
+	names := map[string]bool{}
+	for _, m := range s[name].GetMetric() {
+		for _, l := range m.GetLabel() {
+			names[l.GetName()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
