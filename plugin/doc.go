@@ -46,7 +46,7 @@
 //	store              records of images: labels, proofs, marks; one writer
 //	   content         is an image complete, the same, possessed by its claimant
 //
-// The package itself is the edge: Install, the wiring, and the log line. The
+// The package itself is the edge: Install, the wiring, the log line and the span. The
 // metrics are in plugin/metrics, and the configuration section in plugin/config;
 // plugin/rules keeps the rule files current. The command line has packages of its own,
 // which ask the same parsers and the same decision: plugin/check finds mistakes,

@@ -183,6 +183,7 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 			VerifyImage: host.verifyImage,
 			Observe: func(ctx context.Context, o engine.Outcome) {
 				logOutcome(ctx, o)
+				traceOutcome(ctx, o)
 				counts.Decision(o)
 			},
 			Now: time.Now,
