@@ -14,7 +14,7 @@ TIME      ?= 10m  # for the histories of a campaign
 KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
-FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -v /critest$$) # of the integration tests
+FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy)$$') # of the integration tests
 SETTINGS  := discard downloads annotations sync local configs together
 # The tests of promises that hold under every setting.
 PROMISES  := ./integration/policies ./integration/failures ./integration/sources ./integration/access
@@ -82,6 +82,15 @@ test-critest: on-linux-as-root cc runc ## run critest's image specs against stoc
 	cd integration/critest/tool && $(GO) test -c -o $(CURDIR)/build/critest sigs.k8s.io/cri-tools/cmd/critest
 	PULLWARDEN_CRITEST=$(CURDIR)/build/critest PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 15m -v -run '$(strip $(RUN))' ./integration/critest
+
+# Prometheus without its service discoveries, which are most of its code.
+.PHONY: test-deploy
+test-deploy: on-linux-as-root cc runc ## have a real Prometheus scrape the daemon while things fail: each alert fires and ends, each query of the dashboard has an answer
+	$(BUILD) -race -o build/race/ ./cmd/containerd ./cmd/pullwarden
+	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
+	cd integration/deploy/tool && $(GO) build -tags remove_all_sd -o $(CURDIR)/build/tools/ github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
+	PULLWARDEN_PROMETHEUS=$(CURDIR)/build/tools/prometheus PULLWARDEN_PROMTOOL=$(CURDIR)/build/tools/promtool PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
+		$(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration/deploy
 
 .PHONY: campaign
 campaign: on-linux-as-root build ## hold random histories against the contract for TIME (10m), then in KILLS (1000) kills (as root); SEED begins the same ones again, SETTING=<name>|each is as for test-integration, with its tests

@@ -73,6 +73,9 @@ func observed(all []policy.Effective) (rules int, rest bool) {
 	return rules, rest
 }
 
+// criNamespace is where CRI keeps its images.
+const criNamespace = "k8s.io"
+
 // explain answers what a pod would get from CRI's PullImage.
 func (p *imagePolicy) explain(ctx context.Context, r api.ExplainRequest) (api.Explanation, error) {
 	images := p.images.Load()

@@ -48,12 +48,13 @@
 //	store              records of images: labels, proofs, marks; one writer
 //	   content         is an image complete, the same, possessed by its claimant
 //
-// The package itself is the edge: Install, the wiring, the log line and the metrics.
-// The configuration section is in plugin/config; plugin/rules keeps the rule files
-// current. The command line has packages of its own, which ask the same parsers and
-// the same decision: plugin/check finds mistakes, plugin/ruletest runs cases. For
-// plugin/status, which makes the picture of a node, plugin/api brings what only the
-// daemon knows over containerd's socket. By it the daemon also explains a request: the
-// engine walks the same way without effects, and plugin/explain tells what it foresees.
+// The package itself is the edge: Install, the wiring, the log line and the span. The
+// metrics are in plugin/metrics, the audit log is in plugin/audit, and the configuration
+// section in plugin/config; plugin/rules keeps the rule files current. The command line
+// has packages of its own, which ask the same parsers and the same decision: plugin/check
+// finds mistakes, plugin/ruletest runs cases. For plugin/status, which makes the picture
+// of a node, plugin/api brings what only the daemon knows over containerd's socket. By it
+// the daemon also explains a request: the engine walks the same way without effects, and
+// plugin/explain tells what it foresees.
 // TestDirections holds which package may import which.
 package plugin

@@ -5,26 +5,34 @@ package plugin
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/log"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
 	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/metrics"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
 )
 
 // A mirror's word in the place of the registry is counted by its reason, and told by a
 // warning that says why the registry did not answer.
 func TestMirrorFallbackIsLoud(t *testing.T) {
-	m := newMetrics(listed{})
-	registry := prometheus.NewRegistry()
-	if err := m.register(registry); err != nil {
+	m, registry := metrics.New(), prometheus.NewRegistry()
+	err := m.Register(registry, metrics.Sources{
+		Images:   func(context.Context, ...string) ([]images.Image, error) { return nil, nil },
+		Rules:    func() *policy.Rules { return policy.NewRules(policy.Overrides{}, nil) },
+		Troubled: func() []health.State { return nil },
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []engine.Kind{engine.UsedCached, engine.Pulled} {
@@ -42,7 +50,7 @@ func TestMirrorFallbackIsLoud(t *testing.T) {
 				t.Errorf("%s: the log lacks %q: %s", kind, word, written.String())
 			}
 		}
-		m.observe(t.Context(), o)
+		m.Decision(t.Context(), o)
 	}
 	families, err := registry.Gather()
 	if err != nil {

@@ -8,23 +8,33 @@ import (
 	"path/filepath"
 
 	"github.com/pullwarden/pullwarden/plugin/cri"
+	"github.com/pullwarden/pullwarden/plugin/metrics"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 )
 
 // openRegistries watches CRI's hosts.toml files, and makes what asks registries by
 // them. The last good files are kept in the directory root. The caller closes both.
-func openRegistries(c cri.Config, m *metrics, root string) (*hosts.Watcher, *resolver.Resolver) {
+func openRegistries(c cri.Config, counts *metrics.Metrics, root string) (*hosts.Watcher, *resolver.Resolver) {
 	dirs := filepath.SplitList(c.ConfigPath)
-	watcher := hosts.Watch(hosts.WatchOptions{Dirs: dirs, Archive: filepath.Join(root, "last-good.tar.gz"), Reloaded: m.hostsReloaded})
+	watcher := hosts.Watch(hosts.WatchOptions{Dirs: dirs, Archive: filepath.Join(root, "last-good.tar.gz"), Reloaded: counts.HostsReloaded})
 	o := resolver.Options{
 		HostDirs:     dirs,
 		HostsWatcher: watcher,
 		Headers:      http.Header(c.Headers),
-		Observe:      m.request,
+		Observe:      observeRequests(counts),
 	}
 	if len(dirs) == 0 {
 		o.Hosts = c.MirrorHosts
 	}
 	return watcher, resolver.New(o)
+}
+
+// observeRequests counts requests to registries, and logs what those warn of.
+func observeRequests(counts *metrics.Metrics) func(resolver.Observation) {
+	var w warnings
+	return func(o resolver.Observation) {
+		counts.Request(o)
+		w.log(counts.Host(o.Host), o.Warnings)
+	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/config"
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/metrics"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/pull"
 	"github.com/pullwarden/pullwarden/plugin/rules"
@@ -158,28 +159,29 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		return nil, err
 	}
 	images := metadata.NewImageStore(host.db)
-	metrics := newMetrics(images)
+	counts := metrics.New()
 	current, err := rules.Open(rules.Options{
 		Path: c.ConfigPath, Required: c.ConfigPathSet, Section: c.Directives,
-		Archive: filepath.Join(root, "rules", "last-good.tar.gz"), Reloaded: metrics.reloaded,
+		Archive: filepath.Join(root, "rules", "last-good.tar.gz"), Reloaded: counts.Reloaded,
 	})
 	if err != nil {
 		return nil, err
 	}
-	observers := []func(context.Context, engine.Outcome){logOutcome, metrics.observe}
+	observers := []func(context.Context, engine.Outcome){logOutcome, traceOutcome, counts.Decision}
 	var auditLog *audit.Log
 	if c.AuditLog != "" {
-		if auditLog, err = audit.Open(c.AuditLog, metrics.auditLost.Inc); err != nil {
+		if auditLog, err = audit.Open(c.AuditLog, counts.AuditLost); err != nil {
 			return nil, errors.Join(err, current.Close())
 		}
 		observers = append(observers, auditLog.Observe)
 	}
-	if err := metrics.register(prometheus.DefaultRegisterer); err != nil {
-		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), current.Close(), auditLog.Close())
+	watcher, registries := openRegistries(host.cri, counts, filepath.Join(root, "hosts"))
+	err = counts.Register(prometheus.DefaultRegisterer, metrics.Sources{Images: images.List, Rules: current.Current, Troubled: registries.Troubled})
+	if err != nil {
+		err = fmt.Errorf("register metrics: %w", err)
+		return nil, errors.Join(err, registries.Close(), watcher.Close(), current.Close(), auditLog.Close())
 	}
-	watcher, registries := openRegistries(host.cri, metrics, filepath.Join(root, "hosts"))
 	records := store.New(host.db, images)
-	metrics.troubled = registries.Troubled
 	return &imagePolicy{
 		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, registries: registries, hosts: watcher, audit: auditLog,
 		engine: &engine.Engine{

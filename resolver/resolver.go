@@ -29,6 +29,9 @@ type Credentials = auth.Credentials
 // Observation is one finished HTTP request.
 type Observation = transport.Observation
 
+// Quota is how many requests a registry says that it lets the caller make.
+type Quota = transport.Quota
+
 // Options are what all checks and pulls of a node have in common. The zero
 // value asks each registry under its own name.
 type Options struct {

@@ -48,7 +48,6 @@ var unneeded = []string{
 	"io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs",
 	"io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.erofs",
 	"io.containerd.snapshotter.v1.zfs", "io.containerd.differ.v1.erofs", "io.containerd.mount-handler.v1.erofs",
-	"io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing",
 }
 
 // config renders config.toml.

@@ -26,6 +26,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/containerd/containerd/v2/pkg/tracing"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/shared"
@@ -46,7 +47,7 @@ type Engine struct {
 	// VerifyImage asks the node's image verifiers about a cached image, as the
 	// transfer service does before each pull; nil for none.
 	VerifyImage func(ctx context.Context, name string, target ocispec.Descriptor) error
-	// Observe is told every outcome; nil for none.
+	// Observe is told every outcome, with the context of its span; nil for none.
 	Observe func(ctx context.Context, o Outcome)
 	// Now is the clock.
 	Now func() time.Time
@@ -65,13 +66,16 @@ type Engine struct {
 // error says that some have not ended. Requests after it are not observed.
 func (e *Engine) Close() error { return e.observations.close() }
 
-// Ensure makes sure that the image is there as its policy wants it, or fails.
+// Ensure makes sure that the image is there as its policy wants it, or fails. The
+// decision is a span of containerd's tracer, above those of the pull.
 // The error is an *Error, or wraps the context's when the caller went away.
 //
 // Under policy.Observe it has containerd pull by itself. Then the error is
 // containerd's, and the outcome says no more than that the request was observed:
 // Engine.Observe is told what would have been decided.
 func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
+	ctx, span := tracing.StartSpan(ctx, "pullwarden.Ensure")
+	defer span.End()
 	start := e.Now()
 	t, c := e.begin(req)
 	if t.directives.Mode == policy.Observe {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pullwarden/pullwarden/internal/tomlfile"
 )
@@ -31,6 +32,9 @@ func (r *Rule) String() string {
 	}
 	return r.name
 }
+
+// Name returns the rule's name: "10-team-a.toml#2".
+func (r *Rule) Name() string { return strings.TrimPrefix(r.String(), "rule ") }
 
 // matches reports whether the rule is about an image and a pod's namespace. A
 // rule for certain namespaces never is when the namespace is not known.

@@ -46,7 +46,7 @@ const (
 )
 
 // imagesOf returns a row for each tag, and for each repository@digest without one.
-// CRI's record by image ID is none. The first rows are those that need attention.
+// CRI's record by image ID is none.
 func imagesOf(records []images.Image) []Image {
 	canonical := map[string]images.Image{}
 	for _, r := range records {
@@ -71,6 +71,11 @@ func imagesOf(records []images.Image) []Image {
 			all = append(all, imageOf(r, images.Image{}, false))
 		}
 	}
+	return all
+}
+
+// sorted returns the rows with those first that need attention.
+func sorted(all []Image) []Image {
 	slices.SortFunc(all, func(a, b Image) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), a.StaleSince.Compare(b.StaleSince), cmp.Compare(a.Reference, b.Reference))
 	})

@@ -58,7 +58,7 @@ func New(records []images.Image, daemon api.Status) Report {
 	r := Report{
 		Problems: []Problem{}, Notes: []Problem{},
 		Rules: daemon.Rules, Hosts: append([]api.Host{}, daemon.Hosts...), Pulls: append([]api.Pull{}, daemon.Pulls...),
-		Images: imagesOf(records),
+		Images: sorted(imagesOf(records)),
 	}
 	if err := daemon.Rules.Error; err != "" {
 		r.problem(RulesNotTaken, "the rule files in %s are not taken, the last good %s in force: %s",

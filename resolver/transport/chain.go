@@ -60,10 +60,7 @@ func (c Config) Token() http.RoundTripper {
 }
 
 func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
-	if c.Observe != nil {
-		next = &observe{next: next, host: c.Host, configured: c.Configured, observe: c.Observe}
-	}
-	return &report{next: &classify{next: next, redactor: c.Redactor}, host: c.Key, prober: newProber(c), tokens: tokens}
+	return &report{next: &classify{next: c.observed(next, c.Redactor), redactor: c.Redactor}, host: c.Key, prober: newProber(c), tokens: tokens}
 }
 
 func (c Config) guarded(next http.RoundTripper) http.RoundTripper {

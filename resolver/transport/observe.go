@@ -6,6 +6,9 @@ package transport
 import (
 	"net/http"
 	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // Observation is one finished HTTP request.
@@ -18,6 +21,11 @@ type Observation struct {
 	Method  string        // GET, HEAD or POST
 	Code    int           // status, 0 = no answer
 	Elapsed time.Duration // until the answer's header was there
+
+	// Quota and Warnings are what the host itself said: no token server, and no target
+	// of a redirect, speaks for it.
+	Quota    *Quota   // nil = nothing
+	Warnings []string // on one line each, without secrets
 }
 
 // observe counts and measures each request for somebody who listens, on the
@@ -25,8 +33,18 @@ type Observation struct {
 type observe struct {
 	next       http.RoundTripper
 	host       string
+	key        health.Key // of the host
 	configured bool
+	redactor   *redact.Redactor
 	observe    func(Observation)
+}
+
+// observed puts an observer before the next RoundTripper, unless nobody listens.
+func (c Config) observed(next http.RoundTripper, redactor *redact.Redactor) http.RoundTripper {
+	if c.Observe == nil {
+		return next
+	}
+	return &observe{next: next, host: c.Host, key: c.Key, configured: c.Configured, redactor: redactor, observe: c.Observe}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -36,6 +54,9 @@ func (o *observe) RoundTrip(req *http.Request) (*http.Response, error) {
 	seen := Observation{Host: o.host, Configured: o.configured, Method: req.Method, Elapsed: time.Since(start)}
 	if resp != nil {
 		seen.Code = resp.StatusCode
+		if keyOf(o.key, req) == o.key {
+			seen.Quota, seen.Warnings = readQuota(resp.Header), readWarnings(resp.Header, o.redactor)
+		}
 	}
 	o.observe(seen)
 	return resp, err

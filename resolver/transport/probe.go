@@ -37,12 +37,12 @@ func newProber(c Config) *prober {
 	if c.Probe == nil {
 		return nil
 	}
-	next := c.Probe
-	if c.Observe != nil {
-		next = &observe{next: next, host: c.Host, configured: c.Configured, observe: c.Observe}
+	redactor := &redact.Redactor{}
+	for _, headers := range c.Headers {
+		redactor.AddHeaders(headers)
 	}
 	return &prober{
-		next: &classify{next: next, redactor: &redact.Redactor{}},
+		next: &classify{next: c.observed(c.Probe, redactor), redactor: redactor},
 		host: c.Key, root: c.Root, headers: c.Headers,
 	}
 }

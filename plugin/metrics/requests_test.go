@@ -1,7 +1,7 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package metrics
 
 import (
 	"fmt"
@@ -17,11 +17,12 @@ import (
 // Every host that was asked says whether its breaker is open; beyond the bound
 // they say it together.
 func TestOpenBreakers(t *testing.T) {
-	m := newMetrics(nil)
+	m := New()
+	var states []health.State
 	gather := func() map[string]float64 {
 		t.Helper()
 		r := prometheus.NewPedanticRegistry()
-		if err := r.Register(breakerCollector{m}); err != nil {
+		if err := r.Register(troubleCollector{m.hosts, func() []health.State { return states }}); err != nil {
 			t.Fatal(err)
 		}
 		families, err := r.Gather()
@@ -43,10 +44,9 @@ func TestOpenBreakers(t *testing.T) {
 		}
 	}
 	expect(map[string]float64{})
-	m.request(resolver.Observation{Host: "a.test", Method: "HEAD", Code: 200})
+	m.Request(resolver.Observation{Host: "a.test", Method: "HEAD", Code: 200})
 	expect(map[string]float64{"a.test": 0})
-	states := []health.State{{Host: "https://a.test", Open: true}, {Host: "http://b.test:5000"}}
-	m.troubled = func() []health.State { return states }
+	states = []health.State{{Host: "https://a.test", Open: true}, {Host: "http://b.test:5000"}}
 	expect(map[string]float64{"a.test": 1, "b.test:5000": 0})
 	states = nil
 	expect(map[string]float64{"a.test": 0, "b.test:5000": 0})
@@ -62,28 +62,28 @@ func TestOpenBreakers(t *testing.T) {
 // The hosts of hosts.toml have values of their own, however many others came
 // first, and take no place of theirs. Codes that nobody knows have one together.
 func TestBoundedLabels(t *testing.T) {
-	m := newMetrics(nil)
-	m.request(resolver.Observation{Host: "stranger.test", Method: "GET", Code: 200})
-	m.request(resolver.Observation{Host: "mirror.test", Configured: true, Method: "GET", Code: 200})
+	m := New()
+	m.Request(resolver.Observation{Host: "stranger.test", Method: "GET", Code: 200})
+	m.Request(resolver.Observation{Host: "mirror.test", Configured: true, Method: "GET", Code: 200})
 	for i := range 2 * maxHosts {
-		m.request(resolver.Observation{Host: fmt.Sprintf("%d.test", i), Method: "GET", Code: i + 100})
+		m.Request(resolver.Observation{Host: fmt.Sprintf("%d.test", i), Method: "GET", Code: i + 100})
 	}
-	m.request(resolver.Observation{Host: "registry.test:443", Configured: true, Method: "GET", Code: 999})
-	m.request(resolver.Observation{Host: "Registry.test", Configured: true, Method: "GET"})
+	m.Request(resolver.Observation{Host: "registry.test:443", Configured: true, Method: "GET", Code: 999})
+	m.Request(resolver.Observation{Host: "Registry.test", Configured: true, Method: "GET"})
 	for host, want := range map[string]string{
 		"mirror.test": "mirror.test", "registry.test": "registry.test", "REGISTRY.test:443": "registry.test",
 		"stranger.test": "stranger.test", "0.test": "0.test", "127.test": otherHosts,
 	} {
-		if got := m.host(host); got != want {
+		if got := m.Host(host); got != want {
 			t.Errorf("%s is shown as %s, want %s", host, got, want)
 		}
 	}
-	if m.strangers != maxHosts || len(m.hosts) != maxHosts+2 {
-		t.Errorf("there are %d hosts, and %d strangers among them", len(m.hosts), m.strangers)
+	if m.hosts.strangers != maxHosts || len(m.hosts.known) != maxHosts+2 {
+		t.Errorf("there are %d hosts, and %d strangers among them", len(m.hosts.known), m.hosts.strangers)
 	}
 	// A stranger that the operator names later leaves its place to another.
-	m.request(resolver.Observation{Host: "0.test", Configured: true})
-	if got := m.host("127.test"); got != "127.test" {
+	m.Request(resolver.Observation{Host: "0.test", Configured: true})
+	if got := m.Host("127.test"); got != "127.test" {
 		t.Errorf("a host in the free place is shown as %s", got)
 	}
 	for code, want := range map[int]string{0: "0", 200: "200", 418: "418", 503: "503", 299: otherCodes, 999: otherCodes} {
