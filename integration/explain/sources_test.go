@@ -103,7 +103,8 @@ func TestHosts(t *testing.T) {
 	nodetest.Want(t, "outcome without a host to ask", q.explain(n, false).Outcome, "Failed")
 	nodetest.Want(t, "reason without a host to ask", compare(n, q, n.Registry).Reason, "invalid")
 
-	n.WriteHosts("registry.test", "server = 1\n")
+	n.WriteHosts("broken.test", "server = 1\n") // no version of it was ever good
+	q.ref = "broken.test/app:1"
 	x := q.explain(n, false)
 	nodetest.Want(t, "outcome", x.Outcome+" "+x.Reason, "Failed bad_hosts")
 	if !strings.Contains(x.HostsError, "hosts.toml") || !strings.Contains(x.Sentence, "hosts.toml") || len(x.Hosts) != 0 {
