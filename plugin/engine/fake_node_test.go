@@ -18,7 +18,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
-	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -224,81 +223,6 @@ func (n *node) MarkPulled(_ context.Context, target digest.Digest, s store.State
 	if n.record != nil && n.record.Target.Digest == target {
 		n.record.State = s
 	}
-}
-
-// Runtime.
-
-func (n *node) ImageID(ctx context.Context) (string, error) {
-	if n.onLook != nil {
-		n.onLook(ctx)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := errors.Join(n.imageIDErr, ctx.Err()); err != nil || n.record == nil {
-		return "", err
-	}
-	if n.lag != 0 {
-		n.lag--
-		return imageID(image("before")).String(), nil
-	}
-	return imageID(n.record.Target).String(), nil
-}
-
-func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) {
-	n.mu.Lock()
-	n.pulls++
-	hook := n.onPull
-	n.mu.Unlock()
-	if hook != nil {
-		hook()
-	}
-	if n.pullErr != nil {
-		return "", n.pullErr
-	}
-	if n.pullFails != failure.None {
-		return "", errTest
-	}
-	_, target, err := plan.Source.Resolve(ctx)
-	if err != nil {
-		return "", err
-	}
-	if n.converts != nil {
-		target = *n.converts
-	}
-	if err := plan.Verify(ctx, target); err != nil {
-		return "", err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	state := plan.State(target.Digest, store.State{})
-	if n.onStore != nil {
-		n.onStore(&state)
-	}
-	n.record = &store.Record{Name: name, Target: target, State: state}
-	n.unrunnable = false
-	return imageID(target).String(), nil
-}
-
-func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ func() store.State) error {
-	n.completed = append(n.completed, target.Digest)
-	if n.onStore != nil {
-		n.onStore(&n.record.State)
-	}
-	return nil
-}
-
-// StockPull leaves the image that the registry has, with no label.
-func (n *node) StockPull(context.Context) error {
-	if n.onStock != nil {
-		n.onStock()
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.stockPulls++
-	if n.stockErr == nil && (n.stockWipes || n.record == nil || n.record.Target.Digest != n.remote.Digest) {
-		n.record = &store.Record{Name: name, Target: n.remote}
-	}
-	return n.stockErr
 }
 
 // last returns the one outcome that was observed.

@@ -1,0 +1,90 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Runtime.
+
+func (n *node) ImageID(ctx context.Context) (string, error) {
+	if n.onLook != nil {
+		n.onLook(ctx)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := errors.Join(n.imageIDErr, ctx.Err()); err != nil || n.record == nil {
+		return "", err
+	}
+	if n.lag != 0 {
+		n.lag--
+		return imageID(image("before")).String(), nil
+	}
+	return imageID(n.record.Target).String(), nil
+}
+
+func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) {
+	n.mu.Lock()
+	n.pulls++
+	hook := n.onPull
+	n.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+	if n.pullErr != nil {
+		return "", n.pullErr
+	}
+	if n.pullFails != failure.None {
+		return "", errTest
+	}
+	_, target, err := plan.Source.Resolve(ctx)
+	if err != nil {
+		return "", err
+	}
+	if n.converts != nil {
+		target = *n.converts
+	}
+	if err := plan.Verify(ctx, target); err != nil {
+		return "", err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	state := plan.State(target.Digest, store.State{})
+	if n.onStore != nil {
+		n.onStore(&state)
+	}
+	n.record = &store.Record{Name: name, Target: target, State: state}
+	n.unrunnable = false
+	return imageID(target).String(), nil
+}
+
+func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ func() store.State) error {
+	n.completed = append(n.completed, target.Digest)
+	if n.onStore != nil {
+		n.onStore(&n.record.State)
+	}
+	return nil
+}
+
+// StockPull leaves the image that the registry has, with no label.
+func (n *node) StockPull(context.Context) error {
+	if n.onStock != nil {
+		n.onStock()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stockPulls++
+	if n.stockErr == nil && (n.stockWipes || n.record == nil || n.record.Target.Digest != n.remote.Digest) {
+		n.record = &store.Record{Name: name, Target: n.remote}
+	}
+	return n.stockErr
+}
