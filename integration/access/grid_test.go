@@ -56,6 +56,8 @@ func (row gridRow) try(s *scene, seed int64) {
 	strangers := []caller{nobody, wrong, eve, {alice.user, bob.password}, {bob.user, alice.password}, {"clara", alice.password}}
 	ask := func(who caller, outcome string) {
 		t.Helper()
+		explained := s.Explain(ref, append([]node.PullOption{who.secret(), node.Hint("policy", row.policy)}, row.opts...)...)
+		nodetest.Want(t, fmt.Sprintf("outcome for %v as explained", who), explained, outcome)
 		s.wantPull(who, row.policy, ref, outcome, row.opts...)
 	}
 	for what, fault := range gridFaults {

@@ -98,6 +98,7 @@ func tryFailure(n *nodetest.Node, policy string, class failure.Class, cached boo
 	repo := policyRepo(policy, cached)
 	ref := nodetest.Named(repo + ":1")
 	before := n.Target(ref)
+	nodetest.Want(t, "outcome as explained", n.Explain(ref, node.Hint("policy", policy)), outcome)
 	n.Registry.Forget()
 	mark := n.Mark()
 	id, err := n.Pull(ref, node.Hint("policy", policy))

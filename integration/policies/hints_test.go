@@ -68,6 +68,7 @@ func TestHints(t *testing.T) {
 					n := n.In(t)
 					outcome := map[string]string{"Allow": tt.allow, "Tighten": tt.tighten, "Ignore": fresh}[mode]
 					nodetest.Eventually(t, "the check is recorded", func() bool { return n.Labels(ref)["verified-at"] != "" })
+					nodetest.Want(t, "outcome as explained", n.Explain(ref, node.Hint(tt.hint, tt.value)), outcome)
 					mark := n.Mark()
 					_, err := n.Pull(ref, node.Hint(tt.hint, tt.value))
 					nodetest.Want(t, "outcome", n.Decision(mark, ref).Outcome, outcome)
