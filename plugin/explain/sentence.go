@@ -129,6 +129,8 @@ func whyNoFallback(x engine.Explanation) string {
 		return fmt.Sprintf("the cached image was last checked %s, beyond %s", x.Local.Age, d.Describe(policy.KeyMaxStale))
 	case d.OnFailure(x.Class) != policy.UseCached && d.Policy == policy.IfDigestChanged:
 		return d.Describe(on) + " does not let the cached image do"
+	case !grant.Given() && d.AccessIdentity == policy.Namespace:
+		return "nothing proves that pods of this namespace may have the cached image"
 	case !grant.Given():
 		return "nothing proves that these credentials may have the cached image"
 	}

@@ -81,6 +81,10 @@ var sentences = []struct {
 	{engine.Failed, "unauthorized", failedBy(failure.Unauthorized), "The pod fails: registry.test refuses these credentials (unauthorized), and on.unauthorized=Fail(default) does not let the cached image do."},
 	{engine.Failed, "not_found", func(x *engine.Explanation) { failedBy(failure.NotFound)(x); x.Local = engine.Local{} }, "The pod fails: registry.test does not have it (not_found), and the node has no image."},
 	{engine.Failed, "unavailable", func(x *engine.Explanation) { failedBy(failure.Unavailable)(x); x.Grant = engine.GrantNone }, "The pod fails: registry.test is unavailable, and nothing proves that these credentials may have the cached image."},
+	{engine.Failed, "unavailable", func(x *engine.Explanation) {
+		failedBy(failure.Unavailable)(x)
+		x.Grant, x.Directives.AccessIdentity = engine.GrantNone, policy.Namespace
+	}, "The pod fails: registry.test is unavailable, and nothing proves that pods of this namespace may have the cached image."},
 	{engine.Failed, "invalid", func(x *engine.Explanation) { failedBy(failure.Invalid)(x); x.Local.ImageID = "" }, "The pod fails: the answer of registry.test is not right (invalid), and the node's image cannot run."},
 	{engine.Failed, "unreachable", func(x *engine.Explanation) { failedBy(failure.Unreachable)(x); x.Directives.Policy = policy.Always }, "The pod fails: registry.test is unreachable, and policy=Always(rule 10-a.toml#1) does not let the cached image do."},
 	{engine.Failed, engine.ReasonMaxStale, func(x *engine.Explanation) {

@@ -177,7 +177,7 @@ func accessText(x *api.Explanation) string {
 		case x.Caller:
 			return "proved by this caller (" + x.Caller + ")"
 		}
-		return "proved by " + x.Local.ProvedBy
+		return "proved by the pod's namespace (" + x.Local.ProvedBy + ")"
 	case "open":
 		return "open: no registry was ever asked whose the image is"
 	case "any":
