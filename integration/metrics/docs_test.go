@@ -33,6 +33,12 @@ func TestDocumented(t *testing.T) {
 	speaking(n, "76", `299 - "old"`)
 	n.Push("app:1", nodetest.Image(1))
 	n.MustPull(nodetest.Named("app:1"))
+	n.WriteRules("a.toml", "[[rule]]\nimages = ['registry.test/tried']\nmode = 'Observe'\n")
+	n.Push("tried:1", nodetest.Image(2))
+	nodetest.Eventually(t, "a decision is observed", func() bool {
+		n.MustPull(nodetest.Named("tried:1"))
+		return nodetest.Scrape(t, address)["pullwarden_observed_decisions_total"] != nil
+	})
 	scraped := nodetest.Scrape(t, address)
 
 	page, err := os.ReadFile("../../docs/metrics.md")
