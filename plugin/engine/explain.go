@@ -32,7 +32,8 @@ type Explanation struct {
 	HostsErr error
 }
 
-// Forecast says what would follow from each answer of a registry.
+// Forecast says what would follow from each answer of the registry, and not from one of
+// a mirror in its place.
 type Forecast struct {
 	// Unchanged follows where the registry has the cached digest; zero where there is
 	// no image of a digest.

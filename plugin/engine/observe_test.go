@@ -69,7 +69,10 @@ func TestObservedAsEnforced(t *testing.T) {
 							directives = directives[:1]
 						}
 						directives = append(directives, "[rule.on]", `forbidden = "UseCached"`, `unauthorized = "UseCached"`)
-						wantObservedAsEnforced(t, directives, record, class, caller)
+						wantObservedAsEnforced(t, directives, record, class, caller, false)
+						if class == failure.None {
+							wantObservedAsEnforced(t, append([]string{`resolve_from = "OriginThenMirrors"`}, directives...), record, class, caller, true)
+						}
 					})
 				}
 			}
@@ -77,12 +80,12 @@ func TestObservedAsEnforced(t *testing.T) {
 	}
 }
 
-func wantObservedAsEnforced(t *testing.T, directives []string, record func() *store.Record, class failure.Class, caller Caller) {
+func wantObservedAsEnforced(t *testing.T, directives []string, record func() *store.Record, class failure.Class, caller Caller, inNeed bool) {
 	t.Helper()
 	var enforced, told Outcome
 	for _, mode := range []policy.Mode{policy.Enforce, policy.Observe} {
 		synctest.Test(t, func(t *testing.T) {
-			n := &node{remote: second, record: record(), checkFails: class}
+			n := &node{remote: second, record: record(), checkFails: class, inNeed: inNeed}
 			if n.record != nil {
 				n.record.PullSource = name
 			}
