@@ -47,8 +47,12 @@ func (h *history) retag(ctx context.Context, o Op) error {
 	if o.Kind == DoTag && h.worlds[0].Node[o.From].Open {
 		return nil // its labels may be those of the other name, which count there again
 	}
-	// A mark for what the name stood for before holds again if that comes back.
+	// A mark for what the name stood for before holds again if that comes back, and what
+	// is written now stays in the labels.
 	if err := h.node.flush(ctx); err != nil {
+		return err
+	}
+	if err := h.allowed(ctx); err != nil {
 		return err
 	}
 	if err := h.node.retag(ctx, h.reg.ref(Pull{Name: o.From}), h.reg.ref(Pull{Name: o.Name}), o.Kind == DoTag); err != nil {

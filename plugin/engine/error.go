@@ -93,7 +93,11 @@ func registryFailed(t task, local Local, phase string, cause *resolver.Error, re
 	case local.Usable() && local.Grant.Given():
 		fmt.Fprintf(&b, "the cached image, last checked %s, is not used; ", local.Age)
 	}
-	fmt.Fprintf(&b, "%s: %s", phase, cause.Detail())
+	b.WriteString(phase + ": ")
+	if reason != Reason(cause.Class) {
+		b.WriteString(string(cause.Class) + ": ")
+	}
+	b.WriteString(cause.Detail())
 	if len(cause.LeftOut) > 0 {
 		fmt.Fprintf(&b, "; %s leaves out %s", t.directives.Describe(policy.KeyAllowedSources), strings.Join(cause.LeftOut, ", "))
 	}
