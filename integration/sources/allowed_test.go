@@ -76,7 +76,7 @@ func TestAllowedSources(t *testing.T) {
 	nodetest.Want(t, "source", a.source(), a.mirror.Host()+"/app:1")
 
 	// The error of a host that is allowed says who else was left out, and why.
-	err = a.MustFail(ref, []string{a.Registry.Host() + ": unreachable", "allowed_sources=" + a.Registry.Host() + "(rule 10.toml#1) leaves out " + a.mirror.Host()})
+	err = a.MustFail(ref, []string{": unreachable under ", "host " + a.Registry.Host() + " after ", "allowed_sources=" + a.Registry.Host() + "(rule 10.toml#1) leaves out " + a.mirror.Host()})
 	nodetest.Want(t, "the kubelet's reason", nodetest.RegistryUnavailable(err), true)
 
 	// Its bytes are taken again from a host that is allowed.
