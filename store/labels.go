@@ -179,6 +179,12 @@ func saysDigest(labels map[string]string, target digest.Digest) bool {
 	return labels[LabelVerifiedDigest] == target.String() || labels[LabelMirrorDigest] == target.String()
 }
 
+// saysAnyDigest reports whether labels tell that a host has said a digest: without one
+// no proof holds.
+func saysAnyDigest(labels map[string]string) bool {
+	return labels[LabelVerifiedDigest] != "" || labels[LabelMirrorDigest] != ""
+}
+
 // Labels is the inverse of [Decode]: the labels for the record of that name, which
 // points at target. Every label is in the map, so that it can be laid over an
 // older state by [Supersede]; an empty value takes the label away. Proofs are only

@@ -65,7 +65,8 @@ func (r revocation) ends(p Proof) bool {
 // proof the revocation ends: that on disk, or that of a mark which is not written
 // yet and stands above it. A proof that was copied to a record of another name
 // goes too, so that no copy back brings it back; a mark that is not written yet
-// clears it away by itself.
+// clears it away by itself. A label beside which no digest stands proves nothing. It
+// stays: it may be all that makes the image one that takes a proof.
 func (s *Store) markRevoked(records []images.Image, r revocation) {
 	label := LabelAccess + string(r.holder)
 	s.mu.Lock()
@@ -74,7 +75,7 @@ func (s *Store) markRevoked(records []images.Image, r revocation) {
 	for _, img := range records {
 		k := keyOf(r.namespace, img)
 		copied := s.pending[k][LabelRecord] == "" && isOf(writtenFor(img.Labels), r.repository)
-		if value := img.Labels[label]; value != "" && (copied || isOf(img.Name, r.repository)) {
+		if value := img.Labels[label]; value != "" && saysAnyDigest(img.Labels) && (copied || isOf(img.Name, r.repository)) {
 			proofs[k] = value
 		}
 	}

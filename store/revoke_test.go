@@ -63,6 +63,35 @@ func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 	}
 }
 
+// Proofs without a check, as in labels of earlier versions, hold for nobody and restrict
+// the image. A refusal must not open it.
+func TestRevokeOpensNothing(t *testing.T) {
+	for what, labels := range map[string]map[string]string{
+		"an earlier version's": {},
+		"one that is bound":    {LabelRecord: binding(name, one.Digest)},
+		"one of nobody knows":  {LabelRecord: "?"},
+	} {
+		ctx, s, records := newStore(t)
+		labels[LabelAccess+string(alice)] = encodeTime(noon)
+		create(ctx, t, records, one, labels)
+		if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Get(ctx, name)
+		if err != nil || !r.Restricted || len(r.Access) != 0 {
+			t.Errorf("%s: restricted %v, proved %v, %v", what, r.Restricted, r.Access, err)
+		}
+		// The next yes is to bob, and no other proof comes with it.
+		s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{bob}, name)
+		if r, err = s.Get(ctx, name); err != nil || len(r.Access) != 1 || r.Access[bob].At.IsZero() {
+			t.Errorf("%s: after a check proved is %v, %v", what, r.Access, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // One revocation takes the proofs of several holders away, of each what the refusals
 // end, and no others.
 func TestRevokeSeveralHolders(t *testing.T) {

@@ -200,3 +200,28 @@ func TestAccessOfLabelsMadeByHand(t *testing.T) {
 	s.SetLabels(s.digest, none)
 	s.wantPull(nobody, "Never", ref, "Present")
 }
+
+// TestRefusalOpensNothing refuses the only caller of an image whose labels have lost the
+// check: its proof proves nothing any more, and is all that keeps others out.
+func TestRefusalOpensNothing(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
+	s.digest = s.push("1", nodetest.Image(1))
+	ref := s.ref(":1")
+	s.wantPull(alice, "Always", ref, "Pulled")
+	s.waitForWrites()
+	for _, name := range []string{ref, s.digest} {
+		s.SetLabels(name, map[string]string{"verified-digest": ""})
+	}
+	g.deny(alice.user, s.repo, true)
+	s.wantPull(alice, "Always", ref, "Failed")
+	s.waitForWrites()
+	for _, name := range []string{ref, s.digest} {
+		for _, who := range []caller{nobody, alice, eve} {
+			s.wantPull(who, "Never", name, "Failed")
+		}
+	}
+}

@@ -73,6 +73,10 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 			c.answer, c.cached = tag, NotConfirmed
 		}
 		action = Decide(t.directives.Directives, c.local, tag.check(c.cached))
+		if action.Do != Reuse && (tag.descriptor.Size == 0 || tag.descriptor.MediaType == "") {
+			// The registry was told that nobody needs more than the digest.
+			return e.act(ctx, t, e.check(ctx, t, c))
+		}
 	}
 	c.use(action.Used...)
 	target := c.local.target()

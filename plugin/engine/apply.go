@@ -216,7 +216,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class, Cached: c.cached})
 	c.use(action.Used...)
 	if action.Do == Fail {
-		return c.ended(failed(action.Reason, registryFailed(t, c.local, phase, cause, action.Reason)))
+		return c.ended(registryFailed(t.directives.Directives, c.local, phase, cause, action.Reason))
 	}
 	turn := takeTurn
 	if phase == pulling {

@@ -160,7 +160,7 @@ type checked struct {
 	err error
 }
 
-// check asks the registry for the digest of the reference.
+// check asks the registry for the digest of the reference, in what is left of the time.
 func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	c.podNamespace = t.PodNamespace
 	watch := e.watchDenials(t)
@@ -177,7 +177,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 		return checked{course: c.ended(notOpened(err)), watch: watch}
 	}
 	watch.restart()
-	a, err := e.ask(ctx, t, session, 0)
+	a, err := e.ask(ctx, t, session, c.checkTime)
 	c.denied = slices.Concat(c.denied, a.refusals())
 	if revoking := e.revokeIfDenied(ctx, t, watch, a.refusals()); revoking != nil {
 		session.Close()

@@ -157,9 +157,8 @@ func (e *Engine) coalesce(ctx context.Context, t task, c course) (course, bool) 
 	if err != nil {
 		return c.ended(failed(ReasonCanceled, err)), joined
 	}
-	if joined && t.PodNamespace != result.podNamespace {
-		// The refusals are those of this pod's namespace as well.
-		if err := e.revokeIfDenied(ctx, t, nil, result.denied); err != nil {
+	if joined {
+		if err := e.revokeIfJoinedDenied(ctx, t, result); err != nil {
 			return result.ended(failed(ReasonInternal, err)), joined
 		}
 	}

@@ -39,8 +39,17 @@ func newError(t task, c course) error {
 		Reason: c.end.reason,
 		Class:  class,
 		Under:  t.directives.Describe(deciding(told(c.end.reason), c.used)),
-		Err:    c.end.cause,
+		Err:    withLeftOut(t, c.end),
 	}
+}
+
+// withLeftOut is the cause of a failure, and the hosts that the request's own directive
+// left out: requests of different rules share a check.
+func withLeftOut(t task, e end) error {
+	if len(e.leftOut) == 0 {
+		return e.cause
+	}
+	return fmt.Errorf("%w; %s leaves out %s", e.cause, t.directives.Describe(policy.KeyAllowedSources), strings.Join(e.leftOut, ", "))
 }
 
 // Error names the image and the reason, the directive under which it is one, and
@@ -83,13 +92,14 @@ func deciding(reason Reason, used []policy.Key) policy.Key {
 	return policy.KeyPolicy
 }
 
-// registryFailed says what hosts did in a phase, and that there is a cached image
-// which does not do, to callers who have proved that they may have it.
-func registryFailed(t task, local Local, phase string, cause *resolver.Error, reason Reason) error {
+// registryFailed ends a request that a failure of hosts in a phase fails. It says what
+// they did, and that there is a cached image which does not do, to callers who have
+// proved that they may have it.
+func registryFailed(d policy.Directives, local Local, phase string, cause *resolver.Error, reason Reason) end {
 	var b strings.Builder
 	switch {
 	case reason == ReasonMaxStale:
-		b.WriteString(staleText(t.directives.Directives, local.Age) + "; ")
+		b.WriteString(staleText(d, local.Age) + "; ")
 	case local.Usable() && local.Grant.Given():
 		fmt.Fprintf(&b, "the cached image, last checked %s, is not used; ", local.Age)
 	}
@@ -98,10 +108,9 @@ func registryFailed(t task, local Local, phase string, cause *resolver.Error, re
 		b.WriteString(string(cause.Class) + ": ")
 	}
 	b.WriteString(cause.Detail())
-	if len(cause.LeftOut) > 0 {
-		fmt.Fprintf(&b, "; %s leaves out %s", t.directives.Describe(policy.KeyAllowedSources), strings.Join(cause.LeftOut, ", "))
-	}
-	return errors.New(b.String())
+	e := failed(reason, errors.New(b.String()))
+	e.leftOut = cause.LeftOut
+	return e
 }
 
 // staleText says why the last check of a cached image is too long ago, or does

@@ -73,17 +73,32 @@ func (t *task) denialKey(holder store.Fingerprint) denialKey {
 // requests that are under way, but not from that with these watches: what it was
 // told before still counts for it; nil for none. The error is one of writing that.
 func (e *Engine) revokeIfDenied(ctx context.Context, t task, own denialWatches, refusals []store.Refusal) error {
+	return e.deny(ctx, t, t.refused(), own, refusals)
+}
+
+// revokeIfJoinedDenied takes the proofs of the pod's namespace away where hosts refused
+// its caller in a check that it has joined. Those of the caller, whom both have in
+// common, ended with the refusal, and the check may have proved access anew since.
+func (e *Engine) revokeIfJoinedDenied(ctx context.Context, t task, joined course) error {
+	if t.PodNamespace == "" || t.PodNamespace == joined.podNamespace {
+		return nil
+	}
+	return e.deny(ctx, t, []store.Fingerprint{t.PodNamespace}, nil, joined.denied)
+}
+
+// deny takes the proofs of some holders away that the refusals end.
+func (e *Engine) deny(ctx context.Context, t task, holders []store.Fingerprint, own denialWatches, refusals []store.Refusal) error {
 	if len(refusals) == 0 {
 		return nil
 	}
-	for _, holder := range t.refused() {
+	for _, holder := range holders {
 		if w := own.of(holder); w != nil {
 			w.deny(refusals...)
 		} else {
 			e.denials.deny(t.denialKey(holder), refusals...)
 		}
 	}
-	return e.revoke(ctx, t, t.refused(), refusals)
+	return e.revoke(ctx, t, holders, refusals)
 }
 
 // revoke takes away the proofs of the holders that the refusals end. The request

@@ -153,8 +153,38 @@ func TestSharedRefusalEndsEachNamespacesProof(t *testing.T) {
 		if n.checks != 1 || len(n.record.Access) != 0 {
 			t.Errorf("%d checks, %v are left", n.checks, slices.Collect(maps.Keys(n.record.Access)))
 		}
-		if want := fingerprints(alice, teamA, alice, teamB); !slices.Equal(n.revoked, want) {
+		if want := fingerprints(alice, teamA, teamB); !slices.Equal(n.revoked, want) {
 			t.Errorf("revoked %v, want %v", n.revoked, want)
+		}
+	})
+}
+
+// A request of another namespace that shares a check leaves the proof that the check
+// has given after a refusal: by the cached digest the registry refuses this caller, by
+// the tag it does not.
+func TestSharedRefusalLeavesTheSharedProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{record: restricted(now, teamB), remote: second}
+		e := n.engine(rule(`policy = "IfNotPresent"`))
+		e.Observe = nil
+		n.onCheck = func() {
+			time.Sleep(time.Second)
+			if n.checks == 2 { // about the cached digest
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				n.checkFails = failure.Forbidden
+			}
+		}
+		for _, one := range []<-chan arrival{arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamB, alice))} {
+			if a := <-one; a.outcome.Kind != Pulled {
+				t.Errorf("got %s (%v)", a.outcome.Kind, a.outcome.Err)
+			}
+		}
+		if _, proved := n.record.Access[alice]; !proved || n.pulls != 1 {
+			t.Errorf("%d pulls, proved is %v, revoked %v", n.pulls, n.record.Access, n.revoked)
+		}
+		if !slices.Contains(n.revoked, teamB) {
+			t.Errorf("revoked %v", n.revoked)
 		}
 	})
 }

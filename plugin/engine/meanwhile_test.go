@@ -5,6 +5,7 @@ package engine
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -224,5 +225,28 @@ func TestReplacedWhileTheRegistryIsAsked(t *testing.T) {
 	o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
 	if err != nil || o.Kind != Pulled || o.ImageID != imageID(second).String() {
 		t.Errorf("%s (%s), %v", o.Kind, o.Reason, err)
+	}
+}
+
+// A registry may say no more of a cached image than its digest. Where that image is
+// removed meanwhile it is asked for the rest: no record gets a size that is not right.
+func TestRemovedWithoutADescriptor(t *testing.T) {
+	for what, known := range map[string]ocispec.Descriptor{
+		"no size":       {Digest: first.Digest, MediaType: first.MediaType},
+		"no media type": {Digest: first.Digest, Size: first.Size},
+	} {
+		n := &node{record: cachedImage(first, now), remote: known}
+		n.onCheck = func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.record = nil
+			if n.checks == 2 && n.query.Known == "" {
+				n.remote = first
+			}
+		}
+		o, err := n.engine("# none").Ensure(t.Context(), n.request(nil))
+		if err != nil || o.Kind != Pulled || n.pulls != 1 || n.record == nil || !reflect.DeepEqual(n.record.Target, first) {
+			t.Errorf("%s: %s, %v, %d pulls, record %+v", what, o.Kind, err, n.pulls, n.record)
+		}
 	}
 }

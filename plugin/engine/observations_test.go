@@ -124,6 +124,7 @@ func TestCloseGivesUp(t *testing.T) {
 		if _, err := e.Ensure(t.Context(), n.request(nil)); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // until it hangs
 		began := time.Now()
 		if err := e.Close(); err == nil || time.Since(began) != closeLimit {
 			t.Errorf("closed after %v: %v", time.Since(began), err)

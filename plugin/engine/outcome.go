@@ -172,7 +172,8 @@ type end struct {
 	imageID string
 	digest  digest.Digest
 	source  string
-	cause   error // for Failed
+	cause   error    // for Failed
+	leftOut []string // hosts that allowed_sources does not allow, for Failed
 }
 
 func failed(reason Reason, cause error) end {

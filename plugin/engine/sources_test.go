@@ -4,15 +4,19 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -153,4 +157,43 @@ func TestSourcesLimit(t *testing.T) {
 			t.Errorf("%s without a list of sources: %v", mode, err)
 		}
 	}
+}
+
+// leavingOut is a registry beside which hosts are left out.
+type leavingOut struct{ *node }
+
+func (r leavingOut) Open(ctx context.Context, q resolver.Query) (resolver.Session, error) {
+	s, err := r.node.Open(ctx, q)
+	return leavingOutSession{s}, err
+}
+
+type leavingOutSession struct{ resolver.Session }
+
+func (s leavingOutSession) Resolve(ctx context.Context, timeout time.Duration) (resolver.Resolution, error) {
+	r, err := s.Session.Resolve(ctx, timeout)
+	if failed, ok := errors.AsType[*resolver.Error](err); ok {
+		failed.LeftOut = []string{"mirror.test"}
+	}
+	return r, err
+}
+
+// Each of two requests that share a check hears of its own rule.
+func TestOwnRuleOfHostsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{checkFails: failure.Unreachable, onCheck: func() { time.Sleep(time.Second) }}
+		e := n.engine(rule("namespaces = [\"team-a\"]\nallowed_sources = [\"registry.test\"]") +
+			rule("namespaces = [\"team-b\"]\nallowed_sources = [\"registry.test\"]"))
+		e.Registry, e.Observe = leavingOut{n}, nil
+		ofA, ofB := n.from(teamA, alice), n.from(teamB, alice)
+		ofA.Namespace, ofB.Namespace = "team-a", "team-b"
+		for i, one := range []<-chan arrival{arrive(t, e, ofA), arrive(t, e, ofB)} {
+			want := fmt.Sprintf("allowed_sources=registry.test(rule rules.toml#%d) leaves out mirror.test", i+1)
+			if err := (<-one).outcome.Err; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("request %d gets %v", i+1, err)
+			}
+		}
+		if n.checks != 1 {
+			t.Errorf("%d checks", n.checks)
+		}
+	})
 }

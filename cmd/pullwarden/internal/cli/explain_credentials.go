@@ -16,6 +16,7 @@ import (
 
 	"github.com/distribution/reference"
 	"github.com/docker/cli/cli/config/configfile"
+	"github.com/docker/cli/cli/config/credentials"
 	"github.com/docker/cli/cli/config/types"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -153,25 +154,35 @@ func readDockerConfig(name, image string) (*api.Auth, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image reference %q: %w", image, err)
 	}
-	var found types.AuthConfig
-	for part := named.Name(); part != "."; part = path.Dir(part) {
-		if entry, ok := config.AuthConfigs[part]; ok {
-			found = entry
-			break
-		}
-	}
 	host := reference.Domain(named)
-	if found == (types.AuthConfig{}) {
+	var found types.AuthConfig
+	for part := named.Name(); part != "." && isEmpty(found); part = path.Dir(part) {
+		found = config.AuthConfigs[part]
+	}
+	if isEmpty(found) {
 		key := host
 		if registryname.Canonical(host) == "docker.io" {
 			key = dockerHub
 		}
-		if found, err = config.GetAuthConfig(key); err != nil {
+		if found, err = storeOf(config, key).Get(key); err != nil {
 			return nil, fmt.Errorf("%s has no credentials for %s that can be read", name, host)
 		}
 	}
-	if cmp.Or(found.Username, found.Password, found.IdentityToken) == "" {
+	if isEmpty(found) {
 		return nil, fmt.Errorf("%s has no credentials for %s", name, host)
 	}
 	return &api.Auth{Username: found.Username, Password: found.Password, IdentityToken: found.IdentityToken}, nil
+}
+
+// isEmpty reports whether an entry has no credentials: docker leaves such a one for each
+// registry whose credentials a helper keeps.
+func isEmpty(a types.AuthConfig) bool { return cmp.Or(a.Username, a.Password, a.IdentityToken) == "" }
+
+// storeOf returns where a docker config keeps the credentials of a registry: by a helper,
+// or in itself. The environment, which docker asks first, has no say.
+func storeOf(config *configfile.ConfigFile, registry string) credentials.Store {
+	if helper := cmp.Or(config.CredentialHelpers[registry], config.CredentialsStore); helper != "" {
+		return credentials.NewNativeStore(config, helper)
+	}
+	return credentials.NewFileStore(config)
 }
