@@ -29,6 +29,7 @@ type fetchLog struct {
 // content is all that is known about one digest.
 type content struct {
 	failures []Attempt // the last one of each host, in the order in which they happened
+	refusals []Attempt // the last one of each host, of those that count still
 	failed   bool      // a failure is the last that happened: no other host was asked after it
 	pending  []Attempt // hosts that were being asked when the context ended
 	sources  []*host   // hosts that served bytes, in the order in which they did so last
@@ -67,7 +68,12 @@ func (l *fetchLog) failed(d digest.Digest, h *host, class failure.Class, err err
 // answer takes note of an answer that is a failure. own tells that it is the host's.
 func (l *fetchLog) answer(d digest.Digest, h *host, class failure.Class, err error, elapsed time.Duration, own bool) {
 	a := h.answer(class, err, elapsed, own)
-	l.update(d, func(c *content) { c.failures, c.failed = append(without(c.failures, h), a), true })
+	l.update(d, func(c *content) {
+		c.failures, c.failed = append(without(c.failures, h), a), true
+		if a.Refused {
+			c.refusals = append(without(c.refusals, h), a)
+		}
+	})
 }
 
 func (l *fetchLog) interrupted(d digest.Digest, h *host, err error, elapsed time.Duration) {
@@ -77,10 +83,14 @@ func (l *fetchLog) interrupted(d digest.Digest, h *host, err error, elapsed time
 	})
 }
 
-// answered takes note of a success, whose body is still to be read.
+// answered takes note of a success, whose body is still to be read. It ends the host's
+// own refusals, and, where it is the registry's, those of mirrors.
 func (l *fetchLog) answered(d digest.Digest, h *host) {
 	l.update(d, func(c *content) {
-		c.failures = without(c.failures, h)
+		c.failures, c.refusals = without(c.failures, h), without(c.refusals, h)
+		if h.Origin {
+			c.refusals = nil
+		}
 		c.failed = false
 	})
 }
@@ -195,6 +205,25 @@ func (l *fetchLog) collect(pick func(digest.Digest, *content) []Attempt) (attemp
 		attempts = append(attempts, pick(d, l.contents[d])...)
 	}
 	return attempts
+}
+
+// withRefusals returns the attempts, and before them the refusals of any content that
+// they have not: whatever else has failed a pull, a refusal counts.
+func (l *fetchLog) withRefusals(attempts []Attempt) []Attempt {
+	has := map[string]bool{} // hosts that refuse
+	for _, a := range attempts {
+		has[a.Host] = has[a.Host] || a.Refused
+	}
+	refusals := l.collect(func(_ digest.Digest, c *content) (list []Attempt) {
+		for _, a := range c.refusals {
+			if !has[a.Host] {
+				has[a.Host] = true
+				list = append(list, a)
+			}
+		}
+		return list
+	})
+	return append(refusals, attempts...)
 }
 
 // unfinished returns the failures of content that could not be had; if there is

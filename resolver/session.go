@@ -120,7 +120,8 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 				continue
 			}
 			if round == 1 {
-				attempts = without(attempts, h) // that it was not asked
+				// That it was not asked; a refusal is one by another path.
+				attempts = slices.DeleteFunc(attempts, func(a Attempt) bool { return a.Host == h.RegistryHost.Host && !a.Refused })
 			}
 			if err == nil {
 				found.Host, found.Attempts, found.Elapsed = h.RegistryHost.Host, attempts, time.Since(start)

@@ -163,7 +163,7 @@ func (src *source) Failure(err error) *Error {
 		// Content has not the digest or size that it must have.
 		attempts = src.log.unverified(src.session.redactor.Wrap(err.Error(), err))
 	}
-	if len(attempts) == 0 {
+	if attempts = src.log.withRefusals(attempts); len(attempts) == 0 {
 		return nil
 	}
 	leftOut := slices.Concat(src.session.leftOut, src.log.unfollowed())
@@ -202,7 +202,7 @@ func (src *source) stalled(err error) *Error {
 	if len(attempts) == 0 {
 		attempts = src.blame(failure.Unreachable, err)
 	}
-	e := newError(src.session.query.Reference, attempts)
+	e := newError(src.session.query.Reference, src.log.withRefusals(attempts))
 	if !e.Class.Refuses() {
 		e.Class = failure.Unreachable
 	}

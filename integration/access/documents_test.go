@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -52,6 +53,12 @@ func TestLargeDocuments(t *testing.T) {
 		},
 		"config of any type":  func(f *forgery) ocispec.Descriptor { return f.add(t, manifest(described(odd, large, 9<<20))) },
 		"config that is here": func(f *forgery) ocispec.Descriptor { return f.add(t, manifest(described(odd, here, 100))) },
+		"config among the layers": func(f *forgery) ocispec.Descriptor {
+			m := manifest(f.add(t, ocispec.Image{Platform: platforms.DefaultSpec(), RootFS: ocispec.RootFS{Type: "layers"}}))
+			m.Config.MediaType = ocispec.MediaTypeImageConfig
+			m.Layers = []ocispec.Descriptor{described(ocispec.MediaTypeImageConfig, large, 9<<20), described(ocispec.MediaTypeImageLayerGzip, here, 100)}
+			return f.add(t, m)
+		},
 		"manifest": func(f *forgery) ocispec.Descriptor {
 			return f.add(t, index(described(ocispec.MediaTypeImageManifest, large, 9<<20)))
 		},

@@ -6,6 +6,7 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
@@ -16,12 +17,14 @@ import (
 
 // Documents refuses manifests, indexes and configs that are larger than
 // docker.MaxManifestSize, be it by what is said of them or by what is here of that
-// digest: containerd reads them as a whole. It leaves the data out that descriptors
-// have with them, so that all content is fetched, and has a source.
+// digest: containerd reads them as a whole. Each is looked at when it is listed, before
+// any of it is fetched, and again when it is there: it may have come by another pull,
+// and be of any size. It leaves the data out that descriptors have with them, so that all
+// content is fetched, and has a source.
 func Documents(h images.HandlerFunc, contents content.InfoProvider) images.HandlerFunc {
+	var configs sync.Map // by digest: those of manifests, whatever their type
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-		isManifest := images.IsManifestType(desc.MediaType)
-		if isManifest || images.IsIndexType(desc.MediaType) {
+		if _, isConfig := configs.Load(desc.Digest); isConfig || isDocument(desc) {
 			if err := boundDocument(ctx, contents, desc); err != nil {
 				return nil, err
 			}
@@ -33,8 +36,11 @@ func Documents(h images.HandlerFunc, contents content.InfoProvider) images.Handl
 		for i := range children {
 			children[i].Data = nil
 			// The config is the first child of a manifest, whatever its type.
-			isConfig := isManifest && i == 0
-			if !isConfig && !images.IsManifestType(children[i].MediaType) && !images.IsIndexType(children[i].MediaType) {
+			isConfig := i == 0 && images.IsManifestType(desc.MediaType)
+			if isConfig {
+				configs.Store(children[i].Digest, true)
+			}
+			if !isConfig && !isDocument(children[i]) {
 				continue
 			}
 			if err := boundDocument(ctx, contents, children[i]); err != nil {
@@ -43,6 +49,12 @@ func Documents(h images.HandlerFunc, contents content.InfoProvider) images.Handl
 		}
 		return children, nil
 	}
+}
+
+// isDocument reports whether containerd reads content of that type as a whole, wherever a
+// manifest or an index has it.
+func isDocument(desc ocispec.Descriptor) bool {
+	return images.IsManifestType(desc.MediaType) || images.IsIndexType(desc.MediaType) || images.IsConfigType(desc.MediaType)
 }
 
 // boundDocument returns an error for a document that is too large to be read.

@@ -59,7 +59,7 @@ func (c *Cache) configure(ctx context.Context, name, dir, files string) (*Set, e
 		return nil, err
 	}
 	s := b.set(name, configured) //nolint:contextcheck // it dials nothing
-	s.keepHeadersHome(c.options.Headers)
+	s.keepSecretsHome(c.options.Headers)
 	return s, nil
 }
 
@@ -118,7 +118,7 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 		}
 		h.Identified = len(c.Header) > 0
 		if t := b.under[c.Client]; t != nil {
-			h.Identified = h.Identified || t.TLSClientConfig != nil && len(t.TLSClientConfig.Certificates) > 0
+			h.Identified = h.Identified || withCertificates(t)
 			wrapped := h.Base != http.RoundTripper(t)
 			if i < len(configured)-1 && !wrapped && shortened(t) {
 				t = t.Clone()
@@ -127,6 +127,14 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 			h.Base, h.Probe = t, unshared(t)
 			if wrapped {
 				h.Base, h.Probe = &httpFallback{base: t}, &httpFallback{base: h.Probe}
+			}
+			if withCertificates(t) {
+				away := withoutCertificates(t)
+				h.away = away
+				if wrapped {
+					h.away = &httpFallback{base: away}
+				}
+				s.transports = append(s.transports, away)
 			}
 			if !slices.Contains(s.transports, t) {
 				s.transports = append(s.transports, t)

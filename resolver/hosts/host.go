@@ -26,6 +26,7 @@ type Host struct {
 
 	Base   http.RoundTripper // containerd's, perhaps with time-outs of its own; never nil
 	Probe  http.RoundTripper // the same, with a new connection for each request; never nil
+	away   http.RoundTripper // the same, without client certificates; nil where there are none
 	Origin bool              // it is the registry that the name says
 
 	// Configured says that the operator has named the host. What a reference

@@ -42,7 +42,7 @@ func TestHeadersAreKeptFromRedirects(t *testing.T) {
 			return resp, nil
 		})}}}
 		set.hosts[0].Header = http.Header{"X-Pass": {"word"}, "accept": {"text/of-the-operator"}}
-		set.keepHeadersHome(http.Header{"X-Everywhere": {"word"}})
+		set.keepSecretsHome(http.Header{"X-Everywhere": {"word"}})
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, first, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,68 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
+)
+
+// home keeps the headers and the client certificates of the node's configuration from
+// everybody to whom a host redirects. net/http does that for Authorization and cookies
+// alone; the operator's headers may be secrets of the same kind, and a certificate is the
+// node's word on who asks.
+type home struct {
+	base, away http.RoundTripper
+	headers    []http.Header
+}
+
+// keepSecretsHome makes the hosts keep their own headers and client certificates, and
+// the headers for all hosts.
+func (s *Set) keepSecretsHome(all http.Header) {
+	for i := range s.hosts {
+		h := &s.hosts[i]
+		if len(h.Header) == 0 && len(all) == 0 && h.away == nil {
+			continue
+		}
+		away := h.away
+		if away == nil {
+			away = h.Base
+		}
+		h.Base = &home{base: h.Base, away: away, headers: []http.Header{all, h.Header}}
+	}
+}
+
+// withCertificates reports whether a transport has client certificates to show.
+func withCertificates(t *http.Transport) bool {
+	return t.TLSClientConfig != nil && len(t.TLSClientConfig.Certificates) > 0
+}
+
+// withoutCertificates returns the same transport, with connections of its own, and
+// without client certificates.
+func withoutCertificates(t *http.Transport) *http.Transport {
+	t = t.Clone()
+	t.TLSClientConfig.Certificates = nil
+	return t
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *home) RoundTrip(req *http.Request) (*http.Response, error) {
+	first := fault.First(req)
+	if first == req || fault.AtHome(req.URL, first.URL) {
+		return h.base.RoundTrip(req)
+	}
+	away := req.Clone(req.Context())
+	for _, headers := range h.headers {
+		for name, secret := range headers {
+			name = http.CanonicalHeaderKey(name)
+			kept := slices.DeleteFunc(away.Header[name], func(value string) bool { return slices.Contains(secret, value) })
+			if away.Header[name] = kept; len(kept) == 0 {
+				delete(away.Header, name)
+			}
+		}
+	}
+	return h.away.RoundTrip(away)
+}
