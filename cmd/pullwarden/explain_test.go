@@ -142,13 +142,20 @@ func TestDocumentedExplanation(t *testing.T) {
 	third := place(3, 14)
 	answer := api.Explanation{
 		Reference: "registry.example.com/team-a/app:1", Namespace: "team-a-prod", Caller: "anonymous",
-		Sentence: "It depends on mirror.example.com or registry.example.com, which was not asked: with the node's digest the cached image is used; " +
+		Sentence: "It depends on mirror.example.com or registry.example.com, which were not asked: with the node's digest the cached image is used; " +
 			"with another the image is pulled; after unreachable, unavailable, rate_limited or not_found the cached image is used; after unauthorized, forbidden or invalid the pod fails.",
 		Rule: &third, Passed: []api.PassedRule{{Rule: place(2, 8), Mismatch: "namespaces"}, {Rule: place(1, 2), Mismatch: "images"}},
 		Directives: []api.Directive{
 			{Name: "policy", Value: "IfDigestChanged", Origin: "rule 10-teams.toml#3"}, {Name: "max_age", Value: "0s", Origin: "default"},
 			{Name: "max_stale", Value: "24h", Origin: "rule 10-teams.toml#3"}, {Name: "verify_timeout", Value: "2s", Origin: "section"},
-			{Name: "resolve_from", Value: "Mirrors", Origin: "default"}, {Name: "access", Value: "Verified", Origin: "default"},
+			{Name: "resolve_from", Value: "Mirrors", Origin: "default"}, {Name: "authority", Value: "none", Origin: "default"},
+			{Name: "access", Value: "Verified", Origin: "default"}, {Name: "access_identity", Value: "Credentials", Origin: "default"},
+			{Name: "access_ttl", Value: "0s", Origin: "default"}, {Name: "allowed_sources", Value: "all", Origin: "default"},
+			{Name: "mode", Value: "Enforce", Origin: "default"}, {Name: "hints", Value: "Tighten", Origin: "rule 10-teams.toml#3"},
+			{Name: "on.unreachable", Value: "UseCached", Origin: "default"}, {Name: "on.unavailable", Value: "UseCached", Origin: "default"},
+			{Name: "on.rate_limited", Value: "UseCached", Origin: "default"}, {Name: "on.not_found", Value: "UseCached", Origin: "default"},
+			{Name: "on.unauthorized", Value: "Fail", Origin: "default"}, {Name: "on.forbidden", Value: "Fail", Origin: "default"},
+			{Name: "on.invalid", Value: "Fail", Origin: "default"},
 		},
 		Local: &api.Local{
 			Digest: "sha256:6f75370300000000", Access: "proved", ProvedBy: "anonymous", Runnable: true, PullSource: "mirror.example.com/team-a/app:1",
