@@ -31,7 +31,7 @@ type Decision struct {
 	Coalesced   bool   `json:"coalesced"`
 	Observed    string `json:"observed"`   // the mode and where it comes from; "" = the decision took effect
 	StockPull   string `json:"stock_pull"` // how containerd's own pull ended, where observed
-	NotHints    string `json:"not_hints"` // annotations that are nearly hints
+	NotHints    string `json:"not_hints"`  // annotations that are nearly hints
 	Error       string `json:"error"`
 	Elapsed     string `json:"elapsed"` // as time.ParseDuration reads it
 }
