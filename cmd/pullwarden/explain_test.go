@@ -6,10 +6,8 @@ package main
 import (
 	"context"
 	"encoding/base64"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -130,45 +128,5 @@ func TestExplainExitCode(t *testing.T) {
 		if <-asked; r.code != tt.code || !strings.Contains(r.stderr, tt.stderr) || (tt.err != nil) != (r.stdout == "") {
 			t.Errorf("%+v: exit %d\n%s%s", tt, r.code, r.stdout, r.stderr)
 		}
-	}
-}
-
-// The screen of docs/cli.md is that of the command.
-func TestDocumentedExplanation(t *testing.T) {
-	t.Parallel()
-	const rules = "/etc/containerd/pullwarden.d/10-teams.toml"
-	ago := func(d time.Duration) time.Time { return time.Now().Add(-d - time.Minute) }
-	place := func(index, line int) api.Rule { return api.Rule{File: rules, Line: line, Index: index} }
-	third := place(3, 14)
-	answer := api.Explanation{
-		Reference: "registry.example.com/team-a/app:1", Namespace: "team-a-prod", Caller: "anonymous",
-		Sentence: "It depends on mirror.example.com or registry.example.com, which was not asked: with the node's digest the cached image is used; " +
-			"with another the image is pulled; after unreachable, unavailable, rate_limited or not_found the cached image is used; after unauthorized, forbidden or invalid the pod fails.",
-		Rule: &third, Passed: []api.PassedRule{{Rule: place(2, 8), Mismatch: "namespaces"}, {Rule: place(1, 2), Mismatch: "images"}},
-		Directives: []api.Directive{
-			{Name: "policy", Value: "IfDigestChanged", Origin: "rule 10-teams.toml#3"}, {Name: "max_age", Value: "0s", Origin: "default"},
-			{Name: "max_stale", Value: "24h", Origin: "rule 10-teams.toml#3"}, {Name: "verify_timeout", Value: "2s", Origin: "section"},
-			{Name: "resolve_from", Value: "Mirrors", Origin: "default"}, {Name: "access", Value: "Verified", Origin: "default"},
-		},
-		Local: &api.Local{
-			Digest: "sha256:6f75370300000000", Access: "proved", ProvedBy: "anonymous", Runnable: true, PullSource: "mirror.example.com/team-a/app:1",
-			VerifiedAt: ago(26 * time.Hour), VerifiedBy: "registry.example.com", StaleSince: ago(3 * time.Hour), StaleReason: "unavailable",
-		},
-		Hosts: []api.HostState{
-			{Host: "mirror.example.com", State: api.HostInTrouble, Class: "unavailable", Since: time.Date(2026, 11, 21, 13, 2, 11, 0, time.UTC)},
-			{Host: "registry.example.com", Origin: true, State: api.HostAsked},
-		},
-	}
-	address, asked := explaining(t, answer, nil)
-	got := run(t, t.TempDir(), "--address", address, "explain", answer.Reference, "-n", "team-a-prod").stdout
-	<-asked
-	page, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "$ pullwarden explain "+answer.Reference+" -n team-a-prod\n")
-	screen, _, _ := strings.Cut(rest, "```")
-	if diff := cmp.Diff(screen, got); diff != "" {
-		t.Errorf("-docs +command\n%s", diff)
 	}
 }

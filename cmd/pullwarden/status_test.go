@@ -65,7 +65,7 @@ func TestStatusUnreachable(t *testing.T) {
 	for _, tt := range []struct{ address, stderr string }{
 		{plain, "the containerd at " + plain + " has no pullwarden in it: it is a stock one\n"},
 		{"unix://" + plain, "has no pullwarden in it"},
-		{"/nowhere/containerd.sock", "containerd does not answer at /nowhere/containerd.sock: dial unix /nowhere/containerd.sock: connect: no such file or directory\n"},
+		{"/nowhere/containerd.sock", "containerd does not answer at /nowhere/containerd.sock: dial unix /nowhere/containerd.sock: connect: no such file or directory\nIs containerd running, and is that its socket?"},
 		{mute, "containerd does not answer at " + mute}, // it has no images service
 	} {
 		for _, flags := range []string{"", "-o json", "-q", "--watch"} {

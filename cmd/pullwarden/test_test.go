@@ -151,9 +151,9 @@ func TestCasesThatDoNotHold(t *testing.T) {
       reason     expected unreachable     got not_found
 FAIL  tests/a.toml:15: nginx in other
       error  expected none
-             got annotation pullwarden.io/policy: "Never": in force is
-             IfNotPresent (rule 20-rest.toml#1), which a hint may only tighten:
-             allowed are Always, IfDigestChanged, IfNotPresent
+             got annotation pullwarden.io/policy: "Never": without the hint it
+             is IfNotPresent (rule 20-rest.toml#1), which a hint may only
+             tighten: allowed are Always, IfDigestChanged, IfNotPresent
       policy  expected Never  got IfNotPresent (rule 20-rest.toml#1)
 FAIL  tests/a.toml:21: nginx
       error  expected no such hint

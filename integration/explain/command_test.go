@@ -82,7 +82,7 @@ func TestCommand(t *testing.T) {
 		{question{"registry.test/other/app:1", alice, "default", []string{"policy", "Always"}}, []string{"policy=Always(hint) does not let the cached image do", "by hint"}},
 		{question{"registry.test/other/app:1", alice, "default", []string{"policy", "Never"}}, []string{"policy=Never(hint) is content with an image that is there", "without a request"}},
 		{question{"registry.test/other/absent:1", alice, "default", nil}, []string{"the node has no image", "nothing"}},
-		{question{"registry.test/team-b/app:1", alice, "team-b", []string{"polcy", "Never"}}, []string{"Failed (bad_hint)", "pullwarden.io/polcy", "10-teams.toml:8; before it do not match 10-teams.toml#1 (other images)"}},
+		{question{"registry.test/team-b/app:1", alice, "team-b", []string{"polcy", "Never"}}, []string{"Failed (bad_hint)", "pullwarden.io/polcy", "10-teams.toml:8; passed over: 10-teams.toml#1 (other images)"}},
 	} {
 		x, screen := tt.q.command(n, "--ask")
 		words := strings.Join(strings.Fields(screen), " ")

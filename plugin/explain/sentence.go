@@ -200,7 +200,11 @@ func depends(x engine.Explanation) string {
 	} else {
 		then = append(then, "after any failure the pod fails")
 	}
-	return fmt.Sprintf("It depends on %s, which was not asked: %s.", asked(x.Hosts), strings.Join(then, "; "))
+	hosts, was := asked(x.Hosts), "was"
+	if len(hosts) > 1 {
+		was = "were"
+	}
+	return fmt.Sprintf("It depends on %s, which %s not asked: %s.", list(hosts), was, strings.Join(then, "; "))
 }
 
 func follows(a engine.Action) string {
@@ -216,8 +220,7 @@ func follows(a engine.Action) string {
 }
 
 // asked names the hosts that would be asked, or probed where they are in trouble.
-func asked(states []resolver.HostState) string {
-	var names []string
+func asked(states []resolver.HostState) (names []string) {
 	for _, h := range states {
 		switch {
 		case h.Asked && h.Trouble != nil && h.Trouble.Open:
@@ -226,7 +229,7 @@ func asked(states []resolver.HostState) string {
 			names = append(names, h.Host)
 		}
 	}
-	return list(names)
+	return names
 }
 
 // list joins items: "a", "a or b", "a, b or c".

@@ -101,32 +101,36 @@ var sentences = []struct {
 	{"", "", func(x *engine.Explanation) {
 		x.Directives.ResolveFrom = policy.OriginThenMirrors
 		x.Forecast.Changed = engine.Action{Do: engine.Pull}
-	}, "It depends on mirror.test or registry.test, which was not asked: with a digest the image is pulled; where the registry is unreachable or unavailable its mirrors are asked first; after any failure the pod fails."},
+	}, "It depends on mirror.test or registry.test, which were not asked: with a digest the image is pulled; where the registry is unreachable or unavailable its mirrors are asked first; after any failure the pod fails."},
 	{"", "", func(x *engine.Explanation) {
 		x.Local = engine.Local{}
 		x.Forecast.Changed = engine.Action{Do: engine.Pull}
-	}, "It depends on mirror.test or registry.test, which was not asked: with a digest the image is pulled; after any failure the pod fails."},
+	}, "It depends on mirror.test or registry.test, which were not asked: with a digest the image is pulled; after any failure the pod fails."},
+	{"", "", func(x *engine.Explanation) {
+		x.Hosts = x.Hosts[2:]
+		x.Forecast.Changed = engine.Action{Do: engine.Pull}
+	}, "It depends on registry.test, which was not asked: with a digest the image is pulled; after any failure the pod fails."},
 	{"", "", func(x *engine.Explanation) {
 		x.Hosts[1].Trouble, x.Hosts[2].Trouble = &health.State{Open: true, Class: failure.Unreachable}, &health.State{}
 		x.Forecast.Changed = engine.Action{Do: engine.Pull}
-	}, "It depends on mirror.test (in trouble: unreachable) or registry.test, which was not asked: with a digest the image is pulled; after any failure the pod fails."},
+	}, "It depends on mirror.test (in trouble: unreachable) or registry.test, which were not asked: with a digest the image is pulled; after any failure the pod fails."},
 	{"", "", func(x *engine.Explanation) {
 		x.Forecast = engine.Forecast{
 			Unchanged: engine.Action{Do: engine.Reuse, Kind: engine.Unchanged}, Changed: engine.Action{Do: engine.Pull},
 			UseCached: failure.SetOf(failure.Unreachable, failure.Unavailable, failure.RateLimited, failure.NotFound),
 		}
-	}, "It depends on mirror.test or registry.test, which was not asked: with the node's digest the cached image is used; with another the image is pulled; after unreachable, unavailable, rate_limited or not_found the cached image is used; after unauthorized, forbidden or invalid the pod fails."},
+	}, "It depends on mirror.test or registry.test, which were not asked: with the node's digest the cached image is used; with another the image is pulled; after unreachable, unavailable, rate_limited or not_found the cached image is used; after unauthorized, forbidden or invalid the pod fails."},
 	{"", "", func(x *engine.Explanation) {
 		reuse := engine.Action{Do: engine.Reuse, Kind: engine.Unchanged}
 		x.Forecast = engine.Forecast{Unchanged: reuse, Changed: engine.Action{Do: engine.Pull}, CachedConfirmed: reuse}
-	}, "It depends on mirror.test or registry.test, which was not asked: with the node's digest the cached image is used; with another the cached image is used if that is confirmed for these credentials, too, else the image is pulled; after any failure the pod fails."},
+	}, "It depends on mirror.test or registry.test, which were not asked: with the node's digest the cached image is used; with another the cached image is used if that is confirmed for these credentials, too, else the image is pulled; after any failure the pod fails."},
 	{"", "", func(x *engine.Explanation) {
 		reuse := engine.Action{Do: engine.Reuse, Kind: engine.Unchanged}
 		x.Forecast = engine.Forecast{
 			Unchanged: engine.Action{Do: engine.Fail, Kind: engine.Failed, Reason: engine.ReasonVerifier}, Changed: engine.Action{Do: engine.Pull},
 			CachedConfirmed: reuse, CachedUnsaid: reuse,
 		}
-	}, "It depends on mirror.test or registry.test, which was not asked: with the node's digest the pod fails (verifier); with another the cached image is used unless that is refused to these credentials: then the image is pulled; after any failure the pod fails."},
+	}, "It depends on mirror.test or registry.test, which were not asked: with the node's digest the pod fails (verifier); with another the cached image is used unless that is refused to these credentials: then the image is pulled; after any failure the pod fails."},
 }
 
 func TestSentence(t *testing.T) {

@@ -136,7 +136,7 @@ func (d *Effective) hint(hinted *Effective, key, value string) error {
 			return nil
 		}
 		if !directive.tightens(&d.Directives, &wanted) {
-			return fmt.Errorf("in force is %s (%s), which a hint may only tighten: %s",
+			return fmt.Errorf("without the hint it is %s (%s), which a hint may only tighten: %s",
 				d.Value(k), d.SetBy(k), allowed(directive.within(&d.Directives)))
 		}
 	}

@@ -42,7 +42,7 @@ const (
 var hintRows = map[Key][]hintRow{
 	KeyPolicy: {
 		{"Always", "Always", "Always", "Always", ""},
-		{"Always", "IfDigestChanged", "IfDigestChanged", bad, "in force is Always (rule 10-a.toml#1), which a hint may only tighten: allowed is Always"},
+		{"Always", "IfDigestChanged", "IfDigestChanged", bad, "without the hint it is Always (rule 10-a.toml#1), which a hint may only tighten: allowed is Always"},
 		{"Always", "IfNotPresent", "IfNotPresent", bad, "allowed is Always"},
 		{"Always", "Never", "Never", bad, "allowed is Always"},
 		{"IfDigestChanged", "Always", "Always", "Always", ""},
@@ -54,7 +54,7 @@ var hintRows = map[Key][]hintRow{
 		{"IfNotPresent", "IfDigestChanged", "IfDigestChanged", "IfDigestChanged", ""},
 		{"IfNotPresent", "IfNotPresent", "IfNotPresent", "IfNotPresent", ""},
 		{"IfNotPresent", "Never", "Never", bad, "allowed are Always, IfDigestChanged, IfNotPresent"},
-		{"Never", "Always", "Always", bad, "in force is Never (rule 10-a.toml#1), which a hint may only tighten: allowed is Never"},
+		{"Never", "Always", "Always", bad, "without the hint it is Never (rule 10-a.toml#1), which a hint may only tighten: allowed is Never"},
 		{"Never", "IfDigestChanged", "IfDigestChanged", bad, "allowed is Never"},
 		{"Never", "IfNotPresent", "IfNotPresent", bad, "allowed is Never"},
 		{"Never", "Never", "Never", "Never", ""},
@@ -66,7 +66,7 @@ var hintRows = map[Key][]hintRow{
 		{"10m", "600s", "10m", "10m", ""},
 		{"10m", "9m", "9m", "9m", ""},
 		{"10m", "0s", "0s", "0s", ""},
-		{"10m", "11m", "11m", bad, "in force is 10m (rule 10-a.toml#1), which a hint may only tighten: allowed is 0s to 10m"},
+		{"10m", "11m", "11m", bad, "without the hint it is 10m (rule 10-a.toml#1), which a hint may only tighten: allowed is 0s to 10m"},
 		{"0s", "0s", "0s", "0s", ""},
 		{"0s", "1s", "1s", bad, "allowed is 0s"},
 		{"0s", "-1s", bad, bad, durations},
@@ -76,7 +76,7 @@ var hintRows = map[Key][]hintRow{
 	KeyMaxStale: {
 		{"24h", "24h", "24h", "24h", ""},
 		{"24h", "1h", "1h", "1h", ""},
-		{"24h", "25h", "25h", bad, "in force is 24h (rule 10-a.toml#1), which a hint may only tighten: allowed is more than 0s and up to 24h"},
+		{"24h", "25h", "25h", bad, "without the hint it is 24h (rule 10-a.toml#1), which a hint may only tighten: allowed is more than 0s and up to 24h"},
 		{"24h", "0s", "0s", bad, "allowed is more than 0s and up to 24h"},
 		{"0s", "0s", "0s", "0s", ""},
 		{"0s", "1000h", "1000h", "1000h", ""},
@@ -84,7 +84,7 @@ var hintRows = map[Key][]hintRow{
 	},
 	KeyVerifyTimeout: {
 		{"5s", "5s", "5s", "5s", ""},
-		{"5s", "4s", "4s", bad, "in force is 5s (rule 10-a.toml#1), which a hint may only tighten: allowed is 5s"},
+		{"5s", "4s", "4s", bad, "without the hint it is 5s (rule 10-a.toml#1), which a hint may only tighten: allowed is 5s"},
 		{"5s", "6s", "6s", bad, "allowed is 5s"},
 		{"5s", "100ms", "100ms", bad, "allowed is 5s"},
 		{"5s", "2m", "2m", bad, "allowed is 5s"},
@@ -96,12 +96,12 @@ var hintRows = map[Key][]hintRow{
 	KeyResolveFrom: {
 		{"Mirrors", "Mirrors", "Mirrors", "Mirrors", ""},
 		{"Mirrors", "Origin", "Origin", "Origin", ""},
-		{"Origin", "Mirrors", "Mirrors", bad, "in force is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
+		{"Origin", "Mirrors", "Mirrors", bad, "without the hint it is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
 		{"Origin", "Origin", "Origin", "Origin", ""},
 		{"Mirrors", "OriginThenMirrors", "OriginThenMirrors", "OriginThenMirrors", ""},
 		{"OriginThenMirrors", "Origin", "Origin", "Origin", ""},
-		{"OriginThenMirrors", "Mirrors", "Mirrors", bad, "in force is OriginThenMirrors (rule 10-a.toml#1), which a hint may only tighten: allowed are OriginThenMirrors, Origin"},
-		{"Origin", "OriginThenMirrors", "OriginThenMirrors", bad, "in force is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
+		{"OriginThenMirrors", "Mirrors", "Mirrors", bad, "without the hint it is OriginThenMirrors (rule 10-a.toml#1), which a hint may only tighten: allowed are OriginThenMirrors, Origin"},
+		{"Origin", "OriginThenMirrors", "OriginThenMirrors", bad, "without the hint it is Origin (rule 10-a.toml#1), which a hint may only tighten: allowed is Origin"},
 		{"Origin", "origin", bad, bad, "allowed are Mirrors, OriginThenMirrors, Origin"},
 	},
 }
@@ -291,7 +291,7 @@ func TestHintsAreJudgedOnTheirOwn(t *testing.T) {
 	}
 	if _, err := rules.For(Subject{Annotations: map[string]string{
 		HintPrefix + "policy": "Always", HintPrefix + "max-age": "11m",
-	}}); err == nil || !strings.Contains(err.Error(), "in force is 10m (section)") {
+	}}); err == nil || !strings.Contains(err.Error(), "without the hint it is 10m (section)") {
 		t.Errorf("got %v", err)
 	}
 }

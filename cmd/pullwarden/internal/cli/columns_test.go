@@ -50,6 +50,41 @@ func TestTableFits(t *testing.T) {
 	}
 }
 
+// A screen that is looked at again and again keeps its beginning, where health stands.
+func TestCutLines(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		text string
+		rows int
+		want string
+	}{
+		{"a\nb\nc\n", 3, "a\nb\nc\n"},
+		{"a\nb\nc\nd\n", 3, "a\nb\n… and 2 more lines\n"},
+		{"a\n\nc\nd\n", 3, "a\n\n… and 2 more lines\n"},
+		{"a\n1234567890123\nc\n", 4, "a\n1234567890123\nc\n"},
+		{"a\n1234567890123\nc\n", 3, "a\n… and 2 more lines\n"},
+		{"a\nb\n1234567890123\n", 3, "a\nb\n… and 1 more line\n"},
+	} {
+		if got := cutLines(tt.text, 10, tt.rows); got != tt.want {
+			t.Errorf("%q in %d rows: %q, want %q", tt.text, tt.rows, got, tt.want)
+		}
+	}
+}
+
+// A table without a row says whether that is for the filters.
+func TestNoImages(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]statusFlags{
+		"\nno images\n":                   {},
+		"\nno images match the filters\n": {filter: status.Filter{Stale: true}},
+	} {
+		var b bytes.Buffer
+		if err := (&statusScreen{w: &b, flags: &f}).table(status.Report{}, time.Time{}); err != nil || !strings.HasSuffix(b.String(), want) {
+			t.Errorf("%q, %v, want %q", b.String(), err, want)
+		}
+	}
+}
+
 func TestAgo(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

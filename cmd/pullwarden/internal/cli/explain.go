@@ -58,7 +58,7 @@ asked. It exits with 2 when pullwarden in the daemon does not answer.`,
   pullwarden explain nginx:1.27 --hint policy=Always --ask
   pullwarden explain registry.example.com/private:1 --creds alice --ask
   pullwarden explain nginx:1.27 --exit-code -o json | jq -r .sentence`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneReference,
 		ValidArgsFunction: g.completeReference,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runExplain(cmd, g, f, args[0]) },
 	}

@@ -107,7 +107,7 @@ func ruleText(x *api.Explanation) string {
 		return text
 	}
 	if x.Rule != nil {
-		text += "; before it do not match"
+		text += "; passed over:"
 	} else {
 		text += ":"
 	}

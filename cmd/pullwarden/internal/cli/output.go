@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -103,6 +104,49 @@ func width(w io.Writer) int {
 		columns = defaultWidth
 	}
 	return max(columns, minWidth)
+}
+
+// height returns the rows of the terminal that w is; 0 where it is none.
+func height(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	_, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return rows
+}
+
+// cutLines keeps the first lines of a text, as many as a terminal of that size shows, and
+// says how many are left out.
+func cutLines(text string, columns, rows int) string {
+	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+	used, fits := 0, 0 // fits is how many lines leave a row for the last word
+	for i, line := range lines {
+		used += max(1, (utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))+columns-1)/columns)
+		if used < rows {
+			fits = i + 1
+		}
+	}
+	if used <= rows {
+		return text
+	}
+	return strings.Join(lines[:fits], "") + fmt.Sprintf("%s and %s\n", ellipsis, plural(len(lines)-fits, "more line"))
+}
+
+// fitLines wraps the lines of a text where w is a terminal. Elsewhere they stay whole,
+// for programs that look for words in them.
+func fitLines(text string, w io.Writer) string {
+	if height(w) == 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(wrap(line, width(w), ""))
+	}
+	return b.String()
 }
 
 // wrap breaks a text into lines of at most that many columns, each with an indent. A

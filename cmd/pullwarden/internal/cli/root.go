@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,7 +34,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.Execute()
 	if err != nil && err.Error() != "" {
-		_, _ = fmt.Fprintln(stderr, "pullwarden:", err)
+		_, _ = io.WriteString(stderr, fitLines("pullwarden: "+err.Error()+"\n", stderr))
 	}
 	return codeOf(err)
 }
@@ -82,12 +83,37 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("there is no verb %q%s", args[0], meant)
 }
 
+// noArguments, oneReference and someFiles are what verbs take.
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("there is an argument too many: %q", args[0])
+	}
+	return nil
+}
+
+func oneReference(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one reference of an image, not %d", len(args))
+	}
+	return nil
+}
+
+func someFiles(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("name at least one file")
+	}
+	return nil
+}
+
 // wrapUsage makes errors of arguments usage errors.
 func wrapUsage(cmd *cobra.Command) {
 	for _, verb := range append(cmd.Commands(), cmd) {
 		if judge := verb.Args; judge != nil {
 			verb.Args = func(cmd *cobra.Command, args []string) error {
 				if err := judge(cmd, args); err != nil {
+					if cmd.HasSubCommands() {
+						return usageError{fmt.Errorf("%w\nSee '%s --help'", err, cmd.CommandPath())}
+					}
 					return usageError{fmt.Errorf("%w\nUsage: %s", err, strings.TrimSpace(cmd.UseLine()))}
 				}
 				return nil

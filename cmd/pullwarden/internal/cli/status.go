@@ -48,7 +48,7 @@ they change neither what is healthy nor the exit code.`,
   pullwarden status --stale -q
   pullwarden status --source mirror.example.com:5000 --older-than 24h
   pullwarden status -o json | jq '.problems'`,
-		Args:              cobra.NoArgs,
+		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runStatus(cmd, g, f) },
 	}
@@ -57,9 +57,17 @@ they change neither what is healthy nor the exit code.`,
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show the references of images only")
 	flags.BoolVar(&f.filter.Stale, "stale", false, "only images that were used although their check failed")
 	flags.StringVar(&f.filter.Source, "source", "", "only images that this `host` has served")
-	flags.DurationVar(&f.filter.OlderThan, "older-than", 0, "only images that were last checked longer ago")
+	flags.DurationVar(&f.filter.OlderThan, "older-than", 0, "only images that were last checked longer ago, or never")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "look again every two seconds, and show the pulls under way")
 	return cmd
+}
+
+// noImages is what the table says without a row.
+func (f *statusFlags) noImages() string {
+	if f.filter == (status.Filter{}) {
+		return "no images"
+	}
+	return "no images match the filters"
 }
 
 func runStatus(cmd *cobra.Command, g *globals, f *statusFlags) error {

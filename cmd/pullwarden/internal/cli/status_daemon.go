@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	introspection "github.com/containerd/containerd/api/services/introspection/v1"
@@ -66,8 +67,14 @@ func dial(ctx context.Context, address string) (*daemon, error) {
 
 func unreachable(address string, err error) error {
 	hint := ""
-	if errors.Is(err, os.ErrPermission) {
+	switch {
+	case errors.Is(err, os.ErrPermission):
 		hint = ": the socket is for root"
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		hint = "\nIs containerd running, and is that its socket? --address names another one"
+	}
+	if s, ok := grpcstatus.FromError(err); ok {
+		err = errors.New(s.Message()) // without "rpc error: code = … desc ="
 	}
 	return unreachableError{fmt.Errorf("containerd does not answer at %s: %w%s", address, err, hint)}
 }

@@ -7,14 +7,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/docker/go-units"
-	"golang.org/x/term"
 
 	"github.com/pullwarden/pullwarden/plugin/api"
 	"github.com/pullwarden/pullwarden/plugin/status"
@@ -37,19 +35,19 @@ func (s *statusScreen) table(r status.Report, now time.Time) error {
 	b.WriteByte('\n')
 	switch {
 	case len(r.Images) == 0:
-		b.WriteString("no images\n")
+		b.WriteString(s.flags.noImages() + "\n")
 	case s.flags.output == formatWide:
 		writeWide(&b, r.Images, now)
 	default:
 		writeImages(&b, r.Images, now, columns)
 	}
-	switch f, ok := s.w.(*os.File); {
-	case s.flags.watch && ok && term.IsTerminal(int(f.Fd())):
-		_, _ = io.WriteString(s.w, clearScreen)
-	case s.shown > 0:
-		_, _ = io.WriteString(s.w, "\n")
+	screen := b.String()
+	if rows := height(s.w); s.flags.watch && rows > 0 {
+		screen = clearScreen + cutLines(screen, columns, rows-1) // one row is the cursor's
+	} else if s.shown > 0 {
+		screen = "\n" + screen
 	}
-	_, err := s.w.Write(b.Bytes())
+	_, err := io.WriteString(s.w, screen)
 	return err
 }
 

@@ -40,7 +40,7 @@ It exits with 0 if all cases hold, else with 1.`,
   outcome = "UsedCached"
 
   pullwarden test pullwarden.tests/*.toml`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              someFiles,
 		ValidArgsFunction: completeTOML,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			results, ok := runCases(cmd.ErrOrStderr(), args)
@@ -70,7 +70,7 @@ func runCases(stderr io.Writer, files []string) (results []ruletest.Result, ok b
 	for _, file := range files {
 		r, err := ruletest.Run(file)
 		if err != nil {
-			_, _ = fmt.Fprintln(stderr, err)
+			_, _ = io.WriteString(stderr, fitLines(err.Error()+"\n", stderr))
 			ok = false
 		}
 		results = append(results, r...)
