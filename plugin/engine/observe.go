@@ -210,7 +210,8 @@ func (e *Engine) observePulled(ctx context.Context, t task, o observed, pulled <
 // recordObserved records that a registry has confirmed the digest that containerd has
 // pulled, and to whom. Nothing is recorded of another digest. Where containerd pulls
 // without its transfer service it wipes the labels of the tag: an earlier check of the
-// same digest is put back; its proofs are on the record of repository@digest, too.
+// same digest, or a mirror's word, is put back, without which nobody would need a proof;
+// the proofs are on the record of repository@digest, too.
 func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 	record, err := e.Records.Get(ctx, t.Name)
 	switch target := record.Target.Digest; {
@@ -218,8 +219,11 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 	case target == o.answer.verified.Digest:
 		e.markConfirmed(ctx, o.answer, t.names(target)...)
 		err = e.revokeDenied(ctx, t, o.answer.proved, o.watch, nil)
-	case target == o.before.Verified.Digest && record.Verified.Digest == "":
+	case record.Said():
+	case target == o.before.Verified.Digest:
 		e.Marks.MarkVerified(ctx, target, o.before.Verified, nil, t.Name)
+	case target == o.before.MirrorDigest:
+		e.Marks.MarkMirrored(ctx, target, store.Proof{}, nil, t.Name)
 	}
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("not all is recorded of the check beside a pull of %q", t.Name)

@@ -274,3 +274,17 @@ func TestObservedDeniedMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// StockPull leaves the image that the registry has, with no label.
+func (n *node) StockPull(context.Context) error {
+	if n.onStock != nil {
+		n.onStock()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stockPulls++
+	if n.stockErr == nil && (n.stockWipes || n.record == nil || n.record.Target.Digest != n.remote.Digest) {
+		n.record = &store.Record{Name: name, Target: n.remote}
+	}
+	return n.stockErr
+}
