@@ -27,6 +27,9 @@ func ctrMain(args []string) int {
 	return 0
 }
 
+// digestIndent is before a digest that fills a line, in columns.
+const digestIndent = 8
+
 // closing shows what ctr lists, on narrower lines than ctr's.
 func closing(ctx context.Context, w *world, out *printer) error {
 	self, err := os.Executable()
@@ -111,20 +114,34 @@ func (p *printer) listing(command string, images []image) {
 	p.text(4, bold, "$ "+command)
 	for _, img := range images {
 		for _, column := range img.columns {
-			p.field(strings.ToLower(column[0]), plain, column[1])
+			p.listed(strings.ToLower(column[0]), "", column[1])
 		}
 		for i, label := range img.labels {
 			key := "labels"
 			if i > 0 {
 				key = ""
 			}
-			if utf8.RuneCountInString(label) > width-keys { // a digest is to be copied in one piece
-				name, value, _ := strings.Cut(label, "=")
-				p.field(key, plain, name+"=")
-				key, label = "", value
-			}
-			p.field(key, plain, label)
+			name, value, _ := strings.Cut(label, "=")
+			p.listed(key, name+"=", value)
 		}
 		p.blank()
 	}
+}
+
+// listed writes a part of the listing. A value that is too long to stand behind its name
+// follows on the next lines, further to the left where a digest needs that to be in one
+// piece, for copying.
+func (p *printer) listed(key, name, value string) {
+	if utf8.RuneCountInString(name+value) <= width-keys {
+		p.field(key, plain, name+value)
+		return
+	}
+	p.field(key, plain, name)
+	for word := range strings.FieldsSeq(value) {
+		if utf8.RuneCountInString(word) > width-keys {
+			p.text(digestIndent, plain, value)
+			return
+		}
+	}
+	p.field("", plain, value)
 }

@@ -7,10 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 )
+
+// lookIndent is before each line of a look, in columns.
+const lookIndent = 4
 
 // degraded is the exit code of a node that has something to look at, as this one does.
 const degraded = 1
@@ -51,7 +55,9 @@ func showOperator(ctx context.Context, w *world, out *printer) error {
 
 func pullwarden(ctx context.Context, w *world, args []string) (screen string, err error) {
 	command := filepath.Join(filepath.Dir(w.node.Options.Binary), "pullwarden")
-	text, err := exec.CommandContext(ctx, command, append([]string{"--address", w.node.Address()}, args...)...).Output() //nolint:gosec // what was built with the daemon
+	cmd := exec.CommandContext(ctx, command, append([]string{"--address", w.node.Address()}, args...)...) //nolint:gosec // what was built with the daemon
+	cmd.Env = append(os.Environ(), fmt.Sprintf("COLUMNS=%d", width-lookIndent))
+	text, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if exit.ExitCode() == degraded {
 			err = nil
@@ -63,9 +69,9 @@ func pullwarden(ctx context.Context, w *world, args []string) (screen string, er
 }
 
 func (p *printer) look(l look, screen string) {
-	p.text(4, plain, l.so)
+	p.text(lookIndent, plain, l.so)
 	p.blank()
-	p.text(4, bold, "$ pullwarden "+strings.Join(l.args, " "))
-	p.lines(4, screen)
+	p.text(lookIndent, bold, "$ pullwarden "+strings.Join(l.args, " "))
+	p.lines(lookIndent, screen)
 	p.blank()
 }

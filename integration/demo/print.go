@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	width = 100
+	width = 80 // of terminals, and of this page
 	keys  = 14 // the column of keys, with its indent
 )
 
@@ -74,16 +74,25 @@ func (p *printer) field(key string, c colour, value string) {
 		if i > 0 {
 			key = ""
 		}
-		p.printf("%s%s\n", p.paint(dim, fmt.Sprintf("%-*s", keys, "    "+key)), p.paint(c, line))
+		label := fmt.Sprintf("%-*s", keys, "    "+key)
+		if line == "" {
+			label = strings.TrimRight(label, " ")
+		}
+		p.printf("%s%s\n", p.paint(dim, label), p.paint(c, line))
 	}
 }
 
 func (p *printer) blank() { p.printf("\n") }
 
-// lines writes text as it is, which is no wider than the page.
+// lines writes text as it is. Lines that are wider than the page, such as those with a long
+// path, are cut.
 func (p *printer) lines(indent int, s string) {
 	for line := range strings.Lines(s) {
-		p.printf("%s\n", strings.TrimRight(strings.Repeat(" ", indent)+line, " \n"))
+		rest := []rune(strings.TrimRight(line, " \n"))
+		for ; len(rest) > width-indent; rest = rest[width-indent:] {
+			p.printf("%*s%s\n", indent, "", string(rest[:width-indent]))
+		}
+		p.printf("%s\n", strings.TrimRight(strings.Repeat(" ", indent)+string(rest), " "))
 	}
 }
 

@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -28,6 +29,16 @@ func TestWrap(t *testing.T) {
 		if got := wrap(tt.in, 8); !slices.Equal(got, tt.want) {
 			t.Errorf("wrap(%q) is %q, want %q", tt.in, got, tt.want)
 		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	p := &printer{w: &b}
+	p.lines(2, "one\n\n"+strings.Repeat("→", width)+"\n")
+	if want := "  one\n\n  " + strings.Repeat("→", width-2) + "\n  →→\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
 

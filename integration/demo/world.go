@@ -37,7 +37,7 @@ const (
 var section = []string{
 	`enabled        = true`,
 	`default_policy = "Always"`,
-	`resolve_from   = "Origin"   # the mirror may serve layers, not say what a tag is`,
+	`resolve_from   = "Origin"   # mirrors do not say what a tag is`,
 	`verify_timeout = "2s"`,
 }
 
@@ -46,8 +46,8 @@ const (
 	ruleFile = "10-demo.toml"
 	rules    = `[[rule]]
 images = ["registry.example.com/**"]
-policy = "IfDigestChanged"   # ask each time, pull what changed, else use the cache
-hints  = "Tighten"           # pods may be stricter than this, never laxer
+policy = "IfDigestChanged"   # pull only what changed
+hints  = "Tighten"           # pods may be stricter, never laxer
 `
 )
 
