@@ -12,6 +12,7 @@
 //	settings  tests: the same promises, however CRI is configured to pull
 //	sources   tests: which hosts serve an image
 //	stock     tests: what containerd does, and still does
+//	troubleshooting  tests: the messages of docs/troubleshooting.md
 //	critest   the conformance suite of CRI, against stock containerd and this one
 //	histories random histories, held against a model of the contract
 //	demo      the story of make demo
