@@ -26,17 +26,18 @@ func TestAuthorityAnswers(t *testing.T) {
 		mirror http.HandlerFunc
 		class  failure.Class // of the authority's answer; None where it has no say
 	}{
-		"401":           {answerStatus(401), failure.Unauthorized},
-		"403":           {answerStatus(403), failure.Forbidden},
-		"404":           {answerStatus(404), failure.NotFound},
-		"410":           {answerStatus(410), failure.NotFound},
-		"429":           {answerStatus(429), failure.None},
-		"500":           {answerStatus(500), failure.None},
-		"invalid":       {answerStatus(400), failure.None},
-		"unreachable":   {hangUp, failure.None},
-		"401 elsewhere": {storage(401), failure.None},
-		"403 elsewhere": {storage(403), failure.None},
-		"404 elsewhere": {storage(404), failure.None},
+		"401":            {answerStatus(401), failure.Unauthorized},
+		"403":            {answerStatus(403), failure.Forbidden},
+		"404":            {answerStatus(404), failure.NotFound},
+		"410":            {answerStatus(410), failure.NotFound},
+		"429":            {answerStatus(429), failure.None},
+		"500":            {answerStatus(500), failure.None},
+		"invalid":        {answerStatus(400), failure.None},
+		"unreachable":    {hangUp, failure.None},
+		"401 elsewhere":  {storage(401), failure.None},
+		"403 elsewhere":  {storage(403), failure.None},
+		"404 elsewhere":  {storage(404), failure.None},
+		"404, led there": {ledBack(t, answerStatus(404)), failure.None},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mirror, _ := serve(t, tc.mirror)

@@ -79,7 +79,7 @@ func (s *session) check(ctx context.Context, h *host, p purpose.Purpose) (Resolu
 		err = f
 	}
 	err = s.redactor.Wrap(describe(ctx, err, e.status, s.redactor, time.Since(start)), err)
-	return Resolution{}, &checkError{error: err, elsewhere: e.statusOf != "" && !fault.SameHost(e.statusOf, h.RegistryHost.Host)}
+	return Resolution{}, &checkError{error: err, elsewhere: e.elsewhere}
 }
 
 // givenUp is why a check leaves a host that got into trouble meanwhile.
@@ -90,7 +90,7 @@ func givenUp(open *health.OpenError) *fault.Fault {
 // checkError is why a check of one host failed.
 type checkError struct {
 	error
-	// elsewhere says that the last answer was that of another host, behind a redirect.
+	// elsewhere says that the last answer was not the host's own: see fault.Own.
 	elsewhere bool
 }
 
@@ -99,10 +99,11 @@ func (e *checkError) Unwrap() error { return e.error }
 
 func failedCheck(h *host, err error, elapsed time.Duration) Attempt {
 	class, own := fault.AnswerClass(err), true
-	if class.Refuses() {
-		own = fault.Refused(err, h.RegistryHost.Host)
-	} else if e, ok := errors.AsType[*checkError](err); ok {
+	if e, ok := errors.AsType[*checkError](err); ok {
 		own = !e.elsewhere
+	}
+	if class.Refuses() {
+		own = own && fault.Refused(err, h.RegistryHost.Host)
 	}
 	return h.answer(class, err, elapsed, own)
 }

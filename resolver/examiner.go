@@ -32,10 +32,10 @@ type examiner struct {
 	wanted   digest.Digest // what the reference says, "" = it names a tag
 	redactor *redact.Redactor
 
-	status   string        // the last answer that was no success, for error texts
-	statusOf string        // the host[:port] that gave it
-	shown    bool          // whether any request had credentials: one that was redirected may have lost them
-	promised digest.Digest // what the answer to HEAD promised
+	status    string        // the last answer that was no success, for error texts
+	elsewhere bool          // it is not the host's own
+	shown     bool          // whether any request had credentials: one that was redirected may have lost them
+	promised  digest.Digest // what the answer to HEAD promised
 }
 
 // before puts the examiner before another RoundTripper.
@@ -61,7 +61,7 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		e.status, e.statusOf = e.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode))).Error(), req.URL.Host
+		e.status, e.elsewhere = e.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode))).Error(), !fault.Own(req)
 		return resp, nil
 	}
 	if err := e.accept(req, resp); err != nil {

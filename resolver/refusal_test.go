@@ -28,6 +28,7 @@ func TestOnlyTheHostItselfRefuses(t *testing.T) {
 			http.Redirect(w, r, storage.URL+r.URL.Path, http.StatusTemporaryRedirect)
 		}
 	}
+	back := func(h http.HandlerFunc) http.HandlerFunc { return ledBack(t, h) }
 	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
 	for what, tc := range map[string]struct {
 		handler http.HandlerFunc
@@ -41,6 +42,10 @@ func TestOnlyTheHostItselfRefuses(t *testing.T) {
 		"no challenge, elsewhere": {to(answerStatus(http.StatusUnauthorized)), failure.Unauthorized, false},
 		"no token":                {withTokens(answerStatus(http.StatusForbidden)), failure.Unauthorized, true},
 		"no token, elsewhere":     {withTokens(to(answerStatus(http.StatusForbidden))), failure.Unauthorized, false},
+		"forbidden, led there":    {back(answerStatus(http.StatusForbidden)), failure.Forbidden, false},
+		"unauthorized, led there": {back(challenge), failure.Unauthorized, false},
+		"no challenge, led there": {back(answerStatus(http.StatusUnauthorized)), failure.Unauthorized, false},
+		"no token, led there":     {withTokens(back(answerStatus(http.StatusForbidden))), failure.Unauthorized, false},
 		"not there":               {answerStatus(http.StatusNotFound), failure.NotFound, false},
 	} {
 		server, _ := serve(t, tc.handler)
@@ -71,10 +76,26 @@ func TestOnlyTheHostItselfRefuses(t *testing.T) {
 	}
 }
 
+// ledBack is a host that redirects to a storage service, which redirects to /back at the
+// host, where h answers.
+func ledBack(t *testing.T, h http.HandlerFunc) http.HandlerFunc {
+	t.Helper()
+	storage, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, r.URL.Query().Get("from")+"/back", http.StatusTemporaryRedirect)
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/back" {
+			h(w, r)
+			return
+		}
+		http.Redirect(w, r, storage.URL+r.URL.Path+"?from=http://"+r.Host, http.StatusTemporaryRedirect)
+	}
+}
+
 // withTokens is a registry with that token server.
 func withTokens(tokens http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/token" {
+		if r.URL.Path == "/token" || r.URL.Path == "/back" {
 			tokens(w, r)
 			return
 		}

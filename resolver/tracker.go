@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -98,10 +97,10 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 	}
 }
 
-// answer takes note of an answer with that class, from the host or, behind a
-// redirect, from another.
-func (f *fetch) answer(h *host, from *url.URL, class failure.Class, err error, elapsed time.Duration) {
-	f.log.answer(f.digest, h, class, err, elapsed, fault.SameHost(from.Host, h.RegistryHost.Host))
+// answer takes note of an answer with that class to a request, which may have been
+// redirected.
+func (f *fetch) answer(h *host, req *http.Request, class failure.Class, err error, elapsed time.Duration) {
+	f.log.answer(f.digest, h, class, err, elapsed, fault.Own(req))
 }
 
 // fault takes note of a failure that the authorizer has judged.
@@ -158,7 +157,7 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 		// Followed by a request of its own.
 	default:
 		// The body is left to docker's fetcher.
-		of.answer(t.host, req.URL, fault.StatusClass(code), statusError(t.host, resp), elapsed)
+		of.answer(t.host, req, fault.StatusClass(code), statusError(t.host, resp), elapsed)
 	}
 	return resp, nil
 }
@@ -220,7 +219,7 @@ func (a *trackedAuthorizer) AddResponses(ctx context.Context, responses []*http.
 	} else if errdefs.IsNotImplemented(err) {
 		// There is no challenge to meet: docker's fetcher reports the 401.
 		last := responses[len(responses)-1]
-		of.answer(a.host, last.Request.URL, failure.Unauthorized, statusError(a.host, last), 0)
+		of.answer(a.host, last.Request, failure.Unauthorized, statusError(a.host, last), 0)
 	}
 	return err
 }

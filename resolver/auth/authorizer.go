@@ -171,7 +171,7 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return a.fail(req.URL.Host, fault.TokenClass(err), "token: "+a.tokenText(err), err)
+	return a.fail(req, fault.TokenClass(err), "token: "+a.tokenText(err), err)
 }
 
 // inClear reports whether the host itself has redirected a request to where it has no
@@ -229,13 +229,13 @@ func (a *Authorizer) challenged(last *http.Response, err error) error {
 	case errors.Is(err, docker.ErrInvalidAuthorization):
 		return a.refuse(last, "there are no credentials for it")
 	}
-	return a.fail(last.Request.URL.Host, fault.TokenClass(err), a.answer(last, "challenge: "+a.tokenText(err)).Error(), err)
+	return a.fail(last.Request, fault.TokenClass(err), a.answer(last, "challenge: "+a.tokenText(err)).Error(), err)
 }
 
 // refuse says that the registry does not accept the credentials.
 func (a *Authorizer) refuse(last *http.Response, reason string) error {
 	text := a.answer(last, redact.WithReason(reason, a.options.Redactor.ReadReason(last))).Error()
-	return a.fail(last.Request.URL.Host, failure.Unauthorized, text, docker.ErrInvalidAuthorization)
+	return a.fail(last.Request, failure.Unauthorized, text, docker.ErrInvalidAuthorization)
 }
 
 // answer describes an answer with status 401.
@@ -244,14 +244,14 @@ func (a *Authorizer) answer(resp *http.Response, reason string) error {
 	return a.options.Redactor.Wrap(redact.WithReason(text, reason), docker.ErrInvalidAuthorization)
 }
 
-// fail judges a failure to get into an address: that of the host, or that of
-// another behind a redirect.
-func (a *Authorizer) fail(address string, class failure.Class, text string, cause error) error {
+// fail judges a failure to get in by a request: the host's own, or that of another
+// behind a redirect, or that of the host where another has led to.
+func (a *Authorizer) fail(req *http.Request, class failure.Class, text string, cause error) error {
 	f, judged := fault.As(cause)
 	return &fault.Fault{
 		Class:     class,
 		Err:       a.options.Redactor.Wrap(text, cause),
-		Elsewhere: judged && f.Elsewhere || !fault.SameHost(address, a.options.Host),
+		Elsewhere: judged && f.Elsewhere || !fault.Own(req),
 	}
 }
 

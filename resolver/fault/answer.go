@@ -49,6 +49,25 @@ func First(req *http.Request) *http.Request {
 	return req
 }
 
+// Own reports whether the answer to a request is one of the host that was asked first: it
+// gave the answer, and nobody else has led there. Whoever may choose what a host is asked
+// for finds something that it refuses.
+func Own(req *http.Request) bool {
+	return SameHost(req.URL.Host, First(req).URL.Host) && !Strayed(req)
+}
+
+// Strayed reports whether a redirect on the way to a request was from elsewhere: from
+// where [AtHome] is not true of.
+func Strayed(req *http.Request) bool {
+	first := First(req).URL
+	for req.Response != nil && req.Response.Request != nil {
+		if req = req.Response.Request; !AtHome(req.URL, first) {
+			return true
+		}
+	}
+	return false
+}
+
 // AtHome reports whether a redirect stays at its host, or leads to a subdomain of
 // it. Another port is another host, unlike for net/http, and one that gives up TLS
 // does not stay.

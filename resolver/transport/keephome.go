@@ -15,7 +15,7 @@ import (
 // keepHome ends requests for tokens that have credentials and are redirected away from
 // the token server, or to where it has no TLS. net/http would send the body on to
 // anybody, and the header to all ports of the machine, in clear too. A refusal by whom
-// it redirects to is nobody's who may refuse a caller.
+// it redirects to, or that this one leads back to, is nobody's who may refuse a caller.
 type keepHome struct {
 	next     http.RoundTripper
 	redactor *redact.Redactor
@@ -26,7 +26,7 @@ var errAway = errors.New("the token server redirects to here, and credentials ar
 // RoundTrip implements http.RoundTripper.
 func (k *keepHome) RoundTrip(req *http.Request) (*http.Response, error) {
 	first := fault.First(req)
-	if fault.AtHome(req.URL, first.URL) {
+	if fault.AtHome(req.URL, first.URL) && !fault.Strayed(req) {
 		return k.next.RoundTrip(req)
 	}
 	if first.Header.Get("Authorization") != "" || first.Method == http.MethodPost {
