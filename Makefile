@@ -17,7 +17,7 @@ SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
 FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy)$$') # of the integration tests
 SETTINGS  := discard downloads annotations sync local configs together
 # The tests of promises that hold under every setting.
-PROMISES  := ./integration/policies ./integration/failures ./integration/sources ./integration/access
+PROMISES  := ./integration/policies ./integration/failures ./integration/sources ./integration/access ./integration/origin
 LINT_VERSION := v2.15.0
 
 CONTAINERD := github.com/containerd/containerd/v2
