@@ -43,18 +43,26 @@ type Labels struct {
 // Pull returns what may come of a pull while the registry is as now says, and,
 // from the first byte of a download on, as later says.
 func (w World) Pull(now, later Registry, p Pull) []Branch {
+	if b, asks := w.unasked(now, p); !asks {
+		return []Branch{b}
+	}
+	return w.ask(now, later, p)
+}
+
+// unasked is what comes of a pull that asks no registry; asks says that it asks one.
+func (w World) unasked(now Registry, p Pull) (b Branch, asks bool) {
 	policy, present := now.policy(p), w.content(p)
 	grant := w.grant(now, p)
 	reusable := grant == given || grant == open && policy == Never
 	switch {
 	case reusable && (p.Digest != 0 || policy == IfNotPresent || policy == Never):
-		return []Branch{w.present(p)}
+		return w.present(p), false
 	case policy == Never: // nobody is told whether there is an image
-		return []Branch{{Saw{Outcome: Failed}, w, w}}
+		return Branch{Saw{Outcome: Failed}, w, w}, false
 	case reusable && p.MaxAge && w.checked(now, p):
-		return []Branch{{Saw{Outcome: Fresh}, w.complete(p, present), w.complete(p, present)}}
+		return Branch{Saw{Outcome: Fresh}, w.complete(p, present), w.complete(p, present)}, false
 	}
-	return w.ask(now, later, p)
+	return Branch{}, true
 }
 
 // checked reports whether there was a check that counts for a name. Every one here

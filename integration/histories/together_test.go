@@ -158,7 +158,7 @@ func (o *orders) equal(a, b Pull) bool {
 
 func (o *orders) branches(w World, p Pull, now, later Registry) []Branch {
 	all := w.Pull(now, later, p)
-	if begun := o.begun.Pull(now, later, p); begun[0].Outcome != Present && begun[0].Outcome != Fresh && now.policy(p) != Never {
+	if _, asks := o.begun.unasked(now, p); asks {
 		all = append(all, w.ask(now, later, p)...)
 		all = append(all, o.early(w, p, now, later)...)
 	}
