@@ -6,10 +6,12 @@
 package origin
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node"
@@ -113,9 +115,14 @@ func refused(_ *testing.T, r *resolvertest.Registry) { r.Refuse() }
 func hanging(_ *testing.T, r *resolvertest.Registry) { r.Hang(resolvertest.All) }
 
 func swallowed(t *testing.T, r *resolvertest.Registry) {
-	if err := r.Swallow(); err != nil {
-		t.Fatal(err)
-	}
+	// Connections of the address that end just now may keep it for a moment.
+	nodetest.Eventually(t, "the address is free", func() bool {
+		err := r.Swallow()
+		if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 // portal answers as one does that wants a login first.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 )
 
@@ -34,8 +35,16 @@ func untrusted(err error) bool {
 	return errors.As(err, &operation) && (operation.Op == "remote error" || operation.Op == "local error")
 }
 
+// closedIdle is what net/http says where a host closes a connection while a request is
+// being written to it, which net/http does not send again by itself: one with a body, such
+// as that for a token. The error has no name.
+const closedIdle = "http: server closed idle connection"
+
 // BrokenOff reports whether a connection ended in the middle.
 func BrokenOff(err error) bool {
+	if err != nil && strings.HasSuffix(err.Error(), closedIdle) {
+		return true
+	}
 	for _, target := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED} {
 		if errors.Is(err, target) {
 			return true

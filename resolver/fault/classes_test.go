@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"syscall"
 	"testing"
@@ -63,6 +64,7 @@ func TestTransportClasses(t *testing.T) {
 		{context.DeadlineExceeded, false, failure.Unreachable},
 		{io.ErrUnexpectedEOF, false, failure.Unreachable},
 		{syscall.ECONNRESET, false, failure.Unreachable},
+		{&url.Error{Op: "Post", URL: "http://registry.test/token", Err: errors.New("http: server closed idle connection")}, false, failure.Unreachable},
 		{&net.OpError{Op: "dial", Err: nonsense}, false, failure.Unreachable},
 		{nonsense, true, failure.Unreachable},
 		{nonsense, false, failure.Invalid},
