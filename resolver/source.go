@@ -43,6 +43,10 @@ type Source interface {
 	// the source. It is false for content that was there already, and for
 	// layers.
 	Delivered(d digest.Digest) bool
+	// Refusals returns the attempts at which a host itself refused the caller content
+	// that it has not served since, nor the registry of the name after it, also where
+	// another host had it.
+	Refusals() []Attempt
 	// Progress tells how many readers wait for content right now, from the request
 	// on, and how many bytes have come so far.
 	Progress() (waiting, bytes int64)
@@ -137,6 +141,9 @@ func (src *source) ServedBy(d digest.Digest) (served provenance.Provenance) {
 
 // Delivered implements Source.
 func (src *source) Delivered(d digest.Digest) bool { return src.log.delivered(d) }
+
+// Refusals implements Source.
+func (src *source) Refusals() []Attempt { return src.log.withRefusals(nil) }
 
 // Progress implements Source.
 func (src *source) Progress() (waiting, bytes int64) {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,12 +38,16 @@ type Log struct {
 	stopped <-chan struct{}
 	ended   chan struct{} // the writer has ended
 
-	// Of the writer alone.
-	file   *os.File // nil = none is open
-	losing int      // lines lost in a row
+	losing atomic.Int64 // lines lost in a row
+
+	file *os.File // of the writer alone; nil = none is open
 }
 
-var errIrregular = errors.New("is not a regular file")
+var (
+	errIrregular = errors.New("is not a regular file")
+	errSlow      = fmt.Errorf("%d lines wait to be written", maxPending)
+	errClosed    = errors.New("it is closed")
+)
 
 // Open starts to write to the file, which is made where there is none. lost is called
 // for each line that is lost, from any goroutine. The error says why there can be no
@@ -72,11 +77,19 @@ func (l *Log) Observe(_ context.Context, o engine.Outcome) {
 	}
 	select {
 	case <-l.stopped:
-		l.lost()
+		l.lose(errClosed)
 	case l.pending <- append(data, '\n'):
 	default:
-		l.lost()
+		l.lose(errSlow)
 	}
+}
+
+// lose counts a line that is lost, and tells of the first in a row.
+func (l *Log) lose(why error) {
+	if l.losing.Add(1) == 1 {
+		prefixlog.L().WithError(why).Errorf("the audit log %s cannot be written: decisions are not recorded", l.path)
+	}
+	l.lost()
 }
 
 // Close writes what is pending, for a short time at most, and closes the file. A nil
@@ -124,16 +137,15 @@ func (l *Log) append(line []byte) {
 	if err == nil {
 		err = appendTo(l.file, line)
 	}
-	switch {
-	case err != nil:
-		if l.losing == 0 {
-			prefixlog.L().WithError(err).Errorf("the audit log %s cannot be written: decisions are not recorded", l.path)
-		}
-		l.losing++
-		l.lost()
-	case l.losing > 0:
-		prefixlog.L().Warnf("the audit log %s is written again: %d decisions were not recorded", l.path, l.losing)
-		l.losing = 0
+	if err != nil {
+		l.lose(err)
+		return
+	}
+	if len(l.pending) > 0 {
+		return // more may be lost, as long as the disk is slow
+	}
+	if n := l.losing.Swap(0); n > 0 {
+		prefixlog.L().Warnf("the audit log %s is written again: %d decisions were not recorded", l.path, n)
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/log"
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 	"go.uber.org/goleak"
 
 	"github.com/pullwarden/pullwarden/plugin/engine"
@@ -56,6 +59,31 @@ func TestObserveNeverWaits(t *testing.T) {
 	}
 	if n := lost.Load(); n != 2 {
 		t.Errorf("%d lines are lost", n)
+	}
+}
+
+// The log tells of lines that are lost since the disk is slow, once, and how many there
+// were.
+func TestSlowDisk(t *testing.T) {
+	hook := logtest.NewLocal(log.L.Logger)
+	defer log.L.Logger.ReplaceHooks(logrus.LevelHooks{})
+	stopped := make(chan struct{})
+	l := &Log{
+		path: filepath.Join(t.TempDir(), "audit.log"), lost: func() {}, pending: make(chan []byte, 1),
+		stop: func() { close(stopped) }, stopped: stopped, ended: make(chan struct{}),
+	}
+	for range 3 { // as while the writer hangs
+		l.Observe(t.Context(), engine.Outcome{})
+	}
+	if told := hook.AllEntries(); len(told) != 1 || !strings.Contains(told[0].Message, "decisions are not recorded") {
+		t.Errorf("%d lines of the log, %v", len(told), told)
+	}
+	go l.write()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if last := hook.LastEntry(); last == nil || !strings.Contains(last.Message, "2 decisions were not recorded") {
+		t.Errorf("the log ends with %v", last)
 	}
 }
 

@@ -129,12 +129,15 @@ func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 	return proofs
 }
 
-// refusals are those of the caller by the registry itself, where another host answered
-// after it. A mirror's say nothing then.
-func (a *answer) refusals() (refusals []store.Refusal) {
-	for _, failed := range a.attempts {
-		if failed.Refused && failed.Origin {
-			refusals = append(refusals, store.Refusal{Host: failed.Host, Origin: true})
+// refusals are those of the caller before another host answered.
+func (a *answer) refusals() []store.Refusal { return passedOver(a.attempts) }
+
+// passedOver are the refusals of the caller by the registry itself, or who speaks for it,
+// where another host answered after it. A mirror's say nothing then.
+func passedOver(attempts []resolver.Attempt) (refusals []store.Refusal) {
+	for _, a := range attempts {
+		if a.Refused && (a.Origin || a.Authority) {
+			refusals = append(refusals, store.Refusal{Host: a.Host, Origin: true})
 		}
 	}
 	return refusals

@@ -102,6 +102,8 @@ func (s fakeSource) ServedBy(digest.Digest) provenance.Provenance { return s.Ser
 
 func (s fakeSource) Delivered(digest.Digest) bool { return false }
 
+func (s fakeSource) Refusals() []resolver.Attempt { return nil }
+
 func (s fakeSource) Progress() (waiting, bytes int64) { return 0, 0 }
 
 func (s fakeSource) Failure(error) *resolver.Error {

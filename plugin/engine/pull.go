@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -75,7 +76,14 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 // fetch has containerd pull from the source.
 func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source) (course, error) {
 	a := c.answer
-	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), Verify: e.verifyStored(t, a, source)}
+	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source)}
+	verify := e.verifyStored(t, a, source)
+	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
+		if err := verify(ctx, target); err != nil {
+			return err
+		}
+		return e.endRefused(ctx, t, &c, source) // before a proof is stored
+	}
 	plan.State = func(_ digest.Digest, before store.State) store.State { return e.pulledState(a, before) }
 	id, err := t.Runtime.Pull(ctx, plan)
 	if err != nil {
@@ -155,7 +163,7 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 	}
 	before := record.State
 	if t.foreign(before) {
-		if err := e.verifyContent(ctx, t, source, a); err != nil {
+		if err := e.verifyContent(ctx, t, &c, source); err != nil {
 			return c, err
 		}
 		before = withSources(before, source.Served())
@@ -202,7 +210,7 @@ func withSources(s store.State, served provenance.Provenance) store.State {
 // that has allowed hosts only, and compares them.
 func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, source resolver.Source) (course, error) {
 	a := c.answer
-	if err := e.verifyContent(ctx, t, source, a); err != nil {
+	if err := e.verifyContent(ctx, t, &c, source); err != nil {
 		return c, err
 	}
 	c.local.ForeignSource = false
@@ -217,10 +225,21 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 }
 
 // verifyContent takes every byte of an image that is here from the source.
-func (e *Engine) verifyContent(ctx context.Context, t task, source resolver.Source, a answer) error {
+func (e *Engine) verifyContent(ctx context.Context, t task, c *course, source resolver.Source) error {
 	fetcher, err := source.Fetcher(ctx, t.Name)
 	if err != nil {
 		return err
 	}
-	return e.Content.VerifyContent(ctx, a.descriptor, fetcher)
+	if err := e.Content.VerifyContent(ctx, c.answer.descriptor, fetcher); err != nil {
+		return err
+	}
+	return e.endRefused(ctx, t, c, source)
+}
+
+// endRefused takes proofs away where the registry refused the caller content that
+// another host then had.
+func (e *Engine) endRefused(ctx context.Context, t task, c *course, source resolver.Source) error {
+	refusals := passedOver(source.Refusals())
+	c.denied = slices.Concat(c.denied, refusals)
+	return e.revokeIfDenied(ctx, t, nil, refusals)
 }

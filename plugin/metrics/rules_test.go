@@ -57,3 +57,12 @@ func TestRuleMatches(t *testing.T) {
 	full["pullwarden_rule_matches_total 10.toml#2"] = 0
 	want(full)
 }
+
+// A rule file may have any name that a file can have: none makes a scrape fail.
+func TestRuleFileWithAnyName(t *testing.T) {
+	t.Parallel()
+	rules := parse(t, map[string]string{"10-\xe4.toml": rule})
+	wantSeries(t, gather(t, ruleCollector{newMatches(), func() *policy.Rules { return rules }}), map[string]float64{
+		"pullwarden_rules": 1, `pullwarden_rule_matches_total 10-\xe4.toml#1`: 0, "pullwarden_rule_matches_total none": 0,
+	})
+}

@@ -25,10 +25,13 @@ type Rule struct {
 	name string
 }
 
-// String returns what log lines call the rule: "rule 10-team-a.toml#2".
+// String returns what log lines call the rule: "rule 10-team-a.toml#2". It is printable
+// whatever the file is called, with the escapes of Go where it needs some: metrics take
+// no other text.
 func (r *Rule) String() string {
 	if r.name == "" {
-		return "rule " + filepath.Base(r.File) + "#" + strconv.Itoa(r.Number)
+		file := strconv.Quote(filepath.Base(r.File))
+		return "rule " + file[1:len(file)-1] + "#" + strconv.Itoa(r.Number)
 	}
 	return r.name
 }
