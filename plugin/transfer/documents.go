@@ -5,16 +5,15 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/errdefs"
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
 // Documents refuses manifests, indexes and configs that are larger than
@@ -59,23 +58,6 @@ func isDocument(desc ocispec.Descriptor) bool {
 	return images.IsManifestType(desc.MediaType) || images.IsIndexType(desc.MediaType) || images.IsConfigType(desc.MediaType)
 }
 
-// boundedDocuments is content of which nothing can be read that is too large for a
-// document, whatever names it as one: [Documents] sees what a pull fetches, and of an index
-// that is less than what is here.
-type boundedDocuments struct{ content.Provider }
-
-// ReaderAt implements content.Provider.
-func (b boundedDocuments) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content.ReaderAt, error) {
-	r, err := b.Provider.ReaderAt(ctx, desc)
-	if err != nil {
-		return nil, err
-	}
-	if err := boundSize(desc.Digest, r.Size()); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return r, nil
-}
-
 // boundDocument returns an error for a document that is too large to be read.
 func boundDocument(ctx context.Context, contents content.InfoProvider, desc ocispec.Descriptor) error {
 	size := desc.Size
@@ -86,12 +68,5 @@ func boundDocument(ctx context.Context, contents content.InfoProvider, desc ocis
 	case !errdefs.IsNotFound(err):
 		return fmt.Errorf("size of %s: %w", desc.Digest, err)
 	}
-	return boundSize(desc.Digest, size)
-}
-
-func boundSize(d digest.Digest, size int64) error {
-	if size > docker.MaxManifestSize {
-		return fmt.Errorf("%s is a document of %d bytes: more than %d are not allowed", d, size, docker.MaxManifestSize)
-	}
-	return nil
+	return documents.Check(desc.Digest, size)
 }
