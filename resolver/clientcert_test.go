@@ -23,36 +23,15 @@ import (
 // The client certificate of hosts.toml goes where its headers go: to the registry, and
 // not to whom that redirects to.
 func TestClientCertificateIsKeptFromRedirects(t *testing.T) {
-	pki := resolvertest.New(t, resolvertest.WithClientCertificates())
-	shown := func(h http.HandlerFunc) (*httptest.Server, *atomic.Int32) {
-		var certificates atomic.Int32
-		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if len(r.TLS.PeerCertificates) > 0 {
-				certificates.Add(1)
-			}
-			h(w, r)
-		}))
-		s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
-		s.StartTLS()
-		t.Cleanup(s.Close)
-		return s, &certificates
-	}
-	storage, seen := shown(serveManifest)
+	storage, seen := wantsCertificates(t, serveManifest)
 	for what, elsewhere := range map[string]string{
 		"another port": storage.URL,
 		"another name": strings.Replace(storage.URL, "127.0.0.1", "localhost", 1),
 	} {
-		registry, own := shown(func(w http.ResponseWriter, r *http.Request) {
+		registry, own := wantsCertificates(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere+r.URL.Path, http.StatusTemporaryRedirect)
 		})
-		dir := t.TempDir()
-		for name, data := range map[string][]byte{"client.cert": pki.ClientCertPEM(), "client.key": pki.ClientKeyPEM()} {
-			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		hosts := fmt.Sprintf("server = %q\nskip_verify = true\nclient = [[%q, %q]]\n", registry.URL, filepath.Join(dir, "client.cert"), filepath.Join(dir, "client.key"))
-		s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
+		s := open(t, Options{HostDirs: []string{hostsDir(t, hostsWithCertificate(t, registry.URL))}}, Query{})
 		r, err := s.Resolve(t.Context(), plenty)
 		if err != nil || r.Anonymous {
 			t.Fatalf("%s: %+v, %v", what, r, err)
@@ -76,4 +55,72 @@ func TestClientCertificateIsKeptFromRedirects(t *testing.T) {
 			t.Errorf("%s: the storage service was shown %d certificates", what, n)
 		}
 	}
+}
+
+// Nor does it go to a token server that is named by whom the registry redirects to; to
+// that of the registry it does.
+func TestClientCertificateIsKeptFromTokenServersElsewhere(t *testing.T) {
+	tokens := func() (*httptest.Server, *atomic.Int32, *atomic.Int32) {
+		var asked atomic.Int32
+		s, seen := wantsCertificates(t, func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			_, _ = io.WriteString(w, `{"token":"anybody"}`)
+		})
+		return s, seen, &asked
+	}
+	guarded := func(tokens string, serve http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "" {
+				w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm=%q,service="tokens",scope="repository:app:pull"`, tokens))
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			serve(w, r)
+		}
+	}
+	theirs, seen, asked := tokens()
+	ours, own, _ := tokens()
+	storage, _ := wantsCertificates(t, guarded(theirs.URL, serveManifest))
+	registry, _ := wantsCertificates(t, guarded(ours.URL, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, storage.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	s := open(t, Options{HostDirs: []string{hostsDir(t, hostsWithCertificate(t, registry.URL))}}, Query{})
+	if _, err := s.Resolve(t.Context(), plenty); err != nil {
+		t.Error(err)
+	}
+	if own.Load() == 0 {
+		t.Error("the token server of the registry was shown no certificate")
+	}
+	if asked.Load() == 0 || seen.Load() != 0 {
+		t.Errorf("the token server of the storage service was asked %d times, and shown %d certificates", asked.Load(), seen.Load())
+	}
+}
+
+// wantsCertificates returns a server that asks for client certificates, and counts the
+// requests with one.
+func wantsCertificates(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int32) {
+	var certificates atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.PeerCertificates) > 0 {
+			certificates.Add(1)
+		}
+		h(w, r)
+	}))
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s, &certificates
+}
+
+// hostsWithCertificate is the hosts.toml of a registry that is shown a client certificate.
+func hostsWithCertificate(t *testing.T, registry string) string {
+	pki := resolvertest.New(t, resolvertest.WithClientCertificates())
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "client.cert"), filepath.Join(dir, "client.key")
+	for name, data := range map[string][]byte{cert: pki.ClientCertPEM(), key: pki.ClientKeyPEM()} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fmt.Sprintf("server = %q\nskip_verify = true\nclient = [[%q, %q]]\n", registry, cert, key)
 }

@@ -53,6 +53,8 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 				Redactor:    redactor,
 				Headers:     []http.Header{r.options.Headers, configured.Header},
 				Client:      h.tokenClient,
+
+				ClientElsewhere: h.tokenClientElsewhere,
 			})
 		}
 		list[i] = h
@@ -64,6 +66,13 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 func (h *host) tokenClient(redactor *redact.Redactor) *http.Client {
 	chain := h.chain
 	chain.Redactor = redactor
+	return h.client(chain.Token())
+}
+
+// tokenClientElsewhere is tokenClient without the client certificates of the host.
+func (h *host) tokenClientElsewhere(redactor *redact.Redactor) *http.Client {
+	chain := h.chain
+	chain.Redactor, chain.Base = redactor, h.Elsewhere()
 	return h.client(chain.Token())
 }
 

@@ -173,6 +173,11 @@ func (src *source) Failure(err error) *Error {
 	if attempts = src.log.withRefusals(attempts); len(attempts) == 0 {
 		return nil
 	}
+	return src.newError(attempts)
+}
+
+// newError is newError for the session's reference, with all hosts that were left out.
+func (src *source) newError(attempts []Attempt) *Error {
 	leftOut := slices.Concat(src.session.leftOut, src.log.unfollowed())
 	return newError(src.session.query.Reference, attempts, leftOut...)
 }
@@ -209,7 +214,7 @@ func (src *source) stalled(err error) *Error {
 	if len(attempts) == 0 {
 		attempts = src.blame(failure.Unreachable, err)
 	}
-	e := newError(src.session.query.Reference, src.log.withRefusals(attempts))
+	e := src.newError(src.log.withRefusals(attempts))
 	if !e.Class.Refuses() {
 		e.Class = failure.Unreachable
 	}

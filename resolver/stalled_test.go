@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -20,6 +22,12 @@ import (
 // again; only a refusal counts more.
 func TestStalledPull(t *testing.T) {
 	list, hosts := registries(t, 2)
+	// The hosts that are left out are named, however the pull has failed.
+	left := strings.TrimPrefix(list[0].URL(), "http://")
+	one := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{Allow: func(host string) bool { return host != left }})
+	if e := one.Source(ocispec.Descriptor{Digest: manifestDigest}).Failure(ErrNoProgress); !slices.Equal(e.LeftOut, []string{left}) {
+		t.Errorf("left out: %q", e.LeftOut)
+	}
 	s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	desc := ocispec.Descriptor{Digest: manifestDigest, Size: int64(len(manifest)), MediaType: ocispec.MediaTypeImageManifest}
 	for code, class := range map[int]failure.Class{

@@ -10,9 +10,10 @@ import (
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/errdefs"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
 // Documents refuses manifests, indexes and configs that are larger than
@@ -67,8 +68,5 @@ func boundDocument(ctx context.Context, contents content.InfoProvider, desc ocis
 	case !errdefs.IsNotFound(err):
 		return fmt.Errorf("size of %s: %w", desc.Digest, err)
 	}
-	if size > docker.MaxManifestSize {
-		return fmt.Errorf("%s is a document of %d bytes: more than %d are not allowed", desc.Digest, size, docker.MaxManifestSize)
-	}
-	return nil
+	return documents.Check(desc.Digest, size)
 }

@@ -10,9 +10,13 @@ import (
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // infos are the sizes of content that is here.
@@ -93,6 +97,58 @@ func TestDocumentsThatCome(t *testing.T) {
 		here[config.Digest]++
 		if _, err := h(t.Context(), config); err == nil {
 			t.Errorf("a large %s is read", mediaType)
+		}
+	}
+}
+
+// largest notes the largest content that is read as a whole.
+type largest struct {
+	content.Store
+	bytes int64
+}
+
+func (l *largest) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content.ReaderAt, error) {
+	r, err := l.Store.ReaderAt(ctx, desc)
+	return &largestReader{r, l}, err
+}
+
+type largestReader struct {
+	content.ReaderAt
+	of *largest
+}
+
+func (r *largestReader) ReadAt(p []byte, offset int64) (int, error) {
+	r.of.bytes = max(r.of.bytes, int64(len(p)))
+	return r.ReaderAt.ReadAt(p, offset)
+}
+
+// An index may name a layer as the manifest, or index, of another platform, which is not
+// fetched as such, but comes as a layer.
+func TestLayerAsAManifest(t *testing.T) {
+	for _, mediaType := range []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex} {
+		n := newNode(t, true)
+		contents := &largest{Store: n.contents}
+		config := n.tracker.Load().config
+		config.Contents = contents
+		n.Track(config)
+		img := newImage()
+		img.layers = []ocispec.Descriptor{img.add(ocispec.MediaTypeImageLayer, make([]byte, docker.MaxManifestSize+1))}
+		img.desc = img.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{
+			MediaType: ocispec.MediaTypeImageManifest, Config: img.config, Layers: img.layers,
+		})
+		here, elsewhere := platforms.DefaultSpec(), ocispec.Platform{OS: "linux", Architecture: "s390x"}
+		manifest := img.desc
+		manifest.Platform = &here
+		layer := ocispec.Descriptor{MediaType: mediaType, Digest: img.layers[0].Digest, Size: 2, Platform: &elsewhere}
+		img.desc = img.addJSON(ocispec.MediaTypeImageIndex, ocispec.Index{
+			MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{layer, manifest},
+		})
+		p := &Plan{Reference: appName, Source: &fakeSource{fakeImage: img, host: "a"}, State: func(digest.Digest, store.State) store.State { return store.State{} }}
+		if err := n.Pull(n.ctx, p, image.NewStore(appName, image.WithPlatforms(here))); err != nil {
+			t.Fatal(err)
+		}
+		if contents.bytes == 0 || contents.bytes > docker.MaxManifestSize {
+			t.Errorf("%s: %d bytes are read at once", mediaType, contents.bytes)
 		}
 	}
 }

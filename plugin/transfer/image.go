@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/image-spec/identity"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/documents"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 )
 
@@ -90,7 +91,7 @@ func (w *imageWalk) document(ctx context.Context, desc ocispec.Descriptor) error
 	if images.IsManifestType(desc.MediaType) {
 		return w.manifest(ctx, desc)
 	}
-	children, err := images.Children(ctx, w.contents.contents, desc)
+	children, err := images.Children(ctx, documents.Bounded{Provider: w.contents.contents}, desc)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (w *imageWalk) document(ctx context.Context, desc ocispec.Descriptor) error
 
 // manifest visits the config and the layers.
 func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor) error {
-	data, err := content.ReadBlob(ctx, w.contents.contents, desc)
+	data, err := content.ReadBlob(ctx, documents.Bounded{Provider: w.contents.contents}, desc)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor) error
 		w.sources.add(p)
 	}
 	// The config of something else than an image names no layers.
-	diffIDs, err := images.RootFS(ctx, w.contents.contents, manifest.Config)
+	diffIDs, err := images.RootFS(ctx, documents.Bounded{Provider: w.contents.contents}, manifest.Config)
 	if err != nil || len(diffIDs) != len(manifest.Layers) {
 		diffIDs = nil
 	}

@@ -39,6 +39,8 @@ func newAuthorizer(cache *Cache, scope Scope, credentials Credentials) *Authoriz
 		Cache: cache, Scope: scope, Host: registryName,
 		Credentials: Redacted(credentials, &redactor), Redactor: &redactor,
 		Client: func(*redact.Redactor) *http.Client { return &http.Client{} },
+
+		ClientElsewhere: func(*redact.Redactor) *http.Client { return &http.Client{} },
 	})
 }
 
@@ -52,6 +54,8 @@ func TestChallengeInClear(t *testing.T) {
 			Cache: NewCache(), Scope: Scope{Configuration: &hosts, Repository: repository}, Host: registryName,
 			Credentials: Redacted(fixed(username, password), &redactor), Redactor: &redactor,
 			Client: func(*redact.Redactor) *http.Client { return &http.Client{Transport: asked} },
+
+			ClientElsewhere: func(*redact.Redactor) *http.Client { return &http.Client{Transport: asked} },
 		})
 		first := &http.Request{Method: http.MethodHead, URL: &url.URL{Scheme: "https", Host: registryName}, Header: http.Header{}}
 		redirected := &http.Request{

@@ -44,6 +44,10 @@ type Options struct {
 	// Client returns a client for token servers whose errors repeat nothing
 	// that the redactor knows.
 	Client func(*redact.Redactor) *http.Client
+
+	// ClientElsewhere is Client for token servers that are named by whom the host
+	// redirects to: they are not shown who the node is.
+	ClientElsewhere func(*redact.Redactor) *http.Client
 }
 
 // Authorizer gives the requests of one session to one host their
@@ -100,12 +104,12 @@ func (a *Authorizer) note(username, secret string, err error) {
 // credentials are, or they are for elsewhere.
 func (a *Authorizer) find(address string) *tokens {
 	if !fault.SameHost(address, a.options.Host) {
-		return newTokens(a.renewer(a.options.Redactor, a.away, nil))
+		return newTokens(a.renewer(a.options.ClientElsewhere(a.options.Redactor), a.away, nil))
 	}
 	username, secret, err := a.options.Credentials(address)
 	a.note(username, secret, err)
 	if err != nil || address != a.options.Host {
-		return newTokens(a.renewer(a.options.Redactor, a.options.Credentials, a.options.Headers))
+		return newTokens(a.renewer(a.options.Client(a.options.Redactor), a.options.Credentials, a.options.Headers))
 	}
 	key := cacheKey{scope: a.options.Scope, credentials: a.options.Cache.fingerprint(username, secret)}
 	return a.options.Cache.share(key, func() *tokens {
@@ -114,7 +118,7 @@ func (a *Authorizer) find(address string) *tokens {
 		for _, h := range a.options.Headers {
 			own.AddHeaders(h)
 		}
-		return newTokens(a.renewer(&own, fixed(username, secret), a.options.Headers))
+		return newTokens(a.renewer(a.options.Client(&own), fixed(username, secret), a.options.Headers))
 	})
 }
 
@@ -135,8 +139,7 @@ func (a *Authorizer) away(address string) (username, secret string, err error) {
 
 // renewer returns a function that makes docker's authorizers, which send the headers
 // to token servers.
-func (a *Authorizer) renewer(redactor *redact.Redactor, credentials Credentials, headers []http.Header) func(*meter) docker.Authorizer {
-	client := a.options.Client(redactor)
+func (a *Authorizer) renewer(client *http.Client, credentials Credentials, headers []http.Header) func(*meter) docker.Authorizer {
 	options := []docker.AuthorizerOpt{docker.WithAuthCreds(credentials)}
 	for _, h := range headers {
 		options = append(options, docker.WithAuthHeader(h))

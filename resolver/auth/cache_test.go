@@ -36,6 +36,8 @@ func authorize(t *testing.T, c *Cache, rt http.RoundTripper, repository string) 
 		Cache: c, Scope: Scope{Configuration: &hosts, Repository: repository}, Host: registryName,
 		Credentials: Redacted(fixed(username, password), &redactor), Redactor: &redactor,
 		Client: func(*redact.Redactor) *http.Client { return &http.Client{Transport: rt} },
+
+		ClientElsewhere: func(*redact.Redactor) *http.Client { return &http.Client{Transport: rt} },
 	})
 	req := &http.Request{Method: http.MethodHead, URL: &url.URL{Scheme: "http", Host: registryName}, Header: http.Header{}}
 	if err := a.Authorize(t.Context(), req); err != nil {

@@ -110,7 +110,7 @@ func (c *Cache) next(ctx context.Context, name, dir string, was *Set) (*Set, err
 	}
 	now, err := readState(name, dir)
 	if err != nil {
-		return c.lastGood(ctx, name, dir, was, err)
+		return c.lastGood(ctx, name, now, was, err)
 	}
 	if was != nil && was.seen.Load().same(now) {
 		now.stamps = now.stamps.Following(was.seen.Load().stamps)
@@ -119,7 +119,7 @@ func (c *Cache) next(ctx context.Context, name, dir string, was *Set) (*Set, err
 	}
 	built, err := c.build(ctx, name, now)
 	if err != nil {
-		return c.lastGood(ctx, name, dir, was, err)
+		return c.lastGood(ctx, name, now, was, err)
 	}
 	if c.options.Watcher != nil {
 		c.options.Watcher.note(dir, now.text)

@@ -27,11 +27,7 @@ func (s *Set) keepSecretsHome(all http.Header) {
 		if len(h.Header) == 0 && len(all) == 0 && h.away == nil {
 			continue
 		}
-		away := h.away
-		if away == nil {
-			away = h.Base
-		}
-		h.Base = &home{base: h.Base, away: away, headers: []http.Header{all, h.Header}}
+		h.Base = &home{base: h.Base, away: h.Elsewhere(), headers: []http.Header{all, h.Header}}
 	}
 }
 

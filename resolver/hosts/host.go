@@ -41,6 +41,15 @@ type Host struct {
 // Key is the key of the host's health.
 func (h Host) Key() health.Key { return health.KeyOf(h.Scheme, h.Host) }
 
+// Elsewhere is Base for requests that are not the host's, and do not follow one of its:
+// it shows no client certificates.
+func (h Host) Elsewhere() http.RoundTripper {
+	if h.away != nil {
+		return h.away
+	}
+	return h.Base
+}
+
 // Root is the URL of the host's API.
 func (h Host) Root() string { return h.Scheme + "://" + h.Host + h.Path + "/" }
 

@@ -33,7 +33,7 @@ func (s *hostDirState) seen() *hostDirState {
 
 // readHostDirState reads hosts.toml, which must be right, and all files that count
 // with it. No dir gives the state of nothing. With an error the state has only stamps,
-// which tell when another read may go better.
+// which tell when another read may go better, and the sum of the text, if that was read.
 func readHostDirState(dir string) (*hostDirState, error) {
 	if dir == "" {
 		return &hostDirState{}, nil
@@ -52,10 +52,10 @@ func readHostDirState(dir string) (*hostDirState, error) {
 }
 
 // stateOf returns the state of a directory whose hosts.toml is text, with the stamps
-// of all other files that count. With an error it has only those of the files that
-// were read so far.
+// of all other files that count. With an error it has the sum of the text, and only the
+// stamps of the files that were read so far.
 func stateOf(dir string, text []byte) (*hostDirState, error) {
-	s := &hostDirState{dir: dir}
+	s := &hostDirState{dir: dir, ofText: sha256.Sum256(text)}
 	file, err := parse(dir, text)
 	if err != nil {
 		return s, err
@@ -79,7 +79,7 @@ func stateOf(dir string, text []byte) (*hostDirState, error) {
 		_, _ = fmt.Fprintf(sum, "%q %v %d\n%s", path, err == nil, len(data), data)
 	}
 	sum.Sum(s.sum[:0])
-	s.text, s.ofText = text, sha256.Sum256(text)
+	s.text = text
 	return s, nil
 }
 

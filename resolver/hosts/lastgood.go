@@ -18,28 +18,34 @@ const (
 	fileMode = 0o600
 )
 
-// lastGood returns the set of a host directory that cannot be used for that reason:
-// one of its last good hosts.toml, with the certificates as they are now, or else was,
-// with those that it has, if that is of the same text. Otherwise the error is the
-// reason.
-func (c *Cache) lastGood(ctx context.Context, name, dir string, was *Set, reason error) (*Set, error) {
+// lastGood returns the set of a host directory that is as now, and cannot be used for
+// that reason: one of its last good hosts.toml, with the certificates as they are now, or
+// else was, with those that it has, if that is of the same text. Otherwise the error is
+// the reason. That there was no hosts.toml is no version of one.
+func (c *Cache) lastGood(ctx context.Context, name string, now *hostDirState, was *Set, reason error) (*Set, error) {
 	if !errors.As(reason, new(*FileError)) {
 		return nil, reason
 	}
-	usable := was != nil && was.seen.Load().dir == dir
+	var seen hostDirState
+	if was != nil {
+		seen = *was.seen.Load()
+	}
+	sameDir := was != nil && seen.dir == now.dir
+	unchanged := sameDir && seen.ofText == now.ofText // then it is for a certificate
+	usable := unchanged || sameDir && seen.ofText != sha256.Sum256(nil)
 	if c.options.Watcher != nil {
-		text, ok := c.options.Watcher.LastGood(dir)
-		state, err := stateOf(dir, text)
+		text, ok := c.options.Watcher.LastGood(now.dir)
+		state, err := stateOf(now.dir, text)
 		switch {
 		case !ok || err != nil:
-		case was != nil && was.seen.Load().same(state):
+		case was != nil && seen.same(state):
 			return was, nil
 		default:
 			if s, err := c.buildCopy(ctx, name, state); err == nil {
 				return s, nil
 			}
 		}
-		usable = usable && was.seen.Load().ofText == sha256.Sum256(text)
+		usable = unchanged || usable && seen.ofText == sha256.Sum256(text)
 	}
 	if !usable {
 		return nil, reason

@@ -90,6 +90,39 @@ func TestLastGoodText(t *testing.T) {
 	}
 }
 
+// That there was no hosts.toml, or none any more, is no version of it: nobody knows whom
+// a new one would have let answer.
+func TestNoHostsFileIsNoVersion(t *testing.T) {
+	for what, empty := range map[string]func(root string) error{
+		"not there": func(root string) error { return os.Mkdir(filepath.Join(root, registryName), 0o755) },
+		"empty":     func(root string) error { put(t, filepath.Join(root, registryName, fileName), nil); return nil },
+		"removed": func(root string) error {
+			write(t, root, registryName, chain("https://mirror.test"))
+			return os.Remove(filepath.Join(root, registryName, fileName))
+		},
+	} {
+		for _, watched := range []bool{true, false} {
+			root := t.TempDir()
+			if err := empty(root); err != nil {
+				t.Fatal(err)
+			}
+			o := Options{Dirs: []string{root}}
+			if watched {
+				o.Watcher = Watch(WatchOptions{Dirs: o.Dirs})
+				defer func() { _ = o.Watcher.Close() }()
+			}
+			c := newCache(t, o)
+			if set, _ := use(t, c, registryName); names(set) != registryName {
+				t.Errorf("%s, watched %v: got %s", what, watched, names(set))
+			}
+			write(t, root, registryName, "[host")
+			if set, _, err := acquire(t, c, registryName); !errors.As(err, new(*FileError)) {
+				t.Errorf("%s, watched %v: got %v, %v", what, watched, set, err)
+			}
+		}
+	}
+}
+
 // The last good version is that of the directory that counts now.
 func TestLastGoodOfAnotherDirectory(t *testing.T) {
 	root := t.TempDir()

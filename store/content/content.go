@@ -20,6 +20,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
 // DB is the part of containerd's metadata database that holds content.
@@ -47,6 +49,11 @@ func New(db DB, patience time.Duration) *Images {
 	return &Images{db: db, patience: patience, layouts: layouts}
 }
 
+// documents are the manifests, indexes and configs among the content.
+func (i *Images) documents() content.Provider {
+	return documents.Bounded{Provider: i.db.ContentStore()}
+}
+
 // Image is an image that a container can be made of.
 type Image struct {
 	// ID is CRI's: the digest of the config.
@@ -62,7 +69,7 @@ type Image struct {
 // missing.
 func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (Image, error) {
 	cs := i.db.ContentStore()
-	l, err := i.layout(ctx, cs, target)
+	l, err := i.layout(ctx, i.documents(), target)
 	if err != nil {
 		return Image{}, err
 	}
@@ -86,7 +93,7 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	if err != nil && !errdefs.IsNotFound(err) {
 		return Image{}, fmt.Errorf("snapshot of %s: %w", target.Digest, err)
 	}
-	manifest, err := images.Manifest(ctx, cs, target, platforms.Default())
+	manifest, err := images.Manifest(ctx, i.documents(), target, platforms.Default())
 	if err != nil {
 		return Image{}, fmt.Errorf("manifest of %s: %w", target.Digest, err)
 	}

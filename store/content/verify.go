@@ -24,7 +24,7 @@ import (
 // differ.
 func (i *Images) VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error {
 	p := platforms.Default()
-	children := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(i.db.ContentStore()), p), p, 1)
+	children := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(i.documents()), p), p, 1)
 	verify := func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		if err := i.verifyBlob(ctx, desc, from, nil); err != nil || !images.IsManifestType(desc.MediaType) {
 			return nil, err
@@ -42,14 +42,14 @@ func (i *Images) VerifyContent(ctx context.Context, target ocispec.Descriptor, f
 
 // verifyManifest verifies what a manifest names.
 func (i *Images) verifyManifest(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
-	manifest, err := images.Manifest(ctx, i.db.ContentStore(), desc, nil)
+	manifest, err := images.Manifest(ctx, i.documents(), desc, nil)
 	if err != nil {
 		return err
 	}
 	if err := i.verifyBlob(ctx, manifest.Config, from, nil); err != nil {
 		return err
 	}
-	diffIDs, err := images.RootFS(ctx, i.db.ContentStore(), manifest.Config)
+	diffIDs, err := images.RootFS(ctx, i.documents(), manifest.Config)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func validate(d digest.Digest) error {
 // already; it is not fetched again then. Nothing is stored. The error is
 // errdefs.ErrFailedPrecondition for bytes that differ.
 func (i *Images) VerifyPossession(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error {
-	config, err := images.Config(ctx, i.db.ContentStore(), target, platforms.Default())
+	config, err := images.Config(ctx, i.documents(), target, platforms.Default())
 	if err != nil {
 		return fmt.Errorf("config of %s: %w", target.Digest, err)
 	}

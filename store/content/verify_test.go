@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
@@ -146,4 +148,22 @@ func TestVerifyStalls(t *testing.T) {
 			t.Errorf("%d bytes of 10 were taken: %v", endless.taken, err)
 		}
 	})
+}
+
+// Nothing that is too large for a manifest is read as one, whatever an index says.
+func TestLargeDocumentsAreNotRead(t *testing.T) {
+	db, ctx := newDB(t, t.TempDir()), namespaces.WithNamespace(t.Context(), "k8s.io")
+	data := append([]byte(`{"config":{"digest":"`+digest.FromString("config").String()+`"}}`), bytes.Repeat([]byte(" "), int(docker.MaxManifestSize))...)
+	target := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	if err := content.WriteBlob(ctx, db.ContentStore(), "large", bytes.NewReader(data), target); err != nil {
+		t.Fatal(err)
+	}
+	i := New(db, 0)
+	possession := i.VerifyPossession(ctx, target, nil, func(digest.Digest) bool { return true })
+	_, runnable := i.Runnable(ctx, target, "native")
+	for _, err := range []error{possession, runnable} {
+		if err == nil || !strings.Contains(err.Error(), "more than") {
+			t.Errorf("got %v", err)
+		}
+	}
 }
