@@ -99,7 +99,7 @@ const (
 // node agree: they are asked before each pull, and reuse is no way around them.
 func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, turn turn) end {
 	target := local.Record.Target
-	if err := e.verifyCached(ctx, t, target); err != nil {
+	if err := e.askVerifiers(ctx, t, target); err != nil {
 		return failed(ReasonVerifier, err)
 	}
 	if err := e.complete(ctx, t, local, turn); err != nil {
@@ -121,9 +121,9 @@ func reused(action Action, local Local) end {
 	return end{kind: action.Kind, reason: action.Reason, imageID: local.ImageID, digest: local.target(), source: local.Record.PullSource}
 }
 
-// verifyCached asks the image verifiers of the node about the cached image; nil means
-// that they agree, or that there are none.
-func (e *Engine) verifyCached(ctx context.Context, t task, target ocispec.Descriptor) error {
+// askVerifiers asks the image verifiers of the node about an image; nil means that they
+// agree, or that there are none.
+func (e *Engine) askVerifiers(ctx context.Context, t task, target ocispec.Descriptor) error {
 	if e.VerifyImage == nil {
 		return nil
 	}

@@ -98,10 +98,8 @@ func (e *Engine) foreseePull(ctx context.Context, t task, c course, action Actio
 		c.local.ForeignSource = false
 		return c.ended(e.reuse(ctx, t, c.local, action, hasTurn))
 	}
-	if e.VerifyImage != nil {
-		if err := e.VerifyImage(ctx, t.Name, a.descriptor); err != nil {
-			return c.ended(failed(ReasonPull, err))
-		}
+	if err := e.askVerifiers(ctx, t, a.descriptor); err != nil {
+		return c.ended(failed(ReasonPull, err))
 	}
 	return c.ended(end{kind: Pulled, reason: reason, digest: a.verified.Digest})
 }
@@ -130,7 +128,7 @@ func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []reso
 			f.UseCached = f.UseCached.With(class, err == nil && Decide(d, refused, Check{Class: class}).Do == Reuse)
 		}
 	}
-	if e.VerifyImage != nil && e.VerifyImage(ctx, t.Name, local.Record.Target) != nil {
+	if e.askVerifiers(ctx, t, local.Record.Target) != nil {
 		f.UseCached = 0
 		for _, a := range []*Action{&f.Unchanged, &f.CachedConfirmed, &f.CachedUnsaid} {
 			if a.Do == Reuse {

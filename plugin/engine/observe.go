@@ -178,7 +178,7 @@ func (e *Engine) wouldEnd(ctx context.Context, t task, c course, action Action) 
 	case Fail:
 		return failed(action.Reason, t.errNever())
 	case Reuse:
-		if err := e.verifyCached(ctx, t, c.local.Record.Target); err != nil {
+		if err := e.askVerifiers(ctx, t, c.local.Record.Target); err != nil {
 			return failed(ReasonVerifier, err)
 		}
 		return reused(action, c.local)

@@ -49,7 +49,7 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 		return c.ended(failed(ReasonInternal, err))
 	}
 	c.saw(local)
-	action := Decide(t.directives.Directives, local, Check{Digest: a.verified.Digest, OriginFailed: a.originFailed, Cached: NotConfirmed})
+	action := Decide(t.directives.Directives, local, a.check(NotConfirmed))
 	c.use(action.Used...)
 	if action.Do == Reuse {
 		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...)
