@@ -7,6 +7,14 @@ package labels
 
 import "maps"
 
+// The labels by which CRI marks its records (containerd's internal/cri/labels).
+const (
+	CRIManaged      = "io.cri-containerd.image" // it looks after the record
+	CRIManagedValue = "managed"
+	CRIPinned       = "io.cri-containerd.pinned" // the kubelet must not remove the image
+	CRIPinnedValue  = "pinned"
+)
+
 // Overlay returns a new map with the labels of above laid over those of below.
 // Either may be nil; the result never is.
 func Overlay(below, above map[string]string) map[string]string {

@@ -13,24 +13,17 @@ import (
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-)
 
-// The labels by which CRI knows its records, and those that the kubelet's
-// garbage collection must leave alone.
-const (
-	managedLabel = "io.cri-containerd.image"
-	managed      = "managed"
-	pinnedLabel  = "io.cri-containerd.pinned"
-	pinned       = "pinned"
+	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
 // labels returns CRI's labels for the records of a reference.
 func (p *Puller) labels(name string) map[string]string {
-	labels := map[string]string{managedLabel: managed}
+	all := map[string]string{labels.CRIManaged: labels.CRIManagedValue}
 	if slices.Contains(p.settings.PinnedImages, name) {
-		labels[pinnedLabel] = pinned
+		all[labels.CRIPinned] = labels.CRIPinnedValue
 	}
-	return labels
+	return all
 }
 
 // tagAndDigest returns the two references that CRI shows an image with. The tag
@@ -47,12 +40,12 @@ func tagAndDigest(named reference.Named, target digest.Digest) (repoTag, repoDig
 
 // name gives an image the names by which CRI knows it, in CRI's order, and
 // tells CRI's index of each, so that CRI shows the image when name returns.
-func (p *Puller) name(ctx context.Context, target ocispec.Descriptor, labels map[string]string, names ...string) error {
+func (p *Puller) name(ctx context.Context, target ocispec.Descriptor, marks map[string]string, names ...string) error {
 	for _, name := range names {
 		if name == "" {
 			continue
 		}
-		if err := p.putRecord(ctx, images.Image{Name: name, Target: target, Labels: labels}); err != nil {
+		if err := p.putRecord(ctx, images.Image{Name: name, Target: target, Labels: marks}); err != nil {
 			return fmt.Errorf("failed to create image reference %q: %w", name, err)
 		}
 		if err := p.index.UpdateImage(ctx, name); err != nil {
@@ -88,7 +81,7 @@ func (p *Puller) putRecord(ctx context.Context, record images.Image) error {
 // changes lists the fields of a record to update. A pin is only ever set:
 // taking it away is left to CRI.
 func changes(old, record images.Image) (paths []string) {
-	for _, label := range []string{managedLabel, pinnedLabel} {
+	for _, label := range []string{labels.CRIManaged, labels.CRIPinned} {
 		if value, ok := record.Labels[label]; ok && old.Labels[label] != value {
 			paths = append(paths, "labels."+label)
 		}

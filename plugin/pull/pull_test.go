@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 	"github.com/pullwarden/pullwarden/store"
@@ -42,7 +43,7 @@ func TestPullMakesTheNamesOfCRI(t *testing.T) {
 		if record.Target.Digest != target {
 			t.Errorf("%s is %s", name, record.Target.Digest)
 		}
-		if record.Labels[managedLabel] != managed || record.Labels[pinnedLabel] != pinned {
+		if record.Labels[labels.CRIManaged] != labels.CRIManagedValue || record.Labels[labels.CRIPinned] != labels.CRIPinnedValue {
 			t.Errorf("%s has labels %v", name, record.Labels)
 		}
 		// What was verified is said of references, in one step with the target.
@@ -99,10 +100,10 @@ func TestPullMovesTheTag(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	a, b := digest.FromString("a"), digest.FromString("b")
-	record := func(d digest.Digest, labels ...string) images.Image {
+	record := func(d digest.Digest, marks ...string) images.Image {
 		img := images.Image{Target: ocispec.Descriptor{Digest: d}, Labels: map[string]string{}}
-		for i := 0; i < len(labels); i += 2 {
-			img.Labels[labels[i]] = labels[i+1]
+		for i := 0; i < len(marks); i += 2 {
+			img.Labels[marks[i]] = marks[i+1]
 		}
 		return img
 	}
@@ -110,11 +111,11 @@ func TestChanges(t *testing.T) {
 		old, record images.Image
 		want        []string
 	}{
-		"same":      {record(a, managedLabel, managed), record(a, managedLabel, managed), nil},
-		"moved":     {record(a, managedLabel, managed), record(b, managedLabel, managed), []string{"target"}},
-		"unmanaged": {record(a), record(a, managedLabel, managed), []string{"labels." + managedLabel, "target"}},
-		"pinned":    {record(a, managedLabel, managed), record(a, managedLabel, managed, pinnedLabel, pinned), []string{"labels." + pinnedLabel, "target"}},
-		"keeps pin": {record(a, managedLabel, managed, pinnedLabel, pinned), record(a, managedLabel, managed), nil},
+		"same":      {record(a, labels.CRIManaged, labels.CRIManagedValue), record(a, labels.CRIManaged, labels.CRIManagedValue), nil},
+		"moved":     {record(a, labels.CRIManaged, labels.CRIManagedValue), record(b, labels.CRIManaged, labels.CRIManagedValue), []string{"target"}},
+		"unmanaged": {record(a), record(a, labels.CRIManaged, labels.CRIManagedValue), []string{"labels." + labels.CRIManaged, "target"}},
+		"pinned":    {record(a, labels.CRIManaged, labels.CRIManagedValue), record(a, labels.CRIManaged, labels.CRIManagedValue, labels.CRIPinned, labels.CRIPinnedValue), []string{"labels." + labels.CRIPinned, "target"}},
+		"keeps pin": {record(a, labels.CRIManaged, labels.CRIManagedValue, labels.CRIPinned, labels.CRIPinnedValue), record(a, labels.CRIManaged, labels.CRIManagedValue), nil},
 	} {
 		equal(t, name, changes(tc.old, tc.record), tc.want)
 	}

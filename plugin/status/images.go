@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -38,12 +39,6 @@ func (i Image) Source() string {
 	host, _, _ := strings.Cut(i.PullSource, "/")
 	return host
 }
-
-// CRI marks images that the kubelet must not remove with this label.
-const (
-	pinnedLabel = "io.cri-containerd.pinned"
-	pinnedValue = "pinned"
-)
 
 // imagesOf returns a row for each tag, and for each repository@digest without one.
 // CRI's record by image ID is none.
@@ -115,7 +110,7 @@ func imageOf(r, twin images.Image, found bool) Image {
 		VerifiedAt: s.Verified.At, VerifiedBy: s.Verified.By,
 		StaleSince: s.Stale.Since, StaleReason: string(s.Stale.Reason),
 		Proofs: len(proofs), Open: !restricted,
-		Pinned: r.Labels[pinnedLabel] == pinnedValue,
+		Pinned: r.Labels[labels.CRIPinned] == labels.CRIPinnedValue,
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -147,7 +148,7 @@ func (n *node) plan(source transfer.ImageFetcher, state store.State) error {
 		s.PullSource, s.ContentSources = before.PullSource, before.ContentSources
 		return s
 	}}
-	return n.Pull(n.ctx, p, image.NewStore(appName, image.WithImageLabels(map[string]string{managedLabel: "managed"})))
+	return n.Pull(n.ctx, p, image.NewStore(appName, image.WithImageLabels(map[string]string{labels.CRIManaged: "managed"})))
 }
 
 // pull hands containerd's own source and destination to the service.

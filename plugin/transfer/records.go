@@ -22,9 +22,6 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// managedLabel marks the records that CRI looks after.
-const managedLabel = "io.cri-containerd.image"
-
 // imageStore is the alias by which an image.Store is embedded: under its own
 // name the field would hide the method Store.
 type imageStore = image.Store
@@ -188,7 +185,7 @@ func labelsFor(img, old images.Image) map[string]string {
 // canonicalName returns repository@digest of a record that CRI looks after, or
 // is to look after; "" for others.
 func (l *labelledRecords) canonicalName(img images.Image) string {
-	if l.plan == nil && img.Labels[managedLabel] == "" {
+	if l.plan == nil && img.Labels[labels.CRIManaged] == "" {
 		return ""
 	}
 	named, err := reference.ParseDockerRef(img.Name)

@@ -42,7 +42,7 @@ func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
 	img := newImage("a layer")
 	source := &fakeSource{fakeImage: img, host: "mirror.test"}
 	want := map[string]string{
-		managedLabel:              "managed",
+		labels.CRIManaged:         "managed",
 		store.LabelPullSource:     "mirror.test/app:1",
 		store.LabelPulledAt:       "2026-01-02T12:00:00Z",
 		store.LabelRecord:         bindingOf(img, canonicalOf(img)),
@@ -133,7 +133,7 @@ func TestPlannedPullKeepsWhatHoldsForTheDigest(t *testing.T) {
 				store.LabelAccess + "one": "2026-01-02T12:00:00Z",
 				store.LabelStaleSince:     "",
 				store.LabelStaleReason:    "",
-				managedLabel:              "managed",
+				labels.CRIManaged:         "managed",
 			} {
 				if got[label] != want {
 					t.Errorf("%s is %q, want %q", label, got[label], want)
@@ -218,7 +218,7 @@ func TestPullsOfCRIItself(t *testing.T) {
 	n := newNode(t, true)
 	img := newImage("a layer")
 	l := &labelledRecords{Store: n.images, pulledAt: noon, sources: &imageSources{from: provenance.Provenance{Reference: "mirror.test/app:1", Hosts: []string{"mirror.test"}}}}
-	managed := map[string]string{managedLabel: "managed", "io.cri-containerd.pinned": "pinned"}
+	managed := map[string]string{labels.CRIManaged: "managed", "io.cri-containerd.pinned": "pinned"}
 	if _, err := image.NewStore(appName, image.WithImageLabels(managed)).Store(n.ctx, img.desc, l); err != nil {
 		t.Fatal(err)
 	}
