@@ -23,7 +23,7 @@ hints      = "Tighten"
 [[rule]]
 images    = ["registry.test/team-b/**"]
 policy    = "IfDigestChanged"
-max_stale = "1s"
+max_stale = "1ms"
 
 [[rule]]
 images = ["registry.test/team-a/**"]
@@ -40,6 +40,7 @@ var questions = []question{
 	{"registry.test/team-b/app:1", nobody, "team-b", []string{"max-stale", "0s"}},
 	{"registry.test/team-b/app:1", nobody, "team-b", []string{"on-unreachable", "Fail", "on-not-found", "Fail"}},
 	{"registry.test/other/app:1", nobody, "team-b", nil},
+	{"registry.test/other/app:1", nobody, "team-b", []string{"max-stale", "1h"}},
 	{"registry.test/other/app:1", alice, "team-b", []string{"policy", "IfNotPresent"}},
 	{"registry.test/other/app:1", nobody, "team-b", []string{"max-age", "1h", "policy", "Always"}},
 	{"registry.test/team-a/app:1", nobody, "team-a-prod", []string{"max-age", "2h"}},
