@@ -39,6 +39,10 @@ func ExampleConfig() string {
 		case key == policy.KeyAllowedSources:
 			// No list says "all hosts": the default is shown as a comment.
 			fmt.Fprintf(&b, "  # %s\n  # %s = [\"mirror.example.com:5000\"]\n", key.Description(), name)
+		case key == policy.KeyPullDeadline:
+			fmt.Fprintf(&b, "  # %s\n  # %s = \"10s\"\n", key.Description(), name)
+		case key == policy.KeyPin:
+			line("  ", name, defaults.Pin, key.Description())
 		case key == policy.KeyAuthority:
 			fmt.Fprintf(&b, "  # %s\n  %s = []\n", key.Description(), name)
 		case !on:

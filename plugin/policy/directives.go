@@ -21,6 +21,10 @@ const (
 	KeyVerifyTimeout
 	KeyResolveFrom
 	KeyAuthority
+	KeyGovern
+	KeyPullDeadline
+	KeyCheckWith
+	KeyPin
 	KeyAccess
 	KeyAccessIdentity
 	KeyAccessTTL
@@ -75,6 +79,19 @@ type Directives struct {
 	// Authority are the hosts whose refusals and "not found" count like the
 	// origin's.
 	Authority Authority
+
+	// Govern says which questions of the kubelet the policy holds for.
+	Govern Govern
+
+	// PullDeadline is for how long a request waits for a changed image while the
+	// cached one would do. It counts under IfDigestChanged only.
+	PullDeadline Deadline
+
+	// CheckWith says what a check reads.
+	CheckWith CheckWith
+
+	// Pin keeps the current images from the kubelet's garbage collection.
+	Pin bool
 
 	// Access says who may reuse an image without asking a registry.
 	Access Access

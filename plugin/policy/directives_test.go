@@ -18,7 +18,8 @@ func TestDefaults(t *testing.T) {
 	d := Defaults()
 	want := map[string]string{
 		"policy": "Always", "max_age": "0s", "max_stale": "0s", "verify_timeout": "5s",
-		"resolve_from": "Mirrors", "authority": "none", "access": "Verified", "access_identity": "Credentials", "access_ttl": "0s",
+		"resolve_from": "Mirrors", "authority": "none", "govern": "Pulls", "pull_deadline": "none", "check_with": "Head", "pin": "false",
+		"access": "Verified", "access_identity": "Credentials", "access_ttl": "0s",
 		"allowed_sources": "all", "mode": "Enforce", "hints": "Allow",
 		"on.unreachable": "UseCached", "on.unavailable": "UseCached", "on.rate_limited": "UseCached",
 		"on.not_found": "UseCached", "on.unauthorized": "Fail", "on.forbidden": "Fail", "on.invalid": "Fail",
@@ -91,6 +92,7 @@ func TestKeyOn(t *testing.T) {
 var distinct = func() (texts [keyCount]string) {
 	for k, text := range map[Key]string{
 		KeyPolicy: "Never", KeyMaxAge: "1m", KeyMaxStale: "2m", KeyVerifyTimeout: "3m",
+		KeyGovern: "Starts", KeyPullDeadline: "0s", KeyCheckWith: "Manifest", KeyPin: "true",
 		KeyResolveFrom: "Origin", KeyAuthority: "c.test *.d.test", KeyAccess: "Any", KeyAccessIdentity: "Namespace", KeyAccessTTL: "4m",
 		KeyAllowedSources: "a.test b.test:5000", KeyMode: "Observe", KeyHints: "Ignore",
 		on(failure.Unreachable): "Fail", on(failure.Unavailable): "Fail", on(failure.RateLimited): "Fail", on(failure.NotFound): "Fail",
@@ -145,7 +147,7 @@ func TestFailedSetChangesNothing(t *testing.T) {
 func TestTOMLKeys(t *testing.T) {
 	var section SectionTOML
 	for k, place := range section.texts() {
-		if Key(k) == KeyAllowedSources || Key(k) == KeyAuthority || Key(k) >= keyOn { // lists, and a map
+		if Key(k) == KeyAllowedSources || Key(k) == KeyAuthority || Key(k) == KeyPin || Key(k) >= keyOn { // lists, a boolean, and a map
 			continue
 		}
 		if place == nil {
@@ -165,6 +167,11 @@ func TestTOMLKeys(t *testing.T) {
 				seen++
 				if key != KeyAllowedSources.String() && key != KeyAuthority.String() {
 					t.Errorf("%s is a list", key)
+				}
+			case field.Type() == reflect.TypeFor[*bool]():
+				seen++
+				if key != KeyPin.String() {
+					t.Errorf("%s is a boolean", key)
 				}
 			case field.Kind() == reflect.Map:
 				seen += failure.Count

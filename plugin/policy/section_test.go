@@ -79,6 +79,9 @@ max_age = '0s'
 max_stale = '0s'
 verify_timeout = '5s'
 resolve_from = 'Mirrors'
+govern = 'Pulls'
+check_with = 'Head'
+pin = false
 access = 'Verified'
 access_identity = 'Credentials'
 access_ttl = '0s'
@@ -115,11 +118,12 @@ func TestEmptySectionMarshalsToNothing(t *testing.T) {
 }
 
 // Section returns a section that sets all directives to these values. Sources
-// that allow all hosts are left out: an empty list would allow none.
+// that allow all hosts are left out: an empty list would allow none. So is a deadline
+// without a bound, which no text says.
 func (d Directives) Section() SectionTOML {
-	section := SectionTOML{DirectivesTOML: DirectivesTOML{AllowedSources: d.AllowedSources.globs.list(), Authority: d.Authority.globs.list()}}
+	section := SectionTOML{DirectivesTOML: DirectivesTOML{Pin: new(d.Pin), AllowedSources: d.AllowedSources.globs.list(), Authority: d.Authority.globs.list()}}
 	for k, place := range section.texts() {
-		if place != nil {
+		if place != nil && (Key(k) != KeyPullDeadline || d.PullDeadline != Deadline{}) {
 			*place = new(d.Value(Key(k)))
 		}
 	}

@@ -5,6 +5,7 @@ package policy
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,12 +42,40 @@ func newTable() [keyCount]directive {
 			stricter: func(inForce, wanted ResolveFrom) bool { return wanted > inForce },
 			within:   resolveFrom.within,
 		}.directive(),
-		// No hint has a say in who may have an image, from where, and whether rules
-		// take effect.
+		KeyPullDeadline: pullDeadline.directive(),
+	}
+	for k, d := range unhinted() {
+		t[k] = d
+	}
+	for i, class := range failure.All() {
+		t[keyOn+Key(i)] = onFailure(class).directive()
+	}
+	return t
+}
+
+// unhinted describes the directives on which no hint has a say: who may have an image,
+// from where, how a registry is asked, what the node keeps, and when rules take effect.
+func unhinted() map[Key]directive {
+	return map[Key]directive{
 		KeyAuthority: spec[Authority]{
 			name: "authority", at: func(d *Directives) *Authority { return &d.Authority },
 			describe: "globs on host[:port] whose refusals and \"not found\" count like the origin's; absent = none",
 			parse:    parseAuthority, format: Authority.String,
+		}.directive(),
+		KeyGovern: spec[Govern]{
+			name: "govern", at: func(d *Directives) *Govern { return &d.Govern },
+			describe: "Pulls: the pulls that the kubelet asks for | Starts: every start of a container, also in pods with imagePullPolicy: IfNotPresent",
+			parse:    governs.parse, format: Govern.String,
+		}.directive(),
+		KeyCheckWith: spec[CheckWith]{
+			name: "check_with", at: func(d *Directives) *CheckWith { return &d.CheckWith },
+			describe: "Head | Manifest: read the manifest too, for registries that refuse only that",
+			parse:    checks.parse, format: CheckWith.String,
+		}.directive(),
+		KeyPin: spec[bool]{
+			name: "pin", at: func(d *Directives) *bool { return &d.Pin },
+			describe: "keep images that are current for their tag from the kubelet's garbage collection",
+			parse:    parseBool, format: strconv.FormatBool,
 		}.directive(),
 		KeyAccess: spec[Access]{
 			name: "access", at: func(d *Directives) *Access { return &d.Access },
@@ -79,10 +108,6 @@ func newTable() [keyCount]directive {
 			parse:    hintModes.parse, format: HintMode.String,
 		}.directive(),
 	}
-	for i, class := range failure.All() {
-		t[keyOn+Key(i)] = onFailure(class).directive()
-	}
-	return t
 }
 
 var maxAge = spec[time.Duration]{
@@ -124,6 +149,19 @@ var verifyTimeout = spec[time.Duration]{
 	// Neither longer nor shorter is stricter.
 	stricter: func(_, _ time.Duration) bool { return false },
 	within:   func(inForce time.Duration, _ func(time.Duration) bool) string { return formatDuration(inForce) },
+}
+
+var pullDeadline = spec[Deadline]{
+	name: "pull_deadline", at: func(d *Directives) *Deadline { return &d.PullDeadline },
+	describe: "how long a pod waits for a changed image while the cached one would do; 0s = not at all; absent = until it is there",
+	parse:    parseDeadline, format: Deadline.String,
+	stricter: func(inForce, wanted Deadline) bool { return inForce.before(wanted) },
+	within: func(inForce Deadline, _ func(Deadline) bool) string {
+		if _, bounded := inForce.Bound(); !bounded {
+			return "none: leave the hint out"
+		}
+		return inForce.String() + " or longer"
+	},
 }
 
 // onFailure describes the directive for a failure class. No hint relaxes those

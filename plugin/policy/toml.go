@@ -61,6 +61,10 @@ type DirectivesTOML struct {
 	VerifyTimeout  *string      `toml:"verify_timeout,omitempty"`
 	ResolveFrom    *string      `toml:"resolve_from,omitempty"`
 	Authority      []SourceGlob `toml:"authority,omitempty"`
+	Govern         *string      `toml:"govern,omitempty"`
+	PullDeadline   *string      `toml:"pull_deadline,omitempty"`
+	CheckWith      *string      `toml:"check_with,omitempty"`
+	Pin            *bool        `toml:"pin,omitempty"`
 	Access         *string      `toml:"access,omitempty"`
 	AccessIdentity *string      `toml:"access_identity,omitempty"`
 	AccessTTL      *string      `toml:"access_ttl,omitempty"`
@@ -94,6 +98,9 @@ func (t *DirectivesTOML) texts() texts {
 		KeyMaxStale:       &t.MaxStale,
 		KeyVerifyTimeout:  &t.VerifyTimeout,
 		KeyResolveFrom:    &t.ResolveFrom,
+		KeyGovern:         &t.Govern,
+		KeyPullDeadline:   &t.PullDeadline,
+		KeyCheckWith:      &t.CheckWith,
 		KeyAccess:         &t.Access,
 		KeyAccessIdentity: &t.AccessIdentity,
 		KeyAccessTTL:      &t.AccessTTL,
@@ -122,6 +129,10 @@ func (t *DirectivesTOML) parse(places texts, report func(key, problem string)) O
 	if t.Authority != nil {
 		o.values.Authority = newAuthority(t.Authority)
 		o.set |= 1 << KeyAuthority
+	}
+	if t.Pin != nil {
+		o.values.Pin = *t.Pin
+		o.set |= 1 << KeyPin
 	}
 	set := func(k Key, text string) {
 		if err := o.Set(k, text); err != nil {

@@ -69,6 +69,23 @@ const (
 	Observe             // they are only told: images are pulled as containerd does it by itself
 )
 
+// Govern is which questions of the kubelet the policy holds for. The zero value is
+// Pulls.
+type Govern uint8
+
+const (
+	Pulls  Govern = iota // requests to pull an image
+	Starts               // also those whether an image is there, which precede the start of a container
+)
+
+// CheckWith is what a check of a tag reads. The zero value is Head.
+type CheckWith uint8
+
+const (
+	Head     CheckWith = iota // the digest alone, by a HEAD where the registry has one
+	Manifest                  // the manifest, too: registries behind a scanner refuse only that
+)
+
 // Action is what follows a failure. The zero value is Fail.
 type Action uint8
 
@@ -87,6 +104,8 @@ var (
 	access      = enum[Access]{"Strict", "Verified", "Any"}
 	identities  = enum[AccessIdentity]{"Credentials", "Namespace"}
 	modes       = enum[Mode]{"Enforce", "Observe"}
+	governs     = enum[Govern]{"Pulls", "Starts"}
+	checks      = enum[CheckWith]{"Head", "Manifest"}
 	actions     = enum[Action]{"Fail", "UseCached"}
 )
 
@@ -132,6 +151,12 @@ func (i AccessIdentity) String() string { return identities.format(i) }
 
 // String returns the name as configuration spells it.
 func (m Mode) String() string { return modes.format(m) }
+
+// String returns the name as configuration spells it.
+func (g Govern) String() string { return governs.format(g) }
+
+// String returns the name as configuration spells it.
+func (c CheckWith) String() string { return checks.format(c) }
 
 // String returns the name as configuration spells it.
 func (a Action) String() string { return actions.format(a) }
@@ -190,6 +215,14 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, errors.New("allowed are durations from 0s, such as 90s, 10m or 24h")
 	}
 	return d, nil
+}
+
+// parseBool accepts what TOML does.
+func parseBool(text string) (bool, error) {
+	if text != "true" && text != "false" {
+		return false, errors.New(allowed("true, false"))
+	}
+	return text == "true", nil
 }
 
 func parsePositive(text string) (time.Duration, error) {
