@@ -64,7 +64,7 @@ func (o *orders) from(w World, done []bool, state int) {
 				if o.inOrder {
 					next = now
 				}
-				for _, w := range o.after(w, i, now) {
+				for _, w := range o.after(w, done, i, now) {
 					o.from(w, together, next)
 				}
 			}
@@ -73,8 +73,8 @@ func (o *orders) from(w World, done []bool, state int) {
 }
 
 // after returns what may follow a pull that was checked at that state of the
-// registry.
-func (o *orders) after(w World, i, now int) (all []World) {
+// registry, after those that are done.
+func (o *orders) after(w World, done []bool, i, now int) (all []World) {
 	p, a := o.pulls[i], o.answers[i]
 	var branches []Branch
 	for _, later := range o.states[now:] {
@@ -96,7 +96,7 @@ func (o *orders) after(w World, i, now int) (all []World) {
 	}
 	for _, b := range branches {
 		if b.Saw == a.Saw && o.h.isImage(a, b.After.content(p)) {
-			all = append(all, b.After, o.moved(w, b.After, p))
+			all = append(all, b.After, o.moved(w, b.After, p), o.denied(b.After, done, p))
 			if o.killed {
 				all = append(all, b.Lost)
 			}
@@ -111,6 +111,17 @@ func (o *orders) moved(before, after World, p Pull) World {
 	content := before.content(p)
 	if has := before.Has[p.repo()][content]; len(o.pulls) > 1 && p.Digest == 0 && !has.has(known) {
 		after.Has[p.repo()][content] = has
+	}
+	return after
+}
+
+// denied is what is left of what a registry allowed if it was asked before it refused
+// others: that is no proof any more for the holders whom the refusals concern.
+func (o *orders) denied(after World, done []bool, p Pull) World {
+	for j, q := range o.pulls {
+		if done[j] && q.repo() == p.repo() {
+			after.refused(q, o.answers[j].Class)
+		}
 	}
 	return after
 }
