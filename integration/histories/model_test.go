@@ -40,8 +40,8 @@ type Labels struct {
 	Open    bool
 }
 
-// Pull returns what may come of a pull while the registry is as now says, and,
-// from the first byte of a download on, as later says.
+// Pull returns what may come of a pull while the registry is as now says, and, once the
+// tag is answered, as later says.
 func (w World) Pull(now, later Registry, p Pull) []Branch {
 	if b, asks := w.unasked(now, p); !asks {
 		return []Branch{b}
@@ -108,6 +108,9 @@ func (w World) answered(now, later Registry, p Pull, by said) (all []Branch) {
 	}
 	// Only access is in doubt, and the digest can prove it.
 	confirms := []said{now.confirm(p, present)}
+	if later != now { // which may be so since the tag was answered
+		confirms = append(confirms, later.confirm(p, present))
+	}
 	for class := range w.Blamed.of(p).each() {
 		if in := now.inNeedOf(p, present, class); in.class == None {
 			confirms = append(confirms, in)
