@@ -151,11 +151,12 @@ func (r *registry) delete(ctx context.Context, name int) error {
 	return nil
 }
 
-// permit lets a caller in, or shuts it out. Its tokens that are out are worth
-// nothing any more. Under Basic authentication nobody without a name gets in:
-// who is asked for it first depends on what was asked before.
+// permit lets a caller in, or shuts it out. Its tokens that are out are worth nothing for
+// the repository any more. Under Basic authentication nobody without a name gets in: who
+// is asked for it first depends on what was asked before.
 func (r *registry) permit(name int, caller Caller, in bool) {
-	if r.now().Basic && caller == Nobody {
+	allowed := r.now().Allowed[repoOf[name]].has(Origin.of(caller.holder()))
+	if r.now().Basic && caller == Nobody || allowed == in {
 		return
 	}
 	r.set(func(m *Registry) {
@@ -166,7 +167,7 @@ func (r *registry) permit(name int, caller Caller, in bool) {
 		}
 	})
 	user, _ := caller.credentials()
-	r.RevokeTokens(user)
+	r.RevokeTokensOf(user, repo[repoOf[name]])
 }
 
 // trouble ends the trouble that there is, and begins another.

@@ -86,7 +86,9 @@ func TestTokensEnd(t *testing.T) {
 
 	token = tokenFor(t, c, r, "ann", "a")
 	other := tokenFor(t, c, r, "bob", "b")
-	r.RevokeTokens("ann")
+	r.RevokeTokensOf("ann", "other")
+	want(t, "status after those for another repository", status(token), 200)
+	r.RevokeTokensOf("ann", "app")
 	want(t, "status of the one revoked", status(token), 401)
 	want(t, "status of another user's", status(other), 200)
 	want(t, "status of a new one", status(tokenFor(t, c, r, "ann", "a")), 200)

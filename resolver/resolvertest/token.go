@@ -28,7 +28,7 @@ const (
 // with basic authentication and by POST with a password grant.
 func WithTokenAuth(users map[string]string) Option {
 	return func(r *Registry) {
-		t := &tokenAuth{gate: newGate(users), lifetime: 5 * time.Minute, now: time.Now, revoked: map[string]int{}}
+		t := &tokenAuth{gate: newGate(users), lifetime: 5 * time.Minute, now: time.Now, revoked: map[grantee]int{}}
 		t.rotate()
 		r.auth = t
 	}
@@ -44,21 +44,23 @@ func (r *Registry) SetTokenLifetime(d time.Duration) {
 	}
 }
 
-// RevokeTokens makes every token that is out invalid, or those of some users; "" is
-// whoever gave no name.
-func (r *Registry) RevokeTokens(users ...string) {
+// RevokeTokens makes every token that is out invalid.
+func (r *Registry) RevokeTokens() {
+	if t, ok := r.auth.(*tokenAuth); ok {
+		t.rotate()
+	}
+}
+
+// RevokeTokensOf makes the tokens of a user that are out worth nothing for a
+// repository; "" is whoever gave no name.
+func (r *Registry) RevokeTokensOf(user, repository string) {
 	t, ok := r.auth.(*tokenAuth)
 	if !ok {
 		return
 	}
-	if len(users) == 0 {
-		t.rotate()
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, user := range users {
-		t.revoked[user]++
-	}
+	t.revoked[grantee{user, repository}]++
 }
 
 type tokenAuth struct {
@@ -67,8 +69,11 @@ type tokenAuth struct {
 	key      []byte
 	lifetime time.Duration
 	now      func() time.Time
-	revoked  map[string]int // how often the tokens of a user were
+	revoked  map[grantee]int // how often
 }
+
+// grantee is who has tokens for a repository.
+type grantee struct{ user, repository string }
 
 type claims struct {
 	Issuer   string   `json:"iss"`
@@ -77,7 +82,6 @@ type claims struct {
 	IssuedAt float64  `json:"iat"`
 	Expires  float64  `json:"exp"`
 	ID       string   `json:"jti"`
-	Revoked  int      `json:"revoked"` // how often the user's tokens were, before
 	Access   []access `json:"access"`
 }
 
@@ -85,6 +89,7 @@ type access struct {
 	Type    string   `json:"type"`
 	Name    string   `json:"name"`
 	Actions []string `json:"actions"`
+	Revoked int      `json:"revoked"` // how often the user's tokens for it were, before
 }
 
 type handout struct {
@@ -136,7 +141,8 @@ func (t *tokenAuth) problem(authorization, repository, action string) *string {
 		return &invalid
 	}
 	if repository == "" || slices.ContainsFunc(c.Access, func(a access) bool {
-		return a.Type == "repository" && a.Name == repository && slices.Contains(a.Actions, action)
+		return a.Type == "repository" && a.Name == repository && slices.Contains(a.Actions, action) &&
+			a.Revoked == t.timesRevoked(c.Subject, repository)
 	}) {
 		return nil
 	}
@@ -182,21 +188,33 @@ func (t *tokenAuth) grant(user string, scopes []string) []access {
 	granted := []access{}
 	for _, scope := range scopes {
 		parts := strings.Split(scope, ":")
-		if len(parts) == 3 && parts[0] == "repository" && t.allowed(user, parts[1]) {
-			granted = append(granted, access{Type: parts[0], Name: parts[1], Actions: strings.Split(parts[2], ",")})
+		if len(parts) != 3 || parts[0] != "repository" {
+			continue
+		}
+		// The count comes first: who is shut out in between gets a token that is worth
+		// nothing.
+		revoked := t.timesRevoked(user, parts[1])
+		if t.allowed(user, parts[1]) {
+			granted = append(granted, access{Type: parts[0], Name: parts[1], Actions: strings.Split(parts[2], ","), Revoked: revoked})
 		}
 	}
 	return granted
 }
 
+func (t *tokenAuth) timesRevoked(user, repository string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.revoked[grantee{user, repository}]
+}
+
 func (t *tokenAuth) sign(user string, granted []access) (token string, expiresIn int) {
 	t.mu.Lock()
-	key, lifetime, revoked := t.key, t.lifetime, t.revoked[user]
+	key, lifetime := t.key, t.lifetime
 	t.mu.Unlock()
 	now := t.now()
 	payload, err := json.Marshal(claims{
 		Issuer: tokenService, Subject: user, Audience: tokenService, ID: rand.Text(),
-		IssuedAt: seconds(now), Expires: seconds(now.Add(lifetime)), Access: granted, Revoked: revoked,
+		IssuedAt: seconds(now), Expires: seconds(now.Add(lifetime)), Access: granted,
 	})
 	if err != nil {
 		panic(err) // strings and numbers only
@@ -224,9 +242,7 @@ func (t *tokenAuth) verify(token string) (claims, bool) {
 	if err != nil || json.Unmarshal(payload, &c) != nil {
 		return c, false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return c, seconds(t.now()) < c.Expires && c.Revoked == t.revoked[c.Subject]
+	return c, seconds(t.now()) < c.Expires
 }
 
 func mac(key []byte, s string) []byte {
