@@ -134,3 +134,15 @@ func TestUnknownHostsKey(t *testing.T) {
 	n.WriteHosts("registry.test", slip+"# another version\n")
 	nodetest.Eventually(t, "the keys of another version are named", func() bool { return warnings() == 4 })
 }
+
+// TestRegistryAskedTwice writes a table for the registry itself, which stands behind it
+// once more.
+func TestRegistryAskedTwice(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	mark := n.Mark()
+	n.WriteHosts("registry.test", n.Server(n.Registry)+n.Mirror(n.Registry, ""))
+	nodetest.Eventually(t, "the table is named", func() bool {
+		return len(n.LogLines(mark, "warning", "a host is asked twice", "registry.test/hosts.toml:", "is the registry itself")) == 1
+	})
+}
