@@ -6,6 +6,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/plugin"
@@ -37,7 +38,9 @@ func serve(ic *plugin.InitContext) (any, error) {
 func (p *imagePolicy) status() api.Status {
 	inForce := p.rules.State()
 	s := api.Status{Rules: api.Rules{Path: p.rules.Path, Rules: inForce.Rules, Files: inForce.Files}}
-	s.Rules.Observed, s.Rules.RestObserved = observed(p.rules.Current().All())
+	all := p.rules.Current().All()
+	s.Rules.Observed, s.Rules.RestObserved = observed(all)
+	s.Rules.Verified = slices.ContainsFunc(all, func(e policy.Effective) bool { return e.Access == policy.Verified })
 	if inForce.Err != nil {
 		s.Rules.Error = inForce.Err.Error()
 	}

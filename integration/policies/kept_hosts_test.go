@@ -39,7 +39,7 @@ func (n keptHosts) wantHealth(healthy bool, words ...string) {
 	}
 }
 
-// TestKeptHosts breaks a hosts.toml: its last good version stays in force, loudly,
+// TestKeptHosts breaks a hosts.toml: its last good version is used instead, loudly,
 // for images that are pulled and such that are here, over a restart too.
 func TestKeptHosts(t *testing.T) {
 	t.Parallel()
@@ -55,17 +55,17 @@ func TestKeptHosts(t *testing.T) {
 	n.WriteHosts("registry.test", good)
 	n.MustPull(ref)
 	n.WriteHosts("registry.test", good+"[host.\n")
-	n.wantHealth(false, "registry.test/hosts.toml:5", "its last good version is in force")
+	n.wantHealth(false, "registry.test/hosts.toml:5", "its last good version is used instead")
 	second := n.Push("app:1", nodetest.Image(2))
 	n.MustPull(ref)
 	nodetest.Want(t, "target", n.Target(ref), second)
-	if lines := n.LogLines(mark, "error", "registry.test/hosts.toml:5", "its last good version stays in force"); len(lines) != 1 {
+	if lines := n.LogLines(mark, "error", "registry.test/hosts.toml:5", "its last good version is used instead"); len(lines) != 1 {
 		t.Errorf("%d lines of the log tell of the mistake: %q", len(lines), lines)
 	}
 	for range 2 {
 		n.Restart()
 		n.MustPull(ref)
-		n.wantHealth(false, "registry.test/hosts.toml:5", "its last good version is in force")
+		n.wantHealth(false, "registry.test/hosts.toml:5", "its last good version is used instead")
 	}
 	third := n.Push("app:1", nodetest.Image(3))
 	n.MustPull(ref)

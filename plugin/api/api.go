@@ -56,6 +56,9 @@ type Rules struct {
 	Observed int `json:"observed"`
 	// RestObserved says that so it is for images that no rule matches.
 	RestObserved bool `json:"restObserved"`
+	// Verified says that access = "Verified" holds under one of them, or for images that
+	// no rule matches.
+	Verified bool `json:"verified"`
 	// Error says why the newest files are not in force; "" = they are.
 	Error string `json:"error,omitempty"`
 }

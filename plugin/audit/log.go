@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pullwarden/pullwarden/internal/plural"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 )
@@ -145,7 +146,7 @@ func (l *Log) append(line []byte) {
 		return // more may be lost, as long as the disk is slow
 	}
 	if n := l.losing.Swap(0); n > 0 {
-		prefixlog.L().Warnf("the audit log %s is written again: %d decisions were not recorded", l.path, n)
+		prefixlog.L().Warnf("the audit log %s is written again: %s not recorded", l.path, plural.Do(int(n), "decision", "was", "were"))
 	}
 }
 

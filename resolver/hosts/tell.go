@@ -23,7 +23,7 @@ func (w *watched) tell(dir string, before *watched) {
 	case w.err != nil:
 		prefixlog.L().WithError(w.err).Errorf("the hosts configuration in %s is not taken; %s", dir, Problem{LastGood: len(w.good) > 0}.Consequence())
 	case failed:
-		prefixlog.L().Infof("the hosts configuration in %s is in force again", dir)
+		prefixlog.L().Infof("the hosts configuration in %s is taken again", dir)
 	}
 	if w.err != nil || bytes.Equal(w.warned, w.state.text) {
 		return
