@@ -44,6 +44,7 @@ func (p *imagePolicy) status() api.Status {
 	if inForce.Err != nil {
 		s.Rules.Error = inForce.Err.Error()
 	}
+	s.AuditLost = p.audit.Losing()
 	for _, problem := range p.hosts.Problems() {
 		s.HostFiles = append(s.HostFiles, api.HostFile{Path: problem.Err.File, Error: problem.Err.Error(), LastGood: problem.LastGood})
 	}

@@ -219,4 +219,11 @@ func TestAuditPath(t *testing.T) {
 	nodetest.Eventually(t, "the line is lost", func() bool {
 		return strings.Contains(n.Scrape(metrics), "\npullwarden_audit_lost_total 1\n")
 	})
+	if status := n.Command("status"); status.Code != 1 || !strings.Contains(status.Stdout, "the audit log is not written: 1 decision lost") {
+		t.Errorf("exit %d: %s", status.Code, status.Stdout)
+	}
+	n.Must(os.Remove(path))
+	n.MustPull(nodetest.Named("app:1"))
+	eventually(t, path, 1)
+	nodetest.Eventually(t, "the node is healthy again", func() bool { return n.Command("status").Code == 0 })
 }

@@ -44,7 +44,10 @@ type Status struct {
 	// Limits are settings of the node with which a promise of a rule cannot be kept,
 	// as sentences.
 	Limits []string `json:"limits"`
-	Pulls  []Pull   `json:"pulls"` // under way, the oldest first
+	// AuditLost is how many decisions in a row could not be written to the audit log;
+	// 0 = they are written, or there is none.
+	AuditLost int    `json:"auditLost"`
+	Pulls     []Pull `json:"pulls"` // under way, the oldest first
 }
 
 // Rules are those in force.

@@ -93,6 +93,15 @@ func (l *Log) lose(why error) {
 	l.lost()
 }
 
+// Losing returns how many lines in a row were lost up to now; 0 = lines are written, or
+// there is no log. A nil Log loses none.
+func (l *Log) Losing() int {
+	if l == nil {
+		return 0
+	}
+	return int(l.losing.Load())
+}
+
 // Close writes what is pending, for a short time at most, and closes the file. A nil
 // Log has none.
 func (l *Log) Close() error {

@@ -45,6 +45,7 @@ const (
 	HostsNotTaken = "hosts_not_taken" // the newest hosts.toml of a registry has a mistake
 	HostInTrouble = "host_in_trouble"
 	StaleImages   = "stale_images"
+	AuditLost     = "audit_lost" // decisions are not written to the audit log
 )
 
 // The kinds of notes.
@@ -78,6 +79,9 @@ func New(records []images.Image, daemon api.Status) Report {
 	if n := count(r.Images, Image.Stale); n > 0 {
 		r.StaleImages = n
 		r.problem(StaleImages, "%s used although the last check failed", plural.Do(n, "image", "was", "were"))
+	}
+	if n := daemon.AuditLost; n > 0 {
+		r.problem(AuditLost, "the audit log is not written: %s lost up to now", plural.Of(n, "decision"))
 	}
 	r.Healthy = len(r.Problems) == 0
 	if text := observed(daemon.Rules); text != "" {

@@ -110,7 +110,7 @@ func TestProblems(t *testing.T) {
 	r := New(nil, api.Status{
 		Rules:  api.Rules{Path: "/rules", Rules: 2, Files: 1, Error: "a.toml:3: no"},
 		Hosts:  []api.Host{{Host: "https://registry.test", Class: "unavailable", Since: noon}},
-		Limits: []string{"one setting"},
+		Limits: []string{"one setting"}, AuditLost: 1,
 		HostFiles: []api.HostFile{
 			{Path: "/a/hosts.toml", Error: "/a/hosts.toml:1: no", LastGood: true}, {Path: "/b/hosts.toml", Error: "/b/hosts.toml:2: no"},
 		},
@@ -123,6 +123,7 @@ func TestProblems(t *testing.T) {
 hosts_not_taken: /a/hosts.toml is not taken, its last good version is used instead: /a/hosts.toml:1: no
 hosts_not_taken: /b/hosts.toml is not taken, and no good version of it was kept, so requests for its registries fail: /b/hosts.toml:2: no
 host_in_trouble: https://registry.test is in trouble since 2026-01-02T12:00:00Z: unavailable
+audit_lost: the audit log is not written: 1 decision lost up to now
 unenforceable: one setting`
 	if got := strings.Join(texts, "\n"); got != want || r.Healthy {
 		t.Errorf("problems\n%s", got)
