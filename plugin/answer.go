@@ -6,6 +6,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/plugin"
@@ -37,10 +38,13 @@ func serve(ic *plugin.InitContext) (any, error) {
 func (p *imagePolicy) status() api.Status {
 	inForce := p.rules.State()
 	s := api.Status{Rules: api.Rules{Path: p.rules.Path, Rules: inForce.Rules, Files: inForce.Files}}
-	s.Rules.Observed, s.Rules.RestObserved = observed(p.rules.Current().All())
+	all := p.rules.Current().All()
+	s.Rules.Observed, s.Rules.RestObserved = observed(all)
+	s.Rules.Verified = slices.ContainsFunc(all, func(e policy.Effective) bool { return e.Access == policy.Verified })
 	if inForce.Err != nil {
 		s.Rules.Error = inForce.Err.Error()
 	}
+	s.AuditLost = p.audit.Losing()
 	for _, problem := range p.hosts.Problems() {
 		s.HostFiles = append(s.HostFiles, api.HostFile{Path: problem.Err.File, Error: problem.Err.Error(), LastGood: problem.LastGood})
 	}

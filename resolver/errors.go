@@ -103,7 +103,7 @@ func (e *Error) Detail() string {
 			fmt.Fprintf(&b, ": %s", a.Class)
 		}
 		if a.Elapsed > 0 {
-			fmt.Fprintf(&b, " after %s", a.Elapsed.Round(time.Millisecond))
+			fmt.Fprintf(&b, " after %s", rounded(a.Elapsed))
 		}
 		fmt.Fprintf(&b, ": %v", a.Err)
 	}
@@ -115,4 +115,12 @@ func (e *Error) Detail() string {
 // why Error does not unwrap to its attempts.
 func (e *Error) Is(target error) bool {
 	return e.Class == failure.NotFound && target == errdefs.ErrNotFound
+}
+
+// rounded drops the digits that nobody reads; what is quicker than a millisecond is no 0s.
+func rounded(d time.Duration) time.Duration {
+	if d < time.Millisecond {
+		return d.Round(time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
 }

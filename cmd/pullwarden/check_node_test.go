@@ -60,6 +60,31 @@ func TestCheckNode(t *testing.T) {
 	wantFindings(t, other, findings(t, other, "--config", file, "."), "PW0105 a.toml:3:4 rule[1].on.invalid | Always")
 }
 
+// A node whose audit log cannot be opened would start without CRI.
+func TestCheckAuditLog(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{"log/audit.log": "", "rules/a.toml": ""})
+	file := filepath.Join(dir, "config.toml")
+	for path, want := range map[string]string{
+		"/log/audit.log":       "",
+		"/log/new.log":         "",
+		"/gone/audit.log":      "PW0007 config.toml:5:1 audit_log | /gone is not there: CRI would not start",
+		"/log":                 "PW0007 config.toml:5:1 audit_log | is not a regular file",
+		"/log/audit.log/a.log": "PW0007 config.toml:5:1 audit_log | not a directory",
+	} {
+		config := section + "config_path = '" + dir + "/rules'\naudit_log = '" + dir + path + "'\n" + tuned +
+			"[plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = '/nowhere'\n"
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var wanted []string
+		if want != "" {
+			wanted = append(wanted, want)
+		}
+		wantFindings(t, dir, findings(t, dir, "--config", file), wanted...)
+	}
+}
+
 // The screen of a person, at 80 columns.
 func TestCheckTable(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,8 @@ type line struct {
 	Outcome, Reason, Class, Source, Before, Digest, Caller string
 	ElapsedMs                                              float64
 	Error                                                  string
+	Observed                                               bool
+	StockPull                                              string
 }
 
 // lines reads a log. Each of its lines must be whole.
@@ -103,6 +105,32 @@ func TestAuditLine(t *testing.T) {
 	info, statErr := os.Stat(n.Path("audit.log"))
 	n.Must(statErr)
 	nodetest.Want(t, "mode", info.Mode(), os.FileMode(0o600))
+}
+
+// TestAuditOfObservedPulls tells pods that Enforce would stop from those that containerd's
+// own pull fails, too.
+func TestAuditOfObservedPulls(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `mode = "Observe"`), nodetest.AuditLog("audit.log"))
+	n.Push("app:1", nodetest.Image(1))
+	written := 0
+	told := func(pull func()) (last line) {
+		t.Helper()
+		for last.Outcome == "" || last.Reason == "slow" { // the machine was too busy
+			pull()
+			written++
+			last = eventually(t, n.Path("audit.log"), written)[written-1]
+		}
+		return last
+	}
+	stopped := told(func() { n.MustPull(nodetest.Named("app:1"), node.Hint("polcy", "Always")) })
+	absent := told(func() { n.MustFail(nodetest.Named("none:1"), nil) })
+	if !stopped.Observed || stopped.Reason != "bad_hint" || stopped.StockPull != "succeeded" {
+		t.Errorf("a pod that Enforce would stop: %+v", stopped)
+	}
+	if !absent.Observed || absent.Reason != "not_found" || absent.StockPull != "failed" {
+		t.Errorf("an image that is nowhere: %+v", absent)
+	}
 }
 
 // TestAuditRotation goes on in a new file once the old one has been renamed, also after
@@ -191,4 +219,11 @@ func TestAuditPath(t *testing.T) {
 	nodetest.Eventually(t, "the line is lost", func() bool {
 		return strings.Contains(n.Scrape(metrics), "\npullwarden_audit_lost_total 1\n")
 	})
+	if status := n.Command("status"); status.Code != 1 || !strings.Contains(status.Stdout, "the audit log is not written: 1 decision lost") {
+		t.Errorf("exit %d: %s", status.Code, status.Stdout)
+	}
+	n.Must(os.Remove(path))
+	n.MustPull(nodetest.Named("app:1"))
+	eventually(t, path, 1)
+	nodetest.Eventually(t, "the node is healthy again", func() bool { return n.Command("status").Code == 0 })
 }

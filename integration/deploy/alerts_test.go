@@ -82,7 +82,7 @@ type scene struct {
 
 func newScene(n *nodetest.Node) *scene {
 	s := &scene{Node: n, warning: resolvertest.New(n.T)}
-	n.Serve("warning.test", s.warning)
+	n.Serve(warns, s.warning)
 	n.Push("app:1", nodetest.Image(1))
 	n.PushTo(s.warning, "app:1", nodetest.Image(2))
 	s.warning.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -100,8 +100,10 @@ func newScene(n *nodetest.Node) *scene {
 
 const (
 	imported = "registry.test/imported:1"
+	warns    = "warning.test" // the registry that warns
 	auditLog = "audit.log"
 	mistake  = "[[rule]]\nimages = \"**\"\n"
+	broken   = "[host.\n" // at the end of a hosts.toml
 )
 
 // breakAll gives every alert its reason.
@@ -110,6 +112,7 @@ func (s *scene) breakAll() {
 	s.broken.Store(true)
 	s.Registry.Status(resolvertest.All, http.StatusServiceUnavailable)
 	s.WriteRules("10.toml", mistake)
+	s.WriteHosts(warns, s.Server(s.warning)+broken)
 	s.Must(os.Rename(s.Path(auditLog), s.Path(auditLog+".1")))
 	s.Must(os.Mkdir(s.Path(auditLog), 0o700))
 	image, err := s.Client.ImageService().Get(s.T.Context(), nodetest.Named("app:1"))
@@ -124,6 +127,7 @@ func (s *scene) mendAll() {
 	s.broken.Store(false)
 	s.Restore()
 	s.WriteRules("10.toml", "")
+	s.Serve(warns, s.warning)
 	s.Must(os.Remove(s.Path(auditLog)))
 	s.Must(s.Client.ImageService().Delete(s.T.Context(), imported))
 }
@@ -132,7 +136,7 @@ func (s *scene) mendAll() {
 // once more.
 func (s *scene) pull() {
 	s.T.Helper()
-	s.MustPull("warning.test/app:1")
+	s.MustPull(warns + "/app:1")
 	s.MustPull(nodetest.Named("app:1"))
 	if _, err := s.Pull(nodetest.Named("app:1"), node.Hint("policy", "Always")); err == nil && s.broken.Load() {
 		s.T.Error("a broken registry has answered")

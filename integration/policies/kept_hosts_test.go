@@ -39,7 +39,7 @@ func (n keptHosts) wantHealth(healthy bool, words ...string) {
 	}
 }
 
-// TestKeptHosts breaks a hosts.toml: its last good version stays in force, loudly,
+// TestKeptHosts breaks a hosts.toml: its last good version is used instead, loudly,
 // for images that are pulled and such that are here, over a restart too.
 func TestKeptHosts(t *testing.T) {
 	t.Parallel()
@@ -55,17 +55,17 @@ func TestKeptHosts(t *testing.T) {
 	n.WriteHosts("registry.test", good)
 	n.MustPull(ref)
 	n.WriteHosts("registry.test", good+"[host.\n")
-	n.wantHealth(false, "registry.test/hosts.toml:5", "its last good version is in force")
+	n.wantHealth(false, "registry.test/hosts.toml:5", "its last good version is used instead")
 	second := n.Push("app:1", nodetest.Image(2))
 	n.MustPull(ref)
 	nodetest.Want(t, "target", n.Target(ref), second)
-	if lines := n.LogLines(mark, "error", "registry.test/hosts.toml:5", "its last good version stays in force"); len(lines) != 1 {
+	if lines := n.LogLines(mark, "error", "registry.test/hosts.toml:5", "its last good version is used instead"); len(lines) != 1 {
 		t.Errorf("%d lines of the log tell of the mistake: %q", len(lines), lines)
 	}
 	for range 2 {
 		n.Restart()
 		n.MustPull(ref)
-		n.wantHealth(false, "registry.test/hosts.toml:5", "its last good version is in force")
+		n.wantHealth(false, "registry.test/hosts.toml:5", "its last good version is used instead")
 	}
 	third := n.Push("app:1", nodetest.Image(3))
 	n.MustPull(ref)
@@ -133,4 +133,16 @@ func TestUnknownHostsKey(t *testing.T) {
 	n.MustPull(nodetest.Named("app:1"))
 	n.WriteHosts("registry.test", slip+"# another version\n")
 	nodetest.Eventually(t, "the keys of another version are named", func() bool { return warnings() == 4 })
+}
+
+// TestRegistryAskedTwice writes a table for the registry itself, which stands behind it
+// once more.
+func TestRegistryAskedTwice(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	mark := n.Mark()
+	n.WriteHosts("registry.test", n.Server(n.Registry)+n.Mirror(n.Registry, ""))
+	nodetest.Eventually(t, "the table is named", func() bool {
+		return len(n.LogLines(mark, "warning", "a host is asked twice", "registry.test/hosts.toml:", "is the registry itself")) == 1
+	})
 }

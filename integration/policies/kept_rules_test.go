@@ -49,7 +49,7 @@ func TestKeptRules(t *testing.T) {
 		}
 		wantMetric("0")
 	}
-	if lines := n.LogLines(mark, "error", "a.toml:3", "polcy", "last good 1 rules of 1 files"); len(lines) != 2 {
+	if lines := n.LogLines(mark, "error", "a.toml:3", "polcy", "last good ones are used instead: 1 rule of 1 file"); len(lines) != 2 {
 		t.Errorf("%d lines of the log tell of the mistake: %q", len(lines), lines)
 	}
 
@@ -107,7 +107,7 @@ func TestKillsWhileRulesAreKept(t *testing.T) {
 			}
 		}()
 		if round%2 == 0 {
-			nodetest.Eventually(t, "a rule is in force", func() bool { return len(n.LogLines(0, "1 rules of 1 files")) > 0 })
+			nodetest.Eventually(t, "a rule is in force", func() bool { return len(n.LogLines(0, "are used: 1 rule of 1 file")) > 0 })
 		}
 		n.Kill()
 		<-done

@@ -112,7 +112,7 @@ func TestBrokenRules(t *testing.T) {
 	n.WriteRules("a.toml", "[[rule]]\nimages = ['**']\npolcy = 'Always'\n")
 	nodetest.Eventually(t, "the mistake is told", func() bool { return ids(statusOf(n).Problems) == "rules_not_taken" })
 	r := statusOf(n)
-	for _, word := range []string{"a.toml:3", "polcy", "the last good 1 rule is in force"} {
+	for _, word := range []string{"a.toml:3", "polcy", "the last good 1 rule is used instead"} {
 		if !strings.Contains(r.Problems[0].Text, word) {
 			t.Errorf("%q is not in %q", word, r.Problems[0].Text)
 		}
@@ -161,4 +161,16 @@ func TestObserved(t *testing.T) {
 	n.WriteRules("a.toml", "[[rule]]\nimages = ['**']\nmode = 'Enforce'\n")
 	nodetest.Eventually(t, "no rule is observed", func() bool { return statusOf(n).Rules.Rules == 1 })
 	wantScreen(n, 0, "for images that no rule matches")
+}
+
+// TestOpenImages tells of an image that was imported where access = "Verified" opens it:
+// not under Strict, unless a rule says otherwise.
+func TestOpenImages(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(`access = "Strict"`))
+	n.Import("imported.test/base:1", nodetest.Image(1))
+	nodetest.Want(t, "notes under Strict", ids(statusOf(n).Notes), "")
+	n.WriteRules("a.toml", "[[rule]]\nimages = ['imported.test/**']\naccess = 'Verified'\n")
+	nodetest.Eventually(t, "the rule is used", func() bool { return ids(statusOf(n).Notes) == "open_images" })
+	wantScreen(n, 0, "not enforced: no registry was ever asked about 1 image: where access =")
 }

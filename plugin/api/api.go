@@ -44,7 +44,10 @@ type Status struct {
 	// Limits are settings of the node with which a promise of a rule cannot be kept,
 	// as sentences.
 	Limits []string `json:"limits"`
-	Pulls  []Pull   `json:"pulls"` // under way, the oldest first
+	// AuditLost is how many decisions in a row could not be written to the audit log;
+	// 0 = they are written, or there is none.
+	AuditLost int    `json:"auditLost"`
+	Pulls     []Pull `json:"pulls"` // under way, the oldest first
 }
 
 // Rules are those in force.
@@ -56,6 +59,9 @@ type Rules struct {
 	Observed int `json:"observed"`
 	// RestObserved says that so it is for images that no rule matches.
 	RestObserved bool `json:"restObserved"`
+	// Verified says that access = "Verified" holds under one of them, or for images that
+	// no rule matches.
+	Verified bool `json:"verified"`
 	// Error says why the newest files are not in force; "" = they are.
 	Error string `json:"error,omitempty"`
 }

@@ -28,12 +28,15 @@ type Line struct {
 	DecidedBy string `json:"decidedBy"`
 	Outcome   string `json:"outcome"`
 	// Observed says that this is what would have been decided: the mode is Observe.
-	Observed bool   `json:"observed,omitempty"`
-	Reason   string `json:"reason"`
-	Class    string `json:"class"`  // why the registry failed; "" = it did not
-	Source   string `json:"source"` // the reference as the host that served the manifest knows it; "" = nobody knows
-	Before   string `json:"before"` // the digest that the name had on the node; "" = none
-	Digest   string `json:"digest"` // of the image that the pod got, or else the registry's
+	Observed bool `json:"observed,omitempty"`
+	// StockPull is how containerd's own pull ended where it is observed: succeeded or
+	// failed; "" = nobody knows.
+	StockPull string `json:"stockPull,omitempty"`
+	Reason    string `json:"reason"`
+	Class     string `json:"class"`  // why the registry failed; "" = it did not
+	Source    string `json:"source"` // the reference as the host that served the manifest knows it; "" = nobody knows
+	Before    string `json:"before"` // the digest that the name had on the node; "" = none
+	Digest    string `json:"digest"` // of the image that the pod got, or else the registry's
 	// Caller is the fingerprint of the credentials, as labels have it: keyed, so that
 	// nobody can try passwords on it. "" = they cannot be told apart.
 	Caller    string  `json:"caller"`
@@ -52,6 +55,7 @@ func lineOf(o engine.Outcome, at time.Time) Line {
 		DecidedBy: o.DecidedBy(),
 		Outcome:   string(o.Kind),
 		Observed:  o.Observed,
+		StockPull: string(o.StockPull),
 		Reason:    string(o.Reason),
 		Class:     string(o.Class),
 		Source:    o.Source,

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pullwarden/pullwarden/internal/plural"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 )
@@ -92,6 +93,15 @@ func (l *Log) lose(why error) {
 	l.lost()
 }
 
+// Losing returns how many lines in a row were lost up to now; 0 = lines are written, or
+// there is no log. A nil Log loses none.
+func (l *Log) Losing() int {
+	if l == nil {
+		return 0
+	}
+	return int(l.losing.Load())
+}
+
 // Close writes what is pending, for a short time at most, and closes the file. A nil
 // Log has none.
 func (l *Log) Close() error {
@@ -145,7 +155,7 @@ func (l *Log) append(line []byte) {
 		return // more may be lost, as long as the disk is slow
 	}
 	if n := l.losing.Swap(0); n > 0 {
-		prefixlog.L().Warnf("the audit log %s is written again: %d decisions were not recorded", l.path, n)
+		prefixlog.L().Warnf("the audit log %s is written again: %s not recorded", l.path, plural.Do(int(n), "decision", "was", "were"))
 	}
 }
 

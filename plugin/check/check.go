@@ -25,6 +25,7 @@ func Node(configFile string) Report {
 	c := &checker{}
 	if found := c.config(configFile); found != nil {
 		c.ruleDir(found)
+		found.auditLog()
 		for _, root := range found.hostDirs() {
 			files, _ := filepath.Glob(filepath.Join(root, "*", hosts.FileName))
 			for _, file := range files {

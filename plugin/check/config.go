@@ -5,9 +5,12 @@ package check
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"iter"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -160,6 +163,27 @@ func (f *configuration) directives() {
 		}
 		return sectionPath + k.String()
 	})
+}
+
+// auditLog reports a path at which the daemon could open no audit log: CRI would not
+// start. A file that is not there yet is made at the start; its directory is not.
+func (f *configuration) auditLog() {
+	path := f.section.AuditLog
+	if path == "" {
+		return
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err = os.Stat(filepath.Dir(path))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.addAt(BadAuditLog, "the directory "+filepath.Dir(path)+" is not there: CRI would not start", sectionPath+"audit_log")
+	case err != nil:
+		f.addAt(BadAuditLog, err.Error()+": CRI would not start", sectionPath+"audit_log")
+	case info != nil && !info.Mode().IsRegular():
+		f.addAt(BadAuditLog, path+" is not a regular file: CRI would not start", sectionPath+"audit_log")
+	}
 }
 
 // table returns a plugin's section; nil for none.

@@ -33,6 +33,7 @@ const (
 	BadValue    ID = "PW0004"
 	Nothing     ID = "PW0005"
 	MissingFile ID = "PW0006"
+	BadAuditLog ID = "PW0007"
 
 	NeverDecides    ID = "PW0101"
 	MatchesNothing  ID = "PW0102"
@@ -45,6 +46,7 @@ const (
 	PlainHTTP       ID = "PW0201"
 	SkipVerify      ID = "PW0202"
 	UnknownHostsKey ID = "PW0203"
+	RepeatedServer  ID = "PW0204"
 
 	NotEnabled        ID = "PW0301"
 	SourcesNotKept    ID = "PW0302"
@@ -57,16 +59,16 @@ const (
 // IDs lists all kinds of findings.
 func IDs() []ID {
 	return []ID{
-		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile,
+		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile, BadAuditLog,
 		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny,
-		PlainHTTP, SkipVerify, UnknownHostsKey,
+		PlainHTTP, SkipVerify, UnknownHostsKey, RepeatedServer,
 		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced,
 	}
 }
 
 // Severity is the same for all findings of a kind.
 func (id ID) Severity() Severity {
-	if id <= MissingFile {
+	if id <= BadAuditLog {
 		return Error
 	}
 	return Warning

@@ -22,6 +22,9 @@ func (c *checker) hosts(d *document, onNode bool) {
 	for _, e := range hosts.UnknownKeys(d.file, d.data) {
 		d.addAt(UnknownHostsKey, "containerd passes it over: "+e.Message, e.Key)
 	}
+	for _, e := range hosts.RepeatsServer(d.file, d.data) {
+		d.addAt(RepeatedServer, e.Message, e.Key)
+	}
 	for _, e := range entries {
 		if e.SkipVerify {
 			d.addAt(SkipVerify, "whoever is between the node and the host can say what an image is", e.Key+".skip_verify", "skip_verify")

@@ -6,6 +6,7 @@ package explain
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -19,7 +20,7 @@ import (
 // sentence says the decision and why.
 func sentence(x engine.Explanation) string {
 	if x.Directives.Mode == policy.Observe {
-		return "containerd pulls by itself under " + x.Directives.Describe(policy.KeyMode) + ". Else: " + decided(x)
+		return "containerd pulls by itself under " + x.Directives.Describe(policy.KeyMode) + ". With mode = \"Enforce\": " + decided(x)
 	}
 	return decided(x)
 }
@@ -129,10 +130,8 @@ func whyNoFallback(x engine.Explanation) string {
 		return fmt.Sprintf("the cached image was last checked %s, beyond %s", x.Local.Age, d.Describe(policy.KeyMaxStale))
 	case d.OnFailure(x.Class) != policy.UseCached && d.Policy == policy.IfDigestChanged:
 		return d.Describe(on) + " does not let the cached image do"
-	case !grant.Given() && d.AccessIdentity == policy.Namespace:
-		return "nothing proves that pods of this namespace may have the cached image"
 	case !grant.Given():
-		return "nothing proves that these credentials may have the cached image"
+		return noProof(x)
 	}
 	return d.Describe(policy.KeyPolicy) + " does not let the cached image do"
 }
@@ -198,13 +197,30 @@ func depends(x engine.Explanation) string {
 		then = append(then, "after "+list(useCached)+" the cached image is used")
 		then = append(then, "after "+list(fail)+" the pod fails")
 	} else {
-		then = append(then, "after any failure the pod fails")
+		then = append(then, "after any failure the pod fails"+unproved(x))
 	}
 	hosts, was := asked(x.Hosts), "was"
 	if len(hosts) > 1 {
 		was = "were"
 	}
 	return fmt.Sprintf("It depends on %s, which %s not asked: %s.", list(hosts), was, strings.Join(then, "; "))
+}
+
+// unproved says that the cached image is no fallback for want of a proof, where that is
+// why; else "".
+func unproved(x engine.Explanation) string {
+	if x.Local.Grant.Kind != engine.GrantNone || !x.Local.Usable() || x.Directives.Policy != policy.IfDigestChanged {
+		return ""
+	}
+	return ", since " + noProof(x)
+}
+
+func noProof(x engine.Explanation) string {
+	whose := "these credentials"
+	if x.Directives.AccessIdentity == policy.Namespace {
+		whose = "pods of this namespace"
+	}
+	return "nothing proves that " + whose + " may have the cached image"
 }
 
 func follows(a engine.Action) string {
@@ -229,7 +245,7 @@ func asked(states []resolver.HostState) (names []string) {
 			names = append(names, h.Host)
 		}
 	}
-	return names
+	return slices.Compact(names) // a hosts.toml may name the registry twice
 }
 
 // list joins items: "a", "a or b", "a, b or c".

@@ -68,7 +68,7 @@ var sentences = []struct {
 	{engine.Pulled, engine.ReasonChanged, nil, "The image is pulled: registry.test has sha256:22222222…, and the node sha256:11111111…."},
 	{engine.Pulled, engine.ReasonSource, nil, "The image is fetched again, and compared: the node's is not known to have come from allowed_sources=all(default) alone."},
 	{engine.Pulled, engine.ReasonMirrorFallback, mirrorInPlace, "The image is pulled: registry.test is unreachable, and mirror.test has sha256:22222222… in its place."},
-	{engine.Pulled, engine.ReasonChanged, func(x *engine.Explanation) { x.Directives.Mode = policy.Observe }, "containerd pulls by itself under mode=Observe(default). Else: The image is pulled: registry.test has sha256:22222222…, and the node sha256:11111111…."},
+	{engine.Pulled, engine.ReasonChanged, func(x *engine.Explanation) { x.Directives.Mode = policy.Observe }, "containerd pulls by itself under mode=Observe(default). With mode = \"Enforce\": The image is pulled: registry.test has sha256:22222222…, and the node sha256:11111111…."},
 	{engine.Unchanged, engine.ReasonSame, nil, "The cached image is used: registry.test confirms its digest."},
 	{engine.Unchanged, engine.ReasonProved, nil, "The cached image is used: registry.test confirms that these credentials may have it."},
 	{engine.Fresh, engine.ReasonMaxAge, nil, "The cached image is used: it was checked 5m0s ago, within max_age=10m(rule 10-a.toml#1)."},
@@ -124,6 +124,10 @@ var sentences = []struct {
 		reuse := engine.Action{Do: engine.Reuse, Kind: engine.Unchanged}
 		x.Forecast = engine.Forecast{Unchanged: reuse, Changed: engine.Action{Do: engine.Pull}, CachedConfirmed: reuse}
 	}, "It depends on mirror.test or registry.test, which were not asked: with the node's digest the cached image is used; with another the cached image is used if that is confirmed for these credentials, too, else the image is pulled; after any failure the pod fails."},
+	{"", "", func(x *engine.Explanation) { // a caller without a proof, and a registry that hosts.toml names twice
+		x.Hosts, x.Local.Grant = append(x.Hosts[2:], x.Hosts[2]), engine.Grant{Kind: engine.GrantNone}
+		x.Forecast = engine.Forecast{Unchanged: engine.Action{Do: engine.Reuse, Kind: engine.Unchanged}, Changed: engine.Action{Do: engine.Pull}}
+	}, "It depends on registry.test, which was not asked: with the node's digest the cached image is used; with another the image is pulled; after any failure the pod fails, since nothing proves that these credentials may have the cached image."},
 	{"", "", func(x *engine.Explanation) {
 		reuse := engine.Action{Do: engine.Reuse, Kind: engine.Unchanged}
 		x.Forecast = engine.Forecast{

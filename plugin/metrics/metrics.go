@@ -63,7 +63,7 @@ func New() *Metrics {
 		}),
 		hostFiles: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pullwarden_hosts_last_reload_successful",
-			Help: "1 when the newest hosts.toml files, with the certificates that they name, are all in force, else 0.",
+			Help: "1 when the newest hosts.toml files, with the certificates that they name, are all in use, else 0.",
 		}),
 		auditLost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pullwarden_audit_lost_total",

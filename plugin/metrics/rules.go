@@ -16,7 +16,7 @@ import (
 const noRule = "none"
 
 var (
-	rulesInForce = prometheus.NewDesc("pullwarden_rules", "Rules in force.", nil, nil)
+	rulesInForce = prometheus.NewDesc("pullwarden_rules", "Rules in use.", nil, nil)
 	ruleMatches  = prometheus.NewDesc("pullwarden_rule_matches_total",
 		`Requests for an image, by the rule that matched; "none" for those without one.`,
 		[]string{labelRule}, nil)

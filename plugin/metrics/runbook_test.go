@@ -64,3 +64,22 @@ func TestReasonsHaveALine(t *testing.T) {
 		t.Errorf("docs/operations.md has lines for %q, want %q", got, want)
 	}
 }
+
+// Each metric of docs/metrics.md is on the dashboard, in an alert or in docs/operations.md:
+// none is there that nobody is told to look at.
+func TestEachMetricIsOfUse(t *testing.T) {
+	t.Parallel()
+	var used strings.Builder
+	for _, path := range []string{operations, "../../deploy/grafana/pullwarden.json", "../../deploy/prometheus/pullwarden.rules.yaml"} {
+		used.Write(readFile(t, path))
+	}
+	metrics := regexp.MustCompile("(?m)^\\| `(pullwarden_[a-z_]+)` \\|").FindAllStringSubmatch(string(readFile(t, "../../docs/metrics.md")), -1)
+	if len(metrics) < 15 {
+		t.Fatalf("docs/metrics.md has %d metrics", len(metrics))
+	}
+	for _, m := range metrics {
+		if !regexp.MustCompile(m[1] + `(_bucket)?\b`).MatchString(used.String()) {
+			t.Errorf("nothing looks at %s", m[1])
+		}
+	}
+}

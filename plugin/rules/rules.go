@@ -14,6 +14,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/filestamp"
 	"github.com/pullwarden/pullwarden/internal/keptfiles"
+	"github.com/pullwarden/pullwarden/internal/plural"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
@@ -88,14 +89,19 @@ func Open(o Options) (*Dir, error) {
 	d.current.Store(first)
 	o.Reloaded(first.err == nil)
 	if first.err != nil {
-		prefixlog.L().WithError(first.err).Errorf("the rules in %s are not taken; the last good %d rules of %d files, which were kept on %s, are in force",
-			o.Path, len(first.parsed), len(first.files), kept.At.UTC().Format(time.RFC3339))
+		prefixlog.L().WithError(first.err).Errorf("the rules in %s are not taken; the last good ones are used instead: %s, kept on %s",
+			o.Path, first, kept.At.UTC().Format(time.RFC3339))
 	} else {
-		logInForce(o.Path, first)
+		logUsed(o.Path, first)
 	}
 	d.keep()
 	go d.work()
 	return d, nil
+}
+
+// String says how many rules there are, and in how many files.
+func (g *good) String() string {
+	return plural.Of(len(g.parsed), "rule") + " of " + plural.Of(len(g.files), "file")
 }
 
 // notStarted returns the error of a start without any good rules.
@@ -106,8 +112,8 @@ func notStarted(err, keptErr error) error {
 	return errors.Join(err, fmt.Errorf("the last good rules cannot take their place: %w", keptErr))
 }
 
-func logInForce(path string, s *ruleSet) {
-	prefixlog.L().Infof("%d rules of %d files in %s are in force", len(s.parsed), len(s.files), path)
+func logUsed(path string, s *ruleSet) {
+	prefixlog.L().Infof("the rules in %s are used: %s", path, s)
 }
 
 // Close ends the background work, and returns when it has ended. The error is
@@ -144,7 +150,7 @@ func (d *Dir) work() {
 func (d *Dir) keep() {
 	now := d.current.Load()
 	if err := d.archive.Keep(now.files, now.of); err != nil {
-		prefixlog.L().WithError(err).Warn("the rules in force are not kept: a restart with a mistake in a rule file goes back to older ones, or fails")
+		prefixlog.L().WithError(err).Warn("the rules in use are not kept: a restart with a mistake in a rule file goes back to older ones, or fails")
 	}
 }
 
@@ -183,10 +189,10 @@ func (d *Dir) report(was, now *ruleSet) {
 	switch {
 	case now.err != nil && (was.err == nil || was.err.Error() != now.err.Error()):
 		d.Reloaded(false)
-		prefixlog.L().WithError(now.err).Errorf("the rules in %s are not taken; the last good %d rules stay in force", d.Path, len(now.parsed))
+		prefixlog.L().WithError(now.err).Errorf("the rules in %s are not taken; the last good ones are used instead: %s", d.Path, now)
 	case now.err == nil && (was.err != nil || was.sum != now.sum):
 		d.Reloaded(true)
-		logInForce(d.Path, now)
+		logUsed(d.Path, now)
 		select {
 		case d.changed <- struct{}{}:
 		default: // it is to look anyway

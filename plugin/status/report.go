@@ -11,6 +11,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/images"
 
+	"github.com/pullwarden/pullwarden/internal/plural"
 	"github.com/pullwarden/pullwarden/plugin/api"
 )
 
@@ -44,6 +45,7 @@ const (
 	HostsNotTaken = "hosts_not_taken" // the newest hosts.toml of a registry has a mistake
 	HostInTrouble = "host_in_trouble"
 	StaleImages   = "stale_images"
+	AuditLost     = "audit_lost" // decisions are not written to the audit log
 )
 
 // The kinds of notes.
@@ -61,12 +63,12 @@ func New(records []images.Image, daemon api.Status) Report {
 		Images: sorted(imagesOf(records)),
 	}
 	if err := daemon.Rules.Error; err != "" {
-		r.problem(RulesNotTaken, "the rule files in %s are not taken, the last good %s in force: %s",
-			daemon.Rules.Path, verb(daemon.Rules.Rules, "rule"), err)
+		r.problem(RulesNotTaken, "the rule files in %s are not taken, the last good %s used instead: %s",
+			daemon.Rules.Path, plural.Do(daemon.Rules.Rules, "rule", "is", "are"), err)
 	}
 	for _, f := range daemon.HostFiles {
 		if f.LastGood {
-			r.problem(HostsNotTaken, "%s is not taken, its last good version is in force: %s", f.Path, f.Error)
+			r.problem(HostsNotTaken, "%s is not taken, its last good version is used instead: %s", f.Path, f.Error)
 		} else {
 			r.problem(HostsNotTaken, "%s is not taken, and no good version of it was kept, so requests for its registries fail: %s", f.Path, f.Error)
 		}
@@ -76,7 +78,10 @@ func New(records []images.Image, daemon api.Status) Report {
 	}
 	if n := count(r.Images, Image.Stale); n > 0 {
 		r.StaleImages = n
-		r.problem(StaleImages, "%s used although the last check failed", was(n, "image"))
+		r.problem(StaleImages, "%s used although the last check failed", plural.Do(n, "image", "was", "were"))
+	}
+	if n := daemon.AuditLost; n > 0 {
+		r.problem(AuditLost, "the audit log is not written: %s lost up to now", plural.Of(n, "decision"))
 	}
 	r.Healthy = len(r.Problems) == 0
 	if text := observed(daemon.Rules); text != "" {
@@ -85,9 +90,9 @@ func New(records []images.Image, daemon api.Status) Report {
 	for _, limit := range daemon.Limits {
 		r.Notes = append(r.Notes, Problem{Unenforceable, limit})
 	}
-	if n := count(r.Images, func(i Image) bool { return i.Open }); n > 0 {
+	if n := count(r.Images, func(i Image) bool { return i.Open }); n > 0 && daemon.Rules.Verified {
 		r.Notes = append(r.Notes, Problem{OpenImages, fmt.Sprintf(
-			`no registry was ever asked about %s: under access = "Verified" open to every caller where none can be asked`, plural(n, "image"))})
+			`no registry was ever asked about %s: where access = "Verified" holds, every caller may use them while none can be asked`, plural.Of(n, "image"))})
 	}
 	return r
 }
@@ -98,7 +103,7 @@ func (r *Report) problem(id, format string, args ...any) {
 
 // observed says what is not enforced since the mode is Observe; "" for nothing.
 func observed(rules api.Rules) string {
-	where := fmt.Sprintf("under %d of %s", rules.Observed, plural(rules.Rules, "rule"))
+	where := fmt.Sprintf("under %d of %s", rules.Observed, plural.Of(rules.Rules, "rule"))
 	const rest = "for images that no rule matches"
 	switch {
 	case rules.Observed == 0 && !rules.RestObserved:
@@ -120,25 +125,4 @@ func count(all []Image, is func(Image) bool) (n int) {
 		}
 	}
 	return n
-}
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
-}
-
-func verb(n int, one string) string {
-	if n == 1 {
-		return "1 " + one + " is"
-	}
-	return plural(n, one) + " are"
-}
-
-func was(n int, one string) string {
-	if n == 1 {
-		return "1 " + one + " was"
-	}
-	return plural(n, one) + " were"
 }

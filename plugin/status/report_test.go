@@ -110,7 +110,7 @@ func TestProblems(t *testing.T) {
 	r := New(nil, api.Status{
 		Rules:  api.Rules{Path: "/rules", Rules: 2, Files: 1, Error: "a.toml:3: no"},
 		Hosts:  []api.Host{{Host: "https://registry.test", Class: "unavailable", Since: noon}},
-		Limits: []string{"one setting"},
+		Limits: []string{"one setting"}, AuditLost: 1,
 		HostFiles: []api.HostFile{
 			{Path: "/a/hosts.toml", Error: "/a/hosts.toml:1: no", LastGood: true}, {Path: "/b/hosts.toml", Error: "/b/hosts.toml:2: no"},
 		},
@@ -119,10 +119,11 @@ func TestProblems(t *testing.T) {
 	for _, p := range append(r.Problems, r.Notes...) {
 		texts = append(texts, p.ID+": "+p.Text)
 	}
-	want := `rules_not_taken: the rule files in /rules are not taken, the last good 2 rules are in force: a.toml:3: no
-hosts_not_taken: /a/hosts.toml is not taken, its last good version is in force: /a/hosts.toml:1: no
+	want := `rules_not_taken: the rule files in /rules are not taken, the last good 2 rules are used instead: a.toml:3: no
+hosts_not_taken: /a/hosts.toml is not taken, its last good version is used instead: /a/hosts.toml:1: no
 hosts_not_taken: /b/hosts.toml is not taken, and no good version of it was kept, so requests for its registries fail: /b/hosts.toml:2: no
 host_in_trouble: https://registry.test is in trouble since 2026-01-02T12:00:00Z: unavailable
+audit_lost: the audit log is not written: 1 decision lost up to now
 unenforceable: one setting`
 	if got := strings.Join(texts, "\n"); got != want || r.Healthy {
 		t.Errorf("problems\n%s", got)
@@ -132,6 +133,19 @@ unenforceable: one setting`
 	}
 	if limited := New(nil, api.Status{Limits: []string{"one setting"}}); !limited.Healthy {
 		t.Error("a setting makes a node unhealthy")
+	}
+}
+
+// Images that nobody has asked about are told where they are open, and only there.
+func TestOpenImagesAreToldWhereTheyAreOpen(t *testing.T) {
+	t.Parallel()
+	imported := []images.Image{record("registry.test/imported:1", nil)}
+	if strict := New(imported, api.Status{}); len(strict.Notes) != 0 {
+		t.Errorf("where no rule has access = Verified: %v", strict.Notes)
+	}
+	verified := New(imported, api.Status{Rules: api.Rules{Verified: true}})
+	if len(verified.Notes) != 1 || verified.Notes[0].ID != OpenImages || !strings.Contains(verified.Notes[0].Text, "about 1 image:") {
+		t.Errorf("where one has: %v", verified.Notes)
 	}
 }
 

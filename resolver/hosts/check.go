@@ -6,9 +6,12 @@ package hosts
 import (
 	"cmp"
 	"errors"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/internal/tomlfile"
 )
 
@@ -81,4 +84,38 @@ func UnknownKeys(file string, data []byte) (unknown []*tomlfile.Error) {
 		}
 	}
 	return unknown
+}
+
+// RepeatsServer lists the tables of a hosts.toml that name the registry itself. containerd
+// asks the registry as the last host in any case, by what stands above all tables. So such
+// a table has it asked twice, and its ca, client, headers and skip_verify count for the
+// first time alone: the failure that is left is that of the second.
+func RepeatsServer(file string, data []byte) (repeated []*tomlfile.Error) {
+	entries, err := CheckFile(file, data)
+	if err != nil || len(entries) == 0 {
+		return nil
+	}
+	server := entries[0].URL
+	if server == "" {
+		server = "https://" + filepath.Base(filepath.Dir(file))
+	}
+	for _, e := range entries[1:] {
+		if endpoint(e.URL) == endpoint(server) {
+			repeated = append(repeated, &tomlfile.Error{
+				File: file, Line: e.At.Line, Column: e.At.Column, Key: e.Key,
+				Message: "is the registry itself, which is asked once more as the last host, without what this table says: write its settings above all tables instead",
+			})
+		}
+	}
+	return repeated
+}
+
+// endpoint returns the one spelling of a host's URL.
+func endpoint(host string) string {
+	u, err := url.Parse(host)
+	if err != nil {
+		return host
+	}
+	path := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v2")
+	return u.Scheme + "://" + registryname.Address(u.Scheme, u.Host) + path
 }

@@ -52,3 +52,29 @@ colour = 1
 		t.Errorf("an empty file: %v, %v", entries, err)
 	}
 }
+
+// The registry itself in a table of its own is asked twice, however it is spelled.
+func TestRepeatsServer(t *testing.T) {
+	for doc, want := range map[string]int{
+		"server = 'https://registry.test'\n[host.'https://Registry.test:443/v2/']\nca = 'ca.pem'\n":       2,
+		"[host.'https://mirror.test']\n[host.'https://registry.test']\nskip_verify = true\n":              2,
+		"server = 'https://docker.io'\n[host.'https://registry-1.docker.io']\n":                           2,
+		"server = 'http://registry.test'\n[host.'https://registry.test']\n":                               0,
+		"server = 'https://registry.test'\n[host.'https://registry.test/v2/cache']\noverride_path=true\n": 0,
+		"server = 'https://registry.test'\n[host.'https://registry.test:5000']\n":                         0,
+		"server = 'https://other.test'\n[host.'https://registry.test']\n":                                 0,
+		"[host.": 0,
+		"":       0,
+	} {
+		var line int
+		for _, e := range RepeatsServer("/certs.d/registry.test/hosts.toml", []byte(doc)) {
+			line = e.Line
+			if !strings.Contains(e.Error(), "is the registry itself") {
+				t.Errorf("%s: %v", doc, e)
+			}
+		}
+		if line != want {
+			t.Errorf("%s: line %d repeats the server, want %d", doc, line, want)
+		}
+	}
+}

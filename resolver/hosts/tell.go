@@ -14,8 +14,8 @@ import (
 // maxUnknown bounds the unknown keys of one file that are named in the log.
 const maxUnknown = 16
 
-// tell logs what is new since before: a mistake, its end, and unknown keys, once for
-// each version of a file.
+// tell logs what is new since before: a mistake, its end, unknown keys, and a registry
+// that is asked twice, once for each version of a file.
 func (w *watched) tell(dir string, before *watched) {
 	failed := before != nil && before.err != nil
 	switch {
@@ -23,7 +23,7 @@ func (w *watched) tell(dir string, before *watched) {
 	case w.err != nil:
 		prefixlog.L().WithError(w.err).Errorf("the hosts configuration in %s is not taken; %s", dir, Problem{LastGood: len(w.good) > 0}.Consequence())
 	case failed:
-		prefixlog.L().Infof("the hosts configuration in %s is in force again", dir)
+		prefixlog.L().Infof("the hosts configuration in %s is taken again", dir)
 	}
 	if w.err != nil || bytes.Equal(w.warned, w.state.text) {
 		return
@@ -36,5 +36,8 @@ func (w *watched) tell(dir string, before *watched) {
 			break
 		}
 		prefixlog.L().Warnf("containerd passes over a key of hosts.toml: %s", new(redact.Redactor).Clean(e.Error()))
+	}
+	for _, e := range RepeatsServer(file, w.state.text) {
+		prefixlog.L().Warnf("a host is asked twice: %s", new(redact.Redactor).Clean(e.Error()))
 	}
 }

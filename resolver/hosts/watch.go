@@ -138,7 +138,7 @@ type Problem struct {
 // Consequence says in a clause what follows from the problem.
 func (p Problem) Consequence() string {
 	if p.LastGood {
-		return "its last good version stays in force"
+		return "its last good version is used instead"
 	}
 	return "no good version of it was kept, so requests for its registries fail"
 }

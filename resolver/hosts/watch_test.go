@@ -104,7 +104,7 @@ func TestWatch(t *testing.T) {
 		w.next()
 		w.want(chain("https://a.test"), 0)
 		write(t, w.root, registryName, "server = 7\n")
-		if got := w.next(); strings.Count(got, "level=error") != 1 || !strings.Contains(got, "hosts.toml:1") || !strings.Contains(got, "its last good version stays in force") {
+		if got := w.next(); strings.Count(got, "level=error") != 1 || !strings.Contains(got, "hosts.toml:1") || !strings.Contains(got, "its last good version is used instead") {
 			t.Errorf("logged %s", got)
 		}
 		w.want(chain("https://a.test"), 1)
@@ -120,7 +120,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("the archive has mode %v, %v", info.Mode(), err)
 		}
 		write(t, w.root, registryName, chain("https://b.test"))
-		if got := w.next(); !strings.Contains(got, "is in force again") {
+		if got := w.next(); !strings.Contains(got, "is taken again") {
 			t.Errorf("logged %s", got)
 		}
 		w.want(chain("https://b.test"), 0)

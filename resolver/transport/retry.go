@@ -55,7 +55,7 @@ func (r *retry) RoundTrip(req *http.Request) (*http.Response, error) {
 				continue
 			}
 			if f.RetryAfter > 0 {
-				f = r.annotate(f, fmt.Sprintf("Retry-After %v is too long", f.RetryAfter))
+				f = r.annotate(f, fmt.Sprintf("Retry-After %v is too long to wait for", f.RetryAfter))
 			}
 		}
 		if try > 1 {

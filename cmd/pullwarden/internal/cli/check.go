@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pullwarden/pullwarden/internal/plural"
 	"github.com/pullwarden/pullwarden/plugin/check"
 )
 
@@ -90,11 +91,11 @@ func writeFindings(w io.Writer, r *check.Report) {
 		_, _ = io.WriteString(w, wrap(text, columns, "    "))
 	}
 	if len(r.Findings) == 0 {
-		_, _ = fmt.Fprintf(w, "%s, no findings\n", plural(r.Files, "file"))
+		_, _ = fmt.Fprintf(w, "%s, no findings\n", plural.Of(r.Files, "file"))
 		return
 	}
 	_, _ = fmt.Fprintf(w, "\n%s, %s in %s. Each identifier is explained in\n%s\n",
-		plural(r.Count(check.Error), "error"), plural(r.Count(check.Warning), "warning"), plural(r.Files, "file"), checksURL)
+		plural.Of(r.Count(check.Error), "error"), plural.Of(r.Count(check.Warning), "warning"), plural.Of(r.Files, "file"), checksURL)
 }
 
 // place returns file:line:column without the parts that are not known.

@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"github.com/pullwarden/pullwarden/internal/plural"
 )
 
 // format is how a verb shows its result.
@@ -133,7 +135,7 @@ func cutLines(text string, columns, rows int) string {
 	if used <= rows {
 		return text
 	}
-	return strings.Join(lines[:fits], "") + fmt.Sprintf("%s and %s\n", ellipsis, plural(len(lines)-fits, "more line"))
+	return strings.Join(lines[:fits], "") + fmt.Sprintf("%s and %s\n", ellipsis, plural.Of(len(lines)-fits, "more line"))
 }
 
 // fitLines wraps the lines of a text where w is a terminal. Elsewhere they stay whole,
@@ -174,12 +176,4 @@ func wrap(text string, columns int, indent string) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
-}
-
-// plural returns "1 file" or "2 files".
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + one + "s"
 }

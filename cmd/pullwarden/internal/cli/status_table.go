@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/pullwarden/pullwarden/internal/plural"
 	"github.com/pullwarden/pullwarden/plugin/api"
 	"github.com/pullwarden/pullwarden/plugin/status"
 )
@@ -57,8 +58,8 @@ func writeHealth(w io.Writer, r *status.Report, columns int) {
 	if !r.Healthy {
 		state = "degraded"
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s of %s, %s in trouble, %s\n", state, plural(r.Rules.Rules, "rule"), plural(r.Rules.Files, "file"),
-		plural(len(r.Hosts), "host"), plural(r.StaleImages, "stale image"))
+	_, _ = fmt.Fprintf(w, "%s: %s of %s, %s in trouble, %s\n", state, plural.Of(r.Rules.Rules, "rule"), plural.Of(r.Rules.Files, "file"),
+		plural.Of(len(r.Hosts), "host"), plural.Of(r.StaleImages, "stale image"))
 	for _, p := range r.Problems {
 		writeParagraph(w, "- ", p.Text, columns)
 	}

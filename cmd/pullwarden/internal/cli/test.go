@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pullwarden/pullwarden/internal/plural"
 	"github.com/pullwarden/pullwarden/plugin/ruletest"
 )
 
@@ -94,7 +95,7 @@ func showResults(w io.Writer, results []ruletest.Result, failed int, f format) e
 		_, _ = fmt.Fprintf(w, "%s  %s: %s\n", verdict, place(r.File, r.Line, 0), caseName(r))
 		writeDifferences(w, r.Differences)
 	}
-	_, err := fmt.Fprintf(w, "%s, %d failed\n", plural(len(results), "case"), failed)
+	_, err := fmt.Fprintf(w, "%s, %d failed\n", plural.Of(len(results), "case"), failed)
 	return err
 }
 
