@@ -1,0 +1,99 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+)
+
+const (
+	// aloneEnv names the test that a process was started for.
+	aloneEnv = "PULLWARDEN_ALONE"
+	// cgroupEnv names the cgroup that the process is to run its pods in.
+	cgroupEnv = "PULLWARDEN_CGROUP"
+
+	// aloneLimit bounds a test in a process of its own. It is enough for one that
+	// waits for a kubelet's image garbage collection, which is due each 5 minutes.
+	aloneLimit = 12 * time.Minute
+)
+
+// alone runs a test in a process and namespaces of its own, beside other tests.
+// All that the test has started ends with that process, and that process with
+// this one.
+func alone(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	if os.Getenv(aloneEnv) == t.Name() {
+		test(t)
+		return
+	}
+	t.Parallel()
+	cgroup := fmt.Sprintf("pullwarden-%d-%s", os.Getpid(), t.Name())
+	t.Cleanup(func() { removeCgroups(t, cgroup) })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), aloneLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self, "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", aloneLimit.String())
+	cmd.Env = append(os.Environ(), aloneEnv+"="+t.Name(), cgroupEnv+"="+cgroup)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	runtime.LockOSThread() // the kernel watches the thread that starts the process
+	defer runtime.UnlockOSThread()
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	case testing.Verbose():
+		t.Logf("%s", out)
+	}
+}
+
+// removeCgroups removes the cgroups that pods of an ended process have left: one
+// of that name in each hierarchy.
+func removeCgroups(t *testing.T, name string) {
+	t.Helper()
+	const root = "/sys/fs/cgroup"
+	for _, pattern := range []string{filepath.Join(root, name), filepath.Join(root, "*", name)} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, top := range found {
+			nodetest.Eventually(t, top+" is gone", func() bool { return removeTree(top) == nil })
+		}
+	}
+}
+
+// removeTree removes directories that hold nothing but directories and the
+// kernel's files, the deepest first.
+func removeTree(top string) error {
+	var dirs []string
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return err
+	})
+	for _, dir := range slices.Backward(dirs) {
+		err = errors.Join(err, syscall.Rmdir(dir))
+	}
+	return err
+}

@@ -1,0 +1,163 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The pull policies of Kubernetes.
+const (
+	Always       = "Always"
+	IfNotPresent = "IfNotPresent"
+	Never        = "Never"
+)
+
+// Pod is a pod on the host's network, whose containers run until they are stopped.
+type Pod struct {
+	Images    []string // of its containers, as "repository:tag" of registry.test
+	Init      []string // of containers that run before them; their images end by themselves
+	Volumes   []string // images that are volumes of the first container
+	Pull      string   // the policy of all of them
+	Hints     []string // key, value, key, value, … without pullwarden's prefix
+	Namespace string   // default: default
+}
+
+// app is a pod with one container.
+func app(image, pull string, hints ...string) Pod {
+	return Pod{Images: []string{image}, Pull: pull, Hints: hints}
+}
+
+// Running is a pod that a kubelet was told to run.
+type Running struct {
+	k    *Kubelet
+	name string
+}
+
+// Run gives the kubelet a pod, as a file.
+func (k *Kubelet) Run(p Pod) *Running {
+	k.T.Helper()
+	k.pods++
+	r := &Running{k, fmt.Sprintf("pod-%d", k.pods)}
+	k.Node.Write(r.manifest(), marshal(k.T, p.object(r.name)))
+	return r
+}
+
+func (r *Running) manifest() string { return filepath.Join(manifests, r.name+".json") }
+
+// Remove takes the pod away and waits until its containers are gone.
+func (r *Running) Remove() {
+	r.k.T.Helper()
+	r.k.Node.Must(os.Remove(r.manifest()))
+	r.k.until(r.name+" is gone", func() error {
+		if left := r.containers(); len(left) > 0 {
+			return fmt.Errorf("%d containers are left", len(left))
+		}
+		return nil
+	})
+}
+
+// WantStarted waits until each container of the pod runs, from these digests.
+func (r *Running) WantStarted(digests ...digest.Digest) {
+	r.k.T.Helper()
+	r.wait(fmt.Sprintf("runs from %v", digests), func(s podStatus) bool {
+		running := func(c containerStatus) bool { return c.State.Running != nil }
+		return len(s.Containers) == len(digests) && !slices.ContainsFunc(s.Containers, func(c containerStatus) bool { return !running(c) })
+	})
+	r.wantDigests(digests...)
+}
+
+// wantDigests holds what the containers run from, in the order of their names.
+func (r *Running) wantDigests(digests ...digest.Digest) {
+	r.k.T.Helper()
+	status := r.status()
+	for i, c := range status.Containers {
+		if !strings.HasSuffix(c.ImageID, "@"+digests[i].String()) {
+			r.k.T.Errorf("%s of %s runs from %s, want %s", c.Name, r.name, c.ImageID, digests[i])
+		}
+	}
+}
+
+// WantRestarted waits until the pod's one container runs from that digest, after
+// that many restarts.
+func (r *Running) WantRestarted(times int, d digest.Digest) {
+	r.k.T.Helper()
+	r.wait(fmt.Sprintf("was restarted %d times", times), func(s podStatus) bool {
+		return len(s.Containers) == 1 && s.Containers[0].RestartCount == times && s.Containers[0].State.Running != nil
+	})
+	r.wantDigests(d)
+}
+
+// WantWaiting waits until a container of the pod waits for that reason, with these
+// words in its message.
+func (r *Running) WantWaiting(reason string, words ...string) {
+	r.k.T.Helper()
+	r.wait("waits for "+reason, func(s podStatus) bool {
+		return slices.ContainsFunc(slices.Concat(s.Init, s.Containers), func(c containerStatus) bool {
+			w := c.State.Waiting
+			return w != nil && w.Reason == reason && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(w.Message, word) })
+		})
+	})
+}
+
+// WantDenied waits until a pull of the pod was refused: it waits, and nothing of it
+// runs.
+func (r *Running) WantDenied(words ...string) {
+	r.k.T.Helper()
+	r.WantWaiting("ImagePullBackOff", words...)
+}
+
+// wait waits until the kubelet says of the pod what ok wants.
+func (r *Running) wait(what string, ok func(podStatus) bool) {
+	r.k.T.Helper()
+	r.k.until(r.name+" "+what, func() error {
+		pods, err := r.k.list()
+		if err != nil {
+			return err
+		}
+		status, known := pods[r.name]
+		if !known || !ok(status) {
+			return fmt.Errorf("the kubelet says %+v", status)
+		}
+		return nil
+	})
+}
+
+func (r *Running) status() podStatus {
+	r.k.T.Helper()
+	pods, err := r.k.list()
+	r.k.Node.Must(err)
+	return pods[r.name]
+}
+
+// Crash kills the containers of the pod. The kubelet starts them again.
+func (r *Running) Crash() {
+	r.k.T.Helper()
+	for _, c := range r.containers() {
+		_, err := r.k.runtime().StopContainer(r.k.T.Context(), &runtimeapi.StopContainerRequest{ContainerId: c.GetId()})
+		r.k.Node.Must(err)
+	}
+}
+
+// containers returns those of the pod that run.
+func (r *Running) containers() []*runtimeapi.Container {
+	r.k.T.Helper()
+	resp, err := r.k.runtime().ListContainers(r.k.T.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
+		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		LabelSelector: map[string]string{"io.kubernetes.pod.name": r.name + "-" + nodeName},
+	}})
+	r.k.Node.Must(err)
+	return resp.GetContainers()
+}
+
+func (k *Kubelet) runtime() runtimeapi.RuntimeServiceClient {
+	return runtimeapi.NewRuntimeServiceClient(k.Node.Conn)
+}
