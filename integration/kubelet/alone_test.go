@@ -42,7 +42,7 @@ func alone(t *testing.T, test func(*testing.T)) {
 	}
 	t.Parallel()
 	cgroup := fmt.Sprintf("pullwarden-%d-%s", os.Getpid(), t.Name())
-	t.Cleanup(func() { removeCgroups(t, cgroup) })
+	makeCgroups(t, cgroup)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -66,19 +66,25 @@ func alone(t *testing.T, test func(*testing.T)) {
 	}
 }
 
-// removeCgroups removes the cgroups that pods of an ended process have left: one
-// of that name in each hierarchy.
-func removeCgroups(t *testing.T, name string) {
+// makeCgroups makes a cgroup of that name in each hierarchy. The end of the test
+// removes it, with those of pods of a process that has ended.
+func makeCgroups(t *testing.T, name string) {
 	t.Helper()
-	const root = "/sys/fs/cgroup"
-	for _, pattern := range []string{filepath.Join(root, name), filepath.Join(root, "*", name)} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
+	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs") // version 1
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err == nil { // version 2
+		hierarchies = []string{"/sys/fs/cgroup/cgroup.procs"}
+	}
+	for _, h := range hierarchies {
+		top := filepath.Join(filepath.Dir(h), name)
+		if err := os.Mkdir(top, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for _, top := range found {
+		t.Cleanup(func() {
 			nodetest.Eventually(t, top+" is gone", func() bool { return removeTree(top) == nil })
-		}
+		})
 	}
 }
 

@@ -103,7 +103,6 @@ var config = map[string]any{
 	"protectKernelDefaults":         true,
 	"localStorageCapacityIsolation": false,
 	"failCgroupV1":                  false,
-	"cgroupsPerQOS":                 false,
 	"cgroupDriver":                  "cgroupfs",
 	"enforceNodeAllocatable":        []string{},
 }
