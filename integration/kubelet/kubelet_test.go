@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -66,8 +68,9 @@ func onNode(t *testing.T, test func(*Kubelet), opts ...nodetest.Option) {
 // newKubelet makes a kubelet that Start starts.
 func newKubelet(t *testing.T, n *nodetest.Node) *Kubelet {
 	t.Helper()
-	n.PushTo(n.Registry, "pause:1", nodetest.Busybox(t, 0, "sleep", "86400"))
-	n.Serve("pause.test", n.Registry)
+	pause := resolvertest.New(t)
+	n.PushTo(pause, "pause:1", nodetest.Busybox(t, 0, "sleep", "86400"))
+	n.Serve("pause.test", pause)
 	for _, dir := range []string{manifests, rootDir} {
 		n.Must(os.MkdirAll(dir, 0o700))
 	}
@@ -147,6 +150,38 @@ func (k *Kubelet) Restart() {
 func (k *Kubelet) Push(ref string, seed int64) digest.Digest {
 	k.T.Helper()
 	return k.Node.Push(ref, nodetest.Busybox(k.T, seed, "sleep", "86400"))
+}
+
+// labelled gives an error where an image has another value of a label of
+// pullwarden's.
+func (k *Kubelet) labelled(ref, label, value string) error {
+	if got := k.Node.Labels(ref)[label]; got != value {
+		return fmt.Errorf("%s of %s is %q, want %q", label, ref, got, value)
+	}
+	return nil
+}
+
+// wantOutcome holds that one decision about an image since the mark had that outcome.
+func (k *Kubelet) wantOutcome(since node.Mark, ref, outcome string) {
+	k.T.Helper()
+	all := k.Node.Decisions(since, ref)
+	if !slices.ContainsFunc(all, func(d node.Decision) bool { return d.Outcome == outcome }) {
+		k.T.Errorf("no decision about %s is %s: %v", ref, outcome, all)
+	}
+}
+
+// rules gives the daemon a rule file.
+func rules(t *testing.T, toml string) nodetest.Option {
+	return func(o *node.Options) {
+		path := filepath.Join(o.Dir, "rules", "test.toml")
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, []byte(toml), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // until polls f until it gives no error, and ends the test where that takes longer

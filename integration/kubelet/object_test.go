@@ -6,6 +6,7 @@ package kubelet
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
@@ -70,6 +71,12 @@ type (
 		} `json:"state"`
 	}
 )
+
+// run reports whether the pod has that many containers, and all of them run.
+func (s *podStatus) run(containers int) bool {
+	waits := func(c containerStatus) bool { return c.State.Running == nil }
+	return len(s.Containers) == containers && !slices.ContainsFunc(s.Containers, waits)
+}
 
 // object returns the pod as Kubernetes has it.
 func (p Pod) object(name string) object {

@@ -4,6 +4,8 @@
 package kubelet
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -68,22 +70,35 @@ func (r *Running) Remove() {
 // WantStarted waits until each container of the pod runs, from these digests.
 func (r *Running) WantStarted(digests ...digest.Digest) {
 	r.k.T.Helper()
-	r.wait(fmt.Sprintf("runs from %v", digests), func(s podStatus) bool {
-		running := func(c containerStatus) bool { return c.State.Running != nil }
-		return len(s.Containers) == len(digests) && !slices.ContainsFunc(s.Containers, func(c containerStatus) bool { return !running(c) })
-	})
+	r.wait(fmt.Sprintf("runs from %v", digests), func(s podStatus) bool { return s.run(len(digests)) })
 	r.wantDigests(digests...)
 }
 
-// wantDigests holds what the containers run from, in the order of their names.
+// startedFrom waits until the pod's one container runs, and gives an error where
+// that is not from the digest.
+func (r *Running) startedFrom(d digest.Digest) error {
+	r.k.T.Helper()
+	r.wait("runs", func(s podStatus) bool { return s.run(1) })
+	return r.digestsDiffer(d)
+}
+
+// wantDigests holds which digests the containers run from, in the order of their names.
 func (r *Running) wantDigests(digests ...digest.Digest) {
 	r.k.T.Helper()
-	status := r.status()
-	for i, c := range status.Containers {
+	if err := r.digestsDiffer(digests...); err != nil {
+		r.k.T.Error(err)
+	}
+}
+
+func (r *Running) digestsDiffer(digests ...digest.Digest) error {
+	r.k.T.Helper()
+	pods, err := r.k.list()
+	for i, c := range pods[r.name].Containers {
 		if !strings.HasSuffix(c.ImageID, "@"+digests[i].String()) {
-			r.k.T.Errorf("%s of %s runs from %s, want %s", c.Name, r.name, c.ImageID, digests[i])
+			err = errors.Join(err, fmt.Errorf("%s of %s runs from %s, want %s", c.Name, r.name, c.ImageID, digests[i]))
 		}
 	}
+	return err
 }
 
 // WantRestarted waits until the pod's one container runs from that digest, after
@@ -91,7 +106,7 @@ func (r *Running) wantDigests(digests ...digest.Digest) {
 func (r *Running) WantRestarted(times int, d digest.Digest) {
 	r.k.T.Helper()
 	r.wait(fmt.Sprintf("was restarted %d times", times), func(s podStatus) bool {
-		return len(s.Containers) == 1 && s.Containers[0].RestartCount == times && s.Containers[0].State.Running != nil
+		return s.run(1) && s.Containers[0].RestartCount == times
 	})
 	r.wantDigests(d)
 }
@@ -106,13 +121,6 @@ func (r *Running) WantWaiting(reason string, words ...string) {
 			return w != nil && w.Reason == reason && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(w.Message, word) })
 		})
 	})
-}
-
-// WantDenied waits until a pull of the pod was refused: it waits, and nothing of it
-// runs.
-func (r *Running) WantDenied(words ...string) {
-	r.k.T.Helper()
-	r.WantWaiting("ImagePullBackOff", words...)
 }
 
 // wait waits until the kubelet says of the pod what ok wants.
@@ -131,13 +139,6 @@ func (r *Running) wait(what string, ok func(podStatus) bool) {
 	})
 }
 
-func (r *Running) status() podStatus {
-	r.k.T.Helper()
-	pods, err := r.k.list()
-	r.k.Node.Must(err)
-	return pods[r.name]
-}
-
 // Crash kills the containers of the pod. The kubelet starts them again.
 func (r *Running) Crash() {
 	r.k.T.Helper()
@@ -145,6 +146,17 @@ func (r *Running) Crash() {
 		_, err := r.k.runtime().StopContainer(r.k.T.Context(), &runtimeapi.StopContainerRequest{ContainerId: c.GetId()})
 		r.k.Node.Must(err)
 	}
+}
+
+// Read returns the content of a file that the pod's first container sees; "" for none.
+func (r *Running) Read(path string) string {
+	r.k.T.Helper()
+	resp, err := r.k.runtime().ContainerStatus(r.k.T.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: r.containers()[0].GetId(), Verbose: true})
+	r.k.Node.Must(err)
+	var info struct{ Pid int }
+	r.k.Node.Must(json.Unmarshal([]byte(resp.GetInfo()["info"]), &info))
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/root/%s", info.Pid, path))
+	return string(data)
 }
 
 // containers returns those of the pod that run.
