@@ -89,8 +89,9 @@ test-kubelet: on-linux-as-root cc runc ## have a stock kubelet run pods on the d
 	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	$(GO) build -trimpath -o build/stock/ $(CONTAINERD)/cmd/containerd $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	cd integration/kubelet/tool && version=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) \
-		&& $(GO) build -trimpath -ldflags "-X k8s.io/component-base/version.gitVersion=$$version" -o $(CURDIR)/build/kubernetes/ k8s.io/kubernetes/cmd/kubelet
-	PULLWARDEN_KUBELET=$(CURDIR)/build/kubernetes/kubelet PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
+		&& $(GO) build -trimpath -ldflags "-X k8s.io/component-base/version.gitVersion=$$version" -o $(CURDIR)/build/kubernetes/ k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-apiserver \
+		&& $(GO) build -trimpath -o $(CURDIR)/build/kubernetes/etcd go.etcd.io/etcd/server/v3
+	PULLWARDEN_KUBERNETES=$(CURDIR)/build/kubernetes PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 15m -parallel 4 -run '$(strip $(RUN))' ./integration/kubelet
 
 # Prometheus without its service discoveries, which are most of its code.

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,9 +47,10 @@ type Kubelet struct {
 	// Config is the kubelet's configuration, from the next start on.
 	Config map[string]any
 
-	cmd    *exec.Cmd
-	exited chan struct{} // closed once cmd is gone
-	pods   int           // made so far
+	cluster *Cluster // nil where its pods are files
+	cmd     *exec.Cmd
+	exited  chan struct{} // closed once cmd is gone
+	pods    int           // made so far
 }
 
 // onNode runs a test of a kubelet on a started Node whose pods run containers, with
@@ -117,7 +117,10 @@ func (k *Kubelet) Start() {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	k.Node.Must(err)
 	defer log.Close()
-	k.cmd = exec.Command(binary(k.T, kubeletEnv), "--config", "/run/kubelet.json", "--root-dir", rootDir, "--hostname-override", nodeName, "--v", "3")
+	k.cmd = exec.Command(filepath.Join(binary(k.T, kubernetesEnv), "kubelet"), "--config", "/run/kubelet.json", "--root-dir", rootDir, "--hostname-override", nodeName, "--v", "3")
+	if k.cluster != nil {
+		k.cmd.Args = append(k.cmd.Args, "--kubeconfig", kubeconfig)
+	}
 	k.cmd.Stdout, k.cmd.Stderr = log, log
 	k.Node.Must(k.cmd.Start())
 	k.exited = make(chan struct{})
@@ -184,9 +187,15 @@ func rules(t *testing.T, toml string) nodetest.Option {
 	}
 }
 
-// until polls f until it gives no error, and ends the test where that takes longer
-// than limit, or the kubelet has ended.
+// until is within limit.
 func (k *Kubelet) until(what string, f func() error) {
+	k.T.Helper()
+	k.within(limit, what, f)
+}
+
+// within polls f until it gives no error, and ends the test where that takes longer,
+// or the kubelet has ended.
+func (k *Kubelet) within(limit time.Duration, what string, f func() error) {
 	k.T.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -224,7 +233,7 @@ func (k *Kubelet) list() (map[string]podStatus, error) {
 	}
 	pods := map[string]podStatus{}
 	for _, p := range all.Items {
-		pods[strings.TrimSuffix(p.Metadata.Name, "-"+nodeName)] = p.Status
+		pods[p.Metadata.Name] = p.Status
 	}
 	return pods, nil
 }

@@ -15,7 +15,8 @@
 // pods' cgroups. The machine's sysctls are never written: the kubelet is told to
 // protect them, and finds those that it wants.
 //
-// The module in tool pins the kubelet. make test-kubelet builds it, the daemon,
+// The module in tool pins the kubelet, and the API server and etcd of tests with pull
+// secrets. make test-kubelet builds them, the daemon,
 // stock containerd and the shim for both, and runs these tests.
 package kubelet
 
@@ -28,8 +29,8 @@ import (
 
 // The environment variables that name what make test-kubelet builds.
 const (
-	kubeletEnv = "PULLWARDEN_KUBELET" // the kubelet
-	stockEnv   = "PULLWARDEN_STOCK"   // stock containerd, with its shim beside it
+	kubernetesEnv = "PULLWARDEN_KUBERNETES" // the directory of the kubelet, kube-apiserver and etcd
+	stockEnv      = "PULLWARDEN_STOCK"      // stock containerd, with its shim beside it
 )
 
 func TestMain(m *testing.M) {

@@ -26,11 +26,18 @@ type (
 		Annotations map[string]string `json:"annotations,omitempty"`
 	}
 	podSpec struct {
+		Node        string      `json:"nodeName,omitempty"`
+		Secrets     []secret    `json:"imagePullSecrets,omitempty"`
+		Mount       bool        `json:"automountServiceAccountToken"`
+		Links       bool        `json:"enableServiceLinks"`
 		HostNetwork bool        `json:"hostNetwork"`
 		GracePeriod int         `json:"terminationGracePeriodSeconds"`
 		Init        []container `json:"initContainers,omitempty"`
 		Containers  []container `json:"containers"`
 		Volumes     []volume    `json:"volumes,omitempty"`
+	}
+	secret struct {
+		Name string `json:"name"`
 	}
 	container struct {
 		Name    string        `json:"name"`
@@ -85,6 +92,9 @@ func (p Pod) object(name string) object {
 		o.Metadata.Annotations[node.LabelPrefix+p.Hints[i]] = p.Hints[i+1]
 	}
 	o.Spec = podSpec{HostNetwork: true, GracePeriod: 1, Init: p.containers("init", p.Init), Containers: p.containers("app", p.Images)}
+	if p.Secret != "" {
+		o.Spec.Secrets = []secret{{p.Secret}}
+	}
 	for i, image := range p.Volumes {
 		name := fmt.Sprintf("volume-%d", i)
 		o.Spec.Volumes = append(o.Spec.Volumes, volume{name, imageVolume{nodetest.Named(image), p.Pull}})

@@ -31,6 +31,7 @@ type Pod struct {
 	Pull      string   // the policy of all of them
 	Hints     []string // key, value, key, value, … without pullwarden's prefix
 	Namespace string   // default: default
+	Secret    string   // its pull secret; "" for none
 }
 
 // app is a pod with one container.
@@ -40,25 +41,37 @@ func app(image, pull string, hints ...string) Pod {
 
 // Running is a pod that a kubelet was told to run.
 type Running struct {
-	k    *Kubelet
-	name string
+	k         *Kubelet
+	namespace string
+	given     string // its name where it was given to the kubelet
+	name      string // that the kubelet has it by
 }
 
-// Run gives the kubelet a pod, as a file.
+// Run gives the kubelet a pod: by the API server, or as a file where there is none.
 func (k *Kubelet) Run(p Pod) *Running {
 	k.T.Helper()
 	k.pods++
-	r := &Running{k, fmt.Sprintf("pod-%d", k.pods)}
-	k.Node.Write(r.manifest(), marshal(k.T, p.object(r.name)))
+	o := p.object(fmt.Sprintf("pod-%d", k.pods))
+	r := &Running{k, o.Metadata.Namespace, o.Metadata.Name, o.Metadata.Name}
+	if k.cluster != nil {
+		k.Node.Must(k.cluster.put(o))
+		return r
+	}
+	r.name += "-" + nodeName
+	k.Node.Write(r.manifest(), marshal(k.T, o))
 	return r
 }
 
-func (r *Running) manifest() string { return filepath.Join(manifests, r.name+".json") }
+func (r *Running) manifest() string { return filepath.Join(manifests, r.given+".json") }
 
 // Remove takes the pod away and waits until its containers are gone.
 func (r *Running) Remove() {
 	r.k.T.Helper()
-	r.k.Node.Must(os.Remove(r.manifest()))
+	if r.k.cluster != nil {
+		r.k.Node.Must(r.k.cluster.remove(r.namespace, r.given))
+	} else {
+		r.k.Node.Must(os.Remove(r.manifest()))
+	}
 	r.k.until(r.name+" is gone", func() error {
 		if left := r.containers(); len(left) > 0 {
 			return fmt.Errorf("%d containers are left", len(left))
@@ -123,6 +136,21 @@ func (r *Running) WantWaiting(reason string, words ...string) {
 	})
 }
 
+// WantDenied waits until the pod was refused its image.
+func (r *Running) WantDenied() {
+	r.k.T.Helper()
+	r.wait("is refused its image", func(s podStatus) bool {
+		if len(s.Containers) != 1 {
+			return false
+		}
+		if s.Containers[0].State.Running != nil {
+			r.k.T.Fatalf("%s runs from %s", r.name, s.Containers[0].ImageID)
+		}
+		w := s.Containers[0].State.Waiting
+		return w != nil && slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ErrImageNeverPull"}, w.Reason)
+	})
+}
+
 // wait waits until the kubelet says of the pod what ok wants.
 func (r *Running) wait(what string, ok func(podStatus) bool) {
 	r.k.T.Helper()
@@ -164,7 +192,7 @@ func (r *Running) containers() []*runtimeapi.Container {
 	r.k.T.Helper()
 	resp, err := r.k.runtime().ListContainers(r.k.T.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
 		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
-		LabelSelector: map[string]string{"io.kubernetes.pod.name": r.name + "-" + nodeName},
+		LabelSelector: map[string]string{"io.kubernetes.pod.name": r.name},
 	}})
 	r.k.Node.Must(err)
 	return resp.GetContainers()
