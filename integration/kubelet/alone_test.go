@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -71,11 +72,13 @@ func alone(t *testing.T, test func(*testing.T)) {
 func makeCgroups(t *testing.T, name string) {
 	t.Helper()
 	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs") // version 1
+	if controllers, v2 := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); v2 == nil {
+		hierarchies = []string{"/sys/fs/cgroup/cgroup.procs"}
+		all := "+" + strings.Join(strings.Fields(string(controllers)), " +")
+		err = os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte(all), 0) // as a kubelet does
+	}
 	if err != nil {
 		t.Fatal(err)
-	}
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err == nil { // version 2
-		hierarchies = []string{"/sys/fs/cgroup/cgroup.procs"}
 	}
 	for _, h := range hierarchies {
 		top := filepath.Join(filepath.Dir(h), name)
