@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -80,6 +81,7 @@ func newKubelet(t *testing.T, n *nodetest.Node) *Kubelet {
 	t.Cleanup(func() {
 		k.Stop()
 		if t.Failed() {
+			t.Logf("the daemon's decisions:\n%s", strings.Join(n.LogLines(0, "pullwarden: "), "\n"))
 			t.Logf("the kubelet's log:\n%s", k.logTail(60))
 		}
 		n.KillShims()
@@ -117,7 +119,7 @@ func (k *Kubelet) Start() {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	k.Node.Must(err)
 	defer log.Close()
-	k.cmd = exec.Command(filepath.Join(binary(k.T, kubernetesEnv), "kubelet"), "--config", "/run/kubelet.json", "--root-dir", rootDir, "--hostname-override", nodeName, "--v", "3")
+	k.cmd = exec.Command(filepath.Join(binary(k.T, kubernetesEnv), "kubelet"), "--config", "/run/kubelet.json", "--root-dir", rootDir, "--hostname-override", nodeName, "--v", "2")
 	if k.cluster != nil {
 		k.cmd.Args = append(k.cmd.Args, "--kubeconfig", kubeconfig)
 	}
@@ -197,7 +199,7 @@ func (k *Kubelet) until(what string, f func() error) {
 // or the kubelet has ended.
 func (k *Kubelet) within(limit time.Duration, what string, f func() error) {
 	k.T.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(limit)
 	for {

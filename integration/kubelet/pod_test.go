@@ -161,7 +161,7 @@ func (r *Running) wait(what string, ok func(podStatus) bool) {
 		}
 		status, known := pods[r.name]
 		if !known || !ok(status) {
-			return fmt.Errorf("the kubelet says %+v", status)
+			return fmt.Errorf("the kubelet says %s", marshal(r.k.T, status))
 		}
 		return nil
 	})
