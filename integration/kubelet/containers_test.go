@@ -19,13 +19,13 @@ func TestContainers(t *testing.T) {
 		one, two := k.Push("one:1", 2), k.Push("two:1", 3)
 		k.Run(pod).WantStarted(one, two)
 
+		mark := k.Node.Mark()
 		pushed := k.Node.Push("init:1", nodetest.Busybox(t, 4, "true"))
 		data := k.Node.Push("data:1", nodetest.Image(2))
 		two = k.Push("two:1", 5)
-		mark := k.Node.Mark()
 		r := k.Run(pod)
 		r.WantStarted(one, two)
-		// The kubelet asks for volumes' images again each time that it looks at a pod.
+		// The kubelet asks for a volume's image again each time that it looks at the pod.
 		for name, outcome := range map[string]string{"init:1": "Pulled", "one:1": "Unchanged", "two:1": "Pulled", "data:1": "Pulled"} {
 			k.wantOutcome(mark, nodetest.Named(name), outcome)
 		}

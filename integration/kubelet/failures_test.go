@@ -67,8 +67,9 @@ func TestBackOff(t *testing.T) {
 				reason = "ErrImagePull"
 			}
 			waiting.WantWaiting("ImagePullBackOff", "Back-off pulling image", reason, fault.class)
+			second := k.Push("app:1", int64(2*i+1))
 			k.Node.Restore()
-			waiting.WantStarted(k.Push("app:1", int64(2*i+1)))
+			waiting.WantStarted(second)
 		}
 	}, nodetest.Section(`verify_timeout = "2s"`))
 }

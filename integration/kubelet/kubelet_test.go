@@ -84,6 +84,7 @@ func newKubelet(t *testing.T, n *nodetest.Node) *Kubelet {
 			t.Logf("the daemon's decisions:\n%s", strings.Join(n.LogLines(0, "pullwarden: "), "\n"))
 			t.Logf("the kubelet's log:\n%s", k.logTail(60))
 		}
+		n.Stop() // a daemon would clean up behind its shims, and race with the node for mounts
 		n.KillShims()
 	})
 	return k
