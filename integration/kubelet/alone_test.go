@@ -33,32 +33,14 @@ const (
 )
 
 // alone runs a test in a process and namespaces of its own, beside other tests.
-// All that the test has started ends with that process, and that process with
-// this one.
 func alone(t *testing.T, test func(*testing.T)) {
 	t.Helper()
-	if os.Getenv(aloneEnv) == t.Name() {
+	if isAlone(t) {
 		test(t)
 		return
 	}
 	t.Parallel()
-	cgroup := fmt.Sprintf("pullwarden-%d-%s", os.Getpid(), t.Name())
-	makeCgroups(t, cgroup)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), aloneLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, self, "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", aloneLimit.String())
-	cmd.Env = append(os.Environ(), aloneEnv+"="+t.Name(), cgroupEnv+"="+cgroup)
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC,
-		Pdeathsig:  syscall.SIGKILL,
-	}
-	runtime.LockOSThread() // the kernel watches the thread that starts the process
-	defer runtime.UnlockOSThread()
-	out, err := cmd.CombinedOutput()
+	out, err := runAlone(t)
 	switch {
 	case err != nil:
 		t.Errorf("%v\n%s", err, out)
@@ -66,6 +48,34 @@ func alone(t *testing.T, test func(*testing.T)) {
 		t.Logf("%s", out)
 	}
 }
+
+// isAlone reports whether this process was started for this test.
+func isAlone(t *testing.T) bool { return os.Getenv(aloneEnv) == t.Name() }
+
+// runAlone runs this test in a process and namespaces of its own. All that the test
+// has started ends with that process, and that process with this one.
+func runAlone(t *testing.T) (out []byte, err error) {
+	t.Helper()
+	makeCgroups(t, cgroupOf(t))
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), aloneLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self, "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", aloneLimit.String())
+	cmd.Env = append(os.Environ(), aloneEnv+"="+t.Name(), cgroupEnv+"="+cgroupOf(t))
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	runtime.LockOSThread() // the kernel watches the thread that starts the process
+	defer runtime.UnlockOSThread()
+	return cmd.CombinedOutput()
+}
+
+// cgroupOf returns the name of the cgroup that a test's pods run in.
+func cgroupOf(t *testing.T) string { return fmt.Sprintf("pullwarden-%d-%s", os.Getpid(), t.Name()) }
 
 // makeCgroups makes a cgroup of that name in each hierarchy. The end of the test
 // removes it, with those of pods of a process that has ended.

@@ -120,6 +120,21 @@ func TestSameContent(t *testing.T) {
 	})
 }
 
+// TestRevoked holds that a secret that was revoked starts no pod with imagePullPolicy:
+// Always, and that the kubelet's record still starts those that it does not ask about.
+func TestRevoked(t *testing.T) {
+	onPrivate(t, func(k *Kubelet) {
+		d := k.Push("private:1", 1)
+		k.Run(with("alice", "private:1")).WantStarted(d)
+		k.Node.Registry.Allow(func(string, string) bool { return false })
+		k.Node.Registry.RevokeTokens("alice")
+		always := with("alice", "private:1")
+		always.Pull = Always
+		wantAllDenied(k, always)
+		k.Run(with("alice", "private:1")).WantStarted(d)
+	})
+}
+
 // wantAccess runs a pod of each caller under each pull policy, all at once, and holds
 // which of them start.
 func wantAccess(k *Kubelet) {
