@@ -14,7 +14,7 @@ TIME      ?= 10m  # for the histories of a campaign
 KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
-FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy)$$') # of the integration tests
+FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy|kubelet)$$') # of the integration tests
 SETTINGS  := discard downloads annotations sync local configs together
 # The tests of promises that hold under every setting.
 PROMISES  := ./integration/policies ./integration/failures ./integration/sources ./integration/access ./integration/origin
@@ -82,6 +82,17 @@ test-critest: on-linux-as-root cc runc ## run critest's image specs against stoc
 	cd integration/critest/tool && $(GO) test -c -o $(CURDIR)/build/critest sigs.k8s.io/cri-tools/cmd/critest
 	PULLWARDEN_CRITEST=$(CURDIR)/build/critest PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 15m -v -run '$(strip $(RUN))' ./integration/critest
+
+.PHONY: test-kubelet
+test-kubelet: on-linux-as-root cc runc ## have a stock kubelet run pods on the daemon; RUN=<pattern> picks tests
+	$(BUILD) -race -o build/race/ ./cmd/containerd
+	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
+	$(GO) build -trimpath -o build/stock/ $(CONTAINERD)/cmd/containerd $(CONTAINERD)/cmd/containerd-shim-runc-v2
+	cd integration/kubelet/tool && version=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) \
+		&& $(GO) build -trimpath -ldflags "-X k8s.io/component-base/version.gitVersion=$$version" -o $(CURDIR)/build/kubernetes/ k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-apiserver \
+		&& $(GO) build -trimpath -o $(CURDIR)/build/kubernetes/etcd go.etcd.io/etcd/server/v3
+	PULLWARDEN_KUBERNETES=$(CURDIR)/build/kubernetes PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
+		$(GO) test -race -count 1 -timeout 15m -parallel 4 -run '$(strip $(RUN))' ./integration/kubelet
 
 # Prometheus without its service discoveries, which are most of its code.
 .PHONY: test-deploy

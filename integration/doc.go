@@ -19,6 +19,7 @@
 //	stock     tests: what containerd does, and still does
 //	troubleshooting  tests: the messages of docs/troubleshooting.md
 //	deploy    the dashboard and the alerts, against a real Prometheus
+//	kubelet   a stock kubelet that runs pods on the daemon
 //	critest   the conformance suite of CRI, against stock containerd and this one
 //	histories random histories, held against a model of the contract
 //	demo      the story of make demo
