@@ -14,6 +14,8 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 )
 
 // fetcher lets the tracker know which digest its requests are for, and the judge
@@ -71,8 +73,11 @@ func isDocument(desc ocispec.Descriptor) bool {
 func urlHosts(urls []string) (names []string) {
 	for _, text := range urls {
 		u, err := url.Parse(text)
-		if err == nil && (u.Scheme == "http" || u.Scheme == "https") && !slices.Contains(names, u.Host) {
-			names = append(names, u.Host)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+			continue
+		}
+		if name := provenance.HostOf(u); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names
