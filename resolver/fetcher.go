@@ -6,8 +6,10 @@ package resolver
 import (
 	"context"
 	"io"
+	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -16,6 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/provenance"
+	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
 // fetcher lets the tracker know which digest its requests are for, and the judge
@@ -82,3 +85,10 @@ func urlHosts(urls []string) (names []string) {
 	}
 	return names
 }
+
+// GuardURLs has what the urls of descriptors lead to decoded no more often than what
+// hosts serve, for the whole process: containerd follows urls by http.DefaultClient, and
+// takes no other. It is called before anything is pulled.
+var GuardURLs = sync.OnceFunc(func() {
+	http.DefaultClient.Transport = transport.EncodedOnce{Next: http.DefaultTransport}
+})
