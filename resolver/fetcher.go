@@ -31,10 +31,15 @@ type fetcher struct {
 	registryOnly bool
 }
 
+// maxURLs bounds the urls of a descriptor that count. A manifest has room for a hundred
+// thousand, which would all be compared with each other, and be named.
+const maxURLs = 16
+
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
 // read, which can also be sought.
 func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 	of := &fetch{log: f.log, digest: desc.Digest, document: isDocument(desc)}
+	desc.URLs = desc.URLs[:min(len(desc.URLs), maxURLs)]
 	if f.registryOnly {
 		f.log.unfollow(urlHosts(desc.URLs))
 		desc.URLs = nil
