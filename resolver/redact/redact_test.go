@@ -21,6 +21,9 @@ func TestRawURL(t *testing.T) {
 		"https://host/%zz?secret":                 "https://host/%zz",
 		"https://user:pa%zz@host/x?y":             "https://host/x",
 		"http://[::1]:5000/v2/":                   "http://[::1]:5000/v2/",
+		"user:pass@host:5000/v2/x?ns=y":           "host:5000/v2/x",
+		"us_er:pa%zz@host/x#y":                    "host/x",
+		"host:5000":                               "host:5000",
 	} {
 		if got := RawURL(raw); got != want {
 			t.Errorf("%s: got %s, want %s", raw, got, want)
