@@ -90,6 +90,7 @@ func start(ic *plugin.InitContext) (any, error) {
 	for _, limit := range host.puller.Limits() {
 		prefixlog.G(ic.Context).Warn(limit.String())
 	}
+	resolver.GuardURLs()
 	return newImagePolicy(c, host, ic.Properties[plugins.PropertyRootDir])
 }
 

@@ -6,14 +6,19 @@ package resolver
 import (
 	"context"
 	"io"
+	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/provenance"
+	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
 // fetcher lets the tracker know which digest its requests are for, and the judge
@@ -26,10 +31,15 @@ type fetcher struct {
 	registryOnly bool
 }
 
+// maxURLs bounds the urls of a descriptor that count. A manifest has room for a hundred
+// thousand, which would all be compared with each other, and be named.
+const maxURLs = 16
+
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
 // read, which can also be sought.
 func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 	of := &fetch{log: f.log, digest: desc.Digest, document: isDocument(desc)}
+	desc.URLs = desc.URLs[:min(len(desc.URLs), maxURLs)]
 	if f.registryOnly {
 		f.log.unfollow(urlHosts(desc.URLs))
 		desc.URLs = nil
@@ -71,9 +81,19 @@ func isDocument(desc ocispec.Descriptor) bool {
 func urlHosts(urls []string) (names []string) {
 	for _, text := range urls {
 		u, err := url.Parse(text)
-		if err == nil && (u.Scheme == "http" || u.Scheme == "https") && !slices.Contains(names, u.Host) {
-			names = append(names, u.Host)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+			continue
+		}
+		if name := provenance.HostOf(u); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names
 }
+
+// GuardURLs has what the urls of descriptors lead to decoded no more often than what
+// hosts serve, for the whole process: containerd follows urls by http.DefaultClient, and
+// takes no other. It is called before anything is pulled.
+var GuardURLs = sync.OnceFunc(func() {
+	http.DefaultClient.Transport = transport.EncodedOnce{Next: http.DefaultTransport}
+})

@@ -18,7 +18,7 @@ const maxLabel = 4096
 // label ends early, with how many are left out: "a.test,b.test,+17 more".
 func EncodeSources(hosts []string, more int) string {
 	limit := maxLabel - len(LabelContentSources)
-	for n := len(hosts); ; n-- {
+	for n := min(len(hosts), limit); ; n-- { // each takes a byte at least
 		items := hosts[:n:n]
 		if leftOut := more + len(hosts) - n; leftOut > 0 {
 			items = append(items, fmt.Sprintf("+%d more", leftOut))

@@ -5,19 +5,27 @@
 package documents
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Bounded is content of which nothing can be read that is too large for a document,
-// whatever names it as one: a pull sees what it fetches, and of an index that may be less
-// than what is here.
+// maxObjects bounds the objects of a document. containerd takes 10,000 descriptors, which
+// have a platform and annotations; but it counts them when it has read them all, and an
+// empty one has 3 bytes there and some hundred in memory.
+const maxObjects = 4 * 10_000
+
+// Bounded is content of which nothing can be read that is too large for a document, or
+// has too many objects, whatever names it as one: a pull sees what it fetches, and of an
+// index that may be less than what is here.
 type Bounded struct{ content.Provider }
 
 // ReaderAt implements content.Provider.
@@ -26,10 +34,43 @@ func (b Bounded) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content
 	if err != nil {
 		return nil, err
 	}
-	if err := Check(desc.Digest, r.Size()); err != nil {
+	if err := check(desc.Digest, r); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// Check returns an error for a document that cannot be read, nil where there is none.
+func (b Bounded) Check(ctx context.Context, desc ocispec.Descriptor) error {
+	r, err := b.ReaderAt(ctx, desc)
+	switch {
+	case errdefs.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	return r.Close()
+}
+
+// check returns an error for a document that takes too much memory.
+func check(d digest.Digest, r content.ReaderAt) error {
+	if err := Check(d, r.Size()); err != nil {
+		return err
+	}
+	objects := 0
+	buf := make([]byte, min(r.Size(), 32<<10))
+	for all := io.NewSectionReader(r, 0, r.Size()); ; {
+		n, err := all.Read(buf)
+		objects += bytes.Count(buf[:n], []byte("{"))
+		switch {
+		case objects > maxObjects:
+			return fmt.Errorf("%s is a document of more than %d objects, which are not allowed", d, maxObjects)
+		case errors.Is(err, io.EOF) || n == 0 && err == nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("read %s: %w", d, err)
+		}
+	}
 }
 
 // Check returns an error for a document of more than docker.MaxManifestSize bytes.

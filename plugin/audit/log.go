@@ -39,6 +39,9 @@ type Log struct {
 	stopped <-chan struct{}
 	ended   chan struct{} // the writer has ended
 
+	mu     sync.RWMutex // to write closed: no line comes any more
+	closed bool
+
 	losing atomic.Int64 // lines lost in a row
 
 	file *os.File // of the writer alone; nil = none is open
@@ -76,12 +79,23 @@ func (l *Log) Observe(_ context.Context, o engine.Outcome) {
 		l.lost() // there is no such line: all of its values are text or finite numbers
 		return
 	}
+	if err := l.enqueue(append(data, '\n')); err != nil {
+		l.lose(err)
+	}
+}
+
+// enqueue has a line written before the log is closed. The error says why it is lost.
+func (l *Log) enqueue(line []byte) error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return errClosed
+	}
 	select {
-	case <-l.stopped:
-		l.lose(errClosed)
-	case l.pending <- append(data, '\n'):
+	case l.pending <- line:
+		return nil
 	default:
-		l.lose(errSlow)
+		return errSlow
 	}
 }
 
@@ -108,6 +122,9 @@ func (l *Log) Close() error {
 	if l == nil {
 		return nil
 	}
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
 	l.stop()
 	select {
 	case <-l.ended:

@@ -100,12 +100,41 @@ func TestObserveAfterClose(t *testing.T) {
 	for range maxPending + 1 {
 		l.Observe(t.Context(), engine.Outcome{})
 	}
-	if lost.Load() == 0 {
-		t.Error("nothing is lost")
+	if n := lost.Load(); n != maxPending+1 {
+		t.Errorf("%d lines are lost", n)
 	}
 	var none *Log
 	if err := none.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Each line beside Close is written, or is lost and counted.
+func TestObserveBesideClose(t *testing.T) {
+	for range 50 {
+		path := filepath.Join(t.TempDir(), "audit.log")
+		var told, lost atomic.Int64
+		l, err := Open(path, func() { lost.Add(1) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 20 {
+					l.Observe(t.Context(), engine.Outcome{})
+					told.Add(1)
+				}
+			})
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+		data, err := os.ReadFile(path)
+		if written := int64(bytes.Count(data, []byte("\n"))); err != nil || written+lost.Load() != told.Load() {
+			t.Fatalf("%d lines are written and %d are lost of %d, %v", written, lost.Load(), told.Load(), err)
+		}
 	}
 }
 

@@ -5,12 +5,10 @@ package transfer
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/errdefs"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/documents"
@@ -18,11 +16,11 @@ import (
 
 // Documents refuses manifests, indexes and configs that are larger than
 // docker.MaxManifestSize, be it by what is said of them or by what is here of that
-// digest: containerd reads them as a whole. Each is looked at when it is listed, before
-// any of it is fetched, and again when it is there: it may have come by another pull,
-// and be of any size. It leaves the data out that descriptors have with them, so that all
-// content is fetched, and has a source.
-func Documents(h images.HandlerFunc, contents content.InfoProvider) images.HandlerFunc {
+// digest, and those of too many objects: containerd reads them as a whole. Each is looked
+// at when it is listed, before any of it is fetched, and again when it is there: it may
+// have come by another pull, and be anything. It leaves the data out that descriptors have
+// with them, so that all content is fetched, and has a source.
+func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFunc {
 	var configs sync.Map // by digest: those of manifests, whatever their type
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		if _, isConfig := configs.Load(desc.Digest); isConfig || isDocument(desc) {
@@ -58,15 +56,10 @@ func isDocument(desc ocispec.Descriptor) bool {
 	return images.IsManifestType(desc.MediaType) || images.IsIndexType(desc.MediaType) || images.IsConfigType(desc.MediaType)
 }
 
-// boundDocument returns an error for a document that is too large to be read.
-func boundDocument(ctx context.Context, contents content.InfoProvider, desc ocispec.Descriptor) error {
-	size := desc.Size
-	info, err := contents.Info(ctx, desc.Digest)
-	switch {
-	case err == nil:
-		size = max(size, info.Size)
-	case !errdefs.IsNotFound(err):
-		return fmt.Errorf("size of %s: %w", desc.Digest, err)
+// boundDocument returns an error for a document that takes too much memory to be read.
+func boundDocument(ctx context.Context, contents content.Provider, desc ocispec.Descriptor) error {
+	if err := documents.Check(desc.Digest, desc.Size); err != nil {
+		return err
 	}
-	return documents.Check(desc.Digest, size)
+	return documents.Bounded{Provider: contents}.Check(ctx, desc)
 }

@@ -4,8 +4,10 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -19,14 +21,51 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// infos are the sizes of content that is here.
+// infos are the sizes of content that is here, which is a text of spaces.
 type infos map[digest.Digest]int64
 
-func (i infos) Info(_ context.Context, d digest.Digest) (content.Info, error) {
-	if size, ok := i[d]; ok {
-		return content.Info{Digest: d, Size: size}, nil
+func (i infos) ReaderAt(_ context.Context, desc ocispec.Descriptor) (content.ReaderAt, error) {
+	if size, ok := i[desc.Digest]; ok {
+		return text{bytes.NewReader(bytes.Repeat([]byte(" "), int(size)))}, nil
 	}
-	return content.Info{}, errdefs.ErrNotFound
+	return nil, errdefs.ErrNotFound
+}
+
+type text struct{ *bytes.Reader }
+
+func (text) Close() error { return nil }
+
+// texts are content that is here.
+type texts map[digest.Digest]string
+
+func (t texts) ReaderAt(_ context.Context, desc ocispec.Descriptor) (content.ReaderAt, error) {
+	if data, ok := t[desc.Digest]; ok {
+		return text{bytes.NewReader([]byte(data))}, nil
+	}
+	return nil, errdefs.ErrNotFound
+}
+
+// A document of few bytes may take much memory: an empty descriptor has two of them.
+func TestDocumentsOfManyObjects(t *testing.T) {
+	config := ocispec.Descriptor{MediaType: octets, Digest: digest.FromString("config"), Size: 1}
+	manifest := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("manifest"), Size: 1}
+	read := 0
+	for objects, refused := range map[int]bool{10_000: false, 40_000: false, 40_001: true, 1_000_000: true} {
+		data := strings.Repeat("{},", objects)
+		for what, here := range map[string]texts{"config": {config.Digest: data}, "manifest": {manifest.Digest: data}} {
+			h := Documents(func(context.Context, ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+				read++
+				return []ocispec.Descriptor{config}, nil
+			}, here)
+			read = 0
+			if _, err := h(t.Context(), manifest); (err != nil) != refused {
+				t.Errorf("%s of %d objects: %v", what, objects, err)
+			}
+			if what == "manifest" && refused && read > 0 {
+				t.Errorf("a manifest of %d objects is read", objects)
+			}
+		}
+	}
 }
 
 func TestDocuments(t *testing.T) {

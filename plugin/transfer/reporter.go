@@ -99,7 +99,7 @@ func (f *reportingFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (
 func urlHosts(urls []string) (list []hosts.Alias) {
 	for _, text := range urls {
 		if u, err := url.Parse(text); err == nil {
-			list = append(list, hosts.Alias{Host: u.Host, Name: u.Host})
+			list = append(list, hosts.Alias{Host: u.Host, Name: provenance.HostOf(u)})
 		}
 	}
 	return list

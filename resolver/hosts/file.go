@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +30,22 @@ type FileError struct {
 // Error names file and line of each problem, on one line. It has no credentials of
 // URLs, and an end.
 func (e *FileError) Error() string {
-	return new(redact.Redactor).Clean("hosts configuration: " + strings.ReplaceAll(e.Err.Error(), "\n", "; "))
+	return clean("hosts configuration: " + strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 }
+
+// clean makes a text fit for a log, which may quote hosts as a file spells them.
+func clean(text string) string {
+	text = quotedUser.ReplaceAllStringFunc(text, func(user string) string {
+		if strings.Contains(user, "://") {
+			return user // Clean knows URLs
+		}
+		return `"`
+	})
+	return new(redact.Redactor).Clean(text)
+}
+
+// quotedUser is the beginning of a quoted host with a user, and perhaps a password.
+var quotedUser = regexp.MustCompile(`"(?:[^"\\]|\\.)*@`)
 
 func (e *FileError) Unwrap() error { return e.Err }
 

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
-	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // maxUnknown bounds the unknown keys of one file that are named in the log.
@@ -35,7 +34,7 @@ func (w *watched) tell(dir string, before *watched) {
 			prefixlog.L().Warnf("%s has more keys that containerd passes over", file)
 			break
 		}
-		prefixlog.L().Warnf("containerd passes over a key of hosts.toml: %s", new(redact.Redactor).Clean(e.Error()))
+		prefixlog.L().Warnf("containerd passes over a key of hosts.toml: %s", clean(e.Error()))
 	}
 	for _, e := range RepeatsServer(file, w.state.text) {
 		prefixlog.L().Warnf("a host is asked twice: %s", new(redact.Redactor).Clean(e.Error()))

@@ -29,11 +29,17 @@ const (
 	// idleTimeout keeps a connection through the pods of a rollout, and is in
 	// the range in which registries and balancers close it themselves.
 	idleTimeout = 90 * time.Second
+
+	// maxHeader bounds the header of an answer, in bytes, where net/http has 10 MiB: it
+	// is kept as a whole, and containerd's parser of challenges takes a time that grows
+	// with the square of their length, which no time-out ends. Proxies send 8 KiB.
+	maxHeader = 32 << 10
 )
 
 // tune makes containerd's transport fit to be shared.
 func tune(t *http.Transport) {
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = maxIdle, maxIdlePerHost, idleTimeout
+	t.MaxResponseHeaderBytes = maxHeader
 	t.OnProxyConnectResponse = proxyRefused
 }
 

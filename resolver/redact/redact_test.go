@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -21,6 +22,9 @@ func TestRawURL(t *testing.T) {
 		"https://host/%zz?secret":                 "https://host/%zz",
 		"https://user:pa%zz@host/x?y":             "https://host/x",
 		"http://[::1]:5000/v2/":                   "http://[::1]:5000/v2/",
+		"user:pass@host:5000/v2/x?ns=y":           "host:5000/v2/x",
+		"us_er:pa%zz@host/x#y":                    "host/x",
+		"host:5000":                               "host:5000",
 	} {
 		if got := RawURL(raw); got != want {
 			t.Errorf("%s: got %s, want %s", raw, got, want)
@@ -80,6 +84,19 @@ func TestCleanKnowsEncodings(t *testing.T) {
 		if got := r.Clean(r.Reason([]byte(strings.Repeat("x", n) + secret))); strings.Contains(got, "s3") {
 			t.Fatalf("after %d bytes: %s", n, got)
 		}
+	}
+}
+
+// A registry may repeat the password that a header of hosts.toml has in Base64.
+func TestCleanKnowsHeaders(t *testing.T) {
+	var r Redactor
+	r.AddHeaders(http.Header{
+		"Authorization": {"basic " + base64.StdEncoding.EncodeToString([]byte("node:s3cret:more")), "Basic not base64", "Bearer t0ken"},
+		"X-Proxy":       {"proxy-word"},
+	})
+	const said = "node may not, with s3cret:more, S3CRET:MORE, t0ken or proxy-word"
+	if got := r.Clean(said); got != "node may not, with ***, ***, *** or ***" {
+		t.Errorf("got %q", got)
 	}
 }
 

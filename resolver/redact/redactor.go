@@ -88,6 +88,18 @@ func (r *Redactor) AddHeader(value string) {
 	}
 }
 
+// addBasic adds the secret in an Authorization header of the scheme Basic (RFC 7617).
+func (r *Redactor) addBasic(value string) {
+	scheme, credentials, _ := strings.Cut(value, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return
+	}
+	decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(credentials))
+	if username, secret, both := strings.Cut(string(decoded), ":"); err == nil && both {
+		r.AddCredentials(username, secret)
+	}
+}
+
 // AddHeaders adds the values of headers that the node is configured to send:
 // each may be what lets it in.
 func (r *Redactor) AddHeaders(headers http.Header) {
@@ -95,6 +107,7 @@ func (r *Redactor) AddHeaders(headers http.Header) {
 		for _, value := range values {
 			r.Add(encodings(value)...)
 			r.AddHeader(value)
+			r.addBasic(value)
 		}
 	}
 }

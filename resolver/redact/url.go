@@ -11,14 +11,18 @@ import (
 // RawURL returns scheme, host and path of a URL that may not parse: user, query
 // and fragment may hold credentials.
 func RawURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		scheme, rest, _ := strings.Cut(raw, "://")
-		rest, _, _ = strings.Cut(rest, "?")
-		rest, _, _ = strings.Cut(rest, "#")
-		return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if ok {
+		if u, err := url.Parse(raw); err == nil {
+			return URL(u)
+		}
+		scheme += "://"
+	} else {
+		scheme, rest = "", raw // the user would be taken for a scheme, or for a path
 	}
-	return URL(u)
+	rest, _, _ = strings.Cut(rest, "?")
+	rest, _, _ = strings.Cut(rest, "#")
+	return scheme + rest[strings.LastIndex(rest, "@")+1:]
 }
 
 // URL returns scheme, host and path of a URL.

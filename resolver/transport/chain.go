@@ -40,6 +40,7 @@ type Config struct {
 //	examine                       limit        of a token server's answer
 //	report     tell the host's health what became of the try; have it probed
 //	classify   no answer, or none that makes sense: a fault
+//	encoded    more than once: a fault
 //	observe    count and measure
 //	deadline                         │         of manifests and configs
 //	shortDial  another host can answer: be quick
@@ -60,7 +61,8 @@ func (c Config) Token() http.RoundTripper {
 }
 
 func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
-	return &report{next: &classify{next: c.observed(next, c.Redactor), redactor: c.Redactor}, host: c.Key, prober: newProber(c), tokens: tokens}
+	next = EncodedOnce{Next: c.observed(next, c.Redactor)}
+	return &report{next: &classify{next: next, redactor: c.Redactor}, host: c.Key, prober: newProber(c), tokens: tokens}
 }
 
 func (c Config) guarded(next http.RoundTripper) http.RoundTripper {
