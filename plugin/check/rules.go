@@ -107,6 +107,8 @@ func counts(k policy.Key, d policy.Directives) bool {
 		return canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
 	case policy.KeyMaxStale:
 		return canBe(d, policy.IfDigestChanged)
+	case policy.KeyGovern:
+		return d.Govern != policy.Starts || d.Access == policy.Strict || canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
 	case policy.KeyAccessTTL:
 		return d.Access != policy.Any
 	}
