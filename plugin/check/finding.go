@@ -41,6 +41,7 @@ const (
 	NoEffect        ID = "PW0105"
 	RelaxedByTenant ID = "PW0106"
 	IdentityOfAny   ID = "PW0107"
+	StrictByTag     ID = "PW0130"
 
 	PlainHTTP       ID = "PW0201"
 	SkipVerify      ID = "PW0202"
@@ -58,7 +59,7 @@ const (
 func IDs() []ID {
 	return []ID{
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile,
-		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny,
+		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny, StrictByTag,
 		PlainHTTP, SkipVerify, UnknownHostsKey,
 		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced,
 	}

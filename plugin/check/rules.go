@@ -41,7 +41,9 @@ func (c *checker) rules(files []rules.File, section policy.Overrides) {
 	effective := policy.NewRules(section, all).All()
 	for i := range all {
 		if !never[&all[i]] {
-			ruleDocument{documents[i], &all[i]}.directives(effective[i])
+			r := ruleDocument{documents[i], &all[i]}
+			r.directives(effective[i])
+			r.startsByDigest(effective)
 		}
 	}
 }
