@@ -148,6 +148,57 @@ access = "Any"
 		"PW0105 rules/a.toml:12:1 rule[3].max_age | IfNotPresent", "PW0105 rules/a.toml:14:1 rule[3].access_ttl",
 		"PW0106 rules/a.toml:18:4 rule[4].on.forbidden | forbidden", "PW0104 rules/a.toml:21:1 rule[5].access | every pod",
 	}},
+	"starts without a question": {map[string]string{
+		"config.toml": section + "hints = 'Tighten'\n" + tuned,
+		"rules/a.toml": `[[rule]]
+images = ["r.test/a"]
+policy = "Never"
+govern = "Starts"
+[[rule]]
+images = ["r.test/b"]
+policy = "Never"
+govern = "Pulls"
+[[rule]]
+images = ["r.test/c"]
+policy = "Never"
+access = "Strict"
+govern = "Starts"
+[[rule]]
+images = ["r.test/d"]
+policy = "IfNotPresent"
+govern = "Starts"
+[[rule]]
+images = ["r.test/e"]
+govern = "Starts"
+`}, []string{"PW0105 rules/a.toml:4:1 rule[1].govern | Never"}},
+	"starts by digest": {map[string]string{
+		"config.toml": section + tuned,
+		"rules/a.toml": `[[rule]]
+images = ["r.test/a", "r.test/b:1", "r.test/c/**:v*"]
+access = "Strict"
+govern = "Starts"
+[[rule]]
+images = ["r.test/b", "r.test/d"]
+namespaces = ["team-a"]
+access = "Strict"
+govern = "Starts"
+[[rule]]
+images = ["r.test/d:1", "r.test/e:1"]
+namespaces = ["team-a"]
+access = "Strict"
+govern = "Starts"
+[[rule]]
+images = ["r.test/f:1"]
+access = "Strict"
+[[rule]]
+images = ["r.test/c/**"]
+access = "Strict"
+govern = "Starts"
+`}, []string{"PW0130 rules/a.toml:2:23 rule[1].images[2] | \"r.test/b\" would match both", "PW0130 rules/a.toml:11:25 rule[3].images[2] | \"r.test/e\""}},
+	"starts by digest in the section": {map[string]string{
+		"config.toml":  section + "access = 'Strict'\ngovern = 'Starts'\n" + tuned,
+		"rules/a.toml": "[[rule]]\nimages = ['r.test/a:1', 'r.test/b:1']\n[[rule]]\nimages = ['r.test/b']\ngovern = 'Pulls'\n",
+	}, []string{"PW0130 rules/a.toml:2:25 rule[1].images[2] | r.test/b"}},
 	"the identity of anybody": {map[string]string{
 		"config.toml": section + "access_identity = 'Namespace'\naccess = 'Any'\n" + tuned,
 		"rules/a.toml": `[[rule]]

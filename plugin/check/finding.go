@@ -42,6 +42,7 @@ const (
 	NoEffect        ID = "PW0105"
 	RelaxedByTenant ID = "PW0106"
 	IdentityOfAny   ID = "PW0107"
+	StrictByTag     ID = "PW0130"
 
 	PlainHTTP       ID = "PW0201"
 	SkipVerify      ID = "PW0202"
@@ -60,7 +61,7 @@ const (
 func IDs() []ID {
 	return []ID{
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile, BadAuditLog,
-		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny,
+		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny, StrictByTag,
 		PlainHTTP, SkipVerify, UnknownHostsKey, RepeatedServer,
 		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced,
 	}

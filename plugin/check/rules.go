@@ -41,7 +41,9 @@ func (c *checker) rules(files []rules.File, section policy.Overrides) {
 	effective := policy.NewRules(section, all).All()
 	for i := range all {
 		if !never[&all[i]] {
-			ruleDocument{documents[i], &all[i]}.directives(effective[i])
+			r := ruleDocument{documents[i], &all[i]}
+			r.directives(effective[i])
+			r.startsByDigest(effective)
 		}
 	}
 }
@@ -107,6 +109,8 @@ func counts(k policy.Key, d policy.Directives) bool {
 		return canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
 	case policy.KeyMaxStale:
 		return canBe(d, policy.IfDigestChanged)
+	case policy.KeyGovern:
+		return d.Govern != policy.Starts || d.Access == policy.Strict || canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
 	case policy.KeyAccessTTL:
 		return d.Access != policy.Any
 	}

@@ -22,6 +22,9 @@ func sentence(x engine.Explanation) string {
 	if x.Directives.Mode == policy.Observe {
 		return "containerd pulls by itself under " + x.Directives.Describe(policy.KeyMode) + ". With mode = \"Enforce\": " + decided(x)
 	}
+	if x.Directives.GovernsStart(x.Local.ByDigest) {
+		return decided(x) + " Under " + x.Directives.Describe(policy.KeyGovern) + " this holds at every start of a container, with imagePullPolicy: IfNotPresent too."
+	}
 	return decided(x)
 }
 

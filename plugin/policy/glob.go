@@ -74,6 +74,15 @@ type ImageGlob struct {
 	literal    string // what every repository that matches begins with
 }
 
+// WithoutTag returns the glob for all of its repositories; false where it has no tag.
+func (g ImageGlob) WithoutTag() (ImageGlob, bool) {
+	if g.tag == "" {
+		return g, false
+	}
+	g.text, g.tag = g.text[:strings.LastIndexByte(g.text, ':')], ""
+	return g, true
+}
+
 // metaCharacters begin what is not literal in a glob.
 const metaCharacters = `*?[{\`
 
