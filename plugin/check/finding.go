@@ -42,6 +42,8 @@ const (
 	RelaxedByTenant ID = "PW0106"
 	IdentityOfAny   ID = "PW0107"
 
+	DeadlineUnused ID = "PW0140"
+
 	PlainHTTP       ID = "PW0201"
 	SkipVerify      ID = "PW0202"
 	UnknownHostsKey ID = "PW0203"
@@ -59,6 +61,7 @@ func IDs() []ID {
 	return []ID{
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile,
 		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny,
+		DeadlineUnused,
 		PlainHTTP, SkipVerify, UnknownHostsKey,
 		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced,
 	}
