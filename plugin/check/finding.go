@@ -44,6 +44,8 @@ const (
 	IdentityOfAny   ID = "PW0107"
 	StrictByTag     ID = "PW0130"
 
+	DeadlineUnused ID = "PW0140"
+
 	PlainHTTP       ID = "PW0201"
 	SkipVerify      ID = "PW0202"
 	UnknownHostsKey ID = "PW0203"
@@ -61,7 +63,7 @@ const (
 func IDs() []ID {
 	return []ID{
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile, BadAuditLog,
-		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny, StrictByTag,
+		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny, StrictByTag, DeadlineUnused,
 		PlainHTTP, SkipVerify, UnknownHostsKey, RepeatedServer,
 		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced,
 	}

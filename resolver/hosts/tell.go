@@ -37,6 +37,6 @@ func (w *watched) tell(dir string, before *watched) {
 		prefixlog.L().Warnf("containerd passes over a key of hosts.toml: %s", clean(e.Error()))
 	}
 	for _, e := range RepeatsServer(file, w.state.text) {
-		prefixlog.L().Warnf("a host is asked twice: %s", new(redact.Redactor).Clean(e.Error()))
+		prefixlog.L().Warnf("a host is asked twice: %s", clean(e.Error()))
 	}
 }
