@@ -128,7 +128,9 @@ func decorateCRI(r *plugin.Registration) {
 		err = cri.Wrap(service, func(runtimes runtime.RuntimeServiceServer, images runtime.ImageServiceServer) (runtime.RuntimeServiceServer, runtime.ImageServiceServer) {
 			service := cri.NewImageService(images, p.engine, p.store, p.cri, p.key, p.puller)
 			p.images.Store(service)
-			return cri.NewRuntimeService(runtimes, images, p.store, p.sandboxImage()), service
+			pods := cri.NewRuntimeService(runtimes, images, p.store, p.sandboxImage())
+			pods.Started = p.started
+			return pods, service
 		})
 		if err != nil {
 			return nil, fmt.Errorf("CRI does not start: pullwarden does not know the CRI service of containerd %s: %w", version.Version, err)

@@ -41,6 +41,8 @@ const (
 	NoEffect        ID = "PW0105"
 	RelaxedByTenant ID = "PW0106"
 	IdentityOfAny   ID = "PW0107"
+	PinsEverything  ID = "PW0151"
+	PinsNothing     ID = "PW0152"
 
 	PlainHTTP       ID = "PW0201"
 	SkipVerify      ID = "PW0202"
@@ -52,15 +54,16 @@ const (
 	DeprecatedMirrors ID = "PW0304"
 	NearlyOurSection  ID = "PW0305"
 	NothingEnforced   ID = "PW0306"
+	NothingToLimit    ID = "PW0307"
 )
 
 // IDs lists all kinds of findings.
 func IDs() []ID {
 	return []ID{
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile,
-		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny,
+		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny, PinsEverything, PinsNothing,
 		PlainHTTP, SkipVerify, UnknownHostsKey,
-		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced,
+		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced, NothingToLimit,
 	}
 }
 

@@ -5,6 +5,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pullwarden/pullwarden/internal/tomlfile"
 	"github.com/pullwarden/pullwarden/plugin/policy"
@@ -39,6 +40,7 @@ func (c *checker) rules(files []rules.File, section policy.Overrides) {
 		never[a.Rule] = never[a.Rule] || a.Kind == policy.NeverDecides
 	}
 	effective := policy.NewRules(section, all).All()
+	c.pins = c.pins || slices.ContainsFunc(effective, func(e policy.Effective) bool { return e.Pin })
 	for i := range all {
 		if !never[&all[i]] {
 			ruleDocument{documents[i], &all[i]}.directives(effective[i])
@@ -70,10 +72,15 @@ func (r ruleDocument) directives(e policy.Effective) {
 	if r.rule.Overrides.Has(policy.KeyAccess) && e.Access == policy.Any && r.rule.MatchesAll() {
 		r.addAt(AnyForAll, anyForAll, key(policy.KeyAccess))
 	}
+	if r.rule.Overrides.Has(policy.KeyPin) && e.Pin && r.rule.MatchesAll() && r.unlimited {
+		r.addAt(PinsEverything, pinsEverything, key(policy.KeyPin))
+	}
 	r.document.directives(r.rule.Overrides, e, key)
 }
 
 const anyForAll = "every pod of the node may use every image that is there, private ones included"
+
+const pinsEverything = "the current image of every tag stays on the node, used or not, and pin_limit bounds nothing: the disk may get full, and the kubelet cannot help it"
 
 // directives reports directives that one level sets, of which e are in force.
 func (d *document) directives(set policy.Overrides, e policy.Effective, path func(policy.Key) string) {
@@ -89,6 +96,9 @@ func (d *document) directives(set policy.Overrides, e policy.Effective, path fun
 	if set.Has(policy.KeyAccessIdentity) && e.AccessIdentity != policy.Credentials && e.Access == policy.Any {
 		d.addAt(IdentityOfAny, fmt.Sprintf("access_identity = %q has no meaning under %s: every pod reuses what is there, of whatever namespace, with a proof or without",
 			e.Value(policy.KeyAccessIdentity), e.Describe(policy.KeyAccess)), path(policy.KeyAccessIdentity))
+	}
+	if set.Has(policy.KeyPin) && e.Pin && e.Policy == policy.Never && !canBe(e.Directives, policy.IfNotPresent) {
+		d.addAt(PinsNothing, "under the policy Never no image is pulled or confirmed, and what was imported is not pinned: only images from before are", path(policy.KeyPin))
 	}
 	for _, class := range failure.All() {
 		k, _ := policy.KeyOn(class)

@@ -33,7 +33,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// Engine decides. All fields but VerifyImage and Observe are needed. It is
+// Engine decides. All fields but VerifyImage, Pins and Observe are needed. It is
 // safe for concurrent use.
 type Engine struct {
 	// Directives returns the directives that apply to a subject. The error
@@ -47,6 +47,8 @@ type Engine struct {
 	// VerifyImage asks the node's image verifiers about a cached image, as the
 	// transfer service does before each pull; nil for none.
 	VerifyImage func(ctx context.Context, name string, target ocispec.Descriptor) error
+	// Pins keeps images that rules pin; nil for none.
+	Pins Pins
 	// Observe is told every outcome, with the context of its span; nil for none.
 	Observe func(ctx context.Context, o Outcome)
 	// Now is the clock.
@@ -85,6 +87,7 @@ func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	if !c.over() {
 		c, coalesced = e.walk(ctx, t, c)
 	}
+	e.pin(ctx, t, c)
 	o := newOutcome(ctx, t, c)
 	o.Coalesced, o.Elapsed = coalesced, e.Now().Sub(start)
 	if e.Observe != nil {

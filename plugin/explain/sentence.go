@@ -6,6 +6,7 @@ package explain
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -18,10 +19,19 @@ import (
 
 // sentence says the decision and why.
 func sentence(x engine.Explanation) string {
+	text := decided(x) + pinned(x)
 	if x.Directives.Mode == policy.Observe {
-		return "containerd pulls by itself under " + x.Directives.Describe(policy.KeyMode) + ". Else: " + decided(x)
+		return "containerd pulls by itself under " + x.Directives.Describe(policy.KeyMode) + ". Else: " + text
 	}
-	return decided(x)
+	return text
+}
+
+// pinned says that the image which the pod gets is kept on the node.
+func pinned(x engine.Explanation) string {
+	if !slices.Contains(x.Used, policy.KeyPin) {
+		return ""
+	}
+	return " The image that the pod gets is pinned: " + x.Directives.Describe(policy.KeyPin) + "."
 }
 
 // decided says what is decided, whether or not it takes effect.
