@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"cmd/pullwarden/internal/manpages": {"cmd/pullwarden/internal/cli"},
 
 	"cmd/containerd":                {"plugin"},
-	"plugin":                        {"plugin/api", "plugin/audit", "plugin/config", "plugin/cri", "plugin/engine", "plugin/explain", "plugin/metrics", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/hosts", "store", "store/content"},
+	"plugin":                        {"plugin/api", "plugin/audit", "plugin/config", "plugin/cri", "plugin/engine", "plugin/explain", "plugin/metrics", "plugin/pin", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/hosts", "store", "store/content"},
 	"plugin/api":                    nil,
 	"plugin/audit":                  {"plugin/engine"},
 	"plugin/check":                  {"plugin/config", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/ruletest", "resolver/failure", "resolver/hosts"},
@@ -35,7 +35,8 @@ var allowed = map[string][]string{
 	"plugin/explain":                {"plugin/api", "plugin/engine", "plugin/policy", "resolver", "resolver/failure"},
 	"plugin/internal/configexample": {"plugin"},
 	"plugin/isolation":              nil,
-	"plugin/metrics":                {"plugin/engine", "plugin/policy", "plugin/status", "resolver", "resolver/health"},
+	"plugin/metrics":                {"plugin/engine", "plugin/pin", "plugin/policy", "plugin/status", "resolver", "resolver/health"},
+	"plugin/pin":                    {"store"},
 	"plugin/policy":                 {"resolver/failure"},
 	"plugin/pull":                   {"resolver", "plugin/isolation", "plugin/transfer"},
 	"plugin/rules":                  {"plugin/policy"},

@@ -29,6 +29,7 @@ func ExampleConfig() string {
 	line("  ", "enabled", false, "switches everything on")
 	line("  ", "config_path", config.DefaultConfigPath, "rule files, *.toml in the order of their names, read again when they change; must be there if it is named")
 	line("  ", "audit_log", "", "file to which one line of JSON is appended for each decision; empty = none")
+	line("  ", "pin_limit", "0", "what pinned images may take together, such as 20GiB, by the sizes that crictl images shows; 0 = no bound")
 	defaults := policy.Defaults()
 	inTable := false
 	for _, key := range policy.Keys() {

@@ -129,7 +129,9 @@ func decorateCRI(r *plugin.Registration) {
 			starts := p.starts(runtimes)
 			service := cri.NewImageService(images, p.engine, p.store, p.cri, p.key, p.puller).WithStarts(starts)
 			p.images.Store(service)
-			return cri.NewRuntimeService(runtimes, images, p.store, p.sandboxImage()).WithStarts(starts), service
+			pods := cri.NewRuntimeService(runtimes, images, p.store, p.sandboxImage()).WithStarts(starts)
+			pods.Started = p.started
+			return pods, service
 		})
 		if err != nil {
 			return nil, fmt.Errorf("CRI does not start: pullwarden does not know the CRI service of containerd %s: %w", version.Version, err)

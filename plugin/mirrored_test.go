@@ -29,6 +29,7 @@ func TestMirrorFallbackIsLoud(t *testing.T) {
 	m, registry := metrics.New(), prometheus.NewRegistry()
 	err := m.Register(registry, metrics.Sources{
 		Images:   func(context.Context, ...string) ([]images.Image, error) { return nil, nil },
+		Pinned:   func(context.Context, []images.Image) (int, int64) { return 0, 0 },
 		Rules:    func() *policy.Rules { return policy.NewRules(policy.Overrides{}, nil) },
 		Troubled: func() []health.State { return nil },
 

@@ -29,6 +29,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/metrics"
+	"github.com/pullwarden/pullwarden/plugin/pin"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/pull"
 	"github.com/pullwarden/pullwarden/plugin/rules"
@@ -47,6 +48,7 @@ type imagePolicy struct {
 	key        *store.Key
 	store      *store.Store
 	rules      *rules.Dir
+	pins       *pin.Keeper
 	registries *resolver.Resolver
 	audit      *audit.Log                       // nil = none
 	images     atomic.Pointer[cri.ImageService] // nil until CRI has started
@@ -58,7 +60,7 @@ type imagePolicy struct {
 // it when it stops.
 func (p *imagePolicy) Close() error {
 	// The engine comes first: what it ends uses the others.
-	return errors.Join(p.engine.Close(), p.rules.Close(), p.store.Close(), p.registries.Close(), p.hosts.Close(), p.audit.Close())
+	return errors.Join(p.engine.Close(), p.pins.Close(), p.rules.Close(), p.store.Close(), p.registries.Close(), p.hosts.Close(), p.audit.Close())
 }
 
 // sandboxImage returns the image of pods where it has to be pulled for CRI; nil
@@ -172,9 +174,10 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 	}
 	images := metadata.NewImageStore(host.db)
 	counts := metrics.New()
+	pins := &keeper{reloaded: counts.Reloaded}
 	current, err := rules.Open(rules.Options{
 		Path: c.ConfigPath, Required: c.ConfigPathSet, Section: c.Directives,
-		Archive: filepath.Join(root, "rules", "last-good.tar.gz"), Reloaded: counts.Reloaded,
+		Archive: filepath.Join(root, "rules", "last-good.tar.gz"), Reloaded: pins.Reloaded,
 	})
 	if err != nil {
 		return nil, err
@@ -188,17 +191,22 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		observers = append(observers, auditLog.Observe)
 	}
 	watcher, registries := openRegistries(host.cri, counts, filepath.Join(root, "hosts"))
-	records := store.New(host.db, images)
+	records, contents := store.New(host.db, images), content.New(host.db, host.puller.ProgressTimeout())
+	pins.Store(pin.Start(pin.Options{
+		Records: records, Sizes: contents, Index: host.puller, MayPin: func(tag string) bool { return mayPin(current.Current(), tag) },
+		Limit: c.PinLimit, Released: counts.Released, Now: time.Now,
+	}))
 	p := &imagePolicy{
-		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, registries: registries, hosts: watcher, audit: auditLog, counts: counts,
+		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, pins: pins.Load(), registries: registries, hosts: watcher, audit: auditLog, counts: counts,
 		engine: &engine.Engine{
 			Directives:  func(s policy.Subject) (policy.Effective, error) { return current.Current().For(s) },
 			Records:     records,
-			Content:     content.New(host.db, host.puller.ProgressTimeout()),
+			Content:     contents,
 			Marks:       records,
 			Proofs:      records,
 			Registry:    registries,
 			VerifyImage: host.verifyImage,
+			Pins:        pins.Load(),
 			Observe: func(ctx context.Context, o engine.Outcome) {
 				for _, observe := range observers {
 					observe(ctx, o)
@@ -208,7 +216,7 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		},
 	}
 	err = counts.Register(prometheus.DefaultRegisterer, metrics.Sources{
-		Images: images.List, Rules: current.Current, Troubled: registries.Troubled,
+		Images: images.List, Pinned: pins.Count, Rules: current.Current, Troubled: registries.Troubled,
 		BackgroundPulls: func() int { return len(p.engine.BackgroundPulls()) },
 	})
 	if err != nil {

@@ -45,6 +45,9 @@
 //     It waits for the disk. Where it fails, the request must fail.
 //   - When a record of repository@digest was made beside that of a tag without a
 //     registry being asked: [Store.ShareProofs]. It waits for the disk, too.
+//   - To pin images and to release them: [Store.Pins] and [Store.SetPins], which waits
+//     for the disk. No other call touches a pin but the pull of its tag: CRI has to be
+//     told of each.
 //   - To show images: [Store.First].
 //   - Once, at the end: [Store.Close].
 package store

@@ -30,6 +30,9 @@ const (
 	// LabelMirrorDigest is the digest that a mirror said in the place of the
 	// registry, which could not be asked, since its last check.
 	LabelMirrorDigest = Prefix + "mirror-digest"
+	// LabelPinned stands beside CRI's label of a pin that is pullwarden's: when the
+	// image was last known to be used. A pin without it is somebody else's.
+	LabelPinned = Prefix + "pinned"
 	// LabelAccess begins the labels of proofs; a fingerprint follows.
 	LabelAccess = Prefix + "access."
 )
@@ -61,6 +64,8 @@ type State struct {
 	// for callers with a proof only. Without it the image was imported, or is
 	// older than pullwarden, and no caller had to prove anything.
 	Restricted bool
+	// Pin is the record's own: marks of checks and pulls leave it alone.
+	Pin Pin
 }
 
 // Verified says that a registry confirmed the digest for the name.
@@ -104,9 +109,9 @@ func parseStaleReason(text string) (StaleReason, bool) {
 func Decode(name string, target digest.Digest, labels map[string]string) State {
 	switch relationOf(name, target, labels) {
 	case foreign:
-		return State{}
+		return State{Pin: decodePin(labels)}
 	case doubtful:
-		return State{Restricted: anyRestricts(labels)}
+		return State{Restricted: anyRestricts(labels), Pin: decodePin(labels)}
 	}
 	s := State{
 		PullSource:     labels[LabelPullSource],
@@ -114,6 +119,7 @@ func Decode(name string, target digest.Digest, labels map[string]string) State {
 		PulledAt:       decodeTime(labels[LabelPulledAt]),
 		Verified:       decodeVerified(target, labels),
 		Restricted:     anyRestricts(labels),
+		Pin:            decodePin(labels),
 	}
 	s.ContentSources, s.MoreSources = DecodeSources(labels[LabelContentSources])
 	s.UnknownSources = s.UnknownSources || s.MoreSources > 0
@@ -196,6 +202,7 @@ func saysAnyDigest(labels map[string]string) bool {
 // added: those of others stay.
 func (s State) Labels(name string, target digest.Digest) map[string]string {
 	labels := s.change()
+	labels[LabelPinned] = s.Pin.encode()
 	labels[LabelRecord] = binding(name, target)
 	return labels
 }

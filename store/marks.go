@@ -4,6 +4,7 @@
 package store
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -48,24 +49,24 @@ func marked(k key, all map[string]string, marks ...map[string]string) map[string
 // binds all labels to the record, so it must not do that for those that were
 // written for another. A check makes proofs hold, so it must not do that for
 // proofs that were given without one. A mark that does not mention [LabelRecord]
-// only takes labels away.
+// only takes labels away. A pin comes and goes with CRI's own label (withPin).
 func Supersede(name string, target digest.Digest, below, mark map[string]string) map[string]string {
 	if _, binds := mark[LabelRecord]; !binds {
-		return mark
+		return withPin(below, maps.Clone(mark))
 	}
 	of := relationOf(name, target, below)
 	unchecked := (mark[LabelVerifiedDigest] != "" || mark[LabelMirrorDigest] != "") && (of != own || !saysDigest(below, target))
 	change := map[string]string{}
 	for label, value := range below {
 		switch {
-		case value == "" || !strings.HasPrefix(label, Prefix):
+		case value == "" || !strings.HasPrefix(label, Prefix) || label == LabelPinned: // CRI would not hear of it
 		case of == foreign,
 			of == doubtful && !restricts(label),
 			unchecked && strings.HasPrefix(label, LabelAccess):
 			change[label] = ""
 		}
 	}
-	change = labels.Overlay(change, mark)
+	change = withPin(below, labels.Overlay(change, mark))
 	if !says(labels.Overlay(below, change)) {
 		change[LabelRecord] = ""
 	}

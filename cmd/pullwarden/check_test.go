@@ -236,6 +236,22 @@ access = "Any"
 		"config.toml":  section + "mode = 'Enforce'\n" + tuned,
 		"rules/a.toml": "[[rule]]\nimages = ['**']\nmode = 'Observe'\n",
 	}, nil},
+	"pins of everything": {map[string]string{
+		"config.toml":  section + "pin = true\n" + tuned,
+		"rules/a.toml": "[[rule]]\nimages = ['r.test/**']\npin = true\n[[rule]]\nimages = ['**']\npin = true\n",
+	}, []string{"PW0151 config.toml:4:1 pin | pin_limit", "PW0151 rules/a.toml:6:1 rule[2].pin | pin_limit"}},
+	"pins within a limit": {map[string]string{
+		"config.toml":  section + "pin_limit = '20GiB'\n" + tuned,
+		"rules/a.toml": "[[rule]]\nimages = ['r.test/**']\npin = false\n[[rule]]\nimages = ['**']\npin = true\n",
+	}, nil},
+	"a limit of no pins": {map[string]string{
+		"config.toml":  section + "pin_limit = '20GiB'\n" + tuned,
+		"rules/a.toml": "[[rule]]\nimages = ['**']\n",
+	}, []string{"PW0307 config.toml:4:1 pin_limit | pin = true"}},
+	"pins of nothing": {map[string]string{
+		"rules/a.toml": "[[rule]]\nimages = ['r.test/a']\npolicy = 'Never'\nhints = 'Ignore'\npin = true\n[[rule]]\nimages = ['r.test/b']\npolicy = 'Never'\npin = true\n",
+	}, []string{"PW0152 rules/a.toml:5:1 rule[1].pin | imported"}},
+	"a limit in other units": {map[string]string{"config.toml": section + "pin_limit = '20GB'\n" + tuned}, []string{"PW0004 config.toml:4:1 pin_limit | 20GiB"}},
 	"hosts": {map[string]string{"r.test/hosts.toml": "server = 'http://r.test'\n[host.'http://10.0.0.1:5000']\nskip_verify = true\ncapability = ['pull']\n"}, []string{
 		"PW0201 r.test/hosts.toml:1:1 server | https", "PW0201 r.test/hosts.toml:2:7 host.\"http://10.0.0.1:5000\" | https",
 		"PW0202 r.test/hosts.toml:3:1 host.\"http://10.0.0.1:5000\".skip_verify", "PW0203 r.test/hosts.toml:4:1 host.\"http://10.0.0.1:5000\".capability | did you mean capabilities?",

@@ -26,6 +26,7 @@ func Node(configFile string) Report {
 	if found := c.config(configFile); found != nil {
 		c.ruleDir(found)
 		found.auditLog()
+		c.limit(found)
 		for _, root := range found.hostDirs() {
 			files, _ := filepath.Glob(filepath.Join(root, "*", hosts.FileName))
 			for _, file := range files {
@@ -48,6 +49,14 @@ func (c *checker) ruleDir(found *configuration) {
 	c.rules(files, found.section.Directives)
 }
 
+// limit reports a limit of what nothing takes part in. Where rules are not known it says
+// nothing.
+func (c *checker) limit(found *configuration) {
+	if found.section.PinLimit > 0 && !c.pins && c.Count(Error) == 0 {
+		found.addAt(NothingToLimit, "pin_limit bounds nothing: neither the section nor a rule has pin = true", sectionPath+"pin_limit")
+	}
+}
+
 // Paths checks files, and all of those that are under directories. A directory with
 // rules is taken for a config_path: its files belong together. The section of
 // configFile, or else of the first config.toml that is found, stands below all rules;
@@ -67,13 +76,17 @@ func Paths(paths []string, configFile string) Report {
 	}
 	files.sortOut()
 	var section policy.Overrides
+	var first *configuration
 	for i, file := range files.configs {
 		if found := c.config(file); found != nil && i == 0 {
-			section = found.section.Directives
+			first, section = found, found.section.Directives
 		}
 	}
 	for _, dir := range files.dirs {
 		c.rules(files.ruleFiles[dir], section)
+	}
+	if first != nil && len(files.dirs) > 0 {
+		c.limit(first)
 	}
 	for _, f := range files.hosts {
 		c.hosts(c.document(f.Path, f.Data), false)

@@ -73,6 +73,7 @@ func (c *checker) config(file string) *configuration {
 	if found.section.Enabled = enabled; !enabled {
 		found.addAt(NotEnabled, "pullwarden is not enabled: containerd is stock containerd, and no rule holds", sectionPath+"enabled", strings.TrimSuffix(sectionPath, "."))
 	}
+	c.unlimited = found.section.PinLimit == 0
 	found.directives()
 	found.criSettings()
 	return found
@@ -150,6 +151,9 @@ func (f *configuration) directives() {
 	if set.Has(policy.KeyMode) && e.Mode == policy.Observe {
 		f.addAt(NothingEnforced, `nothing is enforced but rules with mode = "Enforce": containerd pulls by itself, and what would have been decided is only told`,
 			sectionPath+policy.KeyMode.String())
+	}
+	if set.Has(policy.KeyPin) && e.Pin && f.section.PinLimit == 0 {
+		f.addAt(PinsEverything, pinsEverything, sectionPath+policy.KeyPin.String())
 	}
 	main := f.documents[0]
 	for _, d := range f.documents {

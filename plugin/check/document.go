@@ -14,7 +14,11 @@ import (
 )
 
 // checker collects findings.
-type checker struct{ Report }
+type checker struct {
+	Report
+	unlimited bool // a config.toml was read, and bounds no pinned images
+	pins      bool // the section or a rule pins images
+}
 
 // sectionPath is what the keys of pullwarden's section begin with in config.toml.
 var sectionPath = tomlfile.Path("plugins", config.Plugin) + "."

@@ -43,8 +43,9 @@ const (
 	RelaxedByTenant ID = "PW0106"
 	IdentityOfAny   ID = "PW0107"
 	StrictByTag     ID = "PW0130"
-
-	DeadlineUnused ID = "PW0140"
+	DeadlineUnused  ID = "PW0140"
+	PinsEverything  ID = "PW0151"
+	PinsNothing     ID = "PW0152"
 
 	PlainHTTP       ID = "PW0201"
 	SkipVerify      ID = "PW0202"
@@ -57,15 +58,16 @@ const (
 	DeprecatedMirrors ID = "PW0304"
 	NearlyOurSection  ID = "PW0305"
 	NothingEnforced   ID = "PW0306"
+	NothingToLimit    ID = "PW0307"
 )
 
 // IDs lists all kinds of findings.
 func IDs() []ID {
 	return []ID{
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile, BadAuditLog,
-		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny, StrictByTag, DeadlineUnused,
+		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny, StrictByTag, DeadlineUnused, PinsEverything, PinsNothing,
 		PlainHTTP, SkipVerify, UnknownHostsKey, RepeatedServer,
-		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced,
+		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced, NothingToLimit,
 	}
 }
 

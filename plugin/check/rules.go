@@ -5,6 +5,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pullwarden/pullwarden/internal/tomlfile"
 	"github.com/pullwarden/pullwarden/plugin/policy"
@@ -39,6 +40,7 @@ func (c *checker) rules(files []rules.File, section policy.Overrides) {
 		never[a.Rule] = never[a.Rule] || a.Kind == policy.NeverDecides
 	}
 	effective := policy.NewRules(section, all).All()
+	c.pins = c.pins || slices.ContainsFunc(effective, func(e policy.Effective) bool { return e.Pin })
 	for i := range all {
 		if !never[&all[i]] {
 			r := ruleDocument{documents[i], &all[i]}
@@ -72,10 +74,15 @@ func (r ruleDocument) directives(e policy.Effective) {
 	if r.rule.Overrides.Has(policy.KeyAccess) && e.Access == policy.Any && r.rule.MatchesAll() {
 		r.addAt(AnyForAll, anyForAll, key(policy.KeyAccess))
 	}
+	if r.rule.Overrides.Has(policy.KeyPin) && e.Pin && r.rule.MatchesAll() && r.unlimited {
+		r.addAt(PinsEverything, pinsEverything, key(policy.KeyPin))
+	}
 	r.document.directives(r.rule.Overrides, e, key)
 }
 
 const anyForAll = "every pod of the node may use every image that is there, private ones included"
+
+const pinsEverything = "the current image of every tag stays on the node, used or not, and pin_limit bounds nothing: the disk may get full, and the kubelet cannot help it"
 
 // directives reports directives that one level sets, of which e are in force.
 func (d *document) directives(set policy.Overrides, e policy.Effective, path func(policy.Key) string) {
@@ -95,6 +102,9 @@ func (d *document) directives(set policy.Overrides, e policy.Effective, path fun
 	if set.Has(policy.KeyPullDeadline) && set.Has(policy.KeyPolicy) && e.Policy != policy.IfDigestChanged && counts(policy.KeyPullDeadline, e.Directives) {
 		d.addAt(DeadlineUnused, fmt.Sprintf("pull_deadline counts under IfDigestChanged only, and the policy beside it is %s: it is for pods alone whose hint chooses the other policy",
 			e.Policy), path(policy.KeyPullDeadline))
+	}
+	if set.Has(policy.KeyPin) && e.Pin && e.Policy == policy.Never && !canBe(e.Directives, policy.IfNotPresent) {
+		d.addAt(PinsNothing, "under the policy Never no image is pulled or confirmed, and what was imported is not pinned: only images from before are", path(policy.KeyPin))
 	}
 	for _, class := range failure.All() {
 		k, _ := policy.KeyOn(class)

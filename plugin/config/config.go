@@ -31,9 +31,11 @@ type sectionTOML struct {
 	Enabled    bool    `toml:"enabled"`
 	ConfigPath *string `toml:"config_path"`
 	AuditLog   string  `toml:"audit_log"`
+	PinLimit   *string `toml:"pin_limit"`
 	policy.SectionTOML
 
 	directives policy.Overrides
+	pinLimit   int64
 }
 
 // FinishTOML implements tomlfile.Finisher.
@@ -43,6 +45,12 @@ func (s *sectionTOML) FinishTOML(report func(key, problem string)) {
 	}
 	if s.AuditLog != "" && !filepath.IsAbs(s.AuditLog) {
 		report("audit_log", fmt.Sprintf("%q: must be an absolute path of a file, or empty for none", s.AuditLog))
+	}
+	if s.PinLimit != nil {
+		var err error
+		if s.pinLimit, err = parseSize(*s.PinLimit); err != nil {
+			report("pin_limit", fmt.Sprintf("%.80q: %v", *s.PinLimit, err))
+		}
 	}
 	s.directives = s.Directives(report)
 }
@@ -56,6 +64,8 @@ type Config struct {
 	ConfigPathSet bool
 	// AuditLog is the file of the audit log, absolute; "" for none.
 	AuditLog string
+	// PinLimit bounds the sum of the sizes of pinned images, in bytes; 0 for no bound.
+	PinLimit int64
 	// Directives are those that the section sets.
 	Directives policy.Overrides
 }
@@ -92,7 +102,7 @@ func ParseFile(file string, data []byte) (Config, error) {
 func decode(file string, data []byte, table ...string) (Config, error) {
 	var t sectionTOML
 	err := tomlfile.DecodeTable(file, data, &t, true, table...)
-	c := Config{Enabled: t.Enabled, ConfigPath: DefaultConfigPath, ConfigPathSet: t.ConfigPath != nil, AuditLog: t.AuditLog, Directives: t.directives}
+	c := Config{Enabled: t.Enabled, ConfigPath: DefaultConfigPath, ConfigPathSet: t.ConfigPath != nil, AuditLog: t.AuditLog, PinLimit: t.pinLimit, Directives: t.directives}
 	if c.ConfigPathSet {
 		c.ConfigPath = *t.ConfigPath
 	}

@@ -6,8 +6,10 @@ package cri
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 
+	"github.com/distribution/reference"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -24,6 +26,10 @@ type RuntimeService struct {
 	records Records
 	sandbox *SandboxImage // nil: CRI's own pull of it is tracked
 	starts  *Starts       // nil: nothing is remembered of pods
+	// Started is told of each container that was made: the namespace of its pod, the tag
+	// that its user has asked for, "" for none, and all tags of its image. It returns at
+	// once. Default: nil, nobody is told.
+	Started func(ctx context.Context, namespace, tag string, tags []string)
 }
 
 // NewRuntimeService decorates containerd's own runtime service; images is
@@ -64,10 +70,17 @@ func (s *RuntimeService) RunPodSandbox(ctx context.Context, r *runtime.RunPodSan
 // container. Keys of pullwarden in the request itself are dropped: tenants write
 // it.
 func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
-	if config := r.GetConfig(); config != nil {
-		config.Annotations = sealed(config.GetAnnotations(), s.annotationsFor(ctx, config.GetImage()))
+	config := r.GetConfig()
+	if config == nil {
+		return s.RuntimeServiceServer.CreateContainer(ctx, r)
 	}
-	return s.RuntimeServiceServer.CreateContainer(ctx, r)
+	name, image := s.imageOf(ctx, config.GetImage())
+	config.Annotations = sealed(config.GetAnnotations(), s.annotationsFor(ctx, name, image))
+	response, err := s.RuntimeServiceServer.CreateContainer(ctx, r)
+	if err == nil && s.Started != nil {
+		s.Started(ctx, r.GetSandboxConfig().GetMetadata().GetNamespace(), tagOf(name, image), image.GetRepoTags())
+	}
+	return response, err
 }
 
 // sealed returns annotations whose keys under pullwarden's prefix are ours. The
@@ -82,19 +95,36 @@ func sealed(annotations, ours map[string]string) map[string]string {
 	return out
 }
 
-// annotationsFor returns the annotations for an image that a container is made of: of
-// the name that its user has asked for, while that is this very image. The
-// container starts in any case.
-func (s *RuntimeService) annotationsFor(ctx context.Context, spec *runtime.ImageSpec) map[string]string {
-	image, err := s.image(ctx, spec.GetImage())
+// imageOf returns the image that a container is made of, and the name that its user has
+// asked for, while that is this very image; nil where containerd has no such image.
+func (s *RuntimeService) imageOf(ctx context.Context, spec *runtime.ImageSpec) (name string, image *runtime.Image) {
+	name = spec.GetImage()
+	image, err := s.image(ctx, name)
 	if err != nil || image == nil {
-		return nil // containerd will say so
+		return name, nil // containerd will say so
 	}
-	name := spec.GetImage()
 	if user := spec.GetUserSpecifiedImage(); user != "" {
 		if other, err := s.image(ctx, user); err == nil && other.GetId() == image.GetId() {
 			name = user
 		}
+	}
+	return name, image
+}
+
+// tagOf returns the normalised name, if it is a tag of the image; "" otherwise.
+func tagOf(name string, image *runtime.Image) string {
+	named, err := reference.ParseDockerRef(name)
+	if err != nil || !slices.Contains(image.GetRepoTags(), named.String()) {
+		return ""
+	}
+	return named.String()
+}
+
+// annotationsFor returns the annotations for the image that a container is made of by a
+// name. The container starts in any case.
+func (s *RuntimeService) annotationsFor(ctx context.Context, name string, image *runtime.Image) map[string]string {
+	if image == nil {
+		return nil
 	}
 	record, ok, err := recordFor(ctx, s.records, name, image, namesOf(image))
 	if err != nil {

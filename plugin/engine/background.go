@@ -21,7 +21,11 @@ func (e *Engine) runShared(ctx context.Context, t task, k checked, reason Reason
 	if p.cause == nil {
 		p.course = c
 	}
-	if !e.pulls.end(p) || e.Observe == nil {
+	if !e.pulls.end(p) {
+		return
+	}
+	e.pin(ctx, t, c)
+	if e.Observe == nil {
 		return
 	}
 	o := newOutcome(ctx, t, c)

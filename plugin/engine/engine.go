@@ -37,7 +37,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// Engine decides. All fields but VerifyImage and Observe are needed. It is
+// Engine decides. All fields but VerifyImage, Pins and Observe are needed. It is
 // safe for concurrent use.
 type Engine struct {
 	// Directives returns the directives that apply to a subject. The error
@@ -51,6 +51,8 @@ type Engine struct {
 	// VerifyImage asks the node's image verifiers about a cached image, as the
 	// transfer service does before each pull; nil for none.
 	VerifyImage func(ctx context.Context, name string, target ocispec.Descriptor) error
+	// Pins keeps images that rules pin; nil for none.
+	Pins Pins
 	// Observe is told every outcome, with the context of its span; nil for none.
 	Observe func(ctx context.Context, o Outcome)
 	// Now is the clock.
@@ -96,6 +98,7 @@ func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	if req.Started {
 		c.use(policy.KeyGovern)
 	}
+	e.pin(ctx, t, c)
 	o := newOutcome(ctx, t, c)
 	o.Coalesced, o.Elapsed = coalesced, e.Now().Sub(start)
 	if e.Observe != nil {

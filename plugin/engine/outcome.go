@@ -196,6 +196,9 @@ func failed(reason Reason, cause error) end {
 // over reports whether the request has ended.
 func (c *course) over() bool { return c.end.kind != "" }
 
+// mayServe reports whether the request has ended with an image, or may end so.
+func (c *course) mayServe() bool { return c.end.kind != Failed && c.end.kind != NotObserved }
+
 func (c course) ended(e end) course {
 	c.end = e
 	return c
@@ -247,6 +250,9 @@ func refusalsOf(cause *resolver.Error) (refusals []store.Refusal) {
 
 // newOutcome makes the outcome of a request of its course.
 func newOutcome(ctx context.Context, t task, c course) Outcome {
+	if t.pins() && c.mayServe() {
+		c.use(policy.KeyPin)
+	}
 	o := Outcome{
 		Observed:   t.directives.Mode == policy.Observe,
 		Kind:       c.end.kind,

@@ -94,7 +94,12 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 		}
 		return e.endRefused(ctx, t, &c, source) // before a proof is stored
 	}
-	plan.State = func(_ digest.Digest, before store.State) store.State { return e.pulledState(a, before) }
+	pin := e.pinOf(t, c)
+	plan.State = func(_ digest.Digest, before store.State) store.State {
+		state := e.pulledState(a, before)
+		state.Pin = pin
+		return state
+	}
 	id, err := t.Runtime.Pull(ctx, plan)
 	if err != nil {
 		return c, err

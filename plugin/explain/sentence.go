@@ -9,23 +9,30 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/policy"
-	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // sentence says the decision and why.
 func sentence(x engine.Explanation) string {
+	text := decided(x) + pinned(x)
 	if x.Directives.Mode == policy.Observe {
-		return "containerd pulls by itself under " + x.Directives.Describe(policy.KeyMode) + ". With mode = \"Enforce\": " + decided(x)
+		return "containerd pulls by itself under " + x.Directives.Describe(policy.KeyMode) + ". With mode = \"Enforce\": " + text
 	}
 	if x.Directives.GovernsStart(x.Local.ByDigest) {
-		return decided(x) + " Under " + x.Directives.Describe(policy.KeyGovern) + " this holds at every start of a container, with imagePullPolicy: IfNotPresent too."
+		return text + " Under " + x.Directives.Describe(policy.KeyGovern) + " this holds at every start of a container, with imagePullPolicy: IfNotPresent too."
 	}
-	return decided(x)
+	return text
+}
+
+// pinned says that the image which the pod gets is kept on the node.
+func pinned(x engine.Explanation) string {
+	if !slices.Contains(x.Used, policy.KeyPin) {
+		return ""
+	}
+	return " The image that the pod gets is pinned: " + x.Directives.Describe(policy.KeyPin) + "."
 }
 
 // decided says what is decided, whether or not it takes effect.
@@ -219,75 +226,4 @@ func depends(x engine.Explanation) string {
 		was = "were"
 	}
 	return fmt.Sprintf("It depends on %s, which %s not asked: %s.", list(hosts), was, strings.Join(then, "; "))
-}
-
-// unproved says that the cached image is no fallback for want of a proof, where that is
-// why; else "".
-func unproved(x engine.Explanation) string {
-	if x.Local.Grant.Kind != engine.GrantNone || !x.Local.Usable() || x.Directives.Policy != policy.IfDigestChanged {
-		return ""
-	}
-	return ", since " + noProof(x)
-}
-
-func noProof(x engine.Explanation) string {
-	whose := "these credentials"
-	if x.Directives.AccessIdentity == policy.Namespace {
-		whose = "pods of this namespace"
-	}
-	return "nothing proves that " + whose + " may have the cached image"
-}
-
-// changes says what follows from another digest than the node's.
-func changes(f engine.Forecast) string {
-	longest, bounded := f.Changed.Within.Bound()
-	switch {
-	case !bounded:
-		return follows(f.Changed)
-	case longest == 0:
-		return follows(f.Overdue) + ", and the other is pulled in the background"
-	}
-	return fmt.Sprintf("%s, and after %s %s", follows(f.Changed), f.Changed.Within, follows(f.Overdue))
-}
-
-func follows(a engine.Action) string {
-	switch a.Do {
-	case engine.Reuse:
-		return "the cached image is used"
-	case engine.Reverify:
-		return "it is fetched again and compared"
-	case engine.Fail:
-		return fmt.Sprintf("the pod fails (%s)", a.Reason)
-	}
-	return "the image is pulled"
-}
-
-// asked names the hosts that would be asked, or probed where they are in trouble.
-func asked(states []resolver.HostState) (names []string) {
-	for _, h := range states {
-		switch {
-		case h.Asked && h.Trouble != nil && h.Trouble.Open:
-			names = append(names, fmt.Sprintf("%s (in trouble: %s)", h.Host, h.Trouble.Class))
-		case h.Asked:
-			names = append(names, h.Host)
-		}
-	}
-	return slices.Compact(names) // a hosts.toml may name the registry twice
-}
-
-// list joins items: "a", "a or b", "a, b or c".
-func list(items []string) string {
-	last := len(items) - 1
-	if last < 1 {
-		return strings.Join(items, "")
-	}
-	return strings.Join(items[:last], ", ") + " or " + items[last]
-}
-
-// short is the beginning of a digest.
-func short(d digest.Digest) string {
-	if d.Validate() != nil {
-		return "a digest"
-	}
-	return d.Algorithm().String() + ":" + d.Encoded()[:8] + "…"
 }

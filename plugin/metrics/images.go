@@ -28,6 +28,10 @@ var (
 		"Images that were last used although the registry of their name did not confirm them.", nil, nil)
 	openImages = prometheus.NewDesc("pullwarden_open_images",
 		"Images that no registry was ever asked about; open to every caller where none can say whose they are.", nil, nil)
+	pinnedImages = prometheus.NewDesc("pullwarden_pinned_images",
+		"Images that pullwarden keeps from the kubelet's garbage collection.", nil, nil)
+	pinnedBytes = prometheus.NewDesc("pullwarden_pinned_bytes",
+		"Their sizes together, as crictl images shows them: what pin_limit bounds.", nil, nil)
 	uncheckedImages = prometheus.NewDesc("pullwarden_unchecked_images",
 		"Tags that no registry has confirmed since they point at their digest.", nil, nil)
 )
@@ -36,12 +40,20 @@ var (
 // Scrapes at the same time share it.
 type imageCollector struct {
 	list    func(context.Context, ...string) ([]images.Image, error)
+	pinned  func(context.Context, []images.Image) (n int, bytes int64)
 	pass    *singleflight.Group
 	timeout time.Duration
 }
 
-func newImageCollector(list func(context.Context, ...string) ([]images.Image, error)) imageCollector {
-	return imageCollector{list, &singleflight.Group{}, scrapeTimeout}
+func newImageCollector(s Sources) imageCollector {
+	return imageCollector{s.Images, s.Pinned, &singleflight.Group{}, scrapeTimeout}
+}
+
+// imageCounts are the results of a pass.
+type imageCounts struct {
+	status.Counts
+	pinned int
+	bytes  int64 // of those
 }
 
 // Describe implements prometheus.Collector.
@@ -49,6 +61,8 @@ func (c imageCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- staleImages
 	ch <- openImages
 	ch <- uncheckedImages
+	ch <- pinnedImages
+	ch <- pinnedBytes
 }
 
 // Collect implements prometheus.Collector. There are no series when the database does
@@ -59,31 +73,35 @@ func (c imageCollector) Collect(ch chan<- prometheus.Metric) {
 	if !ok {
 		return
 	}
-	for desc, n := range map[*prometheus.Desc]int{
-		staleImages: counts.Stale, openImages: counts.Open, uncheckedImages: counts.Unchecked,
+	for desc, n := range map[*prometheus.Desc]float64{
+		staleImages: float64(counts.Stale), openImages: float64(counts.Open), uncheckedImages: float64(counts.Unchecked),
+		pinnedImages: float64(counts.pinned), pinnedBytes: float64(counts.bytes),
 	} {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n))
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, n)
 	}
 }
 
 // count returns false when the database fails, or takes too long. The pass itself then
 // goes on, and scrapes that come meanwhile wait for it: there is never more than one.
-func (c imageCollector) count() (status.Counts, bool) {
+func (c imageCollector) count() (imageCounts, bool) {
 	pass := c.pass.DoChan("", func() (any, error) {
-		records, err := c.list(namespaces.WithNamespace(context.Background(), criNamespace))
+		ctx := namespaces.WithNamespace(context.Background(), criNamespace)
+		records, err := c.list(ctx)
 		if err != nil {
 			prefixlog.L().WithError(err).Warn("the images cannot be counted for the metrics")
 			return nil, err
 		}
-		return status.Count(records), nil
+		counts := imageCounts{Counts: status.Count(records)}
+		counts.pinned, counts.bytes = c.pinned(ctx, records)
+		return counts, nil
 	})
 	timeout := time.NewTimer(c.timeout)
 	defer timeout.Stop()
 	select {
 	case r := <-pass:
-		counts, ok := r.Val.(status.Counts)
+		counts, ok := r.Val.(imageCounts)
 		return counts, ok
 	case <-timeout.C:
-		return status.Counts{}, false
+		return imageCounts{}, false
 	}
 }

@@ -20,7 +20,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/pullwarden/pullwarden/plugin/status"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -33,6 +32,11 @@ func listing(records ...images.Image) func(context.Context, ...string) ([]images
 		}
 		return records, nil
 	}
+}
+
+// collectorOf collects from that list, of which nothing is pinned.
+func collectorOf(list func(context.Context, ...string) ([]images.Image, error)) imageCollector {
+	return newImageCollector(Sources{Images: list, Pinned: func(context.Context, []images.Image) (int, int64) { return 0, 0 }})
 }
 
 func record(name string, d digest.Digest, s store.State, writtenFor string) images.Image {
@@ -49,7 +53,7 @@ func TestStaleImages(t *testing.T) {
 	state := store.State{Stale: store.Stale{Since: time.Unix(1, 0), Reason: store.StaleReason(failure.Unreachable)}}
 	moved := record("registry.test/moved:1", target, state, "registry.test/moved:1")
 	moved.Target.Digest = digest.FromString("two")
-	got := gather(t, newImageCollector(listing(
+	got := gather(t, collectorOf(listing(
 		record(tag, target, state, tag),
 		record(canonical, target, state, canonical),
 		record("registry.test/copy:1", target, state, tag),
@@ -70,28 +74,28 @@ func TestOpenAndUncheckedImages(t *testing.T) {
 		Access:   map[store.Fingerprint]store.Proof{store.Anonymous: {At: time.Unix(1, 0), By: "registry.test"}},
 	}
 	canonical := "registry.test/app@" + one.String()
-	wantSeries(t, gather(t, newImageCollector(listing(
+	wantSeries(t, gather(t, collectorOf(listing(
 		record("registry.test/app:1", one, checked, "registry.test/app:1"),
 		record(canonical, one, checked, canonical),
 		images.Image{Name: one.String(), Target: ocispec.Descriptor{Digest: one}},
 		images.Image{Name: "registry.test/app:same", Target: ocispec.Descriptor{Digest: one}},             // unchecked
 		images.Image{Name: "registry.test/imported:1", Target: ocispec.Descriptor{Digest: two}},           // open, unchecked
 		images.Image{Name: "registry.test/only@" + two.String(), Target: ocispec.Descriptor{Digest: two}}, // open
-	))), map[string]float64{"pullwarden_stale_images": 0, "pullwarden_open_images": 2, "pullwarden_unchecked_images": 2})
+	))), map[string]float64{"pullwarden_stale_images": 0, "pullwarden_open_images": 2, "pullwarden_unchecked_images": 2, "pullwarden_pinned_images": 0, "pullwarden_pinned_bytes": 0})
 }
 
 // Without an answer of the database there are no series, rather than zeros. A scrape
 // waits for its time only, and later ones share the pass that still runs.
 func TestImagesOfAFailingDatabase(t *testing.T) {
 	t.Parallel()
-	wantSeries(t, gather(t, newImageCollector(func(context.Context, ...string) ([]images.Image, error) {
+	wantSeries(t, gather(t, collectorOf(func(context.Context, ...string) ([]images.Image, error) {
 		return nil, errors.New("broken")
 	})), map[string]float64{})
 
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan []images.Image)
 		passes := 0
-		c := newImageCollector(func(context.Context, ...string) ([]images.Image, error) {
+		c := collectorOf(func(context.Context, ...string) ([]images.Image, error) {
 			passes++
 			return <-answer, nil
 		})
@@ -133,10 +137,10 @@ func BenchmarkImages(b *testing.B) {
 			}
 		}
 	}
-	c := newImageCollector(records.List)
+	c := collectorOf(records.List)
 	b.ReportAllocs()
 	for b.Loop() {
-		if counts, ok := c.count(); !ok || counts != (status.Counts{}) {
+		if counts, ok := c.count(); !ok || counts != (imageCounts{}) {
 			b.Fatal(counts, ok)
 		}
 	}

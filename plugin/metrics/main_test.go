@@ -57,6 +57,7 @@ func TestLint(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	err := m.Register(r, Sources{
 		Images:   func(context.Context, ...string) ([]images.Image, error) { return nil, nil },
+		Pinned:   func(context.Context, []images.Image) (int, int64) { return 0, 0 },
 		Rules:    func() *policy.Rules { return policy.NewRules(policy.Overrides{}, nil) },
 		Troubled: func() []health.State { return nil },
 

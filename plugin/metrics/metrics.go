@@ -37,6 +37,7 @@ type Metrics struct {
 	reloaded  prometheus.Gauge
 	hostFiles prometheus.Gauge
 	auditLost prometheus.Counter
+	released  *prometheus.CounterVec
 
 	background background
 }
@@ -45,6 +46,9 @@ type Metrics struct {
 type Sources struct {
 	// Images lists the image records in the namespace of the context.
 	Images func(context.Context, ...string) ([]images.Image, error)
+	// Pinned returns how many images of these records pullwarden has pinned, and the sum
+	// of their sizes in bytes.
+	Pinned func(context.Context, []images.Image) (n int, bytes int64)
 	// Rules returns the rules in force.
 	Rules func() *policy.Rules
 	// Troubled lists the hosts that are suspected or in trouble.
@@ -77,6 +81,7 @@ func New() *Metrics {
 			Name: "pullwarden_audit_lost_total",
 			Help: "Decisions that could not be written to the audit log.",
 		}),
+		released: newReleased(),
 	}
 }
 
@@ -84,11 +89,11 @@ func New() *Metrics {
 // registered.
 func (m *Metrics) Register(r prometheus.Registerer, s Sources) error {
 	collectors := []prometheus.Collector{
-		m.starts.total, m.quotas, m.reloaded, m.hostFiles, m.auditLost,
+		m.starts.total, m.quotas, m.reloaded, m.hostFiles, m.auditLost, m.released,
 		m.background.total, newBackgroundGauge(s.BackgroundPulls),
 		troubleCollector{m.hosts, s.Troubled},
 		ruleCollector{m.matches, s.Rules},
-		newImageCollector(s.Images),
+		newImageCollector(s),
 	}
 	collectors = append(collectors, m.decisions.collectors()...)
 	collectors = append(collectors, m.requests.collectors()...)

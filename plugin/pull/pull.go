@@ -133,6 +133,11 @@ func (p *Puller) Pull(ctx context.Context, plan *pwtransfer.Plan, snapshotter st
 	return imageID, nil
 }
 
+// UpdateImage has CRI's index read the record of a reference again.
+func (p *Puller) UpdateImage(ctx context.Context, reference string) error {
+	return p.index.UpdateImage(ctx, reference)
+}
+
 // ProgressTimeout is how long no byte may come before a pull ends; 0 is without
 // a bound.
 func (p *Puller) ProgressTimeout() time.Duration { return p.settings.ProgressTimeout }

@@ -47,7 +47,11 @@ func (i Image) Source() string {
 // CRI's record by image ID is none.
 func imagesOf(records []images.Image) []Image {
 	canonical := map[string]images.Image{}
+	pinned := map[digest.Digest]bool{} // CRI removes an image with all of its names, or none
 	for _, r := range records {
+		if r.Labels[labels.CRIPinned] == labels.CRIPinnedValue {
+			pinned[r.Target.Digest] = true
+		}
 		if repository, _, ok := strings.Cut(r.Name, "@"); ok {
 			canonical[withDigest(repository, r.Target.Digest)] = r
 		}
@@ -72,6 +76,9 @@ func imagesOf(records []images.Image) []Image {
 			all = append(all, img)
 		}
 	}
+	for i := range all {
+		all[i].Pinned = pinned[digest.Digest(all[i].Digest)]
+	}
 	return all
 }
 
@@ -94,7 +101,7 @@ func repositoryOfTag(name string) (repository string, ok bool) {
 	return name[:colon], true
 }
 
-// imageOf returns the row of a record. A proof counts on the record of the tag and on
+// imageOf returns the row of a record, but for Pinned, which depends on others. A proof counts on the record of the tag and on
 // that of repository@digest, its twin.
 func imageOf(r, twin images.Image, found bool) Image {
 	s := store.Decode(r.Name, r.Target.Digest, r.Labels)
@@ -116,7 +123,6 @@ func imageOf(r, twin images.Image, found bool) Image {
 		VerifiedAt: s.Verified.At, VerifiedBy: s.Verified.By,
 		StaleSince: s.Stale.Since, StaleReason: string(s.Stale.Reason),
 		Proofs: len(proofs), Open: !restricted,
-		Pinned: r.Labels[labels.CRIPinned] == labels.CRIPinnedValue,
 	}
 }
 

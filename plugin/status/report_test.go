@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/plugin/api"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -71,6 +72,22 @@ func TestImages(t *testing.T) {
 	}
 	if len(r.Problems) != 1 || r.Problems[0].ID != StaleImages || r.StaleImages != 1 || r.Healthy {
 		t.Errorf("problems %v", r.Problems)
+	}
+}
+
+// One pinned record keeps the image under all of its names.
+func TestPinned(t *testing.T) {
+	t.Parallel()
+	other := record("registry.test/other:1", nil)
+	other.Target.Digest = digest.FromString("two")
+	r := New([]images.Image{
+		record("registry.test/app:1", nil), record("registry.test/app:2", map[string]string{labels.CRIPinned: labels.CRIPinnedValue}),
+		record(target.String(), nil), other,
+	}, api.Status{})
+	for _, i := range r.Images {
+		if want := strings.HasPrefix(i.Reference, "registry.test/app:"); i.Pinned != want {
+			t.Errorf("%s: pinned is %t", i.Reference, i.Pinned)
+		}
 	}
 }
 

@@ -77,7 +77,8 @@ func (l *labelledRecords) Create(ctx context.Context, img images.Image) (images.
 }
 
 // Update replaces a record. containerd would wipe every label that the pull
-// does not set; pullwarden's labels that hold for the same digest stay.
+// does not set; pullwarden's labels that hold for the same digest stay. So does a pin:
+// for the same digest each, under a plan also that of somebody else for another one.
 func (l *labelledRecords) Update(ctx context.Context, img images.Image, fieldpaths ...string) (images.Image, error) {
 	if len(fieldpaths) > 0 {
 		return l.Store.Update(ctx, img, fieldpaths...)
@@ -87,11 +88,11 @@ func (l *labelledRecords) Update(ctx context.Context, img images.Image, fieldpat
 		return images.Image{}, err
 	}
 	if old.Target.Digest != img.Target.Digest {
-		return l.Store.Update(ctx, l.withLabels(img))
+		return l.Store.Update(ctx, l.withLabels(l.withForeignPin(img, old)))
 	}
 	wanted := labels.Overlay(img.Labels, l.newLabels(img, old.Labels))
 	for label := range old.Labels {
-		if _, kept := wanted[label]; !kept && !strings.HasPrefix(label, store.Prefix) {
+		if _, kept := wanted[label]; !kept && !strings.HasPrefix(label, store.Prefix) && label != labels.CRIPinned {
 			wanted[label] = ""
 		}
 	}
@@ -123,8 +124,17 @@ func (l *labelledRecords) create(ctx context.Context, img images.Image) (images.
 
 // withLabels returns a record that is new, or whose labels are, with its labels.
 func (l *labelledRecords) withLabels(img images.Image) images.Image {
-	added := store.Supersede(img.Name, img.Target.Digest, nil, l.newLabels(img, nil))
+	added := store.Supersede(img.Name, img.Target.Digest, img.Labels, l.newLabels(img, nil))
 	img.Labels = labels.Present(labels.Overlay(img.Labels, added))
+	return img
+}
+
+// withForeignPin returns the record with the pin that somebody else has given the old one:
+// who pins a tag means what it stands for.
+func (l *labelledRecords) withForeignPin(img, old images.Image) images.Image {
+	if l.plan != nil && store.Decode(old.Name, old.Target.Digest, old.Labels).Pin.Foreign {
+		img.Labels = labels.Overlay(img.Labels, map[string]string{labels.CRIPinned: labels.CRIPinnedValue})
+	}
 	return img
 }
 
@@ -148,7 +158,11 @@ func (l *labelledRecords) change(ctx context.Context, old, img images.Image, wan
 func (l *labelledRecords) newLabels(img images.Image, before map[string]string) map[string]string {
 	state := store.Decode(img.Name, img.Target.Digest, before)
 	if l.plan != nil {
-		return l.withSources(l.plan.State(img.Target.Digest, state)).Labels(img.Name, img.Target.Digest)
+		state = l.withSources(l.plan.State(img.Target.Digest, state))
+		if img.Name != l.plan.Reference {
+			state.Pin = store.Pin{} // a pin goes with its tag
+		}
+		return state.Labels(img.Name, img.Target.Digest)
 	}
 	state = l.withSources(state)
 	state.PulledAt = l.pulledAt
