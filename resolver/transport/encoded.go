@@ -22,8 +22,8 @@ var errEncoded = errors.New("its content is encoded more than once")
 // RoundTrip implements http.RoundTripper.
 func (e EncodedOnce) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := e.Next.RoundTrip(req)
-	if err != nil {
-		return nil, err
+	if err != nil || resp.StatusCode > 299 { // the body of an error is read as it is
+		return resp, err
 	}
 	codings := 0
 	for coding := range strings.FieldsFuncSeq(resp.Header.Get("Content-Encoding"), betweenCodings) {
