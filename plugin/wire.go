@@ -19,7 +19,6 @@ import (
 	"github.com/containerd/plugin"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/prometheus/client_golang/prometheus"
-	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/machineid"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -75,7 +74,7 @@ func (p *imagePolicy) sandboxImage() *cri.SandboxImage {
 
 // starts makes the policy hold for the starts of containers, by containerd's own runtime
 // service.
-func (p *imagePolicy) starts(sandboxes runtime.RuntimeServiceServer) *cri.Starts {
+func (p *imagePolicy) starts(sandboxes cri.Sandboxes) *cri.Starts {
 	return &cri.Starts{
 		Governs:   func(image policy.Image) bool { return p.rules.Current().GovernsStarts(image) },
 		Sandboxes: sandboxes, Observe: p.counts.Start, Now: time.Now,

@@ -13,6 +13,13 @@ import (
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
 
+// Sandboxes tells of the pods of the node; containerd's own runtime service does.
+type Sandboxes interface {
+	ListPodSandbox(ctx context.Context, r *runtime.ListPodSandboxRequest) (*runtime.ListPodSandboxResponse, error)
+	ListContainers(ctx context.Context, r *runtime.ListContainersRequest) (*runtime.ListContainersResponse, error)
+	ContainerStatus(ctx context.Context, r *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error)
+}
+
 // podsOf returns the pods that a question may be about. A kubelet's question has the
 // annotations of the pod and no namespace; its sandbox has both, and is there before the
 // question. After a restart of the kubelet its annotation is another one than that of

@@ -28,9 +28,8 @@ const configSeen = "kubernetes.io/config.seen"
 // use.
 type Starts struct {
 	// Governs reports whether govern is Starts for an image, in one namespace at least.
-	Governs func(policy.Image) bool
-	// Sandboxes is containerd's own runtime service.
-	Sandboxes runtime.RuntimeServiceServer
+	Governs   func(policy.Image) bool
+	Sandboxes Sandboxes
 	// Observe is told each answer to a governed question.
 	Observe func(engine.StartAnswer)
 	// Now is the clock.
