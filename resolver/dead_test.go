@@ -124,7 +124,7 @@ func TestFetchWhenNothingElseIsLeft(t *testing.T) {
 				t.Errorf("got %+v", served)
 			}
 			for i, want := range test.asked {
-				if n := list[i].Count(nil); n != want {
+				if n := list[i].Count(resolvertest.NoProbe); n != want {
 					t.Errorf("host %d was asked %d times, want %d", i, n, want)
 				}
 			}

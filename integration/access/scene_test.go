@@ -74,7 +74,7 @@ func (s *scene) wantPull(who caller, policy, ref, outcome string, opts ...node.P
 		s.T.Errorf("%v gets %s by %s: %s (%s, access %v), %v; want %s", who, ref, policy, got.Outcome, got.Reason, got.Access, err, outcome)
 	}
 	downloads := s.g.Count(resolvertest.Of("GET", resolvertest.Manifests)) + s.g.Count(resolvertest.Of("GET", resolvertest.Blobs))
-	switch all := len(s.g.Requests()); outcome {
+	switch all := s.g.Count(resolvertest.NoProbe); outcome {
 	case "Present", "Fresh":
 		nodetest.Want(s.T, "requests for what needs none", all, 0)
 	case "Unchanged":

@@ -101,6 +101,9 @@ func (s *site) forget() {
 func (s *site) wantMirrorNotAsked(when string) {
 	s.T.Helper()
 	for _, r := range s.mirror.Requests() {
+		if resolvertest.Probe(r) {
+			continue // of a request before, which was allowed
+		}
 		s.T.Errorf("%s: the forbidden mirror was asked: %s %s, shown credentials: %v", when, r.Method, r.Path, r.Authorized)
 	}
 }

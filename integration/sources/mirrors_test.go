@@ -97,7 +97,9 @@ func TestNamespaceQuery(t *testing.T) {
 	n.Push("app:1", nodetest.Image(1))
 	n.MustPull(nodetest.Named("app:1"))
 	for _, r := range n.Registry.Requests() {
-		nodetest.Want(t, r.Method+" "+r.Path+": ns", r.Query.Get("ns"), "registry.test")
+		if resolvertest.NoProbe(r) {
+			nodetest.Want(t, r.Method+" "+r.Path+": ns", r.Query.Get("ns"), "registry.test")
+		}
 	}
 }
 

@@ -60,12 +60,14 @@ func (n *Node) Restore() {
 	n.Must(n.Registry.Restore())
 }
 
-// Requests returns what the node's registry was asked since its Forget, one
+// Requests returns what the node's registry was asked since its Forget, probes aside, one
 // "METHOD part" each, with commas between.
 func (n *Node) Requests() string {
 	var all []string
 	for _, r := range n.Registry.Requests() {
-		all = append(all, r.Method+" "+string(r.Part))
+		if resolvertest.NoProbe(r) {
+			all = append(all, r.Method+" "+string(r.Part))
+		}
 	}
 	return strings.Join(all, ", ")
 }
