@@ -69,7 +69,7 @@ func traces(n *nodetest.Node, metrics string) map[string]string {
 func TestChangesNothing(t *testing.T) {
 	t.Parallel()
 	metrics := freeAddress(t)
-	n := nodetest.NewWith(t, guarded(t), nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`),
+	n := nodetest.NewWith(t, guarded(t), nodetest.Section(nodetest.IfDigestChanged),
 		nodetest.Tables("[plugins.'io.containerd.server.v1.metrics']\n  address = '"+metrics+"'\n"))
 	pushPulled(n, "app:1", 1)
 	n.Push("absent:1", nodetest.Image(3))

@@ -68,7 +68,7 @@ func TestPoliciesAndFailures(t *testing.T) {
 	for class, fail := range faults {
 		t.Run("registry "+orFine(class), func(t *testing.T) {
 			t.Parallel()
-			n := nodetest.NewWith(t, nodetest.OpenToAll(t), nodetest.Section(`verify_timeout = "1s"`))
+			n := nodetest.NewWith(t, nodetest.OpenToAll(t))
 			for _, policy := range []string{"Always", "IfDigestChanged", "IfNewerNotPresent", "IfNotPresent", "Never"} {
 				n.Push(policyRepo(policy, true)+":1", nodetest.Image(1))
 				n.Push(policyRepo(policy, false)+":1", nodetest.Image(2))

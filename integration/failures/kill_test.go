@@ -76,7 +76,7 @@ func (ts tags) nextPullsAreRight() {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	const kills = 100
-	ts := tags{nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`)), 4}
+	ts := tags{nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged)), 4}
 	// How long a round of pulls takes, spans the moments of the kills.
 	ts.change(kills)
 	began := time.Now()

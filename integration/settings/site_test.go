@@ -67,7 +67,7 @@ func newRegistry(t *testing.T) *resolvertest.Registry {
 func start(t *testing.T, origin *resolvertest.Registry, opts ...nodetest.Option) *nodetest.Node {
 	t.Helper()
 	n := nodetest.Prepare(t, append([]nodetest.Option{
-		nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "2s"`), nodetest.Containers(t), nodetest.NativeRuntime(),
+		nodetest.Section(nodetest.IfDigestChanged), nodetest.Containers(t), nodetest.NativeRuntime(),
 	}, opts...)...)
 	n.WriteRules("strict.toml", fmt.Sprintf("[[rule]]\nimages = [\"**/strict\", \"**/strict/*\"]\npolicy = \"Always\"\nresolve_from = \"Origin\"\nallowed_sources = [%q]\n", origin.Host()))
 	n.Start()

@@ -17,7 +17,7 @@ type allowing struct{ *mirrored }
 
 func newAllowing(t *testing.T) allowing {
 	t.Helper()
-	a := allowing{newMirrored(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "2s"`))}
+	a := allowing{newMirrored(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1m"`))}
 	a.both("app:1", nodetest.Image(1))
 	return a
 }

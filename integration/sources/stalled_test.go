@@ -15,7 +15,7 @@ import (
 // that cannot be reached.
 func TestStalledComparison(t *testing.T) {
 	t.Parallel()
-	a := allowing{newMirrored(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "2s"`),
+	a := allowing{newMirrored(t, nodetest.Section(nodetest.IfDigestChanged),
 		nodetest.CRIImages(`image_pull_progress_timeout = "1s"`))}
 	a.both("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
