@@ -60,7 +60,8 @@ func TestChangesNothing(t *testing.T) {
 	pushPulled(n, "app:1", 1)
 	n.Push("absent:1", nodetest.Image(3))
 	ref := nodetest.Named("app:1")
-	nodetest.Eventually(t, "the pull is recorded", func() bool { return n.Labels(ref)["verified-at"] != "" })
+	n.Push("writes:1", nodetest.Image(4))
+	n.WaitForWrites(nodetest.Named("writes:1"), node.Credentials(alice.user, alice.password))
 	before := traces(n, metrics)
 	mark := n.Mark()
 	explainAll := func() {

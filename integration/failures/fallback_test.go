@@ -70,6 +70,8 @@ func TestMaxStale(t *testing.T) {
 	dgst := n.Push("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
+	n.Push("writes:1", nodetest.Image(2))
+	n.WaitForWrites(nodetest.Named("writes:1"))
 	n.Registry.Refuse()
 	verified := func(age time.Duration) map[string]string {
 		return map[string]string{"verified-at": time.Now().Add(-age).UTC().Format(time.RFC3339Nano)}

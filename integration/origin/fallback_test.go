@@ -42,12 +42,12 @@ func TestMirrorConfirms(t *testing.T) {
 	ref := nodetest.Named("app:1")
 	records := []string{ref, nodetest.Named("app@" + dgst)}
 	s.MustPull(ref)
+	s.both("writes:1", 2)
 	for name, tt := range gone {
 		t.Run(name, func(t *testing.T) {
 			s := s.in(t)
-			s.SetLabels(ref, map[string]string{"verified-at": longAgo})
 			s.wantPull(ref, "Unchanged same_digest")
-			nodetest.Eventually(t, "the check is written", func() bool { return s.Labels(ref)["verified-at"] != longAgo })
+			s.WaitForWrites(nodetest.Named("writes:1"))
 			s.SetLabels(ref, map[string]string{"verified-at": longAgo})
 			tt.fault(t, s.Registry)
 			for _, opt := range []node.PullOption{node.Hint("policy", "IfDigestChanged"), always()} {
