@@ -9,7 +9,10 @@ import (
 	"time"
 
 	eventstypes "github.com/containerd/containerd/api/events"
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/typeurl/v2"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
@@ -24,6 +27,19 @@ func TestEvents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	events, errs := n.Client.EventService().Subscribe(ctx, `topic~="/images/"`)
+	nodetest.Eventually(t, "events arrive", func() bool {
+		const other = "other.test/app:1"
+		target := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString(""), Size: 1}
+		_, err := n.Client.ImageService().Create(ctx, images.Image{Name: other, Target: target})
+		n.Must(err)
+		n.Must(n.Client.ImageService().Delete(ctx, other))
+		select {
+		case <-events:
+			return true
+		default:
+			return false
+		}
+	})
 	next := func() (topic, name string) {
 		t.Helper()
 		for {
