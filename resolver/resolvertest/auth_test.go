@@ -93,7 +93,7 @@ func TestTokensEnd(t *testing.T) {
 
 	r.SetTokenLifetime(200 * time.Millisecond)
 	token = tokenFor(t, c, r, "ann", "a")
-	for deadline := time.Now().Add(10 * time.Second); status(token) != 401; {
+	for deadline := time.Now().Add(time.Minute); status(token) != 401; {
 		if time.Now().After(deadline) {
 			t.Fatal("the token does not expire")
 		}
