@@ -38,7 +38,7 @@ var section = []string{
 	`enabled        = true`,
 	`default_policy = "Always"`,
 	`resolve_from   = "Origin"   # mirrors do not say what a tag is`,
-	`verify_timeout = "2s"`,
+	`verify_timeout = "10s"`,
 }
 
 // ruleFile is the node's one rule file.
