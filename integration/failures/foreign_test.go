@@ -36,7 +36,7 @@ const soon = node.PullLimit / 2
 
 func newTenants(t *testing.T) tenants {
 	t.Helper()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "4s"`))
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "20s"`))
 	ts := tenants{n, resolvertest.New(t)}
 	n.Serve("foreign.test", ts.foreign)
 	return ts

@@ -97,7 +97,7 @@ func (ts tags) nextPullsAreRight() {
 			nodetest.Want(ts.T, "image ID from the cache", ts.MustPull(tag), img.GetId())
 		}
 	}
-	ts.Restore()
+	ts.Recover()
 	for _, img := range ts.List() {
 		if len(img.GetRepoTags()) == 0 {
 			ts.Remove(img.GetId()) // what was replaced, so that the checks stay quick

@@ -105,6 +105,7 @@ func TestParallel(t *testing.T) {
 	c.pullAll() // what fails falls back
 	c.want("with failures", second, third)
 	undo()
+	c.Recover() // no fault before counts
 	c.pullAll()
 	c.want("in the end", third)
 }

@@ -6,6 +6,7 @@ package failures
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,13 +35,24 @@ func inTrouble(n *nodetest.Node, ref string, opts ...node.PullOption) {
 
 // wantPulled pushes a new image to a registry that has recovered, and holds that the next
 // pod gets it: when probes from before have ended, and their verdicts do not count any more.
+// That pod has the registry probed, and waits for the answer, but not for long: where the
+// machine is too busy for that, the image is that of the next pod after the answer.
 func wantPulled(n *nodetest.Node, ref, pushed string) {
 	n.T.Helper()
 	d := n.Push(pushed, nodetest.Image(2))
 	<-time.After(health.ProbeTime + health.Fresh)
 	mark := n.Mark()
 	n.MustPull(ref)
-	nodetest.Want(n.T, "outcome of the first pod", n.Decision(mark, ref).Outcome, "Pulled")
+	first := n.Decision(mark, ref)
+	if strings.Contains(first.Tried, ": not asked, in trouble") {
+		nodetest.Eventually(n.T, "the trouble has ended", func() bool {
+			return !strings.Contains(n.Command("status", "-o", "json").Stdout, "host_in_trouble")
+		})
+		mark = n.Mark()
+		n.MustPull(ref)
+		first = n.Decision(mark, ref)
+	}
+	nodetest.Want(n.T, "outcome of the first pod", first.Outcome, "Pulled")
 	nodetest.Want(n.T, "target", n.Target(ref), d)
 }
 

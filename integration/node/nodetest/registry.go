@@ -4,7 +4,9 @@
 package nodetest
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -59,6 +61,18 @@ func (n *Node) Restore() {
 	n.T.Helper()
 	n.Must(n.Registry.Restore())
 }
+
+// Recover ends the faults of the node's registry, which stands behind registry.test without
+// mirrors, and has the node forget them by another hosts.toml: a busy machine may have
+// taken so long for a connection that is refused that it is remembered as a time-out.
+func (n *Node) Recover() {
+	n.T.Helper()
+	n.Restore()
+	n.WriteHosts("registry.test", n.Server(n.Registry)+fmt.Sprintf("# recovery %d\n", recoveries.Add(1)))
+}
+
+// recoveries counts them, so that no two files are the same.
+var recoveries atomic.Int64
 
 // Requests returns what the node's registry was asked since its Forget, probes aside, one
 // "METHOD part" each, with commas between.
