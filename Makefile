@@ -72,7 +72,7 @@ test-integration: on-linux-as-root cc runc ## build the daemon with the race det
 	$(BUILD) -race -o build/race/ ./cmd/containerd ./cmd/pullwarden
 	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
-		$(GO) test -race -count 1 -timeout 15m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))
+		$(GO) test -race -count 1 -timeout 30m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))
 
 .PHONY: test-critest
 test-critest: on-linux-as-root cc runc ## run critest's image specs against stock containerd and the daemon, under each setting of CRI; RUN=TestImageSuite/<setting> picks one
