@@ -81,7 +81,7 @@ test-critest: on-linux-as-root cc runc ## run critest's image specs against stoc
 	$(GO) build -trimpath -o build/stock/ $(CONTAINERD)/cmd/containerd $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	cd integration/critest/tool && $(GO) test -c -o $(CURDIR)/build/critest sigs.k8s.io/cri-tools/cmd/critest
 	PULLWARDEN_CRITEST=$(CURDIR)/build/critest PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
-		$(GO) test -race -count 1 -timeout 15m -v -run '$(strip $(RUN))' ./integration/critest
+		$(GO) test -race -count 1 -timeout 30m -v -run '$(strip $(RUN))' ./integration/critest
 
 # Prometheus without its service discoveries, which are most of its code.
 .PHONY: test-deploy
