@@ -72,7 +72,7 @@ test-integration: on-linux-as-root cc runc ## build the daemon with the race det
 	$(BUILD) -race -o build/race/ ./cmd/containerd ./cmd/pullwarden
 	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
-		$(GO) test -race -count 1 -timeout 15m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))
+		$(GO) test -race -count 1 -timeout 30m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))
 
 .PHONY: test-critest
 test-critest: on-linux-as-root cc runc ## run critest's image specs against stock containerd and the daemon, under each setting of CRI; RUN=TestImageSuite/<setting> picks one
@@ -81,7 +81,7 @@ test-critest: on-linux-as-root cc runc ## run critest's image specs against stoc
 	$(GO) build -trimpath -o build/stock/ $(CONTAINERD)/cmd/containerd $(CONTAINERD)/cmd/containerd-shim-runc-v2
 	cd integration/critest/tool && $(GO) test -c -o $(CURDIR)/build/critest sigs.k8s.io/cri-tools/cmd/critest
 	PULLWARDEN_CRITEST=$(CURDIR)/build/critest PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
-		$(GO) test -race -count 1 -timeout 15m -v -run '$(strip $(RUN))' ./integration/critest
+		$(GO) test -race -count 1 -timeout 30m -v -run '$(strip $(RUN))' ./integration/critest
 
 .PHONY: test-kubelet
 test-kubelet: on-linux-as-root cc runc ## have a stock kubelet run pods on the daemon; RUN=<pattern> picks tests

@@ -60,14 +60,14 @@ func checkOnce(t testing.TB, r *Resolver, query Query) {
 func TestWarmCheckIsOneRequest(t *testing.T) {
 	reg, r, _ := secured(t)
 	checkOnce(t, r, Query{Credentials: alice})
-	if n := reg.Count(nil); n != 3 {
+	if n := reg.Count(resolvertest.NoProbe); n != 3 {
 		t.Errorf("the first check took %d requests, want 3", n)
 	}
 	before := reg.Connections()
 	for range 5 {
 		reg.Forget()
 		checkOnce(t, r, Query{Credentials: alice})
-		if n, heads := reg.Count(nil), reg.Count(resolvertest.Of(http.MethodHead, resolvertest.Manifests)); n != 1 || heads != 1 {
+		if n, heads := reg.Count(resolvertest.NoProbe), reg.Count(resolvertest.Of(http.MethodHead, resolvertest.Manifests)); n != 1 || heads != 1 {
 			t.Errorf("%d requests, want one HEAD: %+v", n, reg.Requests())
 		}
 	}
@@ -82,7 +82,7 @@ func TestWarmCheckIsOneRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	// HEAD; manifest, config, three layers.
-	if n := reg.Count(nil); n != 1+5 {
+	if n := reg.Count(resolvertest.NoProbe); n != 1+5 {
 		t.Errorf("%d requests, want 6: %+v", n, reg.Requests())
 	}
 	if n := reg.Connections() - before; n > 2 {
@@ -147,7 +147,7 @@ func TestUnchangedFilesKeepConnections(t *testing.T) {
 			}
 			reg.Forget()
 			checkOnce(t, r, Query{Credentials: alice})
-			if n := reg.Count(nil); n != 1 {
+			if n := reg.Count(resolvertest.NoProbe); n != 1 {
 				t.Errorf("%d requests, want 1", n)
 			}
 		}

@@ -117,7 +117,7 @@ func TestPullIsPinned(t *testing.T) {
 	if n := r.Count(resolvertest.Of("", resolvertest.Tokens)); n != 1 {
 		t.Errorf("%d tokens, want 1", n)
 	}
-	if n := r.Count(nil); n != 3+5 {
+	if n := r.Count(resolvertest.NoProbe); n != 3+5 {
 		t.Errorf("%d requests, want 8: %+v", n, r.Requests())
 	}
 	if n := r.Connections(); n > 4 {

@@ -88,7 +88,7 @@ func (row gridRow) try(s *scene, seed int64) {
 // the registry, for an image that alice has pulled.
 func TestAccessGrid(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Start(t, nodetest.Section(`verify_timeout = "2s"`))
+	n := nodetest.Start(t)
 	for name, kind := range map[string]guard{"401": resolvertest.WithTokenAuth, "403": resolvertest.WithBasicAuth} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/opencontainers/go-digest"
@@ -65,7 +64,7 @@ func (s *scene) pullAndKill(event int) (finished bool) {
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(s.T.Context())
 	defer cancel()
-	changes := s.imageChanges(ctx)
+	changes, end := s.imageChanges(ctx)
 	undo := func() {}
 	if event == 0 {
 		undo = s.g.Hang(resolvertest.Blobs)
@@ -78,7 +77,7 @@ func (s *scene) pullAndKill(event int) (finished bool) {
 	if event == 0 {
 		nodetest.Eventually(s.T, "a blob is asked for", func() bool { return s.g.Count(resolvertest.Of("GET", resolvertest.Blobs)) > 0 })
 	}
-	var late <-chan time.Time // events come a little after what they tell
+	ended := false
 	for seen := 0; seen < event && !finished; {
 		select {
 		case <-changes:
@@ -87,35 +86,40 @@ func (s *scene) pullAndKill(event int) (finished bool) {
 			if err != nil {
 				s.T.Fatal(err)
 			}
-			late = time.After(time.Second)
-		case <-late:
-			finished = true
+			ended = true
+			end()
+			finished = seen+len(changes) < event // they are all there
 		}
 	}
 	s.Kill()
 	undo()
 	s.g.Forget()
-	if late == nil {
+	if !ended {
 		<-pulled
 	}
 	return finished
 }
 
-// imageChanges is sent something for each change of an image record from now
-// on.
-func (s *scene) imageChanges(ctx context.Context) <-chan struct{} {
+// imageChanges is sent something for each change of an image record from now on, until
+// end is called, which waits for those before.
+func (s *scene) imageChanges(ctx context.Context) (_ <-chan struct{}, end func()) {
 	s.T.Helper()
-	const probe = "probe.test/x:1"
+	const probe, last = "probe.test/x:1", "probe.test/last:1"
 	changes := make(chan struct{}, 100)
 	ready := make(chan struct{}, 100)
+	over := make(chan struct{})
 	all, _ := s.Client.EventService().Subscribe(ctx, `topic~="^/images/"`)
 	go func() {
 		for {
 			select {
 			case e := <-all:
-				if bytes.Contains(e.Event.GetValue(), []byte(probe)) {
+				switch event := e.Event.GetValue(); {
+				case bytes.Contains(event, []byte(probe)):
 					ready <- struct{}{}
-				} else {
+				case bytes.Contains(event, []byte(last)):
+					close(over)
+					return
+				default:
 					changes <- struct{}{}
 				}
 			case <-ctx.Done():
@@ -124,15 +128,18 @@ func (s *scene) imageChanges(ctx context.Context) <-chan struct{} {
 		}
 	}()
 	target := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString(""), Size: 1}
+	create := func(name string) {
+		_, err := s.Client.ImageService().Create(ctx, images.Image{Name: name, Target: target})
+		s.Must(err)
+	}
 	nodetest.Eventually(s.T, "events come", func() bool {
-		_, err := s.Client.ImageService().Create(ctx, images.Image{Name: probe, Target: target})
-		if err == nil {
-			err = s.Client.ImageService().Delete(ctx, probe)
-		}
-		if err != nil {
-			s.T.Fatal(err)
-		}
+		create(probe)
+		s.Must(s.Client.ImageService().Delete(ctx, probe))
 		return len(ready) > 0
 	})
-	return changes
+	return changes, func() {
+		create(last)
+		<-over
+		s.Must(s.Client.ImageService().Delete(ctx, last))
+	}
 }

@@ -240,7 +240,7 @@ func TestAccessUntilTheTokenEnds(t *testing.T) {
 	n := nodetest.Start(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
 	g.serve(n)
-	g.SetTokenLifetime(2 * time.Second)
+	g.SetTokenLifetime(5 * time.Second)
 	s := g.scene(t, n, "private/app")
 	s.push("1", nodetest.Image(1))
 	ref := s.ref(":1")

@@ -23,7 +23,7 @@ import (
 // absent and then cached: only the good ones get it.
 func TestAccessInParallel(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Start(t)
+	n := nodetest.Start(t, nodetest.Section(`verify_timeout = "1m"`)) // for all of them
 	for name, kind := range map[string]guard{"401": resolvertest.WithTokenAuth, "403": resolvertest.WithBasicAuth} {
 		g := newGuarded(t, kind, "r"+name+".test")
 		g.serve(n)

@@ -74,7 +74,7 @@ func (s *scene) wantPull(who caller, policy, ref, outcome string, opts ...node.P
 		s.T.Errorf("%v gets %s by %s: %s (%s, access %v), %v; want %s", who, ref, policy, got.Outcome, got.Reason, got.Access, err, outcome)
 	}
 	downloads := s.g.Count(resolvertest.Of("GET", resolvertest.Manifests)) + s.g.Count(resolvertest.Of("GET", resolvertest.Blobs))
-	switch all := len(s.g.Requests()); outcome {
+	switch all := s.g.Count(resolvertest.NoProbe); outcome {
 	case "Present", "Fresh":
 		nodetest.Want(s.T, "requests for what needs none", all, 0)
 	case "Unchanged":
@@ -111,19 +111,14 @@ func (s *scene) setProofs(ref string, change func(at string) string) {
 	s.SetLabels(ref, changed)
 }
 
-// waitForWrites waits until what the store writes behind is written, so that labels
-// which a test sets are not set back: it writes in order, and this is another
-// image, which is checked later.
+// waitForWrites waits until what the store writes behind is written, by another image of
+// the registry.
 func (s *scene) waitForWrites() {
 	s.T.Helper()
 	other := *s
 	other.repo = "private/writes"
 	other.push("1", nodetest.Image(1))
-	ref, never := other.ref(":1"), ago(24*time.Hour)
-	other.MustPull(ref, alice.secret())
-	other.SetLabels(ref, map[string]string{"verified-at": never})
-	other.MustPull(ref, alice.secret(), node.Hint("policy", "Always"))
-	nodetest.Eventually(s.T, "the check is written", func() bool { return other.Labels(ref)["verified-at"] != never })
+	s.WaitForWrites(other.ref(":1"), alice.secret())
 }
 
 // ago is a label's time.

@@ -80,7 +80,7 @@ func pullWithEchoes(t *testing.T, n *nodetest.Node, g *guarded) (told []string) 
 func TestAccessTellsNoSecret(t *testing.T) {
 	t.Parallel()
 	metrics := nodetest.FreeAddress(t)
-	n := nodetest.Start(t, nodetest.Section(`verify_timeout = "2s"`), nodetest.MetricsAt(metrics), nodetest.AuditLog("audit.log"))
+	n := nodetest.Start(t, nodetest.MetricsAt(metrics), nodetest.AuditLog("audit.log"))
 	secrets := newSecrets()
 	var told []string
 	for name, kind := range map[string]guard{"401": resolvertest.WithTokenAuth, "403": resolvertest.WithBasicAuth} {

@@ -183,6 +183,12 @@ func TestAuditOnAFullDisk(t *testing.T) {
 		pulls++
 		return lost()
 	})
+	nodetest.Eventually(t, "each line is written or lost", func() bool {
+		data, err := os.ReadFile(path)
+		n.Must(err)
+		lost, _ := nodetest.Scrape(t, metrics).Value("pullwarden_audit_lost_total", nil)
+		return strings.Count(string(data), "\n")+int(lost) == pulls
+	})
 	if told := n.LogLines(0, "the audit log", "cannot be written"); len(told) != 1 {
 		t.Errorf("the log says %q", told)
 	}
@@ -190,9 +196,9 @@ func TestAuditOnAFullDisk(t *testing.T) {
 	before := len(lines(t, path))
 	n.MustPull(ref)
 	eventually(t, path, before+1)
-	if told := n.LogLines(0, "the audit log", "is written again"); len(told) != 1 {
-		t.Errorf("the log says %q", told)
-	}
+	nodetest.Eventually(t, "the end of it is told", func() bool {
+		return len(n.LogLines(0, "the audit log", "is written again")) == 1
+	})
 	if before >= pulls {
 		t.Errorf("%d lines are there of %d pulls", before, pulls)
 	}

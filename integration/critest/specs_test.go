@@ -24,7 +24,7 @@ import (
 const focus = "Image"
 
 // limit bounds a run of the suite.
-const limit = 5 * time.Minute
+const limit = 10 * time.Minute
 
 // The states of a spec in a report of ginkgo that are no failures.
 const (

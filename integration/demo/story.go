@@ -110,7 +110,7 @@ var story = []step{
 			if err := w.registry.DeleteTag(ctx, webRepo, tag); err != nil {
 				return err
 			}
-			return w.registry.Restore()
+			return w.restore()
 		},
 		pod:  pod{name: "shop/web-6", image: webImage},
 		want: decision{outcome: "UsedCached", reason: "not_found", stale: "not_found"},

@@ -38,7 +38,7 @@ var section = []string{
 	`enabled        = true`,
 	`default_policy = "Always"`,
 	`resolve_from   = "Origin"   # mirrors do not say what a tag is`,
-	`verify_timeout = "2s"`,
+	`verify_timeout = "10s"`,
 }
 
 // ruleFile is the node's one rule file.
@@ -119,6 +119,21 @@ func (w *world) release(ctx context.Context, build int) (err error) {
 		}
 	}
 	return nil
+}
+
+// restore ends the outage of the registry. Another hosts.toml has the node forget it: a busy
+// machine may have taken so long for a connection that is refused that it is remembered as
+// a time-out, for some seconds.
+func (w *world) restore() error {
+	server, err := w.node.Server(w.registry)
+	if err != nil {
+		return err
+	}
+	mirror, err := w.node.Mirror(w.mirror, "# the registry is back")
+	if err == nil {
+		err = w.node.WriteHosts(registryName, server+mirror)
+	}
+	return errors.Join(err, w.registry.Restore())
 }
 
 // close leaves nothing behind.

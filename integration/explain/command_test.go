@@ -68,7 +68,7 @@ func (q question) command(n *nodetest.Node, more ...string) (x api.Explanation, 
 // TestCommand is a part of the tables by the command line, in the words of a person.
 func TestCommand(t *testing.T) {
 	t.Parallel()
-	n := nodetest.NewWith(t, guarded(t), nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`))
+	n := nodetest.NewWith(t, guarded(t), nodetest.Section(nodetest.IfDigestChanged))
 	n.WriteRules("10-teams.toml", ruleFile)
 	pushPulled(n, "team-b/app:1", 1)
 	pushPulled(n, "other/app:1", 1)

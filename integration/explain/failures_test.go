@@ -59,7 +59,7 @@ func TestFailures(t *testing.T) {
 	for fault, fail := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			n := nodetest.NewWith(t, guarded(t), nodetest.Section(`verify_timeout = "1s"`))
+			n := nodetest.NewWith(t, guarded(t))
 			each := func(do func(state string, who caller, repo string)) {
 				for state := range states {
 					for _, who := range everybody {

@@ -5,7 +5,6 @@ package explain
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -114,7 +113,7 @@ func compare(n *nodetest.Node, q question, registries ...*resolvertest.Registry)
 	n.T.Helper()
 	asked := func() (count int) {
 		for _, r := range registries {
-			count += r.Count(func(r resolvertest.Request) bool { return r.Part != resolvertest.Other || r.Method != http.MethodGet })
+			count += r.Count(resolvertest.NoProbe)
 		}
 		return count
 	}

@@ -55,7 +55,7 @@ var questions = []question{
 // TestRules is every question in each state of the registry.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`))
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
 	n.WriteRules("10-teams.toml", ruleFile)
 	for _, repo := range []string{"team-a", "team-b", "other"} {
 		d := n.Push(repo+"/app:1", nodetest.Image(1))

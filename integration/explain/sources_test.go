@@ -45,7 +45,7 @@ func TestSources(t *testing.T) {
 	for state, apply := range mirrorStates {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
-			n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`))
+			n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
 			mirror := resolvertest.New(t)
 			n.Serve("registry.test", n.Registry, mirror)
 			hosts := strings.NewReplacer("{m}", mirror.Host(), "{o}", n.Registry.Host())
@@ -74,7 +74,7 @@ func TestSources(t *testing.T) {
 // TestHosts shows the hosts in their order, and what is known of each.
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`))
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
 	content, mirror := resolvertest.New(t), resolvertest.New(t)
 	n.WriteHosts("registry.test", n.Server(n.Registry)+fmt.Sprintf("[host.%q]\ncapabilities = ['pull']\n", content.URL())+n.Mirror(mirror, ""))
 	n.Push("app:1", nodetest.Image(1))

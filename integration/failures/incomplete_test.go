@@ -21,7 +21,7 @@ import (
 // is there is no fallback.
 func TestFallbackCanRun(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "300ms"`))
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
 	n.Push("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)

@@ -6,8 +6,7 @@ package failures
 import (
 	"fmt"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
+	"net/http"
 	"testing"
 	"time"
 
@@ -32,19 +31,60 @@ func (ts tags) change(seed int) {
 	}
 }
 
-// pullAll starts to pull all tags at once. The function that it returns waits
-// for the pulls, and returns how many succeeded.
-func (ts tags) pullAll() (wait func() (finished int)) {
-	var pulls sync.WaitGroup
-	var finished atomic.Int64
+// round is a pull of all tags at once.
+type round struct {
+	undo     func()        // of what counts the requests
+	requests chan struct{} // one for each that has come
+	results  chan error    // of the pulls
+	left     int           // pulls without a result so far
+	finished int           // pulls that succeeded, of the others
+}
+
+// pullAll starts a round. The caller waits for it.
+func (ts tags) pullAll() *round {
+	r := &round{requests: make(chan struct{}, 1000), results: make(chan error, ts.count), left: ts.count}
+	r.undo = ts.Registry.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+		r.requests <- struct{}{}
+		next.ServeHTTP(w, req)
+	})
 	for i := range ts.count {
-		pulls.Go(func() {
-			if _, err := ts.Pull(nodetest.Named(ts.repo(i) + ":1")); err == nil {
-				finished.Add(1)
-			}
-		})
+		go func() {
+			_, err := ts.Pull(nodetest.Named(ts.repo(i) + ":1"))
+			r.results <- err
+		}()
 	}
-	return func() int { pulls.Wait(); return int(finished.Load()) }
+	return r
+}
+
+// reach returns when so many requests have come and so many pulls have succeeded, or
+// none is left.
+func (r *round) reach(requests, finished int) {
+	for requests > 0 || r.finished < finished {
+		select {
+		case <-r.requests:
+			requests--
+		case err := <-r.results:
+			if r.ended(err); r.left == 0 {
+				return
+			}
+		}
+	}
+}
+
+func (r *round) ended(err error) {
+	r.left--
+	if err == nil {
+		r.finished++
+	}
+}
+
+// wait waits for the pulls, and returns how many succeeded.
+func (r *round) wait() (finished int) {
+	for r.left > 0 {
+		r.ended(<-r.results)
+	}
+	r.undo()
+	return r.finished
 }
 
 // nextPullsAreRight holds that what is cached is used while the registry is
@@ -57,7 +97,7 @@ func (ts tags) nextPullsAreRight() {
 			nodetest.Want(ts.T, "image ID from the cache", ts.MustPull(tag), img.GetId())
 		}
 	}
-	ts.Restore()
+	ts.Recover()
 	for _, img := range ts.List() {
 		if len(img.GetRepoTags()) == 0 {
 			ts.Remove(img.GetId()) // what was replaced, so that the checks stay quick
@@ -70,26 +110,28 @@ func (ts tags) nextPullsAreRight() {
 	}
 }
 
-// TestKill kills the daemon at random moments of pulls of changing tags. After
-// each restart every label is true, every image that CRI lists can run, and
-// the next pull is right.
+// TestKill kills the daemon at all moments of pulls of changing tags: shortly after each
+// request, and after the end of each pull, however long they take. After each restart
+// every label is true, every image that CRI lists can run, and the next pull is right.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	const kills = 100
-	ts := tags{nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`)), 4}
-	// How long a round of pulls takes, spans the moments of the kills.
+	ts := tags{nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged)), 4}
 	ts.change(kills)
 	began := time.Now()
-	nodetest.Want(t, "pulls before any kill", ts.pullAll()(), ts.count)
-	round := time.Since(began)
+	first := ts.pullAll()
+	nodetest.Want(t, "pulls before any kill", first.wait(), ts.count)
+	requests := len(first.requests)
+	pause := time.Since(began) / time.Duration(requests) // from one to the next
 	// How far the pulls got before the kill: all of it must be met.
 	var early, middle, late int
 	for kill := range kills {
 		ts.change(kill)
-		wait := ts.pullAll()
-		time.Sleep(rand.N(round * 5 / 4))
+		pulls, moment := ts.pullAll(), kill%(requests+ts.count+1)
+		pulls.reach(min(moment, requests), moment-requests)
+		time.Sleep(rand.N(pause))
 		ts.Kill()
-		switch wait() {
+		switch pulls.wait() {
 		case 0:
 			early++
 		case ts.count:

@@ -65,7 +65,7 @@ func TestPushedDuringADownload(t *testing.T) {
 // it is pulled, and no fallback has what is gone.
 func TestRemovedDuringACheck(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1m"`)) // while the image is removed
 	n.Push("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
 	for what, code := range map[string]int{"answers": http.StatusOK, "fails": http.StatusServiceUnavailable} {

@@ -90,7 +90,7 @@ func failEveryThird(r *resolvertest.Registry) (undo func()) {
 // fails every third request.
 func TestParallel(t *testing.T) {
 	t.Parallel()
-	c := crowd{nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))}
+	c := crowd{nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1m"`))} // for all of them
 	first := c.pushAll(1)
 	c.pullAll()
 	c.want("first pull", first)
@@ -105,6 +105,7 @@ func TestParallel(t *testing.T) {
 	c.pullAll() // what fails falls back
 	c.want("with failures", second, third)
 	undo()
+	c.Recover() // no fault before counts
 	c.pullAll()
 	c.want("in the end", third)
 }

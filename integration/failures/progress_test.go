@@ -9,7 +9,6 @@ import (
 	"path"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -49,6 +48,13 @@ func getStuck(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
+// impatient starts a node again that ends a pull of which no byte comes for 2 seconds. What
+// is to succeed is pulled before.
+func impatient(n *nodetest.Node) {
+	n.T.Helper()
+	n.Restart(nodetest.CRIImages(`image_pull_progress_timeout = "2s"`))
+}
+
 // TestNoProgress has containerd end pulls because nothing comes any more: that
 // is unreachable, with its fallback, whatever else went wrong.
 func TestNoProgress(t *testing.T) {
@@ -64,7 +70,7 @@ func TestNoProgress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			origin, mirror := nodetest.OpenToAll(t), nodetest.OpenToAll(t)
-			n := nodetest.Start(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "2s"`))
+			n := nodetest.Start(t, nodetest.Section(nodetest.IfDigestChanged))
 			n.Serve("registry.test", origin, mirror)
 			n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\n[rule.on]\nnot_found = \"Fail\"\nunavailable = \"Fail\"\n")
 			ref := nodetest.Named("app:1")
@@ -79,6 +85,7 @@ func TestNoProgress(t *testing.T) {
 			missing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
 			onLayers(t, mirror, img, [2]http.HandlerFunc{missing, missing})
 			onLayers(t, origin, img, [2]http.HandlerFunc{getStuck, other})
+			impatient(n)
 			mark := n.Mark()
 			got, err := n.Pull(ref)
 			d := n.Decision(mark, ref)
@@ -105,7 +112,7 @@ func TestNothingAfterTheHeaders(t *testing.T) {
 	for name, on := range map[string]resolvertest.Part{"manifest": resolvertest.Manifests, "config and layers": resolvertest.Blobs} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := nodetest.Start(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "2s"`))
+			n := nodetest.Start(t, nodetest.Section(nodetest.IfDigestChanged))
 			origin := nodetest.OpenToAll(t)
 			n.Serve("registry.test", origin)
 			ref := nodetest.Named("app:1")
@@ -119,16 +126,14 @@ func TestNothingAfterTheHeaders(t *testing.T) {
 				}
 				next.ServeHTTP(w, r)
 			})
-			mark, began := n.Mark(), time.Now()
+			impatient(n)
+			mark := n.Mark()
 			got, err := n.Pull(ref)
 			d := n.Decision(mark, ref)
 			nodetest.Want(t, "error", err, nil)
 			nodetest.Want(t, "image", got, id)
 			nodetest.Want(t, "outcome", d.Outcome, "UsedCached")
 			nodetest.Want(t, "class", d.Class, "unreachable")
-			if took := time.Since(began); took > 20*time.Second {
-				t.Errorf("the pull took %s", took)
-			}
 		})
 	}
 }

@@ -5,6 +5,7 @@ package failures
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -61,10 +62,10 @@ func retryAfter(value string) http.HandlerFunc {
 }
 
 // TestRetryAfter holds that Retry-After is honoured where it fits the budget,
-// and that where it does not, the check ends at once.
+// and that where it does not, the check ends at once, and not with the budget.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(`verify_timeout = "10s"`))
+	n := nodetest.New(t, nodetest.Section(`verify_timeout = "1m"`))
 	n.Push("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
@@ -73,17 +74,18 @@ func TestRetryAfter(t *testing.T) {
 	n.Registry.Forget()
 	n.MustPull(ref)
 	undo()
-	if all := n.Registry.Requests(); len(all) < 2 || all[1].At.Sub(all[0].At) < 1900*time.Millisecond {
+	all := slices.DeleteFunc(n.Registry.Requests(), resolvertest.Probe)
+	if len(all) < 2 || all[1].At.Sub(all[0].At) < 1900*time.Millisecond {
 		t.Errorf("the registry asked for 2s and got %v", all)
 	}
 
-	for _, value := range []string{"60", strconv.Itoa(1 << 40), time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)} {
+	for _, value := range []string{"120", strconv.Itoa(1 << 40), time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)} {
 		_, undo := failFirst(n.Registry, 100, retryAfter(value))
 		began := time.Now()
 		err := n.MustFail(ref, []string{"rate_limited"})
 		undo()
 		nodetest.Want(t, "RegistryUnavailable", nodetest.RegistryUnavailable(err), true)
-		if took := time.Since(began); took > 3*time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("Retry-After: %s: took %v, want no waiting", value, took)
 		}
 	}

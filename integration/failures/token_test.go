@@ -54,7 +54,7 @@ func TestTokenServerFails(t *testing.T) {
 	for code, class := range map[int]string{500: "unavailable", 503: "unavailable", 429: "rate_limited", 401: "unauthorized"} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			t.Parallel()
-			n := nodetest.NewWith(t, nodetest.OpenToAll(t), nodetest.Section(`verify_timeout = "1s"`))
+			n := nodetest.NewWith(t, nodetest.OpenToAll(t))
 			n.Push("app:1", nodetest.Image(1))
 			n.Registry.Status(resolvertest.Tokens, code)
 			n.MustFail(nodetest.Named("app:1"), []string{n.Registry.Host(), class})

@@ -15,7 +15,7 @@ import (
 
 const (
 	pullLimit  = time.Minute
-	leaveLimit = 2 * time.Second // for the decision about a caller who left
+	leaveLimit = 5 * time.Second // for the decision about a caller who left
 )
 
 // history is one history, as far as it has come.

@@ -157,8 +157,8 @@ func (n *node) rule(r Rule, mirror string) error {
 func (n *node) pull(ctx context.Context, r *registry, p Pull, pod string) (id string, err error) {
 	timeout := "30s"
 	switch now := r.now(); {
-	case now.Trouble == Swallows && now.Mirror && now.Rule.From == FromOriginThenMirrors:
-		timeout = "2s" // a part of it is the mirror's
+	case now.Trouble == Swallows && now.Mirror && now.Rule.From != FromOrigin:
+		timeout = "10s" // half of it is the mirror's, which answers
 	case now.Trouble == Swallows:
 		timeout = "250ms"
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -101,9 +102,9 @@ func (r *registry) Close() {
 	r.mirror.Close()
 }
 
-// requests are those of both hosts.
+// requests are those of both hosts, but for probes.
 func (r *registry) requests() []resolvertest.Request {
-	return append(r.Requests(), r.mirror.Requests()...)
+	return slices.DeleteFunc(append(r.Requests(), r.mirror.Requests()...), resolvertest.Probe)
 }
 
 // forget forgets the requests so far.

@@ -20,7 +20,7 @@ const (
 	// the race detector on a busy machine.
 	StartLimit = 60 * time.Second
 
-	stopLimit = 30 * time.Second
+	stopLimit = 60 * time.Second
 )
 
 // process is the daemon's. The zero value was never started.

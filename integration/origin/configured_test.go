@@ -17,7 +17,7 @@ import (
 // that none may name an authority.
 func TestMirrorFallbackByHint(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Prepare(t, nodetest.Section(nodetest.IfDigestChanged, `hints = "Tighten"`, `verify_timeout = "2s"`))
+	n := nodetest.Prepare(t, nodetest.Section(nodetest.IfDigestChanged, `hints = "Tighten"`))
 	n.WriteRules("rule.toml", `
 [[rule]]
 images = ["registry.test/mirrors/*"]

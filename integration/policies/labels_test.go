@@ -66,6 +66,13 @@ func TestLabels(t *testing.T) {
 	check("a pull after removal", second.String())
 }
 
+// written waits until what the store has to write is written.
+func written(n *nodetest.Node) {
+	n.T.Helper()
+	n.Push("writes:1", nodetest.Image(1000))
+	n.WaitForWrites(nodetest.Named("writes:1"))
+}
+
 // TestUnreadableLabels holds that a label that cannot be read means "not
 // checked", and does no other harm.
 func TestUnreadableLabels(t *testing.T) {
@@ -74,6 +81,7 @@ func TestUnreadableLabels(t *testing.T) {
 	dgst := n.Push("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
+	written(n)
 	outcome := func() string {
 		mark := n.Mark()
 		n.MustPull(ref)
@@ -121,6 +129,7 @@ func TestMaxAge(t *testing.T) {
 	n.Restart()
 	nodetest.Want(t, "outcome after a restart", pull(), "Fresh")
 	nodetest.Want(t, "outcome for who wants it younger", pull(node.Hint("max-age", "0s")), "Unchanged")
+	written(n)
 	n.SetLabels(ref, map[string]string{"verified-at": time.Now().Add(-2 * time.Hour).UTC().Format(time.RFC3339)})
 	nodetest.Want(t, "outcome for an old check", pull(), "Unchanged")
 	nodetest.Eventually(t, "the check counts again", func() bool { return pull() == "Fresh" })

@@ -121,7 +121,7 @@ unreachable = "Fail"
 	n.Registry.Refuse()
 	nodetest.Want(t, "outcome with the registry down", outcome("app", node.Hint("max-age", "0s")), "UsedCached")
 	nodetest.Want(t, "outcome under the rule", outcome("strict/app"), "Failed")
-	n.Restore()
+	n.Recover()
 	n.DeleteTag("app", "1")
 	n.DeleteTag("strict/app", "1")
 	nodetest.Want(t, "outcome without the tag", outcome("app", node.Hint("max-age", "0s")), "Failed")

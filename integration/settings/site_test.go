@@ -67,7 +67,7 @@ func newRegistry(t *testing.T) *resolvertest.Registry {
 func start(t *testing.T, origin *resolvertest.Registry, opts ...nodetest.Option) *nodetest.Node {
 	t.Helper()
 	n := nodetest.Prepare(t, append([]nodetest.Option{
-		nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "2s"`), nodetest.Containers(t), nodetest.NativeRuntime(),
+		nodetest.Section(nodetest.IfDigestChanged), nodetest.Containers(t), nodetest.NativeRuntime(),
 	}, opts...)...)
 	n.WriteRules("strict.toml", fmt.Sprintf("[[rule]]\nimages = [\"**/strict\", \"**/strict/*\"]\npolicy = \"Always\"\nresolve_from = \"Origin\"\nallowed_sources = [%q]\n", origin.Host()))
 	n.Start()
@@ -101,6 +101,9 @@ func (s *site) forget() {
 func (s *site) wantMirrorNotAsked(when string) {
 	s.T.Helper()
 	for _, r := range s.mirror.Requests() {
+		if resolvertest.Probe(r) {
+			continue // of a request before, which was allowed
+		}
 		s.T.Errorf("%s: the forbidden mirror was asked: %s %s, shown credentials: %v", when, r.Method, r.Path, r.Authorized)
 	}
 }

@@ -17,7 +17,7 @@ type allowing struct{ *mirrored }
 
 func newAllowing(t *testing.T) allowing {
 	t.Helper()
-	a := allowing{newMirrored(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "2s"`))}
+	a := allowing{newMirrored(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1m"`))}
 	a.both("app:1", nodetest.Image(1))
 	return a
 }
@@ -63,7 +63,7 @@ func TestAllowedSources(t *testing.T) {
 	got, reason := a.outcome()
 	nodetest.Want(t, "outcome without a host", got, "Failed")
 	nodetest.Want(t, "reason without a host", reason, "source")
-	nodetest.Want(t, "requests", a.mirror.Count(nil)+a.Registry.Count(nil), 0)
+	nodetest.Want(t, "requests", a.mirror.Count(resolvertest.NoProbe)+a.Registry.Count(resolvertest.NoProbe), 0)
 
 	// An image that came from elsewhere is not reused, by any policy.
 	a.allow(a.Registry.Host())
@@ -72,7 +72,7 @@ func TestAllowedSources(t *testing.T) {
 		got, _ := a.outcome(node.Hint("policy", policy))
 		nodetest.Want(t, "outcome under "+policy, got, "Failed")
 	}
-	nodetest.Want(t, "requests to the mirror", a.mirror.Count(nil), 0)
+	nodetest.Want(t, "requests to the mirror", a.mirror.Count(resolvertest.NoProbe), 0)
 	nodetest.Want(t, "source", a.source(), a.mirror.Host()+"/app:1")
 
 	// The error of a host that is allowed says who else was left out, and why.
@@ -84,7 +84,7 @@ func TestAllowedSources(t *testing.T) {
 	got, reason = a.outcome(node.Hint("policy", "IfNotPresent"))
 	nodetest.Want(t, "outcome", got, "Pulled")
 	nodetest.Want(t, "reason", reason, "source")
-	nodetest.Want(t, "requests to the mirror", a.mirror.Count(nil), 0)
+	nodetest.Want(t, "requests to the mirror", a.mirror.Count(resolvertest.NoProbe), 0)
 	if blobs := a.Registry.Count(resolvertest.Of("GET", resolvertest.Blobs)); blobs < 2 {
 		t.Errorf("%d blobs were taken again, want config and layer", blobs)
 	}

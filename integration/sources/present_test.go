@@ -31,7 +31,7 @@ func TestSourceOfAConfirmedImage(t *testing.T) {
 		nodetest.Eventually(t, "the registry is who confirmed "+name, func() bool { return m.Labels(name)["verified-by"] == m.Registry.Host() })
 		m.wantSources("nothing new", name, source, "")
 	}
-	nodetest.Want(t, "content that the registry was asked for", m.Registry.Count(resolvertest.Of("GET", resolvertest.All)), 0)
+	nodetest.Want(t, "content that the registry was asked for", m.Registry.Count(resolvertest.Of("GET", resolvertest.Manifests))+m.Registry.Count(resolvertest.Of("GET", resolvertest.Blobs)), 0)
 }
 
 // TestSourceOfWhatIsThere pulls what is on the node already. The bytes came from

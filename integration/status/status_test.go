@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -77,11 +76,10 @@ func TestDegraded(t *testing.T) {
 	}
 	ref := nodetest.Named("app-b:1")
 	n.Registry.Status(resolvertest.All, 503)
-	hint := node.Hint("verify-timeout", "500ms")
-	n.MustPull(ref, hint)
+	n.MustPull(ref)
 	var r report
 	nodetest.Eventually(t, "the host is in trouble, and the image stale", func() bool {
-		n.MustPull(ref, hint)
+		n.MustPull(ref)
 		r = statusOf(n)
 		return ids(r.Problems) == "host_in_trouble stale_images"
 	})

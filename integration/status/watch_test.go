@@ -17,8 +17,8 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// maxLines are as many as a minute shows.
-const maxLines = 150
+// maxLines are as many as some minutes show.
+const maxLines = 600
 
 // TestWatch follows a pull that is under way to its end.
 func TestWatch(t *testing.T) {

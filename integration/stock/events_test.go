@@ -9,7 +9,11 @@ import (
 	"time"
 
 	eventstypes "github.com/containerd/containerd/api/events"
+	"github.com/containerd/containerd/v2/core/events"
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/typeurl/v2"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
@@ -23,12 +27,13 @@ func TestEvents(t *testing.T) {
 	n.Push("app:1", nodetest.Image(1))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	events, errs := n.Client.EventService().Subscribe(ctx, `topic~="/images/"`)
+	all, errs := n.Client.EventService().Subscribe(ctx, `topic~="/images/"`)
+	arrive(ctx, n, all)
 	next := func() (topic, name string) {
 		t.Helper()
 		for {
 			select {
-			case e := <-events:
+			case e := <-all:
 				decoded, err := typeurl.UnmarshalAny(e.Event)
 				if err != nil {
 					t.Fatal(err)
@@ -66,11 +71,30 @@ func TestEvents(t *testing.T) {
 	}
 	// If checks made events, the update of the label would have come between.
 	select {
-	case e := <-events:
+	case e := <-all:
 		decoded, _ := typeurl.UnmarshalAny(e.Event)
 		if u, ok := decoded.(*eventstypes.ImageUpdate); ok && u.Name == ref {
 			t.Errorf("one change makes more than one update: %s", u.Name)
 		}
 	default:
 	}
+}
+
+// arrive returns once events do, of which it makes some about another image.
+func arrive(ctx context.Context, n *nodetest.Node, all <-chan *events.Envelope) {
+	n.T.Helper()
+	other := images.Image{Name: "other.test/app:1", Target: ocispec.Descriptor{
+		MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString(""), Size: 1,
+	}}
+	nodetest.Eventually(n.T, "events arrive", func() bool {
+		_, err := n.Client.ImageService().Create(ctx, other)
+		n.Must(err)
+		n.Must(n.Client.ImageService().Delete(ctx, other.Name))
+		select {
+		case <-all:
+			return true
+		default:
+			return false
+		}
+	})
 }

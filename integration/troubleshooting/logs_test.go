@@ -43,9 +43,10 @@ func TestLogs(t *testing.T) {
 	nodetest.Eventually(t, "the mistake in hosts.toml is logged", func() bool { return len(s.LogLines(mark, "hosts configuration")) > 0 })
 	s.wantDocumented(s.message(mark, "hosts configuration"))
 
-	s.WriteRules("10-team-a.toml", mistaken)
 	mark = s.Mark()
+	s.WriteRules("10-team-a.toml", mistaken)
 	newScene(t, n, "other").cached()
+	nodetest.Eventually(t, "the mistake in the rules is logged", func() bool { return len(s.LogLines(mark, "not taken")) > 0 })
 	s.wantDocumented(s.message(mark, "not taken"))
 }
 

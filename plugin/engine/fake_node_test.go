@@ -173,6 +173,8 @@ func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified
 }
 
 func (n *node) VerifyContent(_ context.Context, target ocispec.Descriptor, _ transfer.Fetcher) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.verifiedContent = append(n.verifiedContent, target.Digest)
 	if n.verifyFails || n.pullFails != failure.None {
 		return errTest
@@ -188,6 +190,8 @@ func (n *node) VerifyPossession(_ context.Context, _ ocispec.Descriptor, _ trans
 }
 
 func (n *node) Used(_ context.Context, f store.Fingerprint, _ time.Time, _ ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.used = append(n.used, f)
 }
 

@@ -74,6 +74,8 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 }
 
 func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ func() store.State) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.completed = append(n.completed, target.Digest)
 	if n.onStore != nil {
 		n.onStore(&n.record.State)

@@ -230,7 +230,7 @@ func TestRulesOfAnotherDirectory(t *testing.T) {
 				point(t, current, "lax")
 			}
 			point(t, current, dir)
-			for deadline := time.Now().Add(time.Second); ; {
+			for deadline := time.Now().Add(time.Minute); ; {
 				d, err := r.Current().For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
 				if err == nil && d.Policy == p {
 					break

@@ -50,6 +50,7 @@ func TestProbesAreBounded(t *testing.T) {
 		}
 		s.wantOpen(failure.None)
 		time.Sleep(probeBound)
+		synctest.Wait() // for the probes, which end now
 		s.fail()
 		time.Sleep(probeBound)
 		s.wantOpen(failure.Unreachable)

@@ -77,6 +77,13 @@ func (s *scene) count() int {
 	return len(s.probes)
 }
 
+// last returns when the last probe was made.
+func (s *scene) last() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.probes[len(s.probes)-1]
+}
+
 // fail is a request that fails.
 func (s *scene) fail() {
 	s.Failed(host, s.probe)
@@ -87,8 +94,12 @@ func (s *scene) fail() {
 func (s *scene) wantOpen(class failure.Class) *OpenError {
 	s.t.Helper()
 	synctest.Wait()
-	err := s.Trouble(host)
-	if s.Blocked(host) != (err != nil) || (err == nil) != (class == failure.None) || err != nil && err.Class != class {
+	blocked := s.Blocked(host)
+	err := s.Trouble(host) // has the host probed, which may take no time
+	if err == nil {
+		blocked = s.Blocked(host) // a host that cannot be probed is forgotten
+	}
+	if blocked != (err != nil) || (err == nil) != (class == failure.None) || err != nil && err.Class != class {
 		s.t.Fatalf("got %+v, want class %q", err, class)
 	}
 	return err

@@ -95,7 +95,7 @@ func TestTokensEnd(t *testing.T) {
 
 	r.SetTokenLifetime(200 * time.Millisecond)
 	token = tokenFor(t, c, r, "ann", "a")
-	for deadline := time.Now().Add(10 * time.Second); status(token) != 401; {
+	for deadline := time.Now().Add(time.Minute); status(token) != 401; {
 		if time.Now().After(deadline) {
 			t.Fatal("the token does not expire")
 		}
@@ -175,4 +175,22 @@ func TestContainerdAuthorizer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestProbe holds that a probe of the token server is told from a request for a token.
+func TestProbe(t *testing.T) {
+	r := resolvertest.New(t, resolvertest.WithTokenAuth(users))
+	c := client(t, r)
+	for path, probe := range map[string]bool{
+		"/v2/": true, "/token?service=s": true,
+		"/v2/app/manifests/1": false, "/v2/app/blobs/x": false, "/token?service=s&scope=repository:app:pull": false,
+	} {
+		r.Forget()
+		_ = get(t, c, r.URL()+path)
+		want(t, path+" is a probe", r.Count(resolvertest.Probe), map[bool]int{true: 1}[probe])
+		want(t, path+" is none", r.Count(resolvertest.NoProbe), map[bool]int{false: 1}[probe])
+	}
+	r.Forget()
+	_ = tokenFor(t, c, r, "ann", "a")
+	want(t, "requests for a token", r.Count(resolvertest.NoProbe), 1)
 }

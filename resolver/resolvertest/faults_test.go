@@ -4,12 +4,10 @@
 package resolvertest_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -235,29 +233,6 @@ func TestWrongDigest(t *testing.T) {
 	want(t, "status of the true digest", get(t, c, r.URL()+"/v2/app/manifests/"+actual).StatusCode, http.StatusOK)
 	undo()
 	want(t, "digest afterwards", get(t, c, r.URL()+"/v2/app/manifests/1").Header.Get("Docker-Content-Digest"), actual)
-}
-
-func TestHang(t *testing.T) {
-	r := resolvertest.New(t)
-	c := client(t, r)
-	undo := r.Hang(resolvertest.All)
-	c.Timeout = 100 * time.Millisecond
-	if _, err := do(t, c, http.MethodGet, r.URL()+"/v2/"); !errors.Is(err, context.DeadlineExceeded) && !os.IsTimeout(err) {
-		t.Errorf("got %v, want a timeout", err)
-	}
-	want(t, "status in the record", r.Requests()[0].Status, 0)
-
-	c.Timeout = 10 * time.Second
-	done := make(chan int, 1)
-	go func() {
-		a, _ := do(t, c, http.MethodGet, r.URL()+"/v2/")
-		done <- a.StatusCode
-	}()
-	for r.Count(nil) < 2 {
-		time.Sleep(time.Millisecond)
-	}
-	undo()
-	want(t, "status once the fault ends", <-done, http.StatusOK)
 }
 
 func TestScript(t *testing.T) {

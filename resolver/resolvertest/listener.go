@@ -27,6 +27,17 @@ type listener struct {
 	swallow []func() // each closes one of the sockets that swallow
 }
 
+// Reserve returns a free address of the loopback, for a server that a test starts later,
+// and again after an end. Nobody else is given its port until release is called, by the
+// caller, once.
+func Reserve() (address string, release func(), err error) {
+	l, err := newListener()
+	if err != nil {
+		return "", nil, err
+	}
+	return l.addr, l.release, nil
+}
+
 func newListener() (*listener, error) {
 	fd, err := bound(0)
 	if err != nil {

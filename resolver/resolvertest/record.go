@@ -127,6 +127,19 @@ func (r *Registry) Forget() {
 	r.record.requests = nil
 }
 
+// Probe is a filter for Count: requests by which a client finds out whether the registry,
+// or its token server, is well. They are made in the background, for nobody's image,
+// whenever an answer is slow or fails.
+func Probe(r Request) bool {
+	if r.Method != http.MethodGet || r.Authorized {
+		return false
+	}
+	return r.Path == "/v2/" || r.Part == Tokens && !r.Query.Has("scope")
+}
+
+// NoProbe is a filter for Count: all requests but probes.
+func NoProbe(r Request) bool { return !Probe(r) }
+
 // Of is a filter for Count: requests of that method ("" takes any) to that part.
 func Of(method string, part Part) func(Request) bool {
 	return func(r Request) bool {

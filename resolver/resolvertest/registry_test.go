@@ -128,9 +128,9 @@ func TestClientCertificates(t *testing.T) {
 
 // TestDelay holds the model: a round trip a turn, one more to connect, one
 // more for TLS 1.3. Upper bounds leave room for slow machines, but not for
-// another round trip.
+// another round trip, which is long for that.
 func TestDelay(t *testing.T) {
-	const rtt = 300 * time.Millisecond
+	const rtt = 2 * time.Second
 	tests := []struct {
 		name       string
 		opts       []resolvertest.Option
@@ -144,6 +144,7 @@ func TestDelay(t *testing.T) {
 			t.Parallel()
 			r := resolvertest.New(t, append(tt.opts, resolvertest.WithDelay(rtt))...)
 			c := client(t, r)
+			c.Timeout = time.Minute
 			c.Transport.(*http.Transport).ForceAttemptHTTP2 = false // whose set-up takes turns of its own
 			for i, turns := range []int{tt.cold, tt.warm, tt.warm} {
 				start := time.Now()

@@ -56,6 +56,18 @@ func (n *Node) SetLabels(ref string, labels map[string]string) {
 	}
 }
 
+// WaitForWrites waits until what the store writes behind the answers so far is written, so
+// that labels which a test sets are not set back. The store writes in order, and this is
+// one more check: of ref, an image that the test has no other use for.
+func (n *Node) WaitForWrites(ref string, opts ...node.PullOption) {
+	n.T.Helper()
+	const label, never = "verified-at", "2001-01-01T00:00:00Z"
+	n.MustPull(ref, opts...)
+	n.SetLabels(ref, map[string]string{label: never})
+	n.MustPull(ref, append(slices.Clone(opts), node.Hint("policy", "Always"))...)
+	Eventually(n.T, "the check is written", func() bool { return n.Labels(ref)[label] != never })
+}
+
 // Status returns what CRI says of an image, with verbose information.
 func (n *Node) Status(ref string) *runtimeapi.ImageStatusResponse {
 	n.T.Helper()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"testing"
@@ -16,18 +15,20 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// FreeAddress returns an address of the loopback that nobody listens on.
+// FreeAddress returns an address of the loopback that nobody listens on, and that is the
+// test's until its end.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	address, release, err := resolvertest.Reserve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }() // nobody has been accepted
-	return l.Addr().String()
+	t.Cleanup(release)
+	return address
 }
 
 // MetricsAt has the daemon serve its metrics at an address.

@@ -45,12 +45,12 @@ func WantNoWords(t testing.TB, err error, words ...string) {
 }
 
 // Eventually polls ok until it holds, and ends the test where that takes longer
-// than 30 seconds.
+// than 2 minutes.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatal("never: " + what)
 		}
