@@ -15,12 +15,17 @@ KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
 FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy|kubelet)$$') # of the integration tests
+# The minor of containerd to build with: go.mod is for the newest, and builds/ has a go.mod
+# for each of the others.
+NEWEST     := 2.4
+CONTAINERD ?= $(NEWEST)
+MINORS     := $(NEWEST) $(patsubst builds/containerd-%.mod,%,$(wildcard builds/*.mod))
 SETTINGS  := discard downloads annotations sync local configs together
 # The tests of promises that hold under every setting.
 PROMISES  := ./integration/policies ./integration/failures ./integration/sources ./integration/access ./integration/origin
 LINT_VERSION := v2.15.0
 
-CONTAINERD := github.com/containerd/containerd/v2
+MODULE     := github.com/containerd/containerd/v2
 LINT       := build/tools/golangci-lint-$(LINT_VERSION)
 
 # What `containerd --version` and the kubelet show: containerd's own version,
@@ -28,11 +33,19 @@ LINT       := build/tools/golangci-lint-$(LINT_VERSION)
 # containerd's.
 PULLWARDEN_VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 REVISION           ?= $(shell git rev-parse HEAD 2>/dev/null)
-CONTAINERD_VERSION  = $(shell $(GO) list -m -f '{{.Version}}' $(CONTAINERD))
-LDFLAGS = -X $(CONTAINERD)/version.Version=$(CONTAINERD_VERSION)+pullwarden.$(PULLWARDEN_VERSION) \
-          -X $(CONTAINERD)/version.Revision=$(REVISION) \
+CONTAINERD_VERSION  = $(shell GOFLAGS='$(GOFLAGS)' $(GO) list -m -f '{{.Version}}' $(MODULE))
+LDFLAGS = -X $(MODULE)/version.Version=$(CONTAINERD_VERSION)+pullwarden.$(PULLWARDEN_VERSION) \
+          -X $(MODULE)/version.Revision=$(REVISION) \
           -X github.com/pullwarden/pullwarden/cmd/pullwarden/internal/cli.Version=$(PULLWARDEN_VERSION)
 BUILD   = $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+
+ifneq ($(strip $(CONTAINERD)),$(NEWEST))
+MODFILE := builds/containerd-$(strip $(CONTAINERD)).mod
+ifeq ($(wildcard $(MODFILE)),)
+$(error CONTAINERD=$(CONTAINERD): allowed are $(MINORS))
+endif
+export GOFLAGS := $(strip $(GOFLAGS) -modfile=$(CURDIR)/$(MODFILE))
+endif
 
 .DEFAULT_GOAL := build
 
@@ -41,7 +54,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
 
 .PHONY: build
-build: ## build bin/containerd and bin/pullwarden
+build: ## build bin/containerd and bin/pullwarden; CONTAINERD=2.3 is the long-term release of containerd, here and below
 	$(BUILD) -o bin/ ./cmd/containerd ./cmd/pullwarden
 
 .PHONY: man
@@ -70,25 +83,25 @@ test-unit: cc ## run the unit tests
 .PHONY: test-integration
 test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests, SETTING=<name> configures CRI
 	$(BUILD) -race -o build/race/ ./cmd/containerd ./cmd/pullwarden
-	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
+	$(GO) build -o build/race/ $(MODULE)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 30m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))
 
 .PHONY: test-critest
 test-critest: on-linux-as-root cc runc ## run critest's image specs against stock containerd and the daemon, under each setting of CRI; RUN=TestImageSuite/<setting> picks one
 	$(BUILD) -race -o build/race/ ./cmd/containerd
-	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
-	$(GO) build -trimpath -o build/stock/ $(CONTAINERD)/cmd/containerd $(CONTAINERD)/cmd/containerd-shim-runc-v2
-	cd integration/critest/tool && $(GO) test -c -o $(CURDIR)/build/critest sigs.k8s.io/cri-tools/cmd/critest
+	$(GO) build -o build/race/ $(MODULE)/cmd/containerd-shim-runc-v2
+	$(GO) build -trimpath -o build/stock/ $(MODULE)/cmd/containerd $(MODULE)/cmd/containerd-shim-runc-v2
+	cd integration/critest/tool && GOFLAGS= $(GO) test -c -o $(CURDIR)/build/critest sigs.k8s.io/cri-tools/cmd/critest
 	PULLWARDEN_CRITEST=$(CURDIR)/build/critest PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 30m -v -run '$(strip $(RUN))' ./integration/critest
 
 .PHONY: test-kubelet
 test-kubelet: on-linux-as-root cc runc ## have a stock kubelet run pods on the daemon; RUN=<pattern> picks tests
 	$(BUILD) -race -o build/race/ ./cmd/containerd
-	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
-	$(GO) build -trimpath -o build/stock/ $(CONTAINERD)/cmd/containerd $(CONTAINERD)/cmd/containerd-shim-runc-v2
-	cd integration/kubelet/tool && version=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) \
+	$(GO) build -o build/race/ $(MODULE)/cmd/containerd-shim-runc-v2
+	$(GO) build -trimpath -o build/stock/ $(MODULE)/cmd/containerd $(MODULE)/cmd/containerd-shim-runc-v2
+	cd integration/kubelet/tool && export GOFLAGS= && version=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) \
 		&& $(GO) build -trimpath -ldflags "-X k8s.io/component-base/version.gitVersion=$$version" -o $(CURDIR)/build/kubernetes/ k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-apiserver \
 		&& $(GO) build -trimpath -o $(CURDIR)/build/kubernetes/etcd go.etcd.io/etcd/server/v3
 	PULLWARDEN_KUBERNETES=$(CURDIR)/build/kubernetes PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
@@ -98,8 +111,8 @@ test-kubelet: on-linux-as-root cc runc ## have a stock kubelet run pods on the d
 .PHONY: test-deploy
 test-deploy: on-linux-as-root cc runc ## have a real Prometheus scrape the daemon while things fail: each alert fires and ends, each query of the dashboard has an answer
 	$(BUILD) -race -o build/race/ ./cmd/containerd ./cmd/pullwarden
-	$(GO) build -o build/race/ $(CONTAINERD)/cmd/containerd-shim-runc-v2
-	cd integration/deploy/tool && $(GO) build -tags remove_all_sd -o $(CURDIR)/build/tools/ github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
+	$(GO) build -o build/race/ $(MODULE)/cmd/containerd-shim-runc-v2
+	cd integration/deploy/tool && GOFLAGS= $(GO) build -tags remove_all_sd -o $(CURDIR)/build/tools/ github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 	PULLWARDEN_PROMETHEUS=$(CURDIR)/build/tools/prometheus PULLWARDEN_PROMTOOL=$(CURDIR)/build/tools/promtool PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration/deploy
 
@@ -117,7 +130,7 @@ endif
 
 .PHONY: bench
 bench: on-linux-as-root build ## compare the daemon with stock containerd (as root); BENCH=<row>,... picks rows
-	$(GO) build -trimpath -ldflags '-X $(CONTAINERD)/version.Version=$(CONTAINERD_VERSION)' -o build/containerd-stock $(CONTAINERD)/cmd/containerd
+	$(GO) build -trimpath -ldflags '-X $(MODULE)/version.Version=$(CONTAINERD_VERSION)' -o build/containerd-stock $(MODULE)/cmd/containerd
 	$(GO) build -o build/ ./integration/bench
 	@exec build/bench -stock build/containerd-stock -ours bin/containerd -rows '$(strip $(BENCH))'
 
@@ -152,6 +165,18 @@ config: ## write config.toml.example from the defaults
 	@mkdir -p build
 	$(GO) run ./plugin/internal/configexample >build/config.toml.example
 	mv build/config.toml.example config.toml.example
+
+.PHONY: bump
+bump: ## take the newest patch release of each minor of containerd, and run everything with it
+	@for minor in $(MINORS); do \
+		modfile=builds/containerd-$$minor.mod; [[ "$$minor" != $(NEWEST) ]] || modfile=go.mod; \
+		$(GO) get -modfile=$$modfile $(MODULE)@v$$minor; \
+		$(GO) mod tidy -modfile=$$modfile; \
+		version=$$($(GO) list -modfile=$$modfile -m -f '{{.Version}}' $(MODULE)); \
+		sed -i "s/^| $$minor | [^ ]* |/| $$minor | $${version#v} |/" docs/versions.md; \
+	done
+	@$(MAKE) lint
+	@for minor in $(MINORS); do $(MAKE) test test-critest CONTAINERD=$$minor; done
 
 .PHONY: fmt
 fmt: $(LINT) ## format the code

@@ -99,6 +99,7 @@ func start(ic *plugin.InitContext) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	logMinor(ic.Context, version.Version)
 	for _, limit := range host.puller.Limits() {
 		prefixlog.G(ic.Context).Warn(limit.String())
 	}

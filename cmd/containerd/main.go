@@ -14,12 +14,13 @@ import (
 	_ "github.com/containerd/containerd/v2/cmd/containerd/builtins"
 	"github.com/containerd/containerd/v2/cmd/containerd/command"
 
+	"github.com/pullwarden/pullwarden/internal/cliapp"
 	pullwarden "github.com/pullwarden/pullwarden/plugin"
 )
 
 func main() {
 	pullwarden.Install()
-	if err := command.App().Run(context.Background(), os.Args); err != nil {
+	if err := cliapp.Run(context.Background(), command.App(), os.Args); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "containerd:", err)
 		os.Exit(1)
 	}

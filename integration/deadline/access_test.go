@@ -91,7 +91,7 @@ func TestDeniedMeanwhile(t *testing.T) {
 	mark := s.Mark()
 	s.wantCached(asAlice)
 	denied.Store(true)
-	s.Registry.RevokeTokens("alice")
+	s.Registry.RevokeTokens()
 	s.MustFail(s.ref, []string{"unauthorized"}, asAlice)
 	s.MustFail(s.ref, nil, asAlice, node.Hint("policy", "IfNotPresent"))
 	s.release()

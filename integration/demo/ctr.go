@@ -15,12 +15,13 @@ import (
 	"github.com/containerd/containerd/v2/cmd/ctr/app"
 
 	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/internal/cliapp"
 )
 
 // ctrMain is containerd's ctr, which this binary is when its first argument is
 // "ctr": ctr writes to standard output, and nobody has to have it installed.
 func ctrMain(args []string) int {
-	if err := app.New().Run(context.Background(), args); err != nil {
+	if err := cliapp.Run(context.Background(), app.New(), args); err != nil {
 		fmt.Fprintln(os.Stderr, "ctr:", err)
 		return 1
 	}

@@ -127,7 +127,7 @@ func TestRevoked(t *testing.T) {
 		d := k.Push("private:1", 1)
 		k.Run(with("alice", "private:1")).WantStarted(d)
 		k.Node.Registry.Allow(func(string, string) bool { return false })
-		k.Node.Registry.RevokeTokens("alice")
+		k.Node.Registry.RevokeTokens()
 		always := with("alice", "private:1")
 		always.Pull = Always
 		wantAllDenied(k, always)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver/failure"
