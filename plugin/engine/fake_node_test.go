@@ -232,6 +232,7 @@ func (n *node) MarkPulled(_ context.Context, target digest.Digest, s store.State
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.record != nil && n.record.Target.Digest == target {
+		s.Pin = n.record.Pin // as the store leaves it
 		n.record.State = s
 	}
 }
