@@ -62,6 +62,19 @@ func TestManifestIsRefused(t *testing.T) {
 	}
 }
 
+// Every other cause has the class that it has of HEAD.
+func TestCausesWithManifest(t *testing.T) {
+	for name, test := range causesOfARegistry {
+		server, _ := serve(t, test.handler)
+		_, err := resolve(t, Query{ReadManifest: true}, server.URL)
+		if name != "digest only on HEAD is wrong" {
+			wantClass(t, err, test.class)
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // An answer is that of the bytes, whatever its header says.
 func TestManifestHasItsDigest(t *testing.T) {
 	long := digest.SHA512.FromBytes(manifest)

@@ -41,6 +41,8 @@ const (
 	NoEffect        ID = "PW0105"
 	RelaxedByTenant ID = "PW0106"
 	IdentityOfAny   ID = "PW0107"
+	RefusalIgnored  ID = "PW0160"
+	PullsForChecks  ID = "PW0161"
 
 	PlainHTTP       ID = "PW0201"
 	SkipVerify      ID = "PW0202"
@@ -59,6 +61,7 @@ func IDs() []ID {
 	return []ID{
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile,
 		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny,
+		RefusalIgnored, PullsForChecks,
 		PlainHTTP, SkipVerify, UnknownHostsKey,
 		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced,
 	}

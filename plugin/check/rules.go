@@ -70,6 +70,7 @@ func (r ruleDocument) directives(e policy.Effective) {
 	if r.rule.Overrides.Has(policy.KeyAccess) && e.Access == policy.Any && r.rule.MatchesAll() {
 		r.addAt(AnyForAll, anyForAll, key(policy.KeyAccess))
 	}
+	r.manifestsOfDockerHub(e, key)
 	r.document.directives(r.rule.Overrides, e, key)
 }
 
@@ -90,6 +91,7 @@ func (d *document) directives(set policy.Overrides, e policy.Effective, path fun
 		d.addAt(IdentityOfAny, fmt.Sprintf("access_identity = %q has no meaning under %s: every pod reuses what is there, of whatever namespace, with a proof or without",
 			e.Value(policy.KeyAccessIdentity), e.Describe(policy.KeyAccess)), path(policy.KeyAccessIdentity))
 	}
+	d.manifests(set, e, path)
 	for _, class := range failure.All() {
 		k, _ := policy.KeyOn(class)
 		if class.Security() && set.Has(k) && e.On.Has(class) && e.Policy != policy.IfDigestChanged && canBe(e.Directives, policy.IfDigestChanged) {
@@ -107,6 +109,8 @@ func counts(k policy.Key, d policy.Directives) bool {
 		return canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
 	case policy.KeyMaxStale:
 		return canBe(d, policy.IfDigestChanged)
+	case policy.KeyCheckWith:
+		return d.Policy != policy.Never || d.Hints == policy.Allow
 	case policy.KeyAccessTTL:
 		return d.Access != policy.Any
 	}
