@@ -36,6 +36,10 @@
 //	   ▼
 //	containerd's own transfer service, fetching and unpacking
 //
+// Under govern = "Starts" it begins with ImageStatus, by which the kubelet asks whether the
+// image is there: where the engine (start.go) would not simply reuse it, plugin/cri
+// (starts.go) says that there is none, and PullImage follows.
+//
 //	resolver           session, check and source of a pull, on these rooms:
 //	   hosts           hosts.toml: which hosts, how configured, when changed
 //	   auth            challenges, tokens, credentials

@@ -126,9 +126,10 @@ func decorateCRI(r *plugin.Registration) {
 			return service, err
 		}
 		err = cri.Wrap(service, func(runtimes runtime.RuntimeServiceServer, images runtime.ImageServiceServer) (runtime.RuntimeServiceServer, runtime.ImageServiceServer) {
-			service := cri.NewImageService(images, p.engine, p.store, p.cri, p.key, p.puller)
+			starts := p.starts(runtimes)
+			service := cri.NewImageService(images, p.engine, p.store, p.cri, p.key, p.puller).WithStarts(starts)
 			p.images.Store(service)
-			return cri.NewRuntimeService(runtimes, images, p.store, p.sandboxImage()), service
+			return cri.NewRuntimeService(runtimes, images, p.store, p.sandboxImage()).WithStarts(starts), service
 		})
 		if err != nil {
 			return nil, fmt.Errorf("CRI does not start: pullwarden does not know the CRI service of containerd %s: %w", version.Version, err)

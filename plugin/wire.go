@@ -19,6 +19,7 @@ import (
 	"github.com/containerd/plugin"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/prometheus/client_golang/prometheus"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/machineid"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -50,6 +51,7 @@ type imagePolicy struct {
 	audit      *audit.Log                       // nil = none
 	images     atomic.Pointer[cri.ImageService] // nil until CRI has started
 	hosts      *hosts.Watcher
+	counts     *metrics.Metrics
 }
 
 // Close writes what is pending and ends the background work. containerd calls
@@ -67,6 +69,15 @@ func (p *imagePolicy) sandboxImage() *cri.SandboxImage {
 		return nil
 	}
 	return &cri.SandboxImage{Name: name, Config: p.cri, Puller: p.puller, Registry: p.registries, Needed: p.puller.NeedsSandboxImage, Now: time.Now}
+}
+
+// starts makes the policy hold for the starts of containers, by containerd's own runtime
+// service.
+func (p *imagePolicy) starts(sandboxes runtime.RuntimeServiceServer) *cri.Starts {
+	return &cri.Starts{
+		Governs:   func(image policy.Image) bool { return p.rules.Current().GovernsStarts(image) },
+		Sandboxes: sandboxes, Observe: p.counts.Start, Now: time.Now,
+	}
 }
 
 // start is the plugin's InitFn.
@@ -183,7 +194,7 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 	}
 	records := store.New(host.db, images)
 	return &imagePolicy{
-		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, registries: registries, hosts: watcher, audit: auditLog,
+		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, registries: registries, hosts: watcher, audit: auditLog, counts: counts,
 		engine: &engine.Engine{
 			Directives:  func(s policy.Subject) (policy.Effective, error) { return current.Current().For(s) },
 			Records:     records,

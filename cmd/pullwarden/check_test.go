@@ -148,6 +148,29 @@ access = "Any"
 		"PW0105 rules/a.toml:12:1 rule[3].max_age | IfNotPresent", "PW0105 rules/a.toml:14:1 rule[3].access_ttl",
 		"PW0106 rules/a.toml:18:4 rule[4].on.forbidden | forbidden", "PW0104 rules/a.toml:21:1 rule[5].access | every pod",
 	}},
+	"starts without a question": {map[string]string{
+		"config.toml": section + "hints = 'Tighten'\n" + tuned,
+		"rules/a.toml": `[[rule]]
+images = ["r.test/a"]
+policy = "Never"
+govern = "Starts"
+[[rule]]
+images = ["r.test/b"]
+policy = "Never"
+govern = "Pulls"
+[[rule]]
+images = ["r.test/c"]
+policy = "Never"
+access = "Strict"
+govern = "Starts"
+[[rule]]
+images = ["r.test/d"]
+policy = "IfNotPresent"
+govern = "Starts"
+[[rule]]
+images = ["r.test/e"]
+govern = "Starts"
+`}, []string{"PW0105 rules/a.toml:4:1 rule[1].govern | Never"}},
 	"the identity of anybody": {map[string]string{
 		"config.toml": section + "access_identity = 'Namespace'\naccess = 'Any'\n" + tuned,
 		"rules/a.toml": `[[rule]]

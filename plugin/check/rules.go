@@ -109,6 +109,8 @@ func counts(k policy.Key, d policy.Directives) bool {
 		return canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
 	case policy.KeyMaxStale:
 		return canBe(d, policy.IfDigestChanged)
+	case policy.KeyGovern:
+		return d.Govern != policy.Starts || d.Access == policy.Strict || canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
 	case policy.KeyCheckWith:
 		return d.Policy != policy.Never || d.Hints == policy.Allow
 	case policy.KeyAccessTTL:

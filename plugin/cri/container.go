@@ -23,6 +23,7 @@ type RuntimeService struct {
 	images  runtime.ImageServiceServer
 	records Records
 	sandbox *SandboxImage // nil: CRI's own pull of it is tracked
+	starts  *Starts       // nil: nothing is remembered of pods
 }
 
 // NewRuntimeService decorates containerd's own runtime service; images is
@@ -30,6 +31,23 @@ type RuntimeService struct {
 // the transfer service, and finds its hosts.toml.
 func NewRuntimeService(inner runtime.RuntimeServiceServer, images runtime.ImageServiceServer, records Records, sandbox *SandboxImage) *RuntimeService {
 	return &RuntimeService{RuntimeServiceServer: inner, images: images, records: records, sandbox: sandbox}
+}
+
+// WithStarts lets the service forget what is remembered of pods that are removed. It is
+// called once, before the service is used, and returns it.
+func (s *RuntimeService) WithStarts(starts *Starts) *RuntimeService {
+	s.starts = starts
+	return s
+}
+
+// RemovePodSandbox removes the pod, and what is remembered of it.
+func (s *RuntimeService) RemovePodSandbox(ctx context.Context, r *runtime.RemovePodSandboxRequest) (*runtime.RemovePodSandboxResponse, error) {
+	after := s.starts.removed(ctx, r.GetPodSandboxId())
+	response, err := s.RuntimeServiceServer.RemovePodSandbox(ctx, r)
+	if err == nil {
+		after()
+	}
+	return response, err
 }
 
 // RunPodSandbox pulls the image of pods where it is absent, before CRI would.

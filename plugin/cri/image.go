@@ -25,6 +25,9 @@ import (
 // Engine decides about requests; *engine.Engine is one.
 type Engine interface {
 	Ensure(ctx context.Context, req engine.Request) (engine.Outcome, error)
+	// Start says whether Ensure would reuse the cached image without asking a
+	// registry, for a pod that pulls what is not there, or does not.
+	Start(ctx context.Context, req engine.Request, pulls bool) engine.Start
 }
 
 // Puller pulls in place of containerd's own PullImage; *pull.Puller is one.
@@ -48,6 +51,7 @@ type ImageService struct {
 	config  Config
 	key     *store.Key
 	puller  Puller
+	starts  *Starts // nil: no policy holds for the starts of containers
 }
 
 // NewImageService decorates containerd's own image service. The key makes the
@@ -57,6 +61,13 @@ func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records
 	return &ImageService{ImageServiceServer: inner, engine: e, records: records, config: config, key: key, puller: puller}
 }
 
+// WithStarts lets the policy hold for the starts of containers, too. It is called once,
+// before the service is used, and returns it.
+func (s *ImageService) WithStarts(starts *Starts) *ImageService {
+	s.starts = starts
+	return s
+}
+
 // PullImage returns the image that its policy wants: the cached one, or that of
 // the registry. Under mode = "Observe" the answer is that of containerd's own PullImage.
 func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageRequest) (*runtime.PullImageResponse, error) {
@@ -64,7 +75,10 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 	if err != nil {
 		return nil, err
 	}
+	started, ended := s.starts.pulling(r.GetImage(), req.Name)
+	req.Started = started
 	outcome, err := s.engine.Ensure(ctx, req)
+	ended(outcome, err)
 	if outcome.Observed {
 		return n.response, err
 	}

@@ -139,11 +139,15 @@ func recordFor(ctx context.Context, records Records, name string, image *runtime
 
 // ImageStatus adds the state of the image: that of the tag which was asked for, or
 // else of the image's first. So an image with one tag has one answer, by whichever
-// reference (critest: image status should support all kinds of references).
+// reference (critest: image status should support all kinds of references). Under govern =
+// "Starts" a kubelet may be told that there is none, so that it pulls.
 func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRequest) (*runtime.ImageStatusResponse, error) {
 	response, err := s.ImageServiceServer.ImageStatus(ctx, r)
 	if err != nil || response.GetImage() == nil {
 		return response, err
+	}
+	if there, err := s.maySee(ctx, r.GetImage(), response.GetImage()); err != nil || !there {
+		return &runtime.ImageStatusResponse{}, err
 	}
 	record, ok, err := recordFor(ctx, s.records, r.GetImage().GetImage(), response.GetImage(), response.GetImage().GetRepoTags())
 	if err != nil {

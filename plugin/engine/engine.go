@@ -85,6 +85,9 @@ func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	if !c.over() {
 		c, coalesced = e.walk(ctx, t, c)
 	}
+	if req.Started {
+		c.use(policy.KeyGovern)
+	}
 	o := newOutcome(ctx, t, c)
 	o.Coalesced, o.Elapsed = coalesced, e.Now().Sub(start)
 	if e.Observe != nil {

@@ -39,6 +39,9 @@ type Request struct {
 	CredentialHost string
 	// Snapshotter that the container will use.
 	Snapshotter string
+	// Started says that the pod was told that there is no image, under govern =
+	// "Starts", so that its kubelet pulls.
+	Started bool
 	// SourcesLimit is why no rule with allowed_sources can be kept with that
 	// snapshotter; nil where it can.
 	SourcesLimit error

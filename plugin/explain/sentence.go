@@ -21,6 +21,9 @@ func sentence(x engine.Explanation) string {
 	if x.Directives.Mode == policy.Observe {
 		return "containerd pulls by itself under " + x.Directives.Describe(policy.KeyMode) + ". Else: " + decided(x)
 	}
+	if x.Directives.GovernsStart(x.Local.ByDigest) {
+		return decided(x) + " Under " + x.Directives.Describe(policy.KeyGovern) + " this holds at every start of a container, with imagePullPolicy: IfNotPresent too."
+	}
 	return decided(x)
 }
 

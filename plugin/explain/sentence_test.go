@@ -111,6 +111,10 @@ var sentences = []struct {
 		x.Forecast.Changed = engine.Action{Do: engine.Pull}
 	}, "It depends on mirror.test or registry.test, which were not asked: with a digest the image is pulled; where the registry is unreachable or unavailable its mirrors are asked first; after any failure the pod fails."},
 	{"", "", func(x *engine.Explanation) {
+		x.Directives.Govern = policy.Starts
+		x.Forecast.Changed = engine.Action{Do: engine.Pull}
+	}, "It depends on mirror.test or registry.test, which were not asked: with a digest the image is pulled; after any failure the pod fails. Under govern=Starts(default) this holds at every start of a container, with imagePullPolicy: IfNotPresent too."},
+	{"", "", func(x *engine.Explanation) {
 		x.Local = engine.Local{}
 		x.Forecast.Changed = engine.Action{Do: engine.Pull}
 	}, "It depends on mirror.test or registry.test, which were not asked: with a digest the image is pulled; after any failure the pod fails."},

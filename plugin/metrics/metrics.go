@@ -31,6 +31,7 @@ type Metrics struct {
 	hosts     *hosts
 	decisions *decisions
 	requests  *requests
+	starts    starts
 	quotas    *quotas
 	matches   *matches
 	reloaded  prometheus.Gauge
@@ -55,6 +56,7 @@ func New() *Metrics {
 		hosts:     h,
 		decisions: newDecisions(h),
 		requests:  newRequests(),
+		starts:    newStarts(),
 		quotas:    newQuotas(),
 		matches:   newMatches(),
 		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -76,7 +78,7 @@ func New() *Metrics {
 // registered.
 func (m *Metrics) Register(r prometheus.Registerer, s Sources) error {
 	collectors := []prometheus.Collector{
-		m.quotas, m.reloaded, m.hostFiles, m.auditLost,
+		m.starts.total, m.quotas, m.reloaded, m.hostFiles, m.auditLost,
 		troubleCollector{m.hosts, s.Troubled},
 		ruleCollector{m.matches, s.Rules},
 		newImageCollector(s.Images),

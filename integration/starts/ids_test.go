@@ -1,0 +1,68 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package starts
+
+import (
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// TestStrictByID holds that an image's ID, or the beginning of it, is no way around a
+// proof for a pod that names it, and that the kubelet finds the volumes of a pod by it.
+func TestStrictByID(t *testing.T) {
+	t.Parallel()
+	n := withPods(t, strict+"policy = 'IfDigestChanged'\n")
+	r := resolvertest.New(t, resolvertest.WithTokenAuth(map[string]string{"alice": "alice's password"}))
+	r.Allow(func(user, repository string) bool { return user == "alice" || repository == "public/app" })
+	n = n.With(r)
+	n.Push("public/app:1", nodetest.Busybox(t, 1, "sleep", "86400"))
+	n.Push("private/app:1", nodetest.Image(1))
+	n.Push("private/both:1", nodetest.Image(2))
+	n.Push("public/app:both", nodetest.Image(2))
+	tool, id := n.MustPull(nodetest.Named("public/app:1")), n.MustPull(nodetest.Named("private/app:1"), alice)
+	both := n.MustPull(nodetest.Named("private/both:1"), alice)
+	short := func(id string) string { return id[:len("sha256:")+12] }
+
+	owner, thief := newPod(n, "default", "owner"), newPod(n, "default", "thief")
+	for _, p := range []*pod{owner, thief} {
+		p.run()
+		for _, ref := range []string{tool, short(tool)} {
+			p.wants(ref, true, true)
+		}
+		for _, ref := range []string{id, short(id), both} {
+			p.wants(ref, false, false)
+		}
+	}
+	n.MustPull(nodetest.Named("public/app:both")) // everybody may have it by another name
+	thief.wants(both, true)
+	owner.runWithVolume(tool, id)
+	owner.wants(id, true, true)
+	thief.wants(id, false)
+	if n.Status(id).GetImage().GetId() != id {
+		t.Error("crictl does not find the image by its ID")
+	}
+	n.WriteRules("10.toml", everywhere)
+	thief.wants(id, true)
+}
+
+// runWithVolume creates a container that has an image as a volume.
+func (p *pod) runWithVolume(id, volume string) {
+	p.T.Helper()
+	_, err := p.cri().CreateContainer(p.T.Context(), &runtimeapi.CreateContainerRequest{
+		PodSandboxId: p.sandbox, SandboxConfig: p.config(),
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "app"},
+			Image:    &runtimeapi.ImageSpec{Image: id},
+			Mounts:   []*runtimeapi.Mount{{ContainerPath: "/volume", Readonly: true, Image: &runtimeapi.ImageSpec{Image: volume, Annotations: p.annotations}}},
+			Linux:    &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: hostNetwork()}},
+		},
+	})
+	if err != nil {
+		p.T.Fatalf("create a container with a volume: %v", err)
+	}
+}

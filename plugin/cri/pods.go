@@ -1,0 +1,116 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
+)
+
+// podsOf returns the pods that a question may be about. A kubelet's question has the
+// annotations of the pod and no namespace; its sandbox has both, and is there before the
+// question. After a restart of the kubelet its annotation is another one than that of
+// the sandbox, and all others are the pod's own to choose: then it may be each pod
+// of the node whose sandbox is ready.
+func (s *Starts) podsOf(ctx context.Context, seen string) ([]*runtime.PodSandbox, error) {
+	listed, err := s.Sandboxes.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of the node: %w", err)
+	}
+	var its, ready []*runtime.PodSandbox
+	for _, sandbox := range listed.GetItems() {
+		if sandbox.GetAnnotations()[configSeen] == seen {
+			its = append(its, sandbox)
+		}
+		if sandbox.GetState() == runtime.PodSandboxState_SANDBOX_READY {
+			ready = append(ready, sandbox)
+		}
+	}
+	if len(its) > 0 {
+		return its, nil
+	}
+	return ready, nil
+}
+
+// podName names a pod.
+type podName struct{ namespace, name string }
+
+// names returns the names of pods, each once.
+func names(pods []*runtime.PodSandbox) (all []podName) {
+	for _, p := range pods {
+		if name := (podName{p.GetMetadata().GetNamespace(), p.GetMetadata().GetName()}); !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// namespaces returns the namespaces of pods, each once; an unknown one where there is no
+// pod.
+func namespaces(pods []*runtime.PodSandbox) []string {
+	if len(pods) == 0 {
+		return []string{""}
+	}
+	all := make([]string, 0, len(pods))
+	for _, p := range pods {
+		all = append(all, p.GetMetadata().GetNamespace())
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// mounted reports whether a container of one of the pods has a volume of an image. The
+// kubelet looks for those by their ID, with the annotations of the pod.
+func (s *Starts) mounted(ctx context.Context, pods []*runtime.PodSandbox, imageID string) (bool, error) {
+	for _, p := range pods {
+		listed, err := s.Sandboxes.ListContainers(ctx, &runtime.ListContainersRequest{Filter: &runtime.ContainerFilter{PodSandboxId: p.GetId()}})
+		if err != nil {
+			return false, fmt.Errorf("list the containers of a pod: %w", err)
+		}
+		for _, container := range listed.GetContainers() {
+			response, err := s.Sandboxes.ContainerStatus(ctx, &runtime.ContainerStatusRequest{ContainerId: container.GetId()})
+			if err != nil {
+				continue // it has been removed
+			}
+			if slices.ContainsFunc(response.GetStatus().GetMounts(), func(m *runtime.Mount) bool { return m.GetImage().GetImage() == imageID }) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// removed forgets the pod of a sandbox. It is called before the sandbox is removed, and
+// returns what is to be done after: a pod that has another sandbox by now is remembered.
+func (s *Starts) removed(ctx context.Context, id string) (after func()) {
+	if s == nil || s.pullers.none() {
+		return func() {}
+	}
+	its := s.sandboxes(ctx, &runtime.PodSandboxFilter{Id: id}, "")
+	return func() {
+		for _, sandbox := range its {
+			seen := sandbox.GetAnnotations()[configSeen]
+			if len(s.sandboxes(ctx, nil, seen)) == 0 {
+				s.pullers.forget(seen)
+			}
+		}
+	}
+}
+
+// sandboxes lists those that pass a filter, and that have the kubelet's annotation; "" for
+// any.
+func (s *Starts) sandboxes(ctx context.Context, filter *runtime.PodSandboxFilter, seen string) []*runtime.PodSandbox {
+	listed, err := s.Sandboxes.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{Filter: filter})
+	if err != nil {
+		prefixlog.G(ctx).WithError(err).Warn("a pod that is removed is remembered for a while")
+	}
+	return slices.DeleteFunc(listed.GetItems(), func(sandbox *runtime.PodSandbox) bool {
+		return seen != "" && sandbox.GetAnnotations()[configSeen] != seen
+	})
+}

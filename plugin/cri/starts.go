@@ -1,0 +1,216 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/policy"
+)
+
+// configSeen is the annotation that a kubelet puts into those of every pod, whatever its
+// source, over a pod's own: when it has first seen the pod. It is another one for each
+// pod, and after a restart of the kubelet. Questions that are not about a pod lack it.
+const configSeen = "kubernetes.io/config.seen"
+
+// Starts makes the policy hold for the starts of containers under govern = "Starts": a
+// kubelet that asks whether an image is there is told that it is not, where the policy
+// would ask a registry, and pulls it. All fields are needed. It is safe for concurrent
+// use.
+type Starts struct {
+	// Governs reports whether govern is Starts for an image, in one namespace at least.
+	Governs func(policy.Image) bool
+	// Sandboxes is containerd's own runtime service.
+	Sandboxes runtime.RuntimeServiceServer
+	// Observe is told each answer to a governed question.
+	Observe func(engine.StartAnswer)
+	// Now is the clock.
+	Now func() time.Time
+
+	pullers pullers
+}
+
+// question is one of a kubelet about the start of a pod's container.
+type question struct {
+	seen  string                // the pod, by the kubelet's annotation
+	image string                // the normalised reference
+	pods  []*runtime.PodSandbox // that it may be
+	// requests are the pulls that may follow, one for each namespace.
+	requests []engine.Request
+}
+
+// maySee reports whether a kubelet may see the image that CRI has for a reference. The
+// error is one of containerd, or the context's.
+func (s *ImageService) maySee(ctx context.Context, spec *runtime.ImageSpec, image *runtime.Image) (bool, error) {
+	seen := spec.GetAnnotations()[configSeen]
+	if s.starts == nil || seen == "" {
+		return true, nil
+	}
+	if named, err := reference.ParseDockerRef(spec.GetImage()); err == nil && slices.Contains(namesOf(image), named.String()) {
+		return s.mayStart(ctx, spec, seen, named)
+	}
+	return s.mayStartByID(ctx, spec, seen, image)
+}
+
+// mayStart reports whether a pod may start a container of an image without a pull.
+func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, seen string, named reference.Named) (bool, error) {
+	if !s.starts.Governs(policy.ImageOf(named)) {
+		return true, nil
+	}
+	if s.starts.pullers.takeAfterPull(seen, named.String(), s.starts.Now()) {
+		s.starts.answer(ctx, question{image: named.String()}, engine.AnswerPulled, nil)
+		return true, nil
+	}
+	q, err := s.question(ctx, spec, seen, named)
+	if err != nil {
+		return false, err
+	}
+	stop, governed := s.decide(ctx, q, true)
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	switch {
+	case !governed:
+		return true, nil
+	case stop == nil:
+		s.starts.answer(ctx, q, engine.AnswerReuse, nil)
+		return true, nil
+	case s.starts.pullers.tell(seen, q.image, s.starts.Now()):
+		s.starts.answer(ctx, q, engine.AnswerPull, stop)
+		return false, nil
+	case stop.Directives.Access != policy.Strict:
+		s.starts.answer(ctx, q, engine.AnswerNoPull, stop)
+		return true, nil
+	}
+	// A tenant chooses its imagePullPolicy: it is no way around a proof.
+	if unproved, _ := s.decide(ctx, q, false); unproved != nil {
+		s.starts.answer(ctx, q, engine.AnswerUnproved, unproved)
+		return false, ctx.Err()
+	}
+	s.starts.answer(ctx, q, engine.AnswerNoPull, stop)
+	return true, ctx.Err()
+}
+
+// mayStartByID reports whether a pod may start a container of an image that it names by
+// its ID, or a part of that: where it may by one of the image's names. No pull takes an
+// ID, so that nothing can be proved for it. Volumes that the pod has are looked for by it.
+func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec, seen string, image *runtime.Image) (bool, error) {
+	var (
+		unproved *engine.Start
+		q        question
+	)
+	for _, name := range namesOf(image) {
+		named, err := reference.ParseDockerRef(name)
+		if err != nil {
+			continue
+		}
+		if !s.starts.Governs(policy.ImageOf(named)) {
+			return true, nil
+		}
+		if q, err = s.question(ctx, spec, seen, named); err != nil {
+			return false, err
+		}
+		unproved, _ = s.decide(ctx, q, false)
+		if err := ctx.Err(); err != nil || unproved == nil {
+			return err == nil, err
+		}
+	}
+	if unproved == nil {
+		return true, nil
+	}
+	if mounted, err := s.starts.mounted(ctx, q.pods, image.GetId()); mounted || err != nil {
+		return mounted, err
+	}
+	s.starts.answer(ctx, q, engine.AnswerUnproved, unproved)
+	return false, nil
+}
+
+// question returns the question for the image, in the words of the pulls that may follow.
+func (s *ImageService) question(ctx context.Context, spec *runtime.ImageSpec, seen string, named reference.Named) (question, error) {
+	q := question{seen: seen, image: named.String()}
+	var err error
+	if q.pods, err = s.starts.podsOf(ctx, seen); err != nil {
+		return question{}, err
+	}
+	for _, namespace := range namespaces(q.pods) {
+		req, err := s.Request(&runtime.PullImageRequest{
+			Image: &runtime.ImageSpec{Image: q.image, Annotations: spec.GetAnnotations(), RuntimeHandler: spec.GetRuntimeHandler()},
+			SandboxConfig: &runtime.PodSandboxConfig{
+				Metadata: &runtime.PodSandboxMetadata{Namespace: namespace}, Annotations: spec.GetAnnotations(),
+			},
+		})
+		if err != nil {
+			return question{}, err
+		}
+		q.requests = append(q.requests, req)
+	}
+	return q, nil
+}
+
+// decide returns why the image must not be reused as it is, the strictest of the
+// decisions for the namespaces that the pod may be of; nil where it may. It is not
+// governed where all of these leave the question alone. Of pods that do not pull only
+// [policy.Strict] asks for a proof.
+func (s *ImageService) decide(ctx context.Context, q question, pulls bool) (stop *engine.Start, governed bool) {
+	for _, req := range q.requests {
+		start := s.engine.Start(ctx, req, pulls)
+		governed = governed || start.Governed
+		strict := start.Directives.Access == policy.Strict
+		if !start.Governed || start.Reuse || !pulls && !strict {
+			continue
+		}
+		if strict {
+			return &start, true
+		}
+		stop = &start
+	}
+	return stop, governed
+}
+
+// answer logs and counts an answer. The decision is why the image is not simply there;
+// nil where it is. A pod that is refused for good is warned of.
+func (s *Starts) answer(ctx context.Context, q question, answer engine.StartAnswer, stop *engine.Start) {
+	s.Observe(answer)
+	entry := prefixlog.G(ctx).WithField("image", q.image).WithField("answer", string(answer))
+	if pods := names(q.pods); len(pods) == 1 {
+		entry = entry.WithField("pod_namespace", pods[0].namespace).WithField("pod", pods[0].name)
+	}
+	if stop != nil {
+		parts := []string{stop.Directives.Describe(policy.KeyGovern)}
+		for _, k := range append([]policy.Key{policy.KeyPolicy, policy.KeyAccess}, stop.Used...) {
+			if text := stop.Directives.Describe(k); !slices.Contains(parts, text) {
+				parts = append(parts, text)
+			}
+		}
+		entry = entry.WithField("decided_by", strings.Join(parts, ", "))
+	}
+	if answer == engine.AnswerUnproved && s.pullers.warn(q.seen, q.image, s.Now()) {
+		entry.Warn("a pod that does not pull (imagePullPolicy: Never) is told that there is no image: nothing proves that it may have the cached one, and it proves nothing itself")
+		return
+	}
+	entry.Debug("a pod asks whether an image is there: " + string(answer))
+}
+
+// pulling notes that a kubelet pulls for a pod, and reports whether it was told to. The
+// function that it returns is to be called when the pull has ended.
+func (s *Starts) pulling(spec *runtime.ImageSpec, image string) (told bool, ended func(o engine.Outcome, err error)) {
+	seen := spec.GetAnnotations()[configSeen]
+	if s == nil || seen == "" {
+		return false, func(engine.Outcome, error) {}
+	}
+	told = s.pullers.begin(seen, image, s.Now())
+	return told, func(o engine.Outcome, err error) {
+		if o.Directives.Govern == policy.Starts {
+			s.pullers.end(seen, image, err == nil, s.Now())
+		}
+	}
+}

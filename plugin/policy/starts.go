@@ -1,0 +1,32 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+// GovernsStart reports whether the decision holds for a kubelet's question whether an
+// image is there, before it starts a container: for tags under the policies that ask a
+// registry, and under [Strict] for everything.
+func (d Directives) GovernsStart(byDigest bool) bool {
+	switch {
+	case d.Govern != Starts || d.Mode == Observe:
+		return false
+	case d.Access == Strict:
+		return true
+	}
+	return !byDigest && (d.Policy == Always || d.Policy == IfDigestChanged)
+}
+
+// GovernsStarts reports whether govern is Starts for an image, in one namespace at least.
+func (r *Rules) GovernsStarts(image Image) bool {
+	s := image.spelled()
+	for i := range r.rules {
+		switch {
+		case !r.rules[i].matchesImage(&s):
+		case r.byRule[i].Govern == Starts:
+			return true
+		case r.rules[i].Namespaces == nil:
+			return false
+		}
+	}
+	return r.byRule[len(r.rules)].Govern == Starts
+}
