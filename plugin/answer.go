@@ -6,6 +6,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/plugin"
@@ -14,8 +15,10 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/api"
+	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/explain"
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/pull"
 )
 
 // serve is the InitFn of the plugin that answers pullwarden status and
@@ -52,10 +55,27 @@ func (p *imagePolicy) status() api.Status {
 	for _, limit := range p.puller.Limits() {
 		s.Limits = append(s.Limits, limit.String())
 	}
-	for _, u := range p.puller.UnderWay() {
-		s.Pulls = append(s.Pulls, api.Pull{Reference: u.Reference, Hosts: u.Hosts, Bytes: u.Bytes, Total: u.Total, Began: u.Began.UTC()})
-	}
+	s.Pulls = pulls(p.puller.UnderWay(), p.engine.BackgroundPulls())
 	return s
+}
+
+// pulls lists those under way, the oldest first. One in the background that waits for its
+// turn, behind another one of its name, has nothing yet.
+func pulls(underWay []pull.UnderWay, background []engine.BackgroundPull) (all []api.Pull) {
+	index := map[string]int{} // one of a name has its turn
+	for i, u := range underWay {
+		index[u.Reference] = i
+		all = append(all, api.Pull{Reference: u.Reference, Hosts: u.Hosts, Bytes: u.Bytes, Total: u.Total, Began: u.Began.UTC()})
+	}
+	for _, b := range background {
+		if i, ok := index[b.Name]; ok && b.Begun {
+			all[i].Background = true
+			continue
+		}
+		all = append(all, api.Pull{Reference: b.Name, Hosts: []string{}, Began: b.Began.UTC(), Background: true})
+	}
+	slices.SortStableFunc(all, func(a, b api.Pull) int { return a.Began.Compare(b.Began) })
+	return all
 }
 
 // observed counts the rules that are not enforced, and says whether images that no rule

@@ -21,6 +21,8 @@
 //	   │              pull, reverify, fail
 //	   │              after a failure: fallBack decides again; a denial first takes
 //	   │              the caller's proof away (holder.go)
+//	   │              under a pull_deadline the pull is the engine's: once it is overdue
+//	   │              the cached image ends the request, and the pull goes on (deadline.go)
 //	   │              under mode = "Observe" containerd pulls by itself, and the way up to
 //	   │              act is walked beside that pull, only to tell of it (observe.go)
 //	   │  transfer.Plan

@@ -56,13 +56,23 @@ func logOutcome(ctx context.Context, o engine.Outcome) {
 	if o.StockPull != engine.PullUnknown {
 		fields["stock_pull"] = string(o.StockPull)
 	}
+	if o.Awaited != "" {
+		fields["awaited"] = o.Awaited.String()
+	}
+	if o.Background {
+		fields["background"] = true
+	}
 	if o.Kind == engine.UsedCached {
 		fields["last_checked"] = o.Age.String()
 	}
 	if len(o.NearHints) > 0 {
 		fields["not_hints"] = strings.Join(o.NearHints, ", ")
 	}
-	l := prefixlog.G(ctx).WithFields(fields)
+	writeOutcome(prefixlog.G(ctx).WithFields(fields), o)
+}
+
+// writeOutcome writes a line with these fields.
+func writeOutcome(l prefixlog.Entry, o engine.Outcome) {
 	if len(o.Attempts) > 0 && o.Err == nil { // the error has them
 		l = l.WithField("tried", tried(o))
 	}
@@ -84,6 +94,8 @@ func message(o engine.Outcome) string {
 		return text + ": nobody knows what would have been decided"
 	case o.Observed:
 		return "would have been " + text
+	case o.Background:
+		return text + ", in the background"
 	}
 	return text
 }

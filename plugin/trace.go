@@ -17,8 +17,8 @@ import (
 // traceOutcome puts an outcome into the decision's span, that of the context. Failed is
 // an error there; UsedCached is none, since the caller got its image.
 func traceOutcome(ctx context.Context, o engine.Outcome) {
-	if !trace.SpanFromContext(ctx).IsRecording() {
-		return
+	if o.Background || !trace.SpanFromContext(ctx).IsRecording() {
+		return // the span is that of a request that has ended
 	}
 	attributes := []attribute.KeyValue{
 		attribute.String("pullwarden.image", o.Name),

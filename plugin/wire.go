@@ -187,13 +187,8 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		observers = append(observers, auditLog.Observe)
 	}
 	watcher, registries := openRegistries(host.cri, counts, filepath.Join(root, "hosts"))
-	err = counts.Register(prometheus.DefaultRegisterer, metrics.Sources{Images: images.List, Rules: current.Current, Troubled: registries.Troubled})
-	if err != nil {
-		err = fmt.Errorf("register metrics: %w", err)
-		return nil, errors.Join(err, registries.Close(), watcher.Close(), current.Close(), auditLog.Close())
-	}
 	records := store.New(host.db, images)
-	return &imagePolicy{
+	p := &imagePolicy{
 		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, registries: registries, hosts: watcher, audit: auditLog, counts: counts,
 		engine: &engine.Engine{
 			Directives:  func(s policy.Subject) (policy.Effective, error) { return current.Current().For(s) },
@@ -210,7 +205,15 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 			},
 			Now: time.Now,
 		},
-	}, nil
+	}
+	err = counts.Register(prometheus.DefaultRegisterer, metrics.Sources{
+		Images: images.List, Rules: current.Current, Troubled: registries.Troubled,
+		BackgroundPulls: func() int { return len(p.engine.BackgroundPulls()) },
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("register metrics: %w", err), p.Close())
+	}
+	return p, nil
 }
 
 // verifyImage asks all image verifiers of the node, as the transfer service

@@ -87,15 +87,20 @@ type Stale struct {
 	Reason StaleReason
 }
 
-// StaleReason says why: a failure class, or MirrorFallback. It is not empty.
+// StaleReason says why: a failure class, or one of the constants. It is not empty.
 type StaleReason string
 
-// MirrorFallback is that a mirror said the digest in the place of the registry.
-const MirrorFallback StaleReason = "mirror_fallback"
+const (
+	// MirrorFallback is that a mirror said the digest in the place of the registry.
+	MirrorFallback StaleReason = "mirror_fallback"
+	// PullDeadline is that the registry has another digest, and the pull of it took
+	// longer than the request waited.
+	PullDeadline StaleReason = "pull_deadline"
+)
 
 // parseStaleReason is the inverse of a conversion to string; false for what is none.
 func parseStaleReason(text string) (StaleReason, bool) {
-	if reason := StaleReason(text); reason == MirrorFallback {
+	if reason := StaleReason(text); reason == MirrorFallback || reason == PullDeadline {
 		return reason, true
 	}
 	class, err := failure.Parse(text)

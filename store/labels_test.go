@@ -58,6 +58,12 @@ func TestDoubtMeansNotChecked(t *testing.T) {
 	if got := Decode(name, "", good()).Verified; got != (Verified{}) {
 		t.Errorf("no target: read as %+v", got)
 	}
+	for _, reason := range []StaleReason{PullDeadline, MirrorFallback, StaleReason(failure.NotFound)} {
+		stale := State{Stale: Stale{Since: noon, Reason: reason}}
+		if got := Decode(name, one.Digest, stale.Labels(name, one.Digest)).Stale; got != stale.Stale {
+			t.Errorf("%s is read as %+v", reason, got)
+		}
+	}
 	if got := Decode(name, one.Digest, map[string]string{LabelStaleSince: "2026-01-02T12:00:00Z", LabelStaleReason: "bored"}).Stale; got != (Stale{}) {
 		t.Errorf("unknown stale reason: read as %+v", got)
 	}

@@ -209,6 +209,13 @@ hints = "Ignore"
 		"PW0161 rules/a.toml:3:1 rule[1].check_with | Docker Hub", "PW0160 rules/a.toml:8:4 rule[2].on.forbidden | on.forbidden=UseCached(rule a.toml#2)",
 		"PW0105 rules/a.toml:11:1 rule[3].check_with | Never",
 	}},
+	"a deadline that does not count": {map[string]string{
+		"config.toml":  section + tuned,
+		"rules/a.toml": "[[rule]]\nimages = ['r.test/a']\npolicy = 'Always'\npull_deadline = '0s'\n[[rule]]\nimages = ['r.test/b']\npolicy = 'Always'\nhints = 'Tighten'\npull_deadline = '0s'\n[[rule]]\nimages = ['r.test/c']\npolicy = 'IfDigestChanged'\npull_deadline = '0s'\n",
+	}, []string{
+		"PW0140 rules/a.toml:4:1 rule[1].pull_deadline | IfDigestChanged only",
+		"PW0105 rules/a.toml:9:1 rule[2].pull_deadline | the policy is Always",
+	}},
 	"the section": {map[string]string{"config.toml": section + "access = 'Any'\nmax_age = '1h'\nmax_stale = '1m'\n" + tuned}, []string{
 		"PW0104 config.toml:4:1 access", "PW0103 config.toml:6:1 max_stale",
 	}},

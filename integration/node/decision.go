@@ -34,16 +34,29 @@ type Decision struct {
 	NotHints    string `json:"not_hints"`  // annotations that are nearly hints
 	Error       string `json:"error"`
 	Elapsed     string `json:"elapsed"` // as time.ParseDuration reads it
+	Awaited     string `json:"awaited"` // the digest that is pulled in the background
+	// Background says that it is no decision, but the end of a pull that no request
+	// waited for any more.
+	Background bool `json:"background"`
 }
 
 // Decisions returns the decisions about an image since the mark, in order; about
 // all images for "".
 func (n *Node) Decisions(since Mark, image string) ([]Decision, error) {
+	return n.outcomes(since, image, false)
+}
+
+// BackgroundPulls returns the ends of pulls in the background since the mark.
+func (n *Node) BackgroundPulls(since Mark, image string) ([]Decision, error) {
+	return n.outcomes(since, image, true)
+}
+
+func (n *Node) outcomes(since Mark, image string, background bool) ([]Decision, error) {
 	lines, err := n.LogLines(since, "pullwarden: ", image)
 	var all []Decision
 	for _, line := range lines {
 		var d Decision // not every line of a daemon is JSON
-		if json.Unmarshal([]byte(line), &d) == nil && d.Outcome != "" && (image == "" || d.Image == image) {
+		if json.Unmarshal([]byte(line), &d) == nil && d.Outcome != "" && d.Background == background && (image == "" || d.Image == image) {
 			if _, err := failure.Parse(d.Reason); err == nil && d.Class == "" {
 				d.Class = d.Reason
 			}

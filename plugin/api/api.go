@@ -85,4 +85,7 @@ type Pull struct {
 	Bytes     int64     `json:"bytes"` // that have come
 	Total     int64     `json:"total"` // of the content whose download has begun
 	Began     time.Time `json:"began"`
+	// Background says that a pull_deadline is over, and the cached image is used
+	// meanwhile.
+	Background bool `json:"background"`
 }

@@ -149,6 +149,9 @@ type Forecast struct {
 	// Unchanged is for the cached digest; nil = there is no image.
 	Unchanged *Foreseen `json:"unchanged,omitempty"`
 	Changed   Foreseen  `json:"changed"`
+	// Overdue is for another digest whose pull takes longer than pull_deadline; nil = the
+	// pull is waited for.
+	Overdue *Foreseen `json:"overdue,omitempty"`
 	// CachedConfirmed is for another digest, where a second question says that the
 	// caller may have the cached image; nil = it is not asked.
 	CachedConfirmed *Foreseen `json:"cachedConfirmed,omitempty"`

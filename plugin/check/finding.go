@@ -41,6 +41,7 @@ const (
 	NoEffect        ID = "PW0105"
 	RelaxedByTenant ID = "PW0106"
 	IdentityOfAny   ID = "PW0107"
+	DeadlineUnused  ID = "PW0140"
 	RefusalIgnored  ID = "PW0160"
 	PullsForChecks  ID = "PW0161"
 
@@ -61,7 +62,7 @@ func IDs() []ID {
 	return []ID{
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile,
 		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny,
-		RefusalIgnored, PullsForChecks,
+		DeadlineUnused, RefusalIgnored, PullsForChecks,
 		PlainHTTP, SkipVerify, UnknownHostsKey,
 		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced,
 	}

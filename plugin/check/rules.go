@@ -92,6 +92,10 @@ func (d *document) directives(set policy.Overrides, e policy.Effective, path fun
 			e.Value(policy.KeyAccessIdentity), e.Describe(policy.KeyAccess)), path(policy.KeyAccessIdentity))
 	}
 	d.manifests(set, e, path)
+	if set.Has(policy.KeyPullDeadline) && set.Has(policy.KeyPolicy) && e.Policy != policy.IfDigestChanged && counts(policy.KeyPullDeadline, e.Directives) {
+		d.addAt(DeadlineUnused, fmt.Sprintf("pull_deadline counts under IfDigestChanged only, and the policy beside it is %s: it is for pods alone whose hint chooses the other policy",
+			e.Policy), path(policy.KeyPullDeadline))
+	}
 	for _, class := range failure.All() {
 		k, _ := policy.KeyOn(class)
 		if class.Security() && set.Has(k) && e.On.Has(class) && e.Policy != policy.IfDigestChanged && canBe(e.Directives, policy.IfDigestChanged) {
@@ -107,7 +111,7 @@ func counts(k policy.Key, d policy.Directives) bool {
 	switch k {
 	case policy.KeyMaxAge:
 		return canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
-	case policy.KeyMaxStale:
+	case policy.KeyMaxStale, policy.KeyPullDeadline:
 		return canBe(d, policy.IfDigestChanged)
 	case policy.KeyGovern:
 		return d.Govern != policy.Starts || d.Access == policy.Strict || canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)

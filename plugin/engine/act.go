@@ -10,16 +10,27 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// act follows a check: the cached image is reused, or another one pulled. Where
-// the registry denies the caller in another request meanwhile, its answer to
-// this one is no proof.
+// act follows a check: the cached image is reused, or another one pulled.
 func (e *Engine) act(ctx context.Context, t task, k checked) course {
-	defer k.watch.end()
 	if k.session == nil {
+		k.watch.end()
 		return k.course
 	}
+	c, action := e.follow(ctx, t, k)
+	if c.over() {
+		return e.finish(ctx, t, k, c)
+	}
+	if _, bounded := action.Within.Bound(); bounded {
+		return e.pullWithin(ctx, t, k, c, action)
+	}
+	return e.finish(ctx, t, k, e.pull(ctx, t, c, action.Reason, k.session))
+}
+
+// finish ends a check that was acted upon with that course. Where the registry has
+// denied the caller in another request meanwhile, its answer to this one is no proof.
+func (e *Engine) finish(ctx context.Context, t task, k checked, c course) course {
+	defer k.watch.end()
 	defer k.session.Close()
-	c := e.follow(ctx, t, k)
 	// A pull that failed may have written a proof before.
 	if err := e.revokeDenied(ctx, t, c.answer.proved, k.watch, c.refusals); err != nil {
 		return c.ended(failed(ReasonInternal, err))
@@ -49,16 +60,17 @@ func (e *Engine) revokeDenied(ctx context.Context, t task, proved []store.Finger
 	return nil
 }
 
-// follow applies the decision that follows from a registry's answer.
-func (e *Engine) follow(ctx context.Context, t task, k checked) course {
+// follow applies the decision that follows from a registry's answer, but for a pull:
+// then the course has not ended.
+func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, action Action) {
 	c := k.course
 	if k.err != nil {
-		return e.fallBack(ctx, t, c, checking, k.err)
+		return e.fallBack(ctx, t, c, checking, takeTurn, k.err), action
 	}
 	tag := c.answer
 	action, stop := e.judge(ctx, t, &c, k.watch)
 	if stop != nil {
-		return c.ended(*stop)
+		return c.ended(*stop), action
 	}
 	if action.Do == Reuse {
 		same, err := e.lookAgain(ctx, t, &c)
@@ -66,7 +78,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 			err = e.authorizeAgain(ctx, t, &c) // somebody may have proved that it is theirs
 		}
 		if err != nil {
-			return c.ended(failed(ReasonInternal, err))
+			return c.ended(failed(ReasonInternal, err)), action
 		}
 		if !same {
 			// The registry said nothing of another image that is cached now.
@@ -77,20 +89,20 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) course {
 		// was read than the one that would run.
 		digestOnly := tag.descriptor.Size == 0 || tag.descriptor.MediaType == ""
 		if action.Do != Reuse && digestOnly || action.Do == Reuse && !same && t.readsManifests() {
-			return e.act(ctx, t, e.check(ctx, t, c))
+			return e.act(ctx, t, e.check(ctx, t, c)), action
 		}
 	}
 	c.use(action.Used...)
 	target := c.local.target()
 	switch {
 	case action.Do != Reuse:
-		return e.pull(ctx, t, c, action.Reason, k.session)
+		return c, action
 	case action.Kind == Present:
-		return c.ended(e.reuse(ctx, t, c.local, action, takeTurn))
+		return c.ended(e.reuse(ctx, t, c.local, action, takeTurn)), action
 	case c.cached == Confirmed:
-		return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(target))
+		return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(target)), action
 	}
-	return e.unchanged(ctx, t, c, action, takeTurn, t.names(target)...)
+	return e.unchanged(ctx, t, c, action, takeTurn, t.names(target)...), action
 }
 
 // judge decides by a registry's answer about the reference. Where only the caller's

@@ -88,11 +88,12 @@ func (e *Engine) staleSince(before store.Stale, reason store.StaleReason) store.
 }
 
 // turn says whether the turn of a name's pulls has to be taken.
-type turn bool
+type turn uint8
 
 const (
-	takeTurn turn = false
-	hasTurn  turn = true
+	takeTurn turn = iota
+	hasTurn
+	ifFree // nothing is waited for
 )
 
 // reuse ends a request with the cached image, if the image verifiers of the
@@ -137,7 +138,15 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	if !local.incomplete {
 		return nil
 	}
-	if turn == takeTurn {
+	switch turn {
+	case hasTurn:
+	case ifFree:
+		unlock, free := e.turns.TryLock(t.Name)
+		if !free {
+			return nil
+		}
+		defer unlock()
+	default:
 		unlock, err := e.turns.Lock(ctx, t.Name)
 		if err != nil {
 			return err
@@ -195,7 +204,7 @@ func (e *Engine) stillAllowed(ctx context.Context, t task) error {
 // fallBack ends a request after a registry failed in its check or its pull. A
 // denial takes the caller's proof away first. Then Decide says whether the cached
 // image ends the request, with a stale mark, or an error.
-func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, err error) course {
+func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, turn turn, err error) course {
 	var cause *resolver.Error
 	if !errors.As(err, &cause) {
 		return c.ended(failed(ReasonInternal, err))
@@ -217,10 +226,6 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, e
 	c.use(action.Used...)
 	if action.Do == Fail {
 		return c.ended(registryFailed(t.directives.Directives, c.local, phase, cause, action.Reason))
-	}
-	turn := takeTurn
-	if phase == pulling {
-		turn = hasTurn
 	}
 	if c = c.ended(e.reuse(ctx, t, c.local, action, turn)); c.end.kind != UsedCached {
 		return c

@@ -20,6 +20,9 @@ type Check struct {
 	OriginFailed failure.Class
 	// Class is why the registry failed, in the check or in the pull after it.
 	Class failure.Class
+	// Overdue says that the pull that followed the answer has taken longer than the
+	// request waits for it.
+	Overdue bool
 	// Cached is the registry's answer about the cached digest itself, which is
 	// asked for after the tag turned out to be another one.
 	Cached Confirmation
@@ -58,8 +61,17 @@ type Action struct {
 	Do     Do
 	Kind   Kind   // of the outcome, if all goes well
 	Reason Reason // of that outcome; empty for Ask and AskCached
+	// Within is how long the request waits for a Pull, before it is decided again with
+	// an overdue one. No bound where the cached image would not do.
+	Within policy.Deadline
 	// Used are the directives that took part, in the order of their use.
 	Used []policy.Key
+}
+
+// waitsForNothing reports whether the request of a pull does no more than begin it.
+func (a *Action) waitsForNothing() bool {
+	longest, bounded := a.Within.Bound()
+	return bounded && longest == 0
 }
 
 // Decide is the whole decision: a pure function of the directives in force, of
@@ -150,7 +162,29 @@ func afterAnswer(d policy.Directives, local Local, check Check) Action {
 	case local.Broken:
 		reason = ReasonIncomplete
 	}
-	return Action{Do: Pull, Kind: Pulled, Reason: reason}
+	return withDeadline(d, local, check, Action{Do: Pull, Kind: Pulled, Reason: reason})
+}
+
+// withDeadline bounds the wait for a pull in whose place the cached image would do, for
+// this caller. Once it is overdue, that image is used, if it needs no more than it has:
+// what is missing can only be made at the turn of the name, which the pull has.
+func withDeadline(d policy.Directives, local Local, check Check, pull Action) Action {
+	_, bounded := d.PullDeadline.Bound()
+	if !bounded || d.Policy != policy.IfDigestChanged || !local.Usable() || local.ByDigest || !local.Grant.Given() {
+		return pull
+	}
+	pull.Used = append(pull.Used, policy.KeyPullDeadline)
+	if d.MaxStale > 0 {
+		pull.Used = append(pull.Used, policy.KeyMaxStale)
+	}
+	switch {
+	case isTooStale(d, local.Age):
+		return pull
+	case check.Overdue && !local.incomplete:
+		return Action{Do: Reuse, Kind: UsedCached, Reason: ReasonPullDeadline, Used: pull.Used}
+	}
+	pull.Within = d.PullDeadline
+	return pull
 }
 
 // keepsCached reports whether the policy is done with the cached image and only

@@ -18,6 +18,10 @@
 // The course of a request keeps these values, and its Outcome is made of them
 // in one place (outcome.go).
 //
+// Under a pull_deadline a pull of a changed image belongs to the engine, and goes on in
+// the background when who asked for it is content with the cached image (deadline.go,
+// sharedpulls.go, background.go).
+//
 // Under policy.Observe containerd pulls by itself, and the same way is walked beside
 // that pull up to act, which is left out (observe.go).
 package engine
@@ -57,14 +61,18 @@ type Engine struct {
 	tries   shared.Map[tryKey, *tries]
 	denials denials
 
+	pulls sharedPulls // that a pull_deadline bounds the wait for
+
+	detached     detached
 	observations observations
 	// dry is set in the engines of [Engine.Explain]: a pull is only foreseen.
 	dry bool
 }
 
-// Close ends the observations that are under way, which takes seconds at most; the
-// error says that some have not ended. Requests after it are not observed.
-func (e *Engine) Close() error { return e.observations.close() }
+// Close ends the observations and the background pulls that are under way, which takes
+// seconds at most; the error says that some have not ended. Requests after it are not
+// observed, and wait for their pulls.
+func (e *Engine) Close() error { return e.detached.close() }
 
 // Ensure makes sure that the image is there as its policy wants it, or fails. The
 // decision is a span of containerd's tracer, above those of the pull.

@@ -85,6 +85,8 @@ func deciding(reason Reason, used []policy.Key) policy.Key {
 		return policy.KeyAccess
 	case ReasonMirrorFallback:
 		return policy.KeyResolveFrom
+	case ReasonPullDeadline:
+		return policy.KeyPullDeadline
 	}
 	if on, ok := policy.KeyOn(failure.Class(reason)); ok && slices.Contains(used, on) {
 		return on

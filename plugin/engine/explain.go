@@ -9,6 +9,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -21,6 +22,9 @@ type Explanation struct {
 	// Forecast says on what.
 	Outcome
 	Forecast Forecast
+	// Within is for how long the request would wait for the pull, after which it would use
+	// the cached image; no bound where it would not.
+	Within policy.Deadline
 	// Asked says that registries were asked, as far as there is one to ask.
 	Asked bool
 	// Local is the image that the node has, and the caller's grant, before anything
@@ -38,8 +42,9 @@ type Forecast struct {
 	// Unchanged follows where the registry has the cached digest; zero where there is
 	// no image of a digest.
 	Unchanged Action
-	// Changed follows where it has another one.
-	Changed Action
+	// Changed follows where it has another one. Where Changed.Within has a bound, Overdue
+	// follows in its place once the pull has taken that long; zero elsewhere.
+	Changed, Overdue Action
 	// CachedConfirmed follows where it has another one for the tag, but also says that
 	// the caller may have the cached image, and CachedUnsaid where it does not have that
 	// any more; zero where it is not asked.
@@ -76,7 +81,7 @@ func (e *Engine) Explain(ctx context.Context, req Request, ask bool) Explanation
 			x.Forecast = dry.forecast(ctx, t, c.local, x.Hosts)
 		}
 	}
-	x.Outcome = newOutcome(ctx, t, c)
+	x.Outcome, x.Within = newOutcome(ctx, t, c), c.within
 	x.Elapsed = e.Now().Sub(start)
 	return x
 }
@@ -111,6 +116,11 @@ func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []reso
 	d := t.directives.Directives
 	const changed digest.Digest = "changed"
 	f := Forecast{Changed: Decide(d, local, Check{Digest: changed, Cached: NotConfirmed})}
+	if _, bounded := f.Changed.Within.Bound(); bounded {
+		complete := local // before the pull
+		complete.incomplete = false
+		f.Overdue = decideOverdue(d, complete, Check{Digest: changed, Cached: NotConfirmed})
+	}
 	if Decide(d, local, Check{Digest: changed}).Do == AskCached {
 		f.CachedConfirmed = Decide(d, local, Check{Digest: changed, Cached: Confirmed})
 		f.CachedUnsaid = Decide(d, local, Check{Digest: changed, Cached: Unsaid})
@@ -129,7 +139,7 @@ func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []reso
 		}
 	}
 	if e.askVerifiers(ctx, t, local.Record.Target) != nil {
-		f.UseCached = 0
+		f.UseCached, f.Overdue, f.Changed.Within = 0, Action{}, policy.Deadline{}
 		for _, a := range []*Action{&f.Unchanged, &f.CachedConfirmed, &f.CachedUnsaid} {
 			if a.Do == Reuse {
 				*a = Action{Do: Fail, Kind: Failed, Reason: ReasonVerifier}

@@ -79,8 +79,9 @@ type node struct {
 	onOpen      func()
 	onCheck     func()
 	onPull      func()
-	stockErr    error // of containerd's own pull
-	stockWipes  bool  // labels, also of the same digest
+	pullTakes   time.Duration // unless its context ends
+	stockErr    error         // of containerd's own pull
+	stockWipes  bool          // labels, also of the same digest
 	onStock     func()
 	onStore     func(*store.State)  // adds sources, as plugin/transfer does
 	converts    *ocispec.Descriptor // what is stored in place of what is pulled
@@ -117,8 +118,12 @@ func (n *node) engine(rules string) *Engine {
 		Marks:      n,
 		Proofs:     n,
 		Registry:   n,
-		Observe:    func(_ context.Context, o Outcome) { n.outcomes = append(n.outcomes, o) },
-		Now:        func() time.Time { return now },
+		Observe: func(_ context.Context, o Outcome) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.outcomes = append(n.outcomes, o)
+		},
+		Now: func() time.Time { return now },
 	}
 }
 
@@ -154,6 +159,8 @@ func (n *node) Get(_ context.Context, _ string) (store.Record, error) {
 }
 
 func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) (content.Image, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.unrunnable {
 		return content.Image{}, errTest
 	}

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -39,6 +40,11 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 	n.mu.Unlock()
 	if hook != nil {
 		hook()
+	}
+	select {
+	case <-time.After(n.pullTakes):
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
 	if n.pullErr != nil {
 		return "", n.pullErr

@@ -27,7 +27,7 @@ func (e *Engine) pullObserved(ctx context.Context, t task, c course) error {
 	look, looked := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer looked()
 	pulled := make(chan PullEnd, 1)
-	if e.observations.start(ctx, func(ctx context.Context) {
+	if e.detached.start(context.WithoutCancel(ctx), func(ctx context.Context) {
 		seen := e.observe(ctx, look, looked, t, c)
 		e.observePulled(ctx, t, seen, pulled)
 	}) {
@@ -172,8 +172,15 @@ func (e *Engine) foreseeFailed(ctx context.Context, t task, c course, err error)
 	return c.ended(e.wouldEnd(ctx, t, c, action))
 }
 
-// wouldEnd is how an action ends a request, if the pull goes well that it may take.
+// wouldEnd is how an action ends a request, if the pull goes well that it may take. A
+// pull is said to be in time, unless nothing would be waited for.
 func (e *Engine) wouldEnd(ctx context.Context, t task, c course, action Action) end {
+	if action.waitsForNothing() {
+		overdue := decideOverdue(t.directives.Directives, c.local, c.answer.check(NotConfirmed))
+		if overdue.Do == Reuse && e.askVerifiers(ctx, t, c.local.Record.Target) == nil {
+			return reused(overdue, c.local)
+		}
+	}
 	switch action.Do {
 	case Fail:
 		return failed(action.Reason, t.errNever())

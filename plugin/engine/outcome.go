@@ -26,7 +26,7 @@ const (
 	Unchanged  Kind = "Unchanged"  // a registry confirmed the digest that is here
 	Fresh      Kind = "Fresh"      // an earlier check is younger than max_age
 	Present    Kind = "Present"    // the policy, or a reference by digest, asks no registry, or none can say whose the image is
-	UsedCached Kind = "UsedCached" // the check or the pull failed, and the policy lets the cached image do, or a mirror confirmed it
+	UsedCached Kind = "UsedCached" // the check or the pull failed, or takes too long, and the policy lets the cached image do, or a mirror confirmed it
 	Failed     Kind = "Failed"
 	// NotObserved is for a pull under policy.Observe of which nobody knows what would
 	// have been decided.
@@ -34,7 +34,8 @@ const (
 )
 
 // Reason says why a request ended as it did. For UsedCached, and for failures
-// of a registry, it is the failure class, unless a mirror has answered.
+// of a registry, it is the failure class, unless a mirror has answered or a pull takes
+// too long.
 type Reason string
 
 // The reasons besides the failure classes.
@@ -74,6 +75,10 @@ const (
 // of the registry of the name, which could not be asked.
 const ReasonMirrorFallback = Reason(store.MirrorFallback)
 
+// ReasonPullDeadline is for UsedCached: the registry has another digest, and the pull of
+// it goes on in the background.
+const ReasonPullDeadline = Reason(store.PullDeadline)
+
 // Outcome is all there is to know of a finished request. The log line and the
 // metrics read nothing else.
 type Outcome struct {
@@ -94,6 +99,10 @@ type Outcome struct {
 	// ended that containerd made instead.
 	Observed  bool
 	StockPull PullEnd
+	// Background says that this is the end of a pull that no request waits for any
+	// more. Those that asked for it have had outcomes of their own, UsedCached. Namespace,
+	// Pod and Caller are of the first of them.
+	Background bool
 	// Directives are those that applied; where a hint is bad, those without
 	// hints.
 	Directives policy.Effective
@@ -119,6 +128,9 @@ type Outcome struct {
 	// Before is the digest that the record pointed at before. Digest is that
 	// of the returned image, or else the registry's.
 	Before, Digest digest.Digest
+	// Awaited is the registry's, which is pulled in the background, where the cached
+	// image is used meanwhile; else empty.
+	Awaited digest.Digest
 	// Source is where the returned image came from, as its label pull-source has it;
 	// empty when nobody knows.
 	Source string
@@ -160,6 +172,7 @@ type course struct {
 	refusals  []store.Refusal // of the caller, by hosts in that failure
 	checkTime time.Duration
 	end       end
+	within    policy.Deadline // for how long a foreseen pull would be waited for
 	// denied are all refusals of the caller, who was a pod of podNamespace.
 	denied       []store.Refusal
 	podNamespace store.Fingerprint
@@ -257,6 +270,9 @@ func newOutcome(ctx context.Context, t task, c course) Outcome {
 	}
 	if o.Digest == "" {
 		o.Digest = c.answer.verified.Digest
+	}
+	if o.Reason == ReasonPullDeadline {
+		o.Awaited = c.answer.verified.Digest
 	}
 	if o.ImageID != "" && o.Kind != Pulled {
 		o.Age = c.local.Age

@@ -35,18 +35,28 @@ const (
 // in a pull, and two pulls of different digests in between would leave labels on
 // the wrong one.
 func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, session resolver.Session) course {
-	a := c.answer
-	try := e.newTry(t, a.verified.Digest)
+	try := e.newTry(t, c.answer.verified.Digest)
 	defer try.leave()
 	unlock, err := e.turns.Lock(ctx, t.Name)
 	if err != nil {
 		return c.ended(failed(ReasonCanceled, err))
 	}
 	defer unlock()
+	c, cause := e.pullAtTurn(ctx, t, c, reason, session, try)
+	if cause != nil {
+		return e.fallBack(ctx, t, c, pulling, hasTurn, cause)
+	}
+	return c
+}
+
+// pullAtTurn pulls when the turn has come. The course has ended, unless there is a
+// cause: why registries failed.
+func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason, session resolver.Session, try *try) (_ course, cause *resolver.Error) {
+	a := c.answer
 	// While this request waited for its turn, another may have pulled the same.
 	local, err := e.inspect(ctx, t)
 	if err != nil {
-		return c.ended(failed(ReasonInternal, err))
+		return c.ended(failed(ReasonInternal, err)), nil
 	}
 	c.saw(local)
 	action := Decide(t.directives.Directives, local, a.check(NotConfirmed))
@@ -54,15 +64,15 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 	if action.Do == Reuse {
 		source := session.Source(a.descriptor)
 		if err := e.verifyManifest(ctx, t, a, local.Record.Target, source); err != nil {
-			return e.pullFailed(ctx, t, c, source, try, err)
+			return pullFailed(ctx, c, source, try, err)
 		}
-		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...)
+		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...), nil
 	}
 	if cause := try.shared(); cause != nil {
-		return e.fallBack(ctx, t, c, pulling, cause)
+		return c, cause
 	}
 	if e.dry {
-		return e.foreseePull(ctx, t, c, action, reason)
+		return e.foreseePull(ctx, t, c, action, reason), nil
 	}
 	try.begin()
 	source := session.Source(a.descriptor)
@@ -72,9 +82,9 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 		c, err = e.fetch(ctx, t, c, reason, source)
 	}
 	if err != nil {
-		return e.pullFailed(ctx, t, c, source, try, err)
+		return pullFailed(ctx, c, source, try, err)
 	}
-	return c
+	return c, nil
 }
 
 // fetch has containerd pull from the source.
@@ -107,14 +117,15 @@ func (t *task) scope(source resolver.Source) isolation.Scope {
 	}.Scope()
 }
 
-// pullFailed ends a request whose pull, or reverification, failed.
-func (e *Engine) pullFailed(ctx context.Context, t task, c course, source resolver.Source, try *try, err error) course {
-	cause := source.Failure(err)
+// pullFailed tells why registries failed a pull, or a reverification, or ends a request
+// where none of them is at fault.
+func pullFailed(ctx context.Context, c course, source resolver.Source, try *try, err error) (_ course, cause *resolver.Error) {
+	cause = source.Failure(err)
 	if cause == nil || ctx.Err() != nil && len(cause.Refusals()) == 0 {
-		return c.ended(failed(ReasonPull, err))
+		return c.ended(failed(ReasonPull, err)), nil
 	}
 	try.fail(cause)
-	return e.fallBack(ctx, t, c, pulling, cause)
+	return c, cause
 }
 
 // verifyStored refuses to store an image under another digest than the registry's,

@@ -122,7 +122,7 @@ func attempts(failed []resolver.Attempt) []api.Attempt {
 func forecast(f engine.Forecast) *api.Forecast {
 	useCached, fail := classes(f.UseCached)
 	return &api.Forecast{
-		Unchanged: foreseen(f.Unchanged), Changed: *foreseenOr(f.Changed), CachedConfirmed: foreseen(f.CachedConfirmed), CachedUnsaid: foreseen(f.CachedUnsaid),
+		Unchanged: foreseen(f.Unchanged), Changed: *foreseenOr(f.Changed), Overdue: foreseen(f.Overdue), CachedConfirmed: foreseen(f.CachedConfirmed), CachedUnsaid: foreseen(f.CachedUnsaid),
 		UseCached: useCached, Fail: fail,
 	}
 }

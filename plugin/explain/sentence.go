@@ -43,6 +43,10 @@ func decided(x engine.Explanation) string {
 	case engine.Failed:
 		return "The pod fails: " + whyFailed(x) + "."
 	case engine.UsedCached:
+		if x.Reason == engine.ReasonPullDeadline {
+			return fmt.Sprintf("The cached image is used: %s has %s, which is pulled in the background under %s.",
+				x.Host, short(x.Awaited), x.Directives.Describe(policy.KeyPullDeadline))
+		}
 		return fmt.Sprintf("The cached image is used although %s: %s.", troubleOf(x), whyCached(x))
 	}
 	return "The cached image is used: " + whyReused(x) + "."
@@ -91,12 +95,20 @@ func pulled(x engine.Explanation) string {
 	case engine.ReasonIncomplete:
 		return "The image is pulled again: the node's cannot run, and " + has + "."
 	case engine.ReasonChanged:
-		return fmt.Sprintf("The image is pulled: %s, and the node %s.", has, short(x.Before))
+		return fmt.Sprintf("The image is pulled: %s, and the node %s%s.", has, short(x.Before), untilOverdue(x))
 	case engine.ReasonSource:
 		return fmt.Sprintf("The image is fetched again, and compared: the node's is not known to have come from %s alone.",
 			x.Directives.Describe(policy.KeyAllowedSources))
 	}
 	return fmt.Sprintf("The image is pulled (%s): %s.", x.Reason, has)
+}
+
+// untilOverdue says for how long a pull is waited for; "" where that has no bound.
+func untilOverdue(x engine.Explanation) string {
+	if _, bounded := x.Within.Bound(); !bounded {
+		return ""
+	}
+	return "; where that takes longer than " + x.Directives.Describe(policy.KeyPullDeadline) + ", the cached image is used"
 }
 
 // whyFailed says in a few words what the error says in many.
@@ -199,7 +211,7 @@ func depends(x engine.Explanation) string {
 	case then == nil:
 		then = append(then, "with a digest "+follows(f.Changed))
 	default:
-		then = append(then, "with another "+follows(f.Changed))
+		then = append(then, "with another "+changes(f))
 	}
 	if x.Directives.ResolveFrom == policy.OriginThenMirrors && !x.Local.ByDigest {
 		then = append(then, "where the registry is unreachable or unavailable its mirrors are asked first")
@@ -219,6 +231,18 @@ func depends(x engine.Explanation) string {
 		was = "were"
 	}
 	return fmt.Sprintf("It depends on %s, which %s not asked: %s.", list(hosts), was, strings.Join(then, "; "))
+}
+
+// changes says what follows from another digest than the node's.
+func changes(f engine.Forecast) string {
+	longest, bounded := f.Changed.Within.Bound()
+	switch {
+	case !bounded:
+		return follows(f.Changed)
+	case longest == 0:
+		return follows(f.Overdue) + ", and the other is pulled in the background"
+	}
+	return fmt.Sprintf("%s, and after %s %s", follows(f.Changed), f.Changed.Within, follows(f.Overdue))
 }
 
 func follows(a engine.Action) string {

@@ -50,6 +50,17 @@ func mirrorInPlace(x *engine.Explanation) {
 	x.Class, x.Host = failure.None, "mirror.test"
 }
 
+// overdueAfter has another digest be pulled, and the cached image used after that time.
+func overdueAfter(d time.Duration) func(*engine.Explanation) {
+	return func(x *engine.Explanation) {
+		x.Forecast = engine.Forecast{
+			Unchanged: engine.Action{Do: engine.Reuse, Kind: engine.Unchanged},
+			Changed:   engine.Action{Do: engine.Pull, Kind: engine.Pulled, Within: policy.DeadlineAfter(d)},
+			Overdue:   engine.Action{Do: engine.Reuse, Kind: engine.UsedCached, Reason: engine.ReasonPullDeadline},
+		}
+	}
+}
+
 func failedBy(class failure.Class) func(*engine.Explanation) {
 	return func(x *engine.Explanation) {
 		x.Class = class
@@ -66,6 +77,8 @@ var sentences = []struct {
 	{engine.Pulled, engine.ReasonAbsent, nil, "The image is pulled: the node has none, and registry.test has sha256:22222222…."},
 	{engine.Pulled, engine.ReasonIncomplete, nil, "The image is pulled again: the node's cannot run, and registry.test has sha256:22222222…."},
 	{engine.Pulled, engine.ReasonChanged, nil, "The image is pulled: registry.test has sha256:22222222…, and the node sha256:11111111…."},
+	{engine.Pulled, engine.ReasonChanged, func(x *engine.Explanation) { x.Within = policy.DeadlineAfter(10 * time.Second) }, "The image is pulled: registry.test has sha256:22222222…, and the node sha256:11111111…; where that takes longer than pull_deadline=none(default), the cached image is used."},
+	{engine.UsedCached, engine.ReasonPullDeadline, func(x *engine.Explanation) { x.Awaited = two }, "The cached image is used: registry.test has sha256:22222222…, which is pulled in the background under pull_deadline=none(default)."},
 	{engine.Pulled, engine.ReasonSource, nil, "The image is fetched again, and compared: the node's is not known to have come from allowed_sources=all(default) alone."},
 	{engine.Pulled, engine.ReasonMirrorFallback, mirrorInPlace, "The image is pulled: registry.test is unreachable, and mirror.test has sha256:22222222… in its place."},
 	{engine.Pulled, engine.ReasonChanged, func(x *engine.Explanation) { x.Directives.Mode = policy.Observe }, "containerd pulls by itself under mode=Observe(default). Else: The image is pulled: registry.test has sha256:22222222…, and the node sha256:11111111…."},
@@ -132,6 +145,8 @@ var sentences = []struct {
 			UseCached: failure.SetOf(failure.Unreachable, failure.Unavailable, failure.RateLimited, failure.NotFound),
 		}
 	}, "It depends on mirror.test or registry.test, which were not asked: with the node's digest the cached image is used; with another the image is pulled; after unreachable, unavailable, rate_limited or not_found the cached image is used; after unauthorized, forbidden or invalid the pod fails."},
+	{"", "", overdueAfter(10 * time.Second), "It depends on mirror.test or registry.test, which were not asked: with the node's digest the cached image is used; with another the image is pulled, and after 10s the cached image is used; after any failure the pod fails."},
+	{"", "", overdueAfter(0), "It depends on mirror.test or registry.test, which were not asked: with the node's digest the cached image is used; with another the cached image is used, and the other is pulled in the background; after any failure the pod fails."},
 	{"", "", func(x *engine.Explanation) {
 		reuse := engine.Action{Do: engine.Reuse, Kind: engine.Unchanged}
 		x.Forecast = engine.Forecast{Unchanged: reuse, Changed: engine.Action{Do: engine.Pull}, CachedConfirmed: reuse}

@@ -59,6 +59,8 @@ func TestLint(t *testing.T) {
 		Images:   func(context.Context, ...string) ([]images.Image, error) { return nil, nil },
 		Rules:    func() *policy.Rules { return policy.NewRules(policy.Overrides{}, nil) },
 		Troubled: func() []health.State { return nil },
+
+		BackgroundPulls: func() int { return 0 },
 	})
 	if err != nil {
 		t.Fatal(err)

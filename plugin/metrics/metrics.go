@@ -37,6 +37,8 @@ type Metrics struct {
 	reloaded  prometheus.Gauge
 	hostFiles prometheus.Gauge
 	auditLost prometheus.Counter
+
+	background background
 }
 
 // Sources are what a scrape reads. All are needed, and are called from any goroutine.
@@ -47,6 +49,8 @@ type Sources struct {
 	Rules func() *policy.Rules
 	// Troubled lists the hosts that are suspected or in trouble.
 	Troubled func() []health.State
+	// BackgroundPulls is how many are under way.
+	BackgroundPulls func() int
 }
 
 // New returns metrics that have counted nothing, and that nobody sees before Register.
@@ -59,6 +63,8 @@ func New() *Metrics {
 		starts:    newStarts(),
 		quotas:    newQuotas(),
 		matches:   newMatches(),
+
+		background: newBackground(),
 		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pullwarden_rules_last_reload_successful",
 			Help: "1 when the rule files were last read without an error, else 0.",
@@ -79,6 +85,7 @@ func New() *Metrics {
 func (m *Metrics) Register(r prometheus.Registerer, s Sources) error {
 	collectors := []prometheus.Collector{
 		m.starts.total, m.quotas, m.reloaded, m.hostFiles, m.auditLost,
+		m.background.total, newBackgroundGauge(s.BackgroundPulls),
 		troubleCollector{m.hosts, s.Troubled},
 		ruleCollector{m.matches, s.Rules},
 		newImageCollector(s.Images),
@@ -93,8 +100,12 @@ func (m *Metrics) Register(r prometheus.Registerer, s Sources) error {
 	return nil
 }
 
-// Decision counts an outcome.
+// Decision counts an outcome. The end of a pull in the background is no decision.
 func (m *Metrics) Decision(_ context.Context, o engine.Outcome) {
+	if o.Background {
+		m.background.count(o)
+		return
+	}
 	m.decisions.count(o)
 	m.matches.count(o.Directives.Rule)
 }

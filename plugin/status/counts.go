@@ -7,7 +7,7 @@ import "github.com/containerd/containerd/v2/core/images"
 
 // Counts says how many images need attention.
 type Counts struct {
-	Stale int // last used although their check failed
+	Stale int // tags that were last used although their check failed, or found another digest
 	Open  int // no registry was ever asked about them
 	// Unchecked are those tags that no registry has confirmed since they point at
 	// their digest. An image without a tag is none: a digest cannot change.

@@ -31,8 +31,11 @@ type Image struct {
 	Open           bool      `json:"open"`   // no registry was ever asked about it
 }
 
-// Stale reports whether the image was last used although its check failed.
+// Stale reports whether the image was last used although its check failed, or found another digest.
 func (i Image) Stale() bool { return !i.StaleSince.IsZero() }
+
+// overdue reports whether it is stale since a pull took longer than pull_deadline.
+func (i Image) overdue() bool { return i.StaleReason == string(store.PullDeadline) }
 
 // Source returns the host that served the manifest, "" where nobody knows.
 func (i Image) Source() string {
@@ -63,7 +66,10 @@ func imagesOf(records []images.Image) []Image {
 	}
 	for name, r := range canonical {
 		if !tagged[name] {
-			all = append(all, imageOf(r, images.Image{}, false))
+			img := imageOf(r, images.Image{}, false)
+			// The mark of a tag that has moved on, or is gone. A digest cannot be stale.
+			img.StaleSince, img.StaleReason = time.Time{}, ""
+			all = append(all, img)
 		}
 	}
 	return all

@@ -26,8 +26,10 @@ type Report struct {
 	Hosts []api.Host `json:"hosts"` // in trouble
 	Pulls []api.Pull `json:"pulls"` // under way
 	// StaleImages is how many images are stale, also where Only picks others.
-	StaleImages int     `json:"staleImages"`
-	Images      []Image `json:"images"`
+	StaleImages int `json:"staleImages"`
+	// BackgroundPulls are the pulls under way while whose cached image is used.
+	BackgroundPulls int     `json:"backgroundPulls"`
+	Images          []Image `json:"images"`
 }
 
 // Problem is something to look at.
@@ -76,7 +78,16 @@ func New(records []images.Image, daemon api.Status) Report {
 	}
 	if n := count(r.Images, Image.Stale); n > 0 {
 		r.StaleImages = n
-		r.problem(StaleImages, "%s used although the last check failed", was(n, "image"))
+		why := "failed"
+		if count(r.Images, Image.overdue) > 0 {
+			why += ", or found another digest" // and the pull of it was not waited for
+		}
+		r.problem(StaleImages, "%s used although the last check %s", was(n, "image"), why)
+	}
+	for i := range r.Pulls {
+		if r.Pulls[i].Background {
+			r.BackgroundPulls++
+		}
 	}
 	r.Healthy = len(r.Problems) == 0
 	if text := observed(daemon.Rules); text != "" {

@@ -52,7 +52,7 @@ func TestImages(t *testing.T) {
 		record(target.String(), nil),
 		record("registry.test/app:1", checked("a").Labels("registry.test/app:1", target)),
 		record(byDigest, checked("b").Labels(byDigest, target)),
-		record(other, checked("b").Labels(other, target)),
+		record(other, stale.Labels(other, target)), // of a tag that has moved on
 		record("registry.test:5000/copy:1", checked("a").Labels("registry.test/app:1", target)),
 		record("registry.test/stale:1", stale.Labels("registry.test/stale:1", target)),
 	}, api.Status{})

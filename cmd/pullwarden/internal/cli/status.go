@@ -36,10 +36,11 @@ func newStatus(g *globals) *cobra.Command {
 		Short: "Show whether a node is well, and what it knows of its images",
 		Long: `Status asks the daemon and shows first whether all is well: the rules in
 force, the hosts in trouble, the images that were used although their check
-failed, and what is not enforced. A table of the node's images follows, with
-those first that need attention: from which host each came, how long ago it
-was last checked and by whom, how many callers have proved access, and
-whether it is kept from the kubelet's garbage collection.
+failed or found another digest, the pulls in the background, and what is not
+enforced. A table of the node's images follows, with those first that need
+attention: from which host each came, how long ago it was last checked and by
+whom, how many callers have proved access, and whether it is kept from the
+kubelet's garbage collection.
 
 It exits with 0 when the node is healthy, with 1 when it is degraded, and
 with 2 when pullwarden in the daemon does not answer. Filters pick images;
@@ -55,7 +56,7 @@ they change neither what is healthy nor the exit code.`,
 	addOutput(cmd, &f.output, formatWide, formatYAML)
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show the references of images only")
-	flags.BoolVar(&f.filter.Stale, "stale", false, "only images that were used although their check failed")
+	flags.BoolVar(&f.filter.Stale, "stale", false, "only images that were used although their check failed or found another digest")
 	flags.StringVar(&f.filter.Source, "source", "", "only images that this `host` has served")
 	flags.DurationVar(&f.filter.OlderThan, "older-than", 0, "only images that were last checked longer ago, or never")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "look again every two seconds, and show the pulls under way")

@@ -62,6 +62,9 @@ func writeHealth(w io.Writer, r *status.Report, columns int) {
 	for _, p := range r.Problems {
 		writeParagraph(w, "- ", p.Text, columns)
 	}
+	if r.BackgroundPulls > 0 {
+		writeParagraph(w, "- ", fmt.Sprintf("background pulls: %d, the cached images are used meanwhile", r.BackgroundPulls), columns)
+	}
 	for _, n := range r.Notes {
 		writeParagraph(w, "- not enforced: ", n.Text, columns)
 	}
@@ -146,7 +149,11 @@ func (s *statusScreen) writePulls(w io.Writer, pulls []api.Pull, now time.Time) 
 		if took := now.Sub(before.at).Seconds(); took > 0 {
 			rate = max(0, int64(float64(p.Bytes-before.bytes)/took))
 		}
-		writeParagraph(w, "- pulling ", fmt.Sprintf("%s: %s of %s, %s/s, from %s",
+		lead := "- pulling "
+		if p.Background {
+			lead += "in the background "
+		}
+		writeParagraph(w, lead, fmt.Sprintf("%s: %s of %s, %s/s, from %s",
 			p.Reference, units.BytesSize(float64(p.Bytes)), units.BytesSize(float64(p.Total)), units.BytesSize(float64(rate)), orDash(strings.Join(p.Hosts, ", "))), width(s.w))
 	}
 }

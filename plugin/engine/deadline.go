@@ -1,0 +1,143 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// pullWithin pulls what a registry has in the place of the cached image, and ends the
+// request with the cached image when that takes too long. The pull belongs to the engine
+// then. It ends the check.
+func (e *Engine) pullWithin(ctx context.Context, t task, k checked, c course, action Action) course {
+	if e.dry {
+		return e.finish(ctx, t, k, e.foreseeWithin(ctx, t, k, c, action))
+	}
+	if err := e.complete(ctx, t, c.local, ifFree); err != nil {
+		return e.finish(ctx, t, k, c.ended(failed(ReasonCanceled, err)))
+	}
+	longest, _ := action.Within.Bound()
+	deadline := time.NewTimer(longest)
+	defer deadline.Stop()
+	w := pullWait{task: t, checked: k, reason: action.Reason, overdue: deadline.C}
+	for !c.over() {
+		c = e.waitForPull(ctx, &w, c)
+	}
+	if w.handedOver {
+		return c
+	}
+	return e.finish(ctx, t, k, c)
+}
+
+// pullWait is a request that waits for a pull, or for several, one after the other.
+type pullWait struct {
+	task
+	checked
+	reason     Reason
+	overdue    <-chan time.Time // nil once it is
+	handedOver bool             // the check is the pull's, which ends it
+}
+
+// waitForPull waits for one pull: that of equal requests, or one that it begins. The
+// course goes on where the pull of others did not bring what is needed.
+func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course {
+	t := w.task
+	p, added := e.pulls.join(t.pullKey(c.answer.verified.Digest), func(p *sharedPull) bool {
+		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		p.cancel = cancel
+		k := w.checked
+		k.course = c
+		return e.detached.start(own, func(ctx context.Context) { e.runShared(ctx, t, k, w.reason, p) })
+	})
+	if p == nil { // the daemon stops
+		return e.pull(ctx, t, c, w.reason, w.session)
+	}
+	w.handedOver = added
+	for {
+		select {
+		case <-p.done:
+			return e.pullEnded(ctx, w, c, p)
+		case <-ctx.Done():
+			e.pulls.leave(p)
+			return c.ended(failed(ReasonCanceled, ctx.Err()))
+		case <-w.overdue:
+			w.overdue = nil
+			if !e.pulls.keep(ctx, p) {
+				continue
+			}
+			if cached, ok := e.useOverdue(ctx, t, c); ok {
+				e.pulls.leave(p)
+				return cached
+			}
+		}
+	}
+}
+
+// pullEnded goes on after a pull. A failure is the request's own: it may use the cached
+// image. After the pull of others their answers count for them, and this one's for it.
+func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *sharedPull) course {
+	t := w.task
+	switch {
+	case p.cause != nil && w.handedOver:
+		return e.fallBack(ctx, t, p.course, pulling, takeTurn, p.cause)
+	case p.cause != nil:
+		return e.fallBack(ctx, t, c, pulling, takeTurn, p.cause)
+	case w.handedOver:
+		return p.course
+	}
+	local, err := e.inspect(ctx, t)
+	if err != nil {
+		return c.ended(failed(ReasonInternal, err))
+	}
+	c.saw(local)
+	action := Decide(t.directives.Directives, local, c.answer.check(NotConfirmed))
+	if action.Do != Reuse {
+		return c
+	}
+	c.use(action.Used...)
+	return e.unchanged(ctx, t, c, action, takeTurn, t.names(c.answer.verified.Digest)...)
+}
+
+// useOverdue ends a request with the cached image, if that would still do at this moment.
+func (e *Engine) useOverdue(ctx context.Context, t task, c course) (_ course, ok bool) {
+	local, err := e.inspect(ctx, t)
+	if err != nil {
+		return c, false
+	}
+	local.incomplete = local.incomplete && !e.dry // a dry run has completed nothing
+	c.saw(local)
+	action := decideOverdue(t.directives.Directives, local, c.answer.check(NotConfirmed))
+	if action.Do != Reuse || action.Reason != ReasonPullDeadline {
+		return c, false
+	}
+	c.use(action.Used...)
+	if c = c.ended(e.reuse(ctx, t, local, action, ifFree)); c.end.kind != UsedCached {
+		return c, false // an image verifier refuses it: the new one is waited for
+	}
+	e.markStale(ctx, t, c, store.PullDeadline)
+	return c, true
+}
+
+// decideOverdue decides again, where a pull has taken too long.
+func decideOverdue(d policy.Directives, local Local, check Check) Action {
+	check.Overdue = true
+	return Decide(d, local, check)
+}
+
+// foreseeWithin foresees a pull with a deadline. How long it would take nobody knows,
+// unless nothing is waited for.
+func (e *Engine) foreseeWithin(ctx context.Context, t task, k checked, c course, action Action) course {
+	if action.waitsForNothing() {
+		if cached, ok := e.useOverdue(ctx, t, c); ok {
+			return cached
+		}
+	} else {
+		c.within = action.Within
+	}
+	return e.pull(ctx, t, c, action.Reason, k.session)
+}
