@@ -62,11 +62,15 @@ func inTrouble(ctx context.Context, key health.Key, p purpose.Purpose) *health.O
 func (s *session) check(ctx context.Context, h *host, p purpose.Purpose) (Resolution, error) {
 	start := time.Now()
 	ctx = purpose.With(s.redactor.WithQuietLogger(ctx), p)
-	e := &examiner{known: s.query.Known, wanted: s.spec.Digest(), redactor: s.redactor}
-	asked := h.registryHost(h.chain.Registry(e.before), h.dockerAuthorizer())
-	_, desc, err := dockerResolver(s.headers, asked).Resolve(ctx, s.query.Reference)
+	e := &examiner{known: s.query.Known, wanted: s.spec.Digest(), manifests: s.query.ReadManifest, redactor: s.redactor}
+	asked := dockerResolver(s.headers, h.registryHost(h.chain.Registry(e.before), h.dockerAuthorizer()))
+	_, desc, err := asked.Resolve(ctx, s.query.Reference)
 	if err == nil {
 		err = e.descriptor(desc)
+	}
+	if nested := s.query.Nested; err == nil && s.query.ReadManifest && nested.Manifest != "" && nested.Index == desc.Digest {
+		e.wanted, e.promised = nested.Manifest, ""
+		_, _, err = asked.Resolve(ctx, s.spec.Locator+"@"+nested.Manifest.String())
 	}
 	if err == nil {
 		byNode := h.Identified || len(s.headers) > 0

@@ -27,10 +27,11 @@ import (
 // sees them, which trusts whatever is not an error. Docker's resolver makes its
 // requests one after the other, so the examiner needs no lock.
 type examiner struct {
-	next     http.RoundTripper
-	known    digest.Digest // what the node has, "" = nothing
-	wanted   digest.Digest // what the reference says, "" = it names a tag
-	redactor *redact.Redactor
+	next      http.RoundTripper
+	known     digest.Digest // what the node has, "" = nothing
+	wanted    digest.Digest // what the reference says, "" = it names a tag
+	manifests bool          // manifests are read, and not only asked for their digests
+	redactor  *redact.Redactor
 
 	status    string        // the last answer that was no success, for error texts
 	elsewhere bool          // it is not the host's own
@@ -53,6 +54,9 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 	if forBlob(req) {
 		return nil, &fault.Fault{Class: failure.NotFound, Err: errNoBlob}
 	}
+	if e.manifests {
+		req = asGet(req)
+	}
 	if req.Header.Get("Authorization") != "" {
 		e.shown = true
 	}
@@ -62,6 +66,9 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		e.status, e.elsewhere = e.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode))).Error(), !fault.Own(req)
+		if e.manifests && resp.StatusCode == http.StatusForbidden {
+			return nil, e.refused(req, resp)
+		}
 		return resp, nil
 	}
 	if err := e.accept(req, resp); err != nil {
@@ -77,6 +84,28 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, f
 	}
 	return resp, nil
+}
+
+// asGet returns a request for a manifest as one for its bytes. Docker's resolver sends
+// HEAD first, and takes the answer to GET as well: it needs the header alone.
+func asGet(req *http.Request) *http.Request {
+	if req.Method != http.MethodHead {
+		return req
+	}
+	get := req.WithContext(req.Context())
+	get.Method = http.MethodGet
+	return get
+}
+
+// refused is the answer 403 to GET. Docker's resolver, which has sent HEAD, would ask once
+// more for the reason that it gives.
+func (e *examiner) refused(req *http.Request, resp *http.Response) *fault.Fault {
+	defer resp.Body.Close()
+	text := redact.WithReason(fault.StatusText(resp.StatusCode), e.redactor.ReadReason(resp))
+	return &fault.Fault{
+		Class: fault.StatusClass(resp.StatusCode), Status: resp.StatusCode,
+		Err: e.redactor.Request(req, errors.New(text)), Elsewhere: e.elsewhere,
+	}
 }
 
 // forBlob reports whether a request is that for a blob that docker's resolver
@@ -133,10 +162,10 @@ func (e *examiner) accept(req *http.Request, resp *http.Response) error {
 // of the reference, or else that of its own answer: a tag may have moved since
 // HEAD.
 func (e *examiner) read(resp *http.Response, promised digest.Digest) error {
-	data, err := io.ReadAll(io.LimitReader(resp.Body, docker.MaxManifestSize+1))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, docker.MaxManifestSize+1)) // transport has all of it
 	_ = resp.Body.Close()
 	if err != nil {
-		return &fault.Fault{Class: fault.TransportClass(err, false), Err: err, Temporary: fault.BrokenOff(err)}
+		return err
 	}
 	if len(data) == 0 {
 		return errors.New("an empty manifest")

@@ -117,11 +117,27 @@ type Query struct {
 	// answer that repeats it needs no size and no type.
 	Known digest.Digest
 
+	// ReadManifest has a check read the manifest or index that the name stands for, by
+	// GET in the place of HEAD: its bytes must have the digest, and a refusal of them is
+	// the answer. false = a check asks for the digest alone.
+	ReadManifest bool
+
+	// Nested is read, too, by ReadManifest where the name stands for its index: a
+	// registry may refuse it alone. The zero value means none.
+	Nested Nested
+
 	// Fallback are the classes of failure after which the caller has something
 	// else to use, such as a cached image. Then hosts that are known to be in
 	// trouble are not asked, and nothing waits for them, but for a moment for a probe
 	// where that is not known of late. Empty means that there is nothing else to use.
 	Fallback failure.Set
+}
+
+// Nested is a manifest in an index: the one of the node's platform in what the node has
+// for a reference.
+type Nested struct {
+	Index    digest.Digest
+	Manifest digest.Digest
 }
 
 // SourcesError says that none of the hosts for a reference is allowed.

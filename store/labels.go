@@ -25,6 +25,7 @@ const (
 	LabelVerifiedDigest = Prefix + "verified-digest"
 	LabelVerifiedAt     = Prefix + "verified-at"
 	LabelVerifiedBy     = Prefix + "verified-by"
+	LabelManifestRead   = Prefix + "manifest-read"
 	LabelStaleSince     = Prefix + "stale-since"
 	LabelStaleReason    = Prefix + "stale-reason"
 	// LabelMirrorDigest is the digest that a mirror said in the place of the
@@ -73,6 +74,15 @@ type Verified struct {
 	Digest digest.Digest
 	At     time.Time
 	By     string
+	// Read is the last check that has read the manifest, too; zero = none. A later one
+	// of the digest alone leaves it as it is.
+	Read Reading
+}
+
+// Reading says when a registry delivered the manifest in a check, and which host.
+type Reading struct {
+	At time.Time
+	By string
 }
 
 // Stale says that the image was used although the registry of its name did not
@@ -140,7 +150,11 @@ func decodeVerified(target digest.Digest, labels map[string]string) Verified {
 	if at.IsZero() || target == "" || labels[LabelVerifiedDigest] != target.String() {
 		return Verified{}
 	}
-	return Verified{Digest: target, At: at, By: labels[LabelVerifiedBy]}
+	v := Verified{Digest: target, At: at, By: labels[LabelVerifiedBy]}
+	if read := decodeProof(labels[LabelManifestRead]); !read.At.IsZero() {
+		v.Read = Reading(read)
+	}
+	return v
 }
 
 // Said reports whether a host has said that the name has the digest: proofs hold only
@@ -227,12 +241,13 @@ func (s State) change() map[string]string {
 	return labels
 }
 
-// change is what a mark changes for the check alone.
+// change is what a mark changes for the check alone, of which v says all.
 func (v Verified) change() map[string]string {
 	return map[string]string{
 		LabelVerifiedDigest: v.Digest.String(),
 		LabelVerifiedAt:     encodeTime(v.At),
 		LabelVerifiedBy:     v.By,
+		LabelManifestRead:   Proof(v.Read).encode(),
 	}
 }
 

@@ -18,7 +18,7 @@ func TestStateSurvivesTheLabels(t *testing.T) {
 		ContentSources: []string{"mirror.test:5000", "registry.test"},
 		UnknownSources: true,
 		PulledAt:       noon,
-		Verified:       Verified{Digest: one.Digest, At: noon.Add(time.Minute), By: "registry.test"},
+		Verified:       Verified{Digest: one.Digest, At: noon.Add(time.Minute), By: "registry.test", Read: Reading{noon, "mirror.test:5000"}},
 		Stale:          Stale{Since: noon.Add(time.Hour), Reason: StaleReason(failure.RateLimited)},
 		Access:         map[Fingerprint]Proof{"abc": {noon, "mirror.test:5000"}, Anonymous: {At: noon.Add(time.Second)}},
 		Restricted:     true,
@@ -46,6 +46,13 @@ func TestDoubtMeansNotChecked(t *testing.T) {
 			if got := Decode(name, one.Digest, labels).Verified; got != (Verified{}) {
 				t.Errorf("%s=%q: read as %+v", label, value, got)
 			}
+		}
+	}
+	for _, value := range []string{"", "true", "registry.test", "yesterday registry.test"} {
+		labels := good()
+		labels[LabelManifestRead] = value
+		if got := Decode(name, one.Digest, labels).Verified; got.Read != (Reading{}) || got.At.IsZero() {
+			t.Errorf("%s=%q: read as %+v", LabelManifestRead, value, got)
 		}
 	}
 	if got := Decode(name, "", good()).Verified; got != (Verified{}) {

@@ -104,11 +104,14 @@ func (s *Store) transactions() uint64 {
 }
 
 // MarkVerified notes that a registry confirmed target for the names, and that
-// the fingerprints proved access by it; it takes stale marks away. It returns
-// at once and writes later.
+// the fingerprints proved access by it; it takes stale marks away. A check that has
+// not read the manifest takes none away that has. It returns at once and writes later.
 func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verified, proved []Fingerprint, names ...string) {
 	v.Digest = target
 	change := v.change()
+	if v.Read.At.IsZero() {
+		delete(change, LabelManifestRead)
+	}
 	change[LabelMirrorDigest], change[LabelStaleSince], change[LabelStaleReason] = "", "", ""
 	s.addProofs(ctx, change, Proof{v.At, v.By}, proved, names)
 	s.mark(ctx, target, change, names)

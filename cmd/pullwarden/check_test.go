@@ -218,6 +218,25 @@ access = "Any"
 		"PW0107 config.toml:4:1 access_identity | section", "PW0104 config.toml:5:1 access",
 		"PW0107 rules/a.toml:3:1 rule[1].access_identity | no meaning",
 	}},
+	"manifests that are read": {map[string]string{
+		"config.toml": section + "default_policy = 'IfDigestChanged'\n" + tuned,
+		"rules/a.toml": `[[rule]]
+images = ["docker.io/library/a"]
+check_with = "Manifest"
+[[rule]]
+images = ["docker.io/library/b", "r.test/b"]
+check_with = "Manifest"
+max_age = "10m"
+on.forbidden = "UseCached"
+[[rule]]
+images = ["r.test/c"]
+check_with = "Manifest"
+policy = "Never"
+hints = "Ignore"
+`}, []string{
+		"PW0161 rules/a.toml:3:1 rule[1].check_with | Docker Hub", "PW0160 rules/a.toml:8:4 rule[2].on.forbidden | on.forbidden=UseCached(rule a.toml#2)",
+		"PW0105 rules/a.toml:11:1 rule[3].check_with | Never",
+	}},
 	"a deadline that does not count": {map[string]string{
 		"config.toml":  section + tuned,
 		"rules/a.toml": "[[rule]]\nimages = ['r.test/a']\npolicy = 'Always'\npull_deadline = '0s'\n[[rule]]\nimages = ['r.test/b']\npolicy = 'Always'\nhints = 'Tighten'\npull_deadline = '0s'\n[[rule]]\nimages = ['r.test/c']\npolicy = 'IfDigestChanged'\npull_deadline = '0s'\n",

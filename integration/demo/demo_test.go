@@ -52,9 +52,10 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the step %q is missing", s.title)
 		}
 	}
-	for _, word := range []string{"verified-digest=\n", "stale-reason=not_found", "images ls", "$ pullwarden status\n    degraded: 1 rule of 1 file", "\n      stale for ",
-		"$ pullwarden explain " + webImage + " -n shop\n    It depends on ", "\n    rule        10-demo.toml#1,",
-		"refuses these credentials (unauthorized)", "All 12 decisions"} {
+	for _, word := range []string{"verified-digest=\n", "stale-reason=not_found", "images ls", "$ pullwarden status\n    degraded: 2 rules of 1 file", "\n      stale for ",
+		"$ pullwarden explain " + webImage + " -n shop\n    It depends on ", "\n    rule        10-demo.toml#2,",
+		"refuses these credentials (unauthorized)", "is told that it is not, and pulls",
+		"govern=Starts(rule 10-demo.toml#2)", "stale-reason=pull_deadline", "All 15 decisions"} {
 		if !strings.Contains(out, word) {
 			t.Errorf("%q is missing", word)
 		}
@@ -88,7 +89,8 @@ func TestInterrupt(t *testing.T) {
 		"during a pull":    {func(d *demo) { d.read("1. ") }, syscall.SIGINT},
 		"after a pull":     {func(d *demo) { d.read("2. ") }, syscall.SIGHUP},
 		"during a change":  {func(d *demo) { d.read("3. ") }, syscall.SIGTERM},
-		"registry down":    {func(d *demo) { d.read("7. ") }, syscall.SIGINT},
+		"in background":    {func(d *demo) { d.read("7. ") }, syscall.SIGTERM},
+		"registry down":    {func(d *demo) { d.read("10. ") }, syscall.SIGINT},
 		"nobody reads on":  {func(d *demo) { d.read("2. ") }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

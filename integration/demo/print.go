@@ -100,8 +100,8 @@ func (p *printer) lines(indent int, s string) {
 func (p *printer) opening(w *world) {
 	p.text(0, bold, "A node that pulls by policy")
 	p.text(0, plain, "A real containerd with pullwarden, and two registries on this machine. At each step something "+
-		"happens in the world and a pod starts, with imagePullPolicy: Always, so that its kubelet asks the node "+
-		"for the image. The node decides.")
+		"happens in the world and a pod starts, with imagePullPolicy: Always unless it says another, so that its "+
+		"kubelet asks the node for the image. The node decides.")
 	p.blank()
 	p.field("registry", plain, fmt.Sprintf("%s, at %s, TLS and tokens, %v away", registryName, w.registry.Host(), registryDelay))
 	p.field("mirror", plain, fmt.Sprintf("of %s only, at %s, %v away, named in the node's hosts.toml", webRepo, w.mirror.Host(), mirrorDelay))
@@ -124,6 +124,9 @@ func (p *printer) begin(number int, s step) {
 
 func (p *printer) end(s step, h happened) {
 	d := h.decision
+	if h.asked {
+		p.field("kubelet", plain, "asks whether the image is there, is told that it is not, and pulls")
+	}
 	p.field("decided", colourOf(d.Outcome), strings.TrimSpace(fmt.Sprintf("%s (%s) %s", d.Outcome, d.Reason, short(d.Digest))))
 	p.field("by", plain, d.DecidedBy)
 	if h.err != nil {
@@ -131,7 +134,11 @@ func (p *printer) end(s step, h happened) {
 		p.field("error", plain, status.Convert(h.err).Message())
 	}
 	if d.Outcome == "UsedCached" {
-		p.field("log", plain, fmt.Sprintf("%s: %s; last checked %s; %s", d.Level, d.Message, d.LastChecked, d.Tried))
+		line := fmt.Sprintf("%s: %s; last checked %s", d.Level, d.Message, d.LastChecked)
+		if d.Tried != "" {
+			line += "; " + d.Tried
+		}
+		p.field("log", plain, line)
 		for _, key := range []string{"stale-reason", "stale-since"} {
 			p.field("label", plain, node.LabelPrefix+key+"="+h.stale[key])
 		}
@@ -177,6 +184,9 @@ func describe(p pod) string {
 	}
 	if p.secret != nil {
 		parts = append(parts, "with a pull secret")
+	}
+	if p.ifNotPresent {
+		parts = append(parts, "imagePullPolicy: IfNotPresent")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -25,6 +25,8 @@ type pod struct {
 	image  string
 	hints  [][2]string // annotations: key without prefix, value
 	secret *credentials
+	// ifNotPresent is its imagePullPolicy; else that is Always.
+	ifNotPresent bool
 }
 
 // decision is what the story promises of the node's.
@@ -68,6 +70,31 @@ var story = []step{
 		so:   "A rollback is a change too. The layers are still here, and the mirror, which has not noticed, is not asked.",
 	},
 	{
+		title: "Changed, for a pod that says IfNotPresent",
+		world: "The new build is mended and pushed. The next pod says imagePullPolicy: IfNotPresent, as most manifests " +
+			"do, so its kubelet first asks whether the image is there.",
+		change: func(ctx context.Context, w *world) error { return w.release(ctx, 1) },
+		pod:    pod{name: "shop/web-5", image: webImage, ifNotPresent: true},
+		want:   decision{outcome: "Pulled", reason: "changed"},
+		so:     "By govern = \"Starts\" the policy holds at every start. No manifest was touched.",
+	},
+	{
+		title:  "Changed, and no time to wait",
+		world:  "One more build is pushed, the way to it is slow today, and a pod of a team starts whose jobs must not wait.",
+		change: func(ctx context.Context, w *world) error { return w.releaseSlowly(ctx, 2) },
+		pod:    pod{name: "batch/job-1", image: webImage},
+		want:   decision{outcome: "UsedCached", reason: "pull_deadline", stale: "pull_deadline"},
+		so:     "It starts from the build of before, at once, and says so. The pull goes on in the background.",
+	},
+	{
+		title:  "The next pod has it",
+		world:  "The download is done, and the next pod of that team starts.",
+		change: func(ctx context.Context, w *world) error { return w.awaitRelease(ctx, 2) },
+		pod:    pod{name: "batch/job-2", image: webImage},
+		want:   decision{outcome: "Unchanged", reason: "same_digest"},
+		so:     "Nobody has waited for the new build, and here it is.",
+	},
+	{
 		title: "A private image",
 		world: "A pod of another team starts, with the pull secret that its image takes.",
 		pod:   pod{name: "bank/ledger-1", image: ledgerImage, secret: &secret},
@@ -78,7 +105,7 @@ var story = []step{
 		title:  "Registry down",
 		world:  "The registry refuses connections, and a pod starts.",
 		change: func(_ context.Context, w *world) error { w.registry.Refuse(); return nil },
-		pod:    pod{name: "shop/web-5", image: webImage},
+		pod:    pod{name: "shop/web-6", image: webImage},
 		want:   decision{outcome: "UsedCached", reason: "unreachable", stale: "unreachable"},
 		so:     "The pod runs, and not in silence: a warning in the log, marks on the image, a metric.",
 	},
@@ -112,7 +139,7 @@ var story = []step{
 			}
 			return w.restore()
 		},
-		pod:  pod{name: "shop/web-6", image: webImage},
+		pod:  pod{name: "shop/web-7", image: webImage},
 		want: decision{outcome: "UsedCached", reason: "not_found", stale: "not_found"},
 		so:   "A tag that somebody cleaned away does not take a service down.",
 	},
@@ -126,8 +153,8 @@ var story = []step{
 	{
 		title:  "Back again",
 		world:  "The tag is pushed again.",
-		change: func(ctx context.Context, w *world) error { return w.release(ctx, 0) },
-		pod:    pod{name: "shop/web-7", image: webImage},
+		change: func(ctx context.Context, w *world) error { return w.release(ctx, 2) },
+		pod:    pod{name: "shop/web-8", image: webImage},
 		want:   decision{outcome: "Unchanged", reason: "same_digest"},
 		so:     "The first check that succeeds takes the marks away.",
 	},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -24,6 +25,7 @@ const (
 // happened is what there is to tell of a step.
 type happened struct {
 	decision node.Decision
+	asked    bool // whether the image is there, to which the answer was no
 	took     time.Duration
 	err      error // the answer to the kubelet
 	costs    []cost
@@ -71,7 +73,7 @@ func watch(ctx context.Context, w *world, s step) (happened, error) {
 	}
 
 	began := time.Now()
-	h.err = pull(ctx, w, s.pod)
+	h.asked, h.err = startPod(ctx, w, s.pod)
 	h.took = time.Since(began)
 
 	if ctx.Err() != nil {
@@ -89,13 +91,31 @@ func watch(ctx context.Context, w *world, s step) (happened, error) {
 	return h, err
 }
 
-// pull asks the node for the image, as a kubelet does with imagePullPolicy
-// Always.
-func pull(ctx context.Context, w *world, p pod) error {
+// configSeen is the annotation that a kubelet puts into those of every pod.
+const configSeen = "kubernetes.io/config.seen"
+
+// startPod gets the image for a container of the pod, as a kubelet does by its
+// imagePullPolicy. It reports whether the kubelet has asked for the image before it
+// pulled; one that is there is not pulled.
+func startPod(ctx context.Context, w *world, p pod) (asked bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pullLimit)
 	defer cancel()
+	seen := time.Now().Format(time.RFC3339Nano)
+	if p.ifNotPresent {
+		status, err := w.node.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{
+			Image: &runtimeapi.ImageSpec{Image: p.image, Annotations: map[string]string{configSeen: seen}},
+		})
+		if err != nil || status.GetImage() != nil {
+			return false, err
+		}
+	}
+	return p.ifNotPresent, pull(ctx, w, p, node.Annotations(configSeen, seen))
+}
+
+// pull asks the node to pull the image.
+func pull(ctx context.Context, w *world, p pod, opts ...node.PullOption) error {
 	namespace, name, _ := strings.Cut(p.name, "/")
-	opts := []node.PullOption{node.Pod(namespace, name)}
+	opts = append(opts, node.Pod(namespace, name))
 	for _, hint := range p.hints {
 		opts = append(opts, node.Hint(hint[0], hint[1]))
 	}

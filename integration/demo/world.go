@@ -45,8 +45,15 @@ var section = []string{
 const (
 	ruleFile = "10-demo.toml"
 	rules    = `[[rule]]
+images        = ["registry.example.com/**"]
+namespaces    = ["batch"]
+policy        = "IfDigestChanged"
+pull_deadline = "0s"         # nobody waits where the cached image does
+
+[[rule]]
 images = ["registry.example.com/**"]
 policy = "IfDigestChanged"   # pull only what changed
+govern = "Starts"            # also for pods that say IfNotPresent
 hints  = "Tighten"           # pods may be stricter, never laxer
 `
 )
@@ -60,7 +67,8 @@ type credentials struct{ user, password string }
 type world struct {
 	registry, mirror *resolvertest.Registry
 	node             *node.Node
-	builds           [2]digest.Digest // of the web image
+	builds           [3]digest.Digest // of the web image
+	hurry            func()           // ends the slowness of the mirror
 }
 
 // open starts everything. On an error nothing is left.
@@ -134,6 +142,33 @@ func (w *world) restore() error {
 		err = w.node.WriteHosts(registryName, server+mirror)
 	}
 	return errors.Join(err, w.registry.Restore())
+}
+
+// releaseSlowly is release with a mirror that serves no layer of it until awaitRelease.
+func (w *world) releaseSlowly(ctx context.Context, build int) error {
+	if err := w.release(ctx, build); err != nil {
+		return err
+	}
+	w.hurry = w.mirror.Hang(resolvertest.Blobs)
+	return nil
+}
+
+// awaitRelease waits until the node has a build that was released slowly.
+func (w *world) awaitRelease(ctx context.Context, build int) error {
+	w.hurry()
+	ctx, cancel := context.WithTimeout(ctx, pullLimit)
+	defer cancel()
+	for {
+		record, err := w.node.Record(ctx, webImage)
+		if err != nil || record.Target.Digest == w.builds[build] {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the node does not get build %s of %s: %w", w.builds[build], webImage, ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // close leaves nothing behind.

@@ -46,6 +46,8 @@ const (
 	DeadlineUnused  ID = "PW0140"
 	PinsEverything  ID = "PW0151"
 	PinsNothing     ID = "PW0152"
+	RefusalIgnored  ID = "PW0160"
+	PullsForChecks  ID = "PW0161"
 
 	PlainHTTP       ID = "PW0201"
 	SkipVerify      ID = "PW0202"
@@ -65,7 +67,8 @@ const (
 func IDs() []ID {
 	return []ID{
 		Unreadable, BadSyntax, UnknownKey, BadValue, Nothing, MissingFile, BadAuditLog,
-		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny, StrictByTag, DeadlineUnused, PinsEverything, PinsNothing,
+		NeverDecides, MatchesNothing, StaleBelowAge, AnyForAll, NoEffect, RelaxedByTenant, IdentityOfAny,
+		StrictByTag, DeadlineUnused, PinsEverything, PinsNothing, RefusalIgnored, PullsForChecks,
 		PlainHTTP, SkipVerify, UnknownHostsKey, RepeatedServer,
 		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced, NothingToLimit,
 	}

@@ -77,6 +77,7 @@ func (r ruleDocument) directives(e policy.Effective) {
 	if r.rule.Overrides.Has(policy.KeyPin) && e.Pin && r.rule.MatchesAll() && r.unlimited {
 		r.addAt(PinsEverything, pinsEverything, key(policy.KeyPin))
 	}
+	r.manifestsOfDockerHub(e, key)
 	r.document.directives(r.rule.Overrides, e, key)
 }
 
@@ -99,6 +100,7 @@ func (d *document) directives(set policy.Overrides, e policy.Effective, path fun
 		d.addAt(IdentityOfAny, fmt.Sprintf("access_identity = %q has no meaning under %s: every pod reuses what is there, of whatever namespace, with a proof or without",
 			e.Value(policy.KeyAccessIdentity), e.Describe(policy.KeyAccess)), path(policy.KeyAccessIdentity))
 	}
+	d.manifests(set, e, path)
 	if set.Has(policy.KeyPullDeadline) && set.Has(policy.KeyPolicy) && e.Policy != policy.IfDigestChanged && counts(policy.KeyPullDeadline, e.Directives) {
 		d.addAt(DeadlineUnused, fmt.Sprintf("pull_deadline counts under IfDigestChanged only, and the policy beside it is %s: it is for pods alone whose hint chooses the other policy",
 			e.Policy), path(policy.KeyPullDeadline))
@@ -125,6 +127,8 @@ func counts(k policy.Key, d policy.Directives) bool {
 		return canBe(d, policy.IfDigestChanged)
 	case policy.KeyGovern:
 		return d.Govern != policy.Starts || d.Access == policy.Strict || canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
+	case policy.KeyCheckWith:
+		return d.Policy != policy.Never || d.Hints == policy.Allow
 	case policy.KeyAccessTTL:
 		return d.Access != policy.Any
 	}

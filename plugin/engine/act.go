@@ -85,8 +85,10 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 			c.answer, c.cached = tag, NotConfirmed
 		}
 		action = Decide(t.directives.Directives, c.local, tag.check(c.cached))
-		if action.Do != Reuse && (tag.descriptor.Size == 0 || tag.descriptor.MediaType == "") {
-			// The registry was told that nobody needs more than the digest.
+		// The registry was told that nobody needs more than the digest, or another manifest
+		// was read than the one that would run.
+		digestOnly := tag.descriptor.Size == 0 || tag.descriptor.MediaType == ""
+		if action.Do != Reuse && digestOnly || action.Do == Reuse && !same && t.readsManifests() {
 			return e.act(ctx, t, e.check(ctx, t, c)), action
 		}
 	}
@@ -142,6 +144,6 @@ func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, e
 func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err error) {
 	by := e.trusted(ctx, t)
 	c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, by)
-	c.local.Age = ageOf(c.local.Record.State, e.Now(), by.checks) // asking may have taken long
+	c.local.Age = ageOf(c.local.Record.State, e.Now(), t.directives.CheckWith, by.checks) // asking may have taken long
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -21,12 +22,17 @@ const NeverChecked Age = math.MinInt64
 // timeGrain is how exactly a person is told how long ago something was.
 const timeGrain = time.Second
 
-// ageOf is the age where the checks of these hosts count.
-func ageOf(s store.State, now time.Time, counts func(host string) bool) Age {
-	if s.Verified.At.IsZero() || !counts(s.Verified.By) {
+// ageOf is the age where the checks of these hosts count; of checks with Manifest, those
+// that have read it, too.
+func ageOf(s store.State, now time.Time, with policy.CheckWith, counts func(host string) bool) Age {
+	at, by := s.Verified.At, s.Verified.By
+	if with == policy.Manifest {
+		at, by = s.Verified.Read.At, s.Verified.Read.By
+	}
+	if at.IsZero() || !counts(by) {
 		return NeverChecked
 	}
-	return Age(now.Sub(s.Verified.At))
+	return Age(now.Sub(at))
 }
 
 // Within reports whether there was a check, no longer ago than that.

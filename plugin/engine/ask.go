@@ -68,6 +68,9 @@ func (t *task) query(reference string, local Local) resolver.Query {
 	if local.Usable() && local.Grant.Kind != GrantNone {
 		q.Known = local.target()
 	}
+	if t.readsManifests() {
+		q.ReadManifest, q.Nested = true, nested(local)
+	}
 	if t.restricted() {
 		q.Allow = t.directives.AllowedSources.Allow
 	}
@@ -90,6 +93,9 @@ func (t *task) askUses() []policy.Key {
 	if t.restricted() {
 		keys = append(keys, policy.KeyAllowedSources)
 	}
+	if t.readsManifests() {
+		keys = append(keys, policy.KeyCheckWith)
+	}
 	return keys
 }
 
@@ -105,6 +111,9 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 		return a, err
 	}
 	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host}
+	if t.readsManifests() {
+		a.verified.Read = store.Reading{At: a.verified.At, By: a.verified.By}
+	}
 	a.byNode = r.ByNode || !r.Anonymous && t.asNode(r)
 	a.proved = t.provedBy(r.Anonymous, a.byNode)
 	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed

@@ -119,6 +119,8 @@ func registryFailed(d policy.Directives, local Local, phase string, cause *resol
 // not count.
 func staleText(d policy.Directives, age Age) string {
 	switch {
+	case age == NeverChecked && d.CheckWith == policy.Manifest:
+		return fmt.Sprintf("no check that counts has read the manifest of the cached image, and max_stale is %s", d.MaxStale)
 	case age == NeverChecked:
 		return fmt.Sprintf("the cached image was never checked, and max_stale is %s", d.MaxStale)
 	case age < 0:

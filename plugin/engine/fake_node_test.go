@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -56,7 +57,8 @@ type node struct {
 	// What the node has; nil for no image.
 	record     *store.Record
 	unrunnable bool
-	packed     bool // has the layers and not the snapshot
+	packed     bool          // has the layers and not the snapshot
+	manifest   digest.Digest // that runs, in an index; "" where each image is one
 	imageIDErr error
 	onLook     func(ctx context.Context)
 	lag        int // looks after which CRI hears of the record; below 0 for never
@@ -72,6 +74,7 @@ type node struct {
 	anonymous   bool // asks for no credentials
 	inNeed      bool // a mirror answers in the place of the registry
 	forgotten   bool // does not have old digests any more
+	quarantined bool // the registry refuses the manifest that runs, in a pull
 	imposes     bool // a registry that has the digest of what it does not have
 	onOpen      func()
 	onCheck     func()
@@ -90,6 +93,7 @@ type node struct {
 	timeout         time.Duration
 	references      []string
 	verifiedContent []digest.Digest
+	manifestsRead   int
 	completed       []digest.Digest
 	proved          []store.Fingerprint
 	revoked         []store.Fingerprint
@@ -160,7 +164,7 @@ func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) 
 	if n.unrunnable {
 		return content.Image{}, errTest
 	}
-	return content.Image{ID: imageID(target), Unpacked: !n.packed}, nil
+	return content.Image{ID: imageID(target), Manifest: cmp.Or(n.manifest, target.Digest), Unpacked: !n.packed}, nil
 }
 
 func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string) {
@@ -177,6 +181,20 @@ func (n *node) VerifyContent(_ context.Context, target ocispec.Descriptor, _ tra
 	defer n.mu.Unlock()
 	n.verifiedContent = append(n.verifiedContent, target.Digest)
 	if n.verifyFails || n.pullFails != failure.None {
+		return errTest
+	}
+	return nil
+}
+
+func (n *node) VerifyManifest(_ context.Context, target ocispec.Descriptor, _ transfer.Fetcher, delivered func(digest.Digest) bool) error {
+	if delivered(cmp.Or(n.manifest, target.Digest)) {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.manifestsRead++
+	if n.quarantined {
+		n.pullFails = failure.Forbidden
 		return errTest
 	}
 	return nil

@@ -39,6 +39,8 @@ type Local struct {
 	// Age is the time since the last check.
 	Age Age
 
+	// manifest is that of the node's platform: the target, or one in it.
+	manifest digest.Digest
 	// incomplete says that the snapshot, or one of the names that CRI gives an
 	// image, is missing: a pull for another snapshotter made the image, or a
 	// pull that did not come to its end.
@@ -68,6 +70,9 @@ type Content interface {
 	// VerifyContent takes the whole image of target from the fetcher, and
 	// compares it with the content on the node.
 	VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error
+	// VerifyManifest returns nil if the host behind the fetcher delivers the manifest
+	// of target for this platform, or has done so already, as delivered reports.
+	VerifyManifest(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error
 	// VerifyPossession returns nil if the host behind the fetcher has the image
 	// of target, and does not only know its digest. delivered reports whether
 	// a document has come from that host already.
@@ -116,7 +121,7 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 		return none, fmt.Errorf("read the image record: %w", err)
 	}
 	by := e.trusted(ctx, t)
-	l := Local{Record: record, ByDigest: t.byDigest(), Age: ageOf(record.State, e.Now(), by.checks)}
+	l := Local{Record: record, ByDigest: t.byDigest(), Age: ageOf(record.State, e.Now(), t.directives.CheckWith, by.checks)}
 	image, err := e.Content.Runnable(ctx, record.Target, t.Snapshotter)
 	if err == nil && image.ID.String() != id {
 		l.Broken, l.moving = true, true
@@ -130,7 +135,7 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 		l.Broken = true
 		return l, nil
 	}
-	l.ImageID, l.incomplete = id, !image.Unpacked
+	l.ImageID, l.manifest, l.incomplete = id, image.Manifest, !image.Unpacked
 	if t.foreign(record.State) {
 		l.ForeignSource = true
 		return l, nil

@@ -158,7 +158,7 @@ func (e *Engine) foreseeFailed(ctx context.Context, t task, c course, err error)
 	if err := e.revokeIfDenied(ctx, t, nil, c.refusals); err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}
-	c.local.Age = ageOf(c.local.Record.State, e.Now(), e.trusted(ctx, t).checks)
+	c.local.Age = ageOf(c.local.Record.State, e.Now(), t.directives.CheckWith, e.trusted(ctx, t).checks)
 	if c.local.Usable() && len(c.refusals) > 0 {
 		if err := e.authorizeAgain(ctx, t, &c); err != nil {
 			return c.ended(failed(ReasonInternal, err))

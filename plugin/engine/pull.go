@@ -62,6 +62,10 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 	action := Decide(t.directives.Directives, local, a.check(NotConfirmed))
 	c.use(action.Used...)
 	if action.Do == Reuse {
+		source := session.Source(a.descriptor)
+		if err := e.verifyManifest(ctx, t, a, local.Record.Target, source); err != nil {
+			return pullFailed(ctx, c, source, try, err)
+		}
 		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...), nil
 	}
 	if cause := try.shared(); cause != nil {
@@ -136,6 +140,9 @@ func (e *Engine) verifyStored(t task, a answer, source resolver.Source) func(con
 	return func(ctx context.Context, target ocispec.Descriptor) error {
 		if target.Digest != a.verified.Digest {
 			return fmt.Errorf("containerd has made %s of %s, which is not what the registry has", target.Digest, a.verified.Digest)
+		}
+		if err := e.verifyManifest(ctx, t, a, target, source); err != nil {
+			return err
 		}
 		return verifyPossession(ctx, target)
 	}

@@ -30,8 +30,8 @@ const (
 var errBackgroundLimit = fmt.Errorf("the pull has not ended after %s in the background", backgroundLimit)
 
 // pullKey is what requests must have in common to wait for one pull: the digest, the
-// credentials, and all that says which hosts it may come from. For how long they wait,
-// and what the cached image is to them, is their own.
+// credentials, and all that says which hosts it may come from, and what these must
+// deliver. For how long they wait, and what the cached image is to them, is their own.
 type pullKey struct {
 	name, credentialHost, snapshotter string
 	digest                            digest.Digest
@@ -39,13 +39,14 @@ type pullKey struct {
 	resolveFrom                       policy.ResolveFrom
 	authority                         policy.Authority
 	allowedSources                    policy.Sources
+	checkWith                         policy.CheckWith
 }
 
 func (t *task) pullKey(target digest.Digest) pullKey {
 	d := &t.directives.Directives
 	return pullKey{
 		name: t.Name, credentialHost: t.CredentialHost, snapshotter: t.Snapshotter, digest: target, caller: t.Caller,
-		resolveFrom: d.ResolveFrom, authority: d.Authority, allowedSources: d.AllowedSources,
+		resolveFrom: d.ResolveFrom, authority: d.Authority, allowedSources: d.AllowedSources, checkWith: d.CheckWith,
 	}
 }
 

@@ -186,9 +186,17 @@ func troubleOf(x engine.Explanation) string {
 	case failure.NotFound:
 		return host + " does not have it (not_found)"
 	case failure.Unauthorized, failure.Forbidden:
-		return fmt.Sprintf("%s refuses these credentials (%s)", host, x.Class)
+		return fmt.Sprintf("%s refuses %s (%s)", host, refused(x), x.Class)
 	}
 	return fmt.Sprintf("the answer of %s is not right (%s)", host, x.Class)
+}
+
+// refused says what a registry refuses that refuses a check.
+func refused(x engine.Explanation) string {
+	if x.Directives.CheckWith == policy.Manifest {
+		return "the manifest, or these credentials"
+	}
+	return "these credentials"
 }
 
 // depends says what would follow from each answer of the registry that was not asked.
@@ -212,6 +220,9 @@ func depends(x engine.Explanation) string {
 	}
 	if x.Directives.ResolveFrom == policy.OriginThenMirrors && !x.Local.ByDigest {
 		then = append(then, "where the registry is unreachable or unavailable its mirrors are asked first")
+	}
+	if x.Directives.CheckWith == policy.Manifest {
+		then = append(then, "where it refuses the manifest that is a failure, too, by "+x.Directives.Describe(policy.KeyCheckWith))
 	}
 	useCached, fail := classes(f.UseCached)
 	if len(useCached) > 0 {

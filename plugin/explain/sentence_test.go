@@ -93,6 +93,14 @@ var sentences = []struct {
 	{engine.UsedCached, "rate_limited", failedBy(failure.RateLimited), "The cached image is used although registry.test limits requests (rate_limited): on.rate_limited=UseCached(default)."},
 	{engine.UsedCached, engine.ReasonMirrorFallback, mirrorInPlace, "The cached image is used: registry.test is unreachable, and mirror.test confirms its digest in its place."},
 	{engine.Failed, "unauthorized", failedBy(failure.Unauthorized), "The pod fails: registry.test refuses these credentials (unauthorized), and on.unauthorized=Fail(default) does not let the cached image do."},
+	{engine.Failed, "forbidden", func(x *engine.Explanation) {
+		failedBy(failure.Forbidden)(x)
+		x.Directives.CheckWith = policy.Manifest
+	}, "The pod fails: registry.test refuses the manifest, or these credentials (forbidden), and on.forbidden=Fail(default) does not let the cached image do."},
+	{"", "", func(x *engine.Explanation) {
+		x.Directives.CheckWith = policy.Manifest
+		x.Forecast.Changed = engine.Action{Do: engine.Pull}
+	}, "It depends on mirror.test or registry.test, which were not asked: with a digest the image is pulled; where it refuses the manifest that is a failure, too, by check_with=Manifest(default); after any failure the pod fails."},
 	{engine.Failed, "not_found", func(x *engine.Explanation) { failedBy(failure.NotFound)(x); x.Local = engine.Local{} }, "The pod fails: registry.test does not have it (not_found), and the node has no image."},
 	{engine.Failed, "unavailable", func(x *engine.Explanation) { failedBy(failure.Unavailable)(x); x.Grant = engine.GrantNone }, "The pod fails: registry.test is unavailable, and nothing proves that these credentials may have the cached image."},
 	{engine.Failed, "unavailable", func(x *engine.Explanation) {

@@ -12,54 +12,69 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-const page = "../../docs/rules-and-hints.md"
+const page = "rules-and-hints.md"
 
-func readPage(t *testing.T) string {
+func readPage(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(page)
+	data, err := os.ReadFile("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(data)
 }
 
-// The examples that operators copy from the page work.
+// documented are the pages with examples, and how many rules and sections these have.
+var documented = map[string]struct{ rules, sections int }{
+	page:       {3, 1},
+	"fresh.md": {3, 0},
+}
+
+// The examples that operators copy from the pages work.
 func TestDocumentedExamples(t *testing.T) {
-	rules, sections := 0, 0
-	for _, block := range regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(readPage(t), -1) {
-		if !strings.HasPrefix(block[1], "[plugins.") {
+	for name, want := range documented {
+		rules, sections := 0, 0
+		for _, block := range regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(readPage(t, name), -1) {
+			if strings.HasPrefix(block[1], "[plugins.") {
+				sections += documentedSections(t, block[1])
+				continue
+			}
 			parsed, err := ParseRules("example.toml", []byte(block[1]))
 			if err != nil {
-				t.Errorf("%v in\n%s", err, block[1])
+				t.Errorf("%s: %v in\n%s", name, err, block[1])
 			}
 			rules += len(parsed)
-			continue
 		}
-		var config struct {
-			Plugins map[string]struct {
-				Enabled    bool   `toml:"enabled"`
-				ConfigPath string `toml:"config_path"`
-				SectionTOML
-			} `toml:"plugins"`
-		}
-		if err := toml.NewDecoder(strings.NewReader(block[1])).DisallowUnknownFields().Decode(&config); err != nil {
-			t.Errorf("%v in\n%s", err, block[1])
-		}
-		for _, section := range config.Plugins {
-			if o, err := ParseSection(section.SectionTOML); err != nil || o == (Overrides{}) {
-				t.Errorf("%+v, %v in\n%s", o, err, block[1])
-			}
-			sections++
+		if rules < want.rules || sections != want.sections {
+			t.Errorf("%s: found %d rules and %d sections", name, rules, sections)
 		}
 	}
-	if rules < 3 || sections != 1 {
-		t.Errorf("found %d rules and %d sections", rules, sections)
+}
+
+// documentedSections holds that a file with sections works, and counts them.
+func documentedSections(t *testing.T, text string) (count int) {
+	t.Helper()
+	var config struct {
+		Plugins map[string]struct {
+			Enabled    bool   `toml:"enabled"`
+			ConfigPath string `toml:"config_path"`
+			SectionTOML
+		} `toml:"plugins"`
 	}
+	if err := toml.NewDecoder(strings.NewReader(text)).DisallowUnknownFields().Decode(&config); err != nil {
+		t.Errorf("%v in\n%s", err, text)
+	}
+	for _, section := range config.Plugins {
+		if o, err := ParseSection(section.SectionTOML); err != nil || o == (Overrides{}) {
+			t.Errorf("%+v, %v in\n%s", o, err, text)
+		}
+		count++
+	}
+	return count
 }
 
 // The page's table of directives is the code's.
 func TestDocumentedDirectives(t *testing.T) {
-	text := readPage(t)
+	text := readPage(t, page)
 	row := regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| `([a-z_.]+)` \\| (?:`([a-z-]+)`|none) \\| (.*) \\| `(\\w+)` \\|$")
 	documented := map[string][]string{}
 	for _, match := range row.FindAllStringSubmatch(text, -1) {
@@ -86,7 +101,7 @@ func TestDocumentedDirectives(t *testing.T) {
 
 // The errors that the page shows are the errors that there are.
 func TestDocumentedErrors(t *testing.T) {
-	text := readPage(t)
+	text := readPage(t, page)
 	const file = "/etc/containerd/pullwarden.d/10-team-a.toml"
 	_, err := ParseRules(file, []byte("[[rule]]\nimages = ['**']\n\npolicy = 'Sometimes'\n\n[[rule]]\nimages = ['**']\n[rule.on]\n  timeout = 'Fail'\n"))
 	if err == nil || !strings.Contains(text, "```text\n"+err.Error()+"\n```") {

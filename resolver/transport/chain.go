@@ -42,12 +42,13 @@ type Config struct {
 //	classify   no answer, or none that makes sense: a fault
 //	encoded    more than once: a fault
 //	observe    count and measure
+//	whole                            │         of a manifest in a check
 //	deadline                         │         of manifests and configs
 //	shortDial  another host can answer: be quick
 //	   │                             │
 //	containerd's transport, shared by all sessions
 func (c Config) Registry(examine func(next http.RoundTripper) http.RoundTripper) http.RoundTripper {
-	rt := c.judged(&deadline{next: &shortDial{next: c.Base}}, false)
+	rt := c.judged(&whole{next: &deadline{next: &shortDial{next: c.Base}}}, false)
 	if examine != nil {
 		rt = examine(rt)
 	}

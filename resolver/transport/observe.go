@@ -20,7 +20,7 @@ type Observation struct {
 
 	Method  string        // GET, HEAD or POST
 	Code    int           // status, 0 = no answer
-	Elapsed time.Duration // until the answer's header was there
+	Elapsed time.Duration // until the answer's header was there, in a check all of it
 
 	// Quota and Warnings are what the host itself said: no token server, and no target
 	// of a redirect, speaks for it.

@@ -58,6 +58,8 @@ func (i *Images) documents() content.Provider {
 type Image struct {
 	// ID is CRI's: the digest of the config.
 	ID digest.Digest
+	// Manifest is that of the node's platform: the target, or one in it.
+	Manifest digest.Digest
 	// Unpacked says that the snapshot is there. If not, the layers are, from
 	// which it can be made.
 	Unpacked bool
@@ -83,12 +85,13 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	if sn == nil {
 		return Image{}, fmt.Errorf("snapshotter %q: %w", snapshotter, errdefs.ErrNotFound)
 	}
+	image := Image{ID: l.imageID, Manifest: l.manifest(target).Digest, Unpacked: true}
 	if l.chainID == "" {
-		return Image{ID: l.imageID, Unpacked: true}, nil // no layers: there is nothing to unpack
+		return image, nil // no layers: there is nothing to unpack
 	}
 	info, err := sn.Stat(ctx, l.chainID)
 	if err == nil && info.Kind == snapshots.KindCommitted {
-		return Image{ID: l.imageID, Unpacked: true}, nil
+		return image, nil
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
 		return Image{}, fmt.Errorf("snapshot of %s: %w", target.Digest, err)
@@ -109,7 +112,8 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 			return Image{}, fmt.Errorf("no snapshot in %q, and layer %s: %w", snapshotter, layer.Digest, err)
 		}
 	}
-	return Image{ID: l.imageID}, nil
+	image.Unpacked = false
+	return image, nil
 }
 
 // references returns what the documents keep from containerd's garbage

@@ -35,6 +35,14 @@ type layout struct {
 	documents []ocispec.Descriptor // below the target: config, indexes, manifest
 }
 
+// manifest is that of the node's platform: the target, or the last of the documents in it.
+func (l *layout) manifest(target ocispec.Descriptor) ocispec.Descriptor {
+	if last := len(l.documents) - 1; last > 0 {
+		return l.documents[last]
+	}
+	return target
+}
+
 // layout returns the layout of target, from memory if it was read before.
 func (i *Images) layout(ctx context.Context, provider content.Provider, target ocispec.Descriptor) (layout, error) {
 	key := layoutKey{target.Digest, target.MediaType}

@@ -114,6 +114,25 @@ func (i *Images) VerifyPossession(ctx context.Context, target ocispec.Descriptor
 	return nil
 }
 
+// VerifyManifest returns nil if the registry behind the fetcher delivers the manifest of
+// target for this platform; the index that names it may be open to more. delivered reports
+// whether it has come from there already; it is not fetched again then. Nothing is stored.
+// The error is errdefs.ErrFailedPrecondition for bytes that differ.
+func (i *Images) VerifyManifest(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error {
+	l, err := i.layout(ctx, i.documents(), target)
+	if err != nil {
+		return err
+	}
+	manifest := l.manifest(target)
+	if delivered(manifest.Digest) {
+		return nil
+	}
+	if err := i.verifyBlob(ctx, manifest, from, nil); err != nil {
+		return fmt.Errorf("take the manifest of %s again: %w", target.Digest, err)
+	}
+	return nil
+}
+
 // verifyBlob takes content from the registry, never from the urls of its
 // descriptor: those prove nothing about a registry. It reads no more than the
 // descriptor says there is, and ends, as a pull does, when nothing comes any more.

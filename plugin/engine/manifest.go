@@ -1,0 +1,43 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+)
+
+// readsManifests reports whether a check reads manifests, and does not only ask for
+// their digests.
+func (t *task) readsManifests() bool { return t.directives.CheckWith == policy.Manifest }
+
+// nested is the manifest that runs of the cached image, where that is an index; zero
+// elsewhere. It is read for whoever has just been confirmed the index, so that nobody
+// learns by it what the node has.
+func nested(local Local) resolver.Nested {
+	if !local.Usable() || local.manifest == local.target() {
+		return resolver.Nested{}
+	}
+	return resolver.Nested{Index: local.target(), Manifest: local.manifest}
+}
+
+// verifyManifest refuses an image whose manifest the registry refuses, where checks read
+// it: containerd takes it from no registry if it is on the node already, by another index
+// or an earlier pull. The answer is one that was read.
+func (e *Engine) verifyManifest(ctx context.Context, t task, a answer, target ocispec.Descriptor, source resolver.Source) error {
+	if !t.readsManifests() {
+		return nil
+	}
+	fetcher, err := source.Fetcher(ctx, t.Name)
+	if err != nil {
+		return err
+	}
+	read := func(d digest.Digest) bool { return d == a.verified.Digest || source.Delivered(d) }
+	return e.Content.VerifyManifest(ctx, target, fetcher, read)
+}

@@ -1,0 +1,149 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+const readManifest = `check_with = "Manifest"`
+
+// readAt is an image whose manifest a check has read then, and whose digest another has
+// asked for since.
+func readAt(read, asked time.Time) *store.Record {
+	r := cachedImage(first, asked)
+	if !read.IsZero() {
+		r.Verified.Read = store.Reading{At: read, By: "registry.test"}
+	}
+	return r
+}
+
+// A rule that wants manifests read trusts no check of the digest alone, neither that it is
+// fresh nor that a fallback is not too old; and each of its own.
+func TestCheckOfTheDigestCountsForNoManifest(t *testing.T) {
+	young, old := now.Add(-time.Minute), now.Add(-time.Hour)
+	for name, test := range map[string]struct {
+		with        string
+		read, asked time.Time
+		fresh       bool
+		fallback    bool
+	}{
+		"never read":              {readManifest, time.Time{}, young, false, false},
+		"read long ago":           {readManifest, old, young, false, false},
+		"read of late":            {readManifest, young, young, true, true},
+		"read of late, for Head":  {`check_with = "Head"`, young, young, true, true},
+		"never read, for Head":    {`check_with = "Head"`, time.Time{}, young, true, true},
+		"asked long ago for Head": {`check_with = "Head"`, old, old, false, false},
+	} {
+		n := &node{record: readAt(test.read, test.asked), remote: first}
+		o, err := n.engine(rule(test.with, `max_age = "10m"`)).Ensure(t.Context(), n.request(nil))
+		if err != nil || (o.Kind == Fresh) != test.fresh {
+			t.Errorf("%s: %s, %v", name, o.Kind, err)
+		}
+		n = &node{record: readAt(test.read, test.asked), checkFails: failure.Unreachable}
+		o, err = n.engine(rule(test.with, `policy = "IfDigestChanged"`, `max_stale = "10m"`)).Ensure(t.Context(), n.request(nil))
+		if (o.Kind == UsedCached) != test.fallback {
+			t.Errorf("%s: %s, %v", name, o.Kind, err)
+		}
+		if never := test.read.IsZero() && test.with == readManifest; never != strings.Contains(fmt.Sprint(err), "no check that counts has read the manifest") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The registry client is told what to read, for whoever asks, and the check is marked as
+// one that has read it.
+func TestManifestIsAskedFor(t *testing.T) {
+	inner := digest.FromString("of this platform")
+	for name, test := range map[string]struct {
+		rules    string
+		caller   Caller
+		manifest digest.Digest
+		want     resolver.Nested
+	}{
+		"an index":                      {rule(readManifest), alice, inner, resolver.Nested{Index: first.Digest, Manifest: inner}},
+		"an index, nothing proved":      {rule(readManifest), bob, inner, resolver.Nested{Index: first.Digest, Manifest: inner}},
+		"an index, whose is the matter": {rule(readManifest, `policy = "IfNotPresent"`), bob, inner, resolver.Nested{Index: first.Digest, Manifest: inner}},
+		"a manifest":                    {rule(readManifest), alice, "", resolver.Nested{}},
+		"by its digest alone":           {rule(), alice, inner, resolver.Nested{}},
+	} {
+		n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, manifest: test.manifest}
+		req := n.request(nil)
+		req.Caller = test.caller
+		o, err := n.engine(test.rules).Ensure(t.Context(), req)
+		if err != nil || o.Kind != Unchanged {
+			t.Errorf("%s: %s, %v", name, o.Kind, err)
+		}
+		reads := name != "by its digest alone"
+		if n.query.ReadManifest != reads || n.query.Nested != test.want || slices.Contains(o.Used, policy.KeyCheckWith) != reads {
+			t.Errorf("%s: query %+v, used %v", name, n.query, o.Used)
+		}
+		want := store.Reading{}
+		if reads {
+			want = store.Reading{At: now, By: "registry.test"}
+		}
+		if len(n.verified) == 0 {
+			t.Errorf("%s: no mark", name)
+		}
+		for _, v := range n.verified {
+			if v.Read != want {
+				t.Errorf("%s: marked as %+v", name, v)
+			}
+		}
+	}
+}
+
+// A pull takes no manifest from the node that the registry refuses: it is asked for unless
+// the check or the pull has read it.
+func TestPullReadsTheManifest(t *testing.T) {
+	inner := digest.FromString("of this platform")
+	for name, test := range map[string]struct {
+		rules       string
+		manifest    digest.Digest
+		quarantined bool
+		reads       int
+		kind        Kind
+	}{
+		"an index":            {rule(readManifest), inner, false, 1, Pulled},
+		"refused":             {rule(readManifest), inner, true, 1, Failed},
+		"the check has read":  {rule(readManifest), "", true, 0, Pulled},
+		"by its digest alone": {rule(), inner, true, 0, Pulled},
+	} {
+		n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: second, manifest: test.manifest, quarantined: test.quarantined}
+		o, err := n.engine(test.rules).Ensure(t.Context(), n.request(nil))
+		if o.Kind != test.kind || n.manifestsRead != test.reads || (err != nil) != (test.kind == Failed) {
+			t.Errorf("%s: %s (%s), %v, %d reads", name, o.Kind, o.Reason, err, n.manifestsRead)
+		}
+		if test.kind == Failed && (o.Class != failure.Forbidden || len(n.revoked) == 0 || n.record.Target.Digest != first.Digest) {
+			t.Errorf("%s: %s, revoked %v, has %s", name, o.Class, n.revoked, n.record.Target.Digest)
+		}
+	}
+}
+
+// An image that another request has pulled since the check was not read by it: the check
+// had read another manifest, and that request perhaps none.
+func TestManifestPulledMeanwhileIsRead(t *testing.T) {
+	for _, test := range []struct {
+		rules string
+		reads int
+	}{{rule(readManifest), 1}, {rule(), 0}} {
+		n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: second, manifest: digest.FromString("of this platform")}
+		n.onCheck = func() { n.record = cachedImage(second, now) }
+		o, err := n.engine(test.rules).Ensure(t.Context(), n.request(nil))
+		if err != nil || o.Kind != Unchanged || n.manifestsRead != test.reads {
+			t.Errorf("%s: %s, %v, %d reads", test.rules, o.Kind, err, n.manifestsRead)
+		}
+	}
+}
