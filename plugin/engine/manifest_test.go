@@ -147,3 +147,14 @@ func TestManifestPulledMeanwhileIsRead(t *testing.T) {
 		}
 	}
 }
+
+// A pull by a check of the digest alone is no pull for a request that wants the manifest
+// read: the manifest may have been on the node.
+func TestPullsOfOtherChecksAreNotShared(t *testing.T) {
+	n := &node{}
+	head, _ := n.engine(rule()).begin(n.request(nil))
+	read, _ := n.engine(rule(readManifest)).begin(n.request(nil))
+	if head.pullKey(first.Digest) == read.pullKey(first.Digest) || head.checkKey() == read.checkKey() {
+		t.Error("they share a pull, or a check")
+	}
+}
