@@ -16,7 +16,8 @@ import (
 const gcPeriod = 5 * time.Minute
 
 // TestGarbageCollection holds that the kubelet takes away images that nothing has
-// used for imageMaximumGCAge, and leaves those of pods, and pinned ones.
+// used for imageMaximumGCAge, and leaves those of pods, and pinned ones: by an operator,
+// or by a rule as long as they are current for their tag.
 func TestGarbageCollection(t *testing.T) {
 	onNode(t, func(k *Kubelet) {
 		k.Config["imageMinimumGCAge"] = "1ms"
@@ -29,20 +30,27 @@ func TestGarbageCollection(t *testing.T) {
 			k.Node.MustPull(nodetest.Named(name))
 		}
 		k.pin(nodetest.Named("pinned:1"))
+		superseded := nodetest.Named("kept@" + k.Node.Push("kept:1", nodetest.Image(3)).String())
+		k.Node.MustPull(nodetest.Named("kept:1"))
+		k.Node.Push("kept:1", nodetest.Image(4))
+		k.Node.MustPull(nodetest.Named("kept:1"))
 
 		k.within(gcPeriod+limit, "the unused image is gone", func() error {
-			if _, there := k.Node.Record(nodetest.Named("unused:1")); there {
-				return errors.New("it is there")
+			for _, name := range []string{nodetest.Named("unused:1"), superseded} {
+				if _, there := k.Node.Record(name); there {
+					return errors.New(name + " is there")
+				}
 			}
 			return nil
 		})
 		k.Node.WantRunnable(nodetest.Named("pinned:1"))
+		k.Node.WantRunnable(nodetest.Named("kept:1"))
 		for _, name := range []string{nodetest.Named("used:1"), nodetest.PauseImage} {
 			if _, there := k.Node.Record(name); !there {
 				t.Errorf("%s is gone", name)
 			}
 		}
-	}, nodetest.Section(nodetest.IfDigestChanged))
+	}, rules(t, "[[rule]]\nimages = ['registry.test/kept']\npolicy = 'IfDigestChanged'\npin = true\n[[rule]]\nimages = ['**']\npolicy = 'IfDigestChanged'\n"))
 }
 
 // pin labels an image as an operator does who wants to keep it.
