@@ -70,7 +70,7 @@ func section(lines ...string) nodetest.Option {
 // pinned was looked at by them: then another image, which no rule pins any more, is free.
 func waitForReview(n *nodetest.Node, since node.Mark) {
 	n.T.Helper()
-	nodetest.Eventually(n.T, "the rules were read", func() bool { return len(n.LogLines(since, "are in force")) > 0 })
+	nodetest.Eventually(n.T, "the rules were read", func() bool { return len(n.LogLines(since, "are used")) > 0 })
 	canary := nodetest.Named("canary:1")
 	n.Push("canary:1", nodetest.Image(99))
 	n.WriteRules("00-canary.toml", pinRule("registry.test/canary"))
