@@ -125,7 +125,9 @@ type Local struct {
 	Access   string `json:"access"`
 	Runnable bool   `json:"runnable"`
 	// ForeignSource says that it came from hosts that are not allowed, or not known.
-	ForeignSource  bool      `json:"foreignSource"`
+	ForeignSource bool `json:"foreignSource"`
+	// Remote says that bytes of it are elsewhere: its snapshots are remote.
+	Remote         bool      `json:"remote"`
 	ImageID        string    `json:"imageId,omitempty"`
 	ProvedBy       string    `json:"provedBy,omitempty"` // the fingerprint whose proof counts
 	PullSource     string    `json:"pullSource,omitempty"`

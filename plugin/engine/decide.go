@@ -195,7 +195,8 @@ func keepsCached(d policy.Directives, local Local) bool {
 }
 
 // afterFailure uses the cached image where the policy says so for the class, and
-// an open one where no registry can say whose it is. The error for a caller who
+// an open one where no registry can say whose it is. One whose bytes are elsewhere is no
+// fallback. The error for a caller who
 // may not have it is the same as without an image.
 func afterFailure(d policy.Directives, local Local, check Check) Action {
 	a := Action{Do: Fail, Kind: Failed, Reason: Reason(check.Class)}
@@ -209,7 +210,7 @@ func afterFailure(d policy.Directives, local Local, check Check) Action {
 	if on, ok := policy.KeyOn(check.Class); ok && d.Policy == policy.IfDigestChanged {
 		a.Used = append(a.Used, on)
 	}
-	if d.OnFailure(check.Class) != policy.UseCached {
+	if d.OnFailure(check.Class) != policy.UseCached || local.Remote {
 		return a
 	}
 	if d.MaxStale > 0 {

@@ -102,6 +102,8 @@ func registryFailed(d policy.Directives, local Local, phase string, cause *resol
 	switch {
 	case reason == ReasonMaxStale:
 		b.WriteString(staleText(d, local.Age) + "; ")
+	case local.Usable() && local.Grant.Given() && local.Remote && d.OnFailure(cause.Class) == policy.UseCached:
+		b.WriteString(RemoteText + "; ")
 	case local.Usable() && local.Grant.Given():
 		fmt.Fprintf(&b, "the cached image, last checked %s, is not used; ", local.Age)
 	}
@@ -114,6 +116,9 @@ func registryFailed(d policy.Directives, local Local, phase string, cause *resol
 	e.leftOut = cause.LeftOut
 	return e
 }
+
+// RemoteText says why a cached image is no fallback whose bytes are elsewhere.
+const RemoteText = "the cached image is no fallback: its snapshots are remote, and what a container reads would be fetched from a registry"
 
 // staleText says why the last check of a cached image is too long ago, or does
 // not count.

@@ -31,6 +31,9 @@ type Local struct {
 	// ForeignSource says that the image came from hosts that are not allowed,
 	// or from hosts that nobody knows.
 	ForeignSource bool
+	// Remote says that bytes of the image are elsewhere: no fallback for registries that
+	// fail.
+	Remote bool
 	// ByDigest says that the reference names a digest, so that the image cannot
 	// have changed.
 	ByDigest bool
@@ -136,6 +139,7 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 		return l, nil
 	}
 	l.ImageID, l.manifest, l.incomplete = id, image.Manifest, !image.Unpacked
+	l.Remote = image.Remote
 	if t.foreign(record.State) {
 		l.ForeignSource = true
 		return l, nil

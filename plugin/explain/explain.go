@@ -104,7 +104,7 @@ func local(l engine.Local) *api.Local {
 	}
 	return &api.Local{
 		Digest: r.Target.Digest.String(), Access: string(l.Grant.Kind), ProvedBy: string(l.Grant.By),
-		Runnable: l.ImageID != "", ImageID: l.ImageID, ForeignSource: l.ForeignSource,
+		Runnable: l.ImageID != "", ImageID: l.ImageID, ForeignSource: l.ForeignSource, Remote: l.Remote,
 		PullSource: r.PullSource, ContentSources: append([]string{}, r.ContentSources...), PulledAt: r.PulledAt,
 		VerifiedAt: r.Verified.At, VerifiedBy: r.Verified.By,
 		StaleSince: r.Stale.Since, StaleReason: string(r.Stale.Reason),

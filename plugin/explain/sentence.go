@@ -147,6 +147,8 @@ func whyNoFallback(x engine.Explanation) string {
 		return "the node's image is not known to have come from " + d.Describe(policy.KeyAllowedSources) + " alone"
 	case !x.Local.Usable():
 		return "the node's image cannot run"
+	case x.Local.Remote && d.OnFailure(x.Class) == policy.UseCached:
+		return engine.RemoteText
 	case x.Reason == engine.ReasonMaxStale:
 		return fmt.Sprintf("the cached image was last checked %s, beyond %s", x.Local.Age, d.Describe(policy.KeyMaxStale))
 	case d.OnFailure(x.Class) != policy.UseCached && d.Policy == policy.IfDigestChanged:
@@ -229,7 +231,7 @@ func depends(x engine.Explanation) string {
 		then = append(then, "after "+list(useCached)+" the cached image is used")
 		then = append(then, "after "+list(fail)+" the pod fails")
 	} else {
-		then = append(then, "after any failure the pod fails"+unproved(x))
+		then = append(then, "after any failure the pod fails"+noFallback(x))
 	}
 	hosts, was := asked(x.Hosts), "was"
 	if len(hosts) > 1 {

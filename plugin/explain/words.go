@@ -15,9 +15,12 @@ import (
 	"github.com/pullwarden/pullwarden/resolver"
 )
 
-// unproved says that the cached image is no fallback for want of a proof, where that is
-// why; else "".
-func unproved(x engine.Explanation) string {
+// noFallback says why the cached image is none for want of a proof, or of its bytes, where
+// that is why; else "".
+func noFallback(x engine.Explanation) string {
+	if x.Local.Remote && x.Local.Grant.Given() && x.Directives.Policy == policy.IfDigestChanged {
+		return ", since " + engine.RemoteText
+	}
 	if x.Local.Grant.Kind != engine.GrantNone || !x.Local.Usable() || x.Directives.Policy != policy.IfDigestChanged {
 		return ""
 	}

@@ -37,6 +37,7 @@ type Images struct {
 	db       DB
 	patience time.Duration // with a transfer of which no byte comes; 0 = no bound
 	layouts  *lru.Cache[layoutKey, layout]
+	remotes  *lru.Cache[remoteKey, bool]
 }
 
 // New returns Images over containerd's metadata database. A transfer ends when
@@ -46,7 +47,11 @@ func New(db DB, patience time.Duration) *Images {
 	if err != nil {
 		panic(err) // only a size that is not positive is an error
 	}
-	return &Images{db: db, patience: patience, layouts: layouts}
+	remotes, err := lru.New[remoteKey, bool](maxLayouts)
+	if err != nil {
+		panic(err)
+	}
+	return &Images{db: db, patience: patience, layouts: layouts, remotes: remotes}
 }
 
 // documents are the manifests, indexes and configs among the content.
@@ -63,6 +68,9 @@ type Image struct {
 	// Unpacked says that the snapshot is there. If not, the layers are, from
 	// which it can be made.
 	Unpacked bool
+	// Remote says that bytes of a layer are elsewhere: its snapshot is a remote one, for
+	// which the snapshotter fetches what is read, when it is read.
+	Remote bool
 }
 
 // Runnable returns the image of target if a container can be made of it with
@@ -91,7 +99,8 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	}
 	info, err := sn.Stat(ctx, l.chainID)
 	if err == nil && info.Kind == snapshots.KindCommitted {
-		return image, nil
+		image.Remote, err = i.remote(ctx, sn, snapshotter, info)
+		return image, err
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
 		return Image{}, fmt.Errorf("snapshot of %s: %w", target.Digest, err)
