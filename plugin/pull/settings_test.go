@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/plugins"
+	"github.com/containerd/containerd/v2/version"
 	"github.com/containerd/plugin/registry"
 	"github.com/google/go-cmp/cmp"
 	"github.com/pelletier/go-toml/v2"
@@ -80,6 +81,10 @@ runtime_type = "io.containerd.runc.v2"
 
 func TestReadSettings(t *testing.T) {
 	pause := "registry.k8s.io/pause"
+	withoutPause := map[string]bool{"": true, "blocky": true}
+	if strings.HasPrefix(version.Version, "2.3.") { // it has no disable_pause_image_pull
+		withoutPause = map[string]bool{}
+	}
 	for name, tc := range map[string]struct {
 		images, runtimes string
 		want             Settings
@@ -96,7 +101,7 @@ func TestReadSettings(t *testing.T) {
 			PinnedImages: []string{"docker.io/library/base:1", pause}, SandboxImage: pause, ProgressTimeout: 90 * time.Second,
 			MaxConcurrentDownloads: 20, LayerFetchBuffer: 1024,
 			SnapshotAnnotations: true, DiscardLayers: true, SyncFS: true,
-			WithoutSandboxImage: map[string]bool{"": true, "blocky": true}, SeveralHostDirs: true,
+			WithoutSandboxImage: withoutPause, SeveralHostDirs: true,
 		}},
 	} {
 		got, err := ReadSettings(pluginConfig(t, "images", tc.images), pluginConfig(t, "runtime", tc.runtimes))
