@@ -14,8 +14,8 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// keeper is a pin.Keeper, which starts after those that it is made of, and that tell it of
-// something. Before, nothing is pinned.
+// keeper holds the pin.Keeper. That is started last: it needs the records and the rules,
+// and the rules tell it of their changes. Until then nothing is pinned.
 type keeper struct {
 	atomic.Pointer[pin.Keeper]
 	reloaded func(ok bool)

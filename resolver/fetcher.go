@@ -91,9 +91,10 @@ func urlHosts(urls []string) (names []string) {
 	return names
 }
 
-// GuardURLs has what the urls of descriptors lead to decoded no more often than what
-// hosts serve, for the whole process: containerd follows urls by http.DefaultClient, and
-// takes no other. It is called before anything is pulled.
+// GuardURLs refuses content behind the urls of descriptors that is encoded more than once,
+// as [transport.EncodedOnce] does for hosts. It changes http.DefaultClient, so it counts
+// for the whole process: containerd follows urls by that client, and takes no other. It is
+// called before anything is pulled.
 var GuardURLs = sync.OnceFunc(func() {
 	http.DefaultClient.Transport = transport.EncodedOnce{Next: http.DefaultTransport}
 })

@@ -88,7 +88,7 @@ func TestQuarantineEndsProofs(t *testing.T) {
 	wantPull(n, ref, "Failed unreachable")
 	n.Restore()
 
-	// Who has proved nothing, and wants only that, asks in the same way.
+	// A caller that has proved nothing, and wants no more than that, asks in the same way.
 	wantPull(n, ref, "Failed forbidden", node.Hint("policy", "IfNotPresent"))
 	undo()
 	wantPull(n, ref, "Unchanged proved", node.Hint("policy", "IfNotPresent"))

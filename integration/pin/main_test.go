@@ -66,11 +66,11 @@ func section(lines ...string) nodetest.Option {
 	return nodetest.OnlySection(append([]string{"enabled = true", nodetest.IfDigestChanged}, lines...)...)
 }
 
-// waitForReview waits until the rules of a mark's later change are in force, and what is
+// waitForReview waits until the rules of a mark's later change are used, and what is
 // pinned was looked at by them: then another image, which no rule pins any more, is free.
 func waitForReview(n *nodetest.Node, since node.Mark) {
 	n.T.Helper()
-	nodetest.Eventually(n.T, "the rules were read", func() bool { return len(n.LogLines(since, "are used")) > 0 })
+	nodetest.Eventually(n.T, "the rules were read", func() bool { return len(n.LogLines(since, "are used: ")) > 0 })
 	canary := nodetest.Named("canary:1")
 	n.Push("canary:1", nodetest.Image(99))
 	n.WriteRules("00-canary.toml", pinRule("registry.test/canary"))

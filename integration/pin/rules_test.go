@@ -10,8 +10,8 @@ import (
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
-// What no rule pins any more is released without a request, also where the rules change
-// while the daemon is down.
+// An image that no rule pins any more is released without a request, also where the rules
+// change while the daemon is down.
 func TestRulesChange(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t)
@@ -37,7 +37,7 @@ func TestRulesChange(t *testing.T) {
 	eventually(n, two, false)
 }
 
-// A mistake in a rule file releases nothing: the last good rules are in force.
+// A mistake in a rule file releases nothing: the last good rules are used.
 func TestMistake(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t)

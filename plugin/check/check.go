@@ -49,8 +49,8 @@ func (c *checker) ruleDir(found *configuration) {
 	c.rules(files, found.section.Directives)
 }
 
-// limit reports a limit of what nothing takes part in. Where rules are not known it says
-// nothing.
+// limit reports a pin_limit where nothing is pinned. After an error it says nothing: not
+// all rules are known then.
 func (c *checker) limit(found *configuration) {
 	if found.section.PinLimit > 0 && !c.pins && c.Count(Error) == 0 {
 		found.addAt(NothingToLimit, "pin_limit bounds nothing: neither the section nor a rule has pin = true", sectionPath+"pin_limit")

@@ -45,8 +45,8 @@ func TestAfterPull(t *testing.T) {
 	}
 }
 
-// Who pulls after it was told that there is no image: each step is a question (?), the
-// begin of a pull (b), or its end (+ or -).
+// A pod that is told that there is no image pulls, or it does not: each step is a question
+// (?), the begin of a pull (b), or its end (+ or -).
 func TestPullers(t *testing.T) {
 	for _, tc := range []struct {
 		steps string

@@ -101,7 +101,8 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 
 // mayStartByID reports whether a pod may start a container of an image that it names by
 // its ID, or a part of that: where it may by one of the image's names. No pull takes an
-// ID, so that nothing can be proved for it. Volumes that the pod has are looked for by it.
+// ID, so that nothing can be proved for it. The kubelet also looks by the ID for the
+// images of volumes that the pod has: it sees those.
 func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec, seen string, image *runtime.Image) (bool, error) {
 	var (
 		unproved *engine.Start

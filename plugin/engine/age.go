@@ -22,8 +22,8 @@ const NeverChecked Age = math.MinInt64
 // timeGrain is how exactly a person is told how long ago something was.
 const timeGrain = time.Second
 
-// ageOf is the age where the checks of these hosts count; of checks with Manifest, those
-// that have read it, too.
+// ageOf is the age of the last check that counts: one by a host that counts and, where
+// checks read the manifest, one that has read it.
 func ageOf(s store.State, now time.Time, with policy.CheckWith, counts func(host string) bool) Age {
 	at, by := s.Verified.At, s.Verified.By
 	if with == policy.Manifest {

@@ -33,9 +33,9 @@ func (e *Engine) runShared(ctx context.Context, t task, k checked, reason Reason
 	e.Observe(ctx, o)
 }
 
-// pullShared pulls in the turn of the name. Failures of registries are left to those who
-// wait, with their cause, but for a denial, which takes the caller's proof away at once.
-// The course is how it ended if nobody does.
+// pullShared pulls in the turn of the name. Failures of registries are left, with their
+// cause, to the requests that wait; but a denial takes the caller's proof away at once. The
+// course that it returns is the end where no request waits.
 func (e *Engine) pullShared(ctx context.Context, t task, k checked, reason Reason, p *sharedPull) course {
 	c := k.course
 	try := e.newTry(t, c.answer.verified.Digest)

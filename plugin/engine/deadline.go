@@ -78,8 +78,9 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 	}
 }
 
-// pullEnded goes on after a pull. A failure is the request's own: it may use the cached
-// image. After the pull of others their answers count for them, and this one's for it.
+// pullEnded goes on after a pull. Each request that waited takes a failure as its own, and
+// may use the cached image. After a pull that another request began it decides anew about
+// the image that is there now, by the answer of its own check.
 func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *sharedPull) course {
 	t := w.task
 	switch {

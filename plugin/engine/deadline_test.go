@@ -111,7 +111,8 @@ func TestPullInTime(t *testing.T) {
 	})
 }
 
-// Whom the cached image would not serve waits for the new one, as without a deadline.
+// A caller whom the cached image would not serve waits for the new one, as without a
+// deadline.
 func TestOverdueOnlyWhereTheCachedImageWouldDo(t *testing.T) {
 	for what, tc := range map[string]struct {
 		rule   string
@@ -185,8 +186,8 @@ func (u unpacking) Complete(ctx context.Context, target ocispec.Descriptor, stat
 	return u.node.Complete(ctx, target, state)
 }
 
-// The missing parts of the cached image, besides its content, are made before the pull, which has the
-// turn of the name after that.
+// A cached image that has content and no snapshot is unpacked before the pull, which has
+// the turn of the name after that.
 func TestCachedImageIsCompletedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := changedNode()
@@ -202,7 +203,8 @@ func TestCachedImageIsCompletedFirst(t *testing.T) {
 	})
 }
 
-// An observation waits for nothing and leaves nothing behind: the pull is containerd's own. Only a deadline of 0s is sure to be over.
+// An observation waits for nothing and leaves nothing behind: the pull is containerd's own.
+// Only a deadline of 0s is sure to be over.
 func TestObservedDeadline(t *testing.T) {
 	for deadline, kind := range map[string]Kind{"0s": UsedCached, "10s": Pulled} {
 		synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ func (p *pins) Used(string)                  { p.told += "used" }
 func (p *pins) Review(string)                { p.told += "review" }
 func (p *pins) MayPin(string) bool           { return p.may }
 
-// What follows from a request for the pin of its tag, and the pin that a pull brings.
+// A request pins or releases the image of its tag, and a pull brings a pin along.
 func TestPin(t *testing.T) {
 	const pin, other = "pin = true", "pin = false"
 	for name, tc := range map[string]struct {

@@ -56,12 +56,12 @@ type sharedPull struct {
 	key    pullKey
 	began  time.Time
 	cancel context.CancelCauseFunc
-	// What the mutex of sharedPulls guards. begun says that its turn has come.
+	// The mutex of sharedPulls guards these. begun says that its turn has come.
 	waiting     int
 	begun, kept bool
 	limit       *time.Timer // of a kept one
-	// done is closed when it has ended, in that course; or for that cause, of which who
-	// waits makes the best, and then the course has not ended.
+	// done is closed when it has ended, in that course. With a cause registries have failed
+	// it: the course has not ended then, and each request that waits goes on by itself.
 	done   chan struct{}
 	course course
 	cause  *resolver.Error

@@ -58,8 +58,8 @@ func (e *Engine) Start(ctx context.Context, req Request, pulls bool) Start {
 	}
 	if !c.over() && !t.asksAlways() {
 		c = dry.unasked(ctx, t, c)
-		// A pull completes an image, for the snapshotter that it is wanted by. So does
-		// the start of a container, but for where the layers there came from.
+		// A pull unpacks an image for the snapshotter that wants it. The start of a
+		// container does that too, whatever hosts the layers there came from.
 		complete := !c.local.incomplete || !pulls && !t.restricted()
 		s.Reuse = c.over() && c.end.kind != Failed && complete
 	}

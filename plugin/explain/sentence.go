@@ -193,7 +193,7 @@ func troubleOf(x engine.Explanation) string {
 	return fmt.Sprintf("the answer of %s is not right (%s)", host, x.Class)
 }
 
-// refused says what a registry refuses that refuses a check.
+// refused names what a registry may have refused in a check.
 func refused(x engine.Explanation) string {
 	if x.Directives.CheckWith == policy.Manifest {
 		return "the manifest, or these credentials"

@@ -29,7 +29,7 @@ type tag struct {
 }
 
 // pass pins what is wanted, releases what no rule pins any more, and what there is no
-// room for. Uses are written that a record is more than the resolution behind.
+// room for. It writes a use where the record is behind by more than the resolution.
 func (k *Keeper) pass(ctx context.Context, w wanted, resolution time.Duration) error {
 	tags, unruled, err := k.tags(ctx, w)
 	if err != nil {

@@ -104,3 +104,19 @@ func (r *Rules) For(subject Subject) (Effective, error) {
 	}
 	return effective.withHints(subject.Annotations)
 }
+
+// inAnyNamespace reports whether the directives, without hints, that decide about an image
+// for pods of one namespace at least are of that kind.
+func (r *Rules) inAnyNamespace(image Image, is func(*Effective) bool) bool {
+	i, spelled := 0, image.spelled()
+	for ; i < len(r.rules); i++ {
+		switch {
+		case !r.rules[i].matchesImage(&spelled):
+		case is(&r.byRule[i]):
+			return true
+		case r.rules[i].Namespaces == nil:
+			return false // it decides for all others
+		}
+	}
+	return is(&r.byRule[i])
+}

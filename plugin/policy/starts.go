@@ -18,15 +18,5 @@ func (d Directives) GovernsStart(byDigest bool) bool {
 
 // GovernsStarts reports whether govern is Starts for an image, in one namespace at least.
 func (r *Rules) GovernsStarts(image Image) bool {
-	s := image.spelled()
-	for i := range r.rules {
-		switch {
-		case !r.rules[i].matchesImage(&s):
-		case r.byRule[i].Govern == Starts:
-			return true
-		case r.rules[i].Namespaces == nil:
-			return false
-		}
-	}
-	return r.byRule[len(r.rules)].Govern == Starts
+	return r.inAnyNamespace(image, func(d *Effective) bool { return d.Govern == Starts })
 }

@@ -31,7 +31,8 @@ type Image struct {
 	Open           bool      `json:"open"`   // no registry was ever asked about it
 }
 
-// Stale reports whether the image was last used although its check failed, or found another digest.
+// Stale reports whether the image was last used although its check failed, or found another
+// digest.
 func (i Image) Stale() bool { return !i.StaleSince.IsZero() }
 
 // overdue reports whether it is stale since a pull took longer than pull_deadline.
@@ -101,8 +102,8 @@ func repositoryOfTag(name string) (repository string, ok bool) {
 	return name[:colon], true
 }
 
-// imageOf returns the row of a record, but for Pinned, which depends on others. A proof counts on the record of the tag and on
-// that of repository@digest, its twin.
+// imageOf returns the row of a record, but for Pinned, which depends on others. A proof
+// counts on the record of the tag and on that of repository@digest, its twin.
 func imageOf(r, twin images.Image, found bool) Image {
 	s := store.Decode(r.Name, r.Target.Digest, r.Labels)
 	restricted := s.Restricted

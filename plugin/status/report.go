@@ -28,7 +28,8 @@ type Report struct {
 	Pulls []api.Pull `json:"pulls"` // under way
 	// StaleImages is how many images are stale, also where Only picks others.
 	StaleImages int `json:"staleImages"`
-	// BackgroundPulls are the pulls under way while whose cached image is used.
+	// BackgroundPulls is how many of the pulls go on in the background, while the cached
+	// image is used.
 	BackgroundPulls int     `json:"backgroundPulls"`
 	Images          []Image `json:"images"`
 }

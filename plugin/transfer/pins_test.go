@@ -69,7 +69,7 @@ func TestForeignPin(t *testing.T) {
 	}
 }
 
-// A pull without a plan keeps the pins of the same digest, whose ever they are.
+// A pull without a plan keeps the pins of the same digest, whoever made them.
 func TestPinsOfUnplannedPull(t *testing.T) {
 	for name, own := range map[string]string{"of pullwarden": "2026-01-02T12:00:00Z", "of somebody else": ""} {
 		t.Run(name, func(t *testing.T) {
