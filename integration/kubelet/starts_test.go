@@ -4,11 +4,9 @@
 package kubelet
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // starts is a rule by which the policy holds at every start of a container.
@@ -83,30 +81,6 @@ func TestFreshStarts(t *testing.T) {
 		nodetest.Want(t, "requests", k.Node.Requests(), "")
 		nodetest.Want(t, "decisions", len(k.Node.Decisions(mark, "")), 0)
 	}, rules(t, starts+"max_age = '1h'\n"))
-}
-
-// TestPullDeadline holds that with pull_deadline = "0s" a pod starts from the cached image
-// while a changed one is pulled, and the next pod from that.
-func TestPullDeadline(t *testing.T) {
-	onNode(t, func(k *Kubelet) {
-		pod := app("app:1", IfNotPresent)
-		first := k.Push("app:1", 1)
-		k.Run(pod).WantStarted(first)
-
-		served := k.Node.Registry.Hang(resolvertest.Blobs)
-		second := k.Push("app:1", 2)
-		mark := k.Node.Mark()
-		k.Run(pod).WantStarted(first)
-		k.wantOutcome(mark, nodetest.Named("app:1"), "UsedCached")
-		served()
-		k.until("the changed image is there", func() error {
-			if img, _ := k.Node.Record(nodetest.Named("app:1")); img.Target.Digest != second {
-				return errors.New("it is not")
-			}
-			return nil
-		})
-		k.Run(pod).WantStarted(second)
-	}, rules(t, starts+"pull_deadline = '0s'\n"))
 }
 
 // TestStrictStarts holds that access = "Strict" keeps an image that is there from pods
