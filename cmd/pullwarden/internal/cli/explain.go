@@ -38,7 +38,7 @@ func newExplain(g *globals) *cobra.Command {
 		Short: "Show what a pod would get for an image, and why",
 		Long: `Explain asks the daemon what it would decide now for a pod's image, and shows
 the decision in one sentence, the rule that matches and those before it that
-do not, the directives in force and what set each, the hosts in their order
+do not, the directives that apply and what set each, the hosts in their order
 and what is known of them, and what the node has of the image. The daemon
 decides as for a pod, and changes nothing.
 
