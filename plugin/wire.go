@@ -76,8 +76,9 @@ func (p *imagePolicy) sandboxImage() *cri.SandboxImage {
 // service.
 func (p *imagePolicy) starts(sandboxes cri.Sandboxes) *cri.Starts {
 	return &cri.Starts{
-		Governs:   func(image policy.Image) bool { return p.rules.Current().GovernsStarts(image) },
-		Sandboxes: sandboxes, Observe: p.counts.Start, Now: time.Now,
+		Governs:      func(image policy.Image) bool { return p.rules.Current().GovernsStarts(image) },
+		ProvesStarts: func() bool { return p.rules.Current().ProvesStarts() },
+		Sandboxes:    sandboxes, Observe: p.counts.Start, Now: time.Now,
 	}
 }
 

@@ -82,6 +82,32 @@ func TestRefusedInTheBackground(t *testing.T) {
 	nodetest.Want(t, "target", s.Target(s.ref), s.old)
 }
 
+// TestNamespacesRefusedInTheBackground ends the proofs of all namespaces whose pods have
+// asked for the pull that is refused, also of those that have left it with the cached image.
+func TestNamespacesRefusedInTheBackground(t *testing.T) {
+	t.Parallel()
+	s := newPrivateScene(t, func(string) bool { return true })
+	s.WriteRules("10.toml", "[[rule]]\nimages = ['**']\naccess_identity = 'Namespace'\n")
+	pods := []node.PullOption{node.Pod("team-a", "a"), node.Pod("team-b", "b"), node.Pod("team-c", "c")}
+	never := node.Hint("policy", "Never")
+	s.Tag("app", "1", s.old)
+	for _, pod := range pods {
+		s.MustPull(s.ref, asAlice, pod)
+		s.MustPull(s.ref, pod, never)
+	}
+	s.Tag("app", "1", s.new)
+	mark := s.Mark()
+	s.wantCached(asAlice, pods[0])
+	s.wantCached(asAlice, pods[1])
+	s.Registry.Status(resolvertest.Blobs, 403)
+	s.release()
+	nodetest.Eventually(t, "the pull fails", func() bool { return s.background(mark) != "" })
+	nodetest.Want(t, "pull in the background", s.background(mark), "Failed (forbidden)")
+	s.MustFail(s.ref, nil, pods[0], never)
+	s.MustFail(s.ref, nil, pods[1], never)
+	s.MustPull(s.ref, pods[2], never)
+}
+
 // TestDeniedMeanwhile takes a proof away while its holder's pull is under way: neither the
 // old image nor the new one is for the caller, until it proves access anew.
 func TestDeniedMeanwhile(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // An image that no rule pins any more is released without a request, also where the rules
@@ -74,6 +75,21 @@ func TestNamespaces(t *testing.T) {
 	n.MustPull(ref, b)
 	wantPinned(n, ref)
 	n.RemoveRules("10.toml")
+	eventually(n, ref, false)
+}
+
+// What a pod of another namespace pulls takes its room of the limit, if it keeps the pin of
+// the tag.
+func TestLimitAndAPullOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `pin_limit = "1MiB"`))
+	ref := nodetest.Named("app:1")
+	n.Push("app:1", nodetest.Image(1))
+	n.WriteRules("10.toml", pinRule("registry.test/**")+"namespaces = [\"team-a\"]\n")
+	n.MustPull(ref, node.Pod("team-a", "a"))
+	eventually(n, ref, true)
+	n.Push("app:1", resolvertest.Image(2, 1, 2<<20))
+	n.MustPull(ref, node.Pod("team-b", "b"))
 	eventually(n, ref, false)
 }
 

@@ -43,9 +43,32 @@ func TestStrictByID(t *testing.T) {
 	owner.runWithVolume(tool, id)
 	owner.wants(id, true, true)
 	thief.wants(id, false)
+	thief.seenAgain() // nobody knows which pod asks: the volume may be another's
+	thief.wants(id, false, false)
 	if n.Status(id).GetImage().GetId() != id {
 		t.Error("crictl does not find the image by its ID")
 	}
+	n.WriteRules("10.toml", everywhere)
+	thief.wants(id, true)
+}
+
+// TestStrictByIDOfALostName holds that an image that has lost all its names, because its tag
+// has moved on, is shown by its ID to no pod while a rule has each start proved: nobody can
+// say which rules it is for.
+func TestStrictByIDOfALostName(t *testing.T) {
+	t.Parallel()
+	n := guarded(t, strict+"policy = 'IfDigestChanged'\n")
+	ref := nodetest.Named("private/app:1")
+	n.Import(ref, nodetest.Image(1))
+	id := n.Status(ref).GetImage().GetId()
+	thief := newPod(n, "default", "thief")
+	thief.wants(id, false)
+	n.Push("private/app:1", nodetest.Image(2))
+	n.MustPull(ref, alice)
+	if image := n.Status(id).GetImage(); image.GetId() != id || len(image.GetRepoTags())+len(image.GetRepoDigests()) > 0 {
+		t.Fatalf("the image has names: %v", image)
+	}
+	thief.wants(id, false, false)
 	n.WriteRules("10.toml", everywhere)
 	thief.wants(id, true)
 }

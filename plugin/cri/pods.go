@@ -24,11 +24,11 @@ type Sandboxes interface {
 // annotations of the pod and no namespace; its sandbox has both, and is there before the
 // question. After a restart of the kubelet its annotation is another one than that of
 // the sandbox, and all others are the pod's own to choose: then it may be each pod
-// of the node whose sandbox is ready.
-func (s *Starts) podsOf(ctx context.Context, seen string) ([]*runtime.PodSandbox, error) {
+// of the node whose sandbox is ready, and none is sure.
+func (s *Starts) podsOf(ctx context.Context, seen string) (pods []*runtime.PodSandbox, sure bool, err error) {
 	listed, err := s.Sandboxes.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("list the pods of the node: %w", err)
+		return nil, false, fmt.Errorf("list the pods of the node: %w", err)
 	}
 	var its, ready []*runtime.PodSandbox
 	for _, sandbox := range listed.GetItems() {
@@ -40,9 +40,9 @@ func (s *Starts) podsOf(ctx context.Context, seen string) ([]*runtime.PodSandbox
 		}
 	}
 	if len(its) > 0 {
-		return its, nil
+		return its, true, nil
 	}
-	return ready, nil
+	return ready, false, nil
 }
 
 // podName names a pod.
@@ -73,7 +73,8 @@ func namespaces(pods []*runtime.PodSandbox) []string {
 }
 
 // mounted reports whether a container of one of the pods has a volume of an image. The
-// kubelet looks for those by their ID, with the annotations of the pod.
+// kubelet looks for those by their ID, with the annotations of the pod, to show their
+// digests in its status.
 func (s *Starts) mounted(ctx context.Context, pods []*runtime.PodSandbox, imageID string) (bool, error) {
 	for _, p := range pods {
 		listed, err := s.Sandboxes.ListContainers(ctx, &runtime.ListContainersRequest{Filter: &runtime.ContainerFilter{PodSandboxId: p.GetId()}})

@@ -54,26 +54,26 @@ func (s *sandboxes) add(namespace, seen string, ready bool) string {
 func TestPodsOf(t *testing.T) {
 	inner := &sandboxes{}
 	s := &Starts{Sandboxes: inner}
-	want := func(seen string, want ...string) {
+	want := func(seen string, sure bool, want ...string) {
 		t.Helper()
-		pods, err := s.podsOf(t.Context(), seen)
-		if got := namespaces(pods); err != nil || !slices.Equal(got, want) {
-			t.Errorf("a pod that was seen at %s may be of %q, %v; want %q", seen, got, err, want)
+		pods, isSure, err := s.podsOf(t.Context(), seen)
+		if got := namespaces(pods); err != nil || !slices.Equal(got, want) || isSure != sure {
+			t.Errorf("a pod that was seen at %s may be of %q, %v; want %q; sure: %v", seen, got, err, want, isSure)
 		}
 	}
-	want("noon", "")
+	want("noon", false, "")
 	inner.add("ended", "morning", false)
-	want("noon", "")
-	want("morning", "ended")
+	want("noon", false, "")
+	want("morning", true, "ended")
 	inner.add("b", "noon", true)
 	inner.add("a", "one", true)
 	inner.add("a", "two", true)
-	want("noon", "b")
-	want("three", "a", "b")
+	want("noon", true, "b")
+	want("three", false, "a", "b")
 	inner.add("c", "noon", false)
-	want("noon", "b", "c")
+	want("noon", true, "b", "c")
 	inner.err = errors.New("scripted")
-	if pods, err := s.podsOf(t.Context(), "noon"); !errors.Is(err, inner.err) {
+	if pods, _, err := s.podsOf(t.Context(), "noon"); !errors.Is(err, inner.err) {
 		t.Errorf("%v, %v", pods, err)
 	}
 }

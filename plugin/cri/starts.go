@@ -28,8 +28,10 @@ const configSeen = "kubernetes.io/config.seen"
 // use.
 type Starts struct {
 	// Governs reports whether govern is Starts for an image, in one namespace at least.
-	Governs   func(policy.Image) bool
-	Sandboxes Sandboxes
+	Governs func(policy.Image) bool
+	// ProvesStarts reports whether each start takes a proof, of some images at least.
+	ProvesStarts func() bool
+	Sandboxes    Sandboxes
 	// Observe is told each answer to a governed question.
 	Observe func(engine.StartAnswer)
 	// Now is the clock.
@@ -101,13 +103,11 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 
 // mayStartByID reports whether a pod may start a container of an image that it names by
 // its ID, or a part of that: where it may by one of the image's names. No pull takes an
-// ID, so that nothing can be proved for it. The kubelet also looks by the ID for the
-// images of volumes that the pod has: it sees those.
+// ID, so that nothing can be proved for it. An image that has lost its names may be one
+// that takes a proof. The kubelet also looks by the ID for the images of volumes that the
+// pod has: it sees those, where it is sure which pod asks.
 func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec, seen string, image *runtime.Image) (bool, error) {
-	var (
-		unproved *engine.Start
-		q        question
-	)
+	var unproved *engine.Start
 	for _, name := range namesOf(image) {
 		named, err := reference.ParseDockerRef(name)
 		if err != nil {
@@ -116,7 +116,8 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 		if !s.starts.Governs(policy.ImageOf(named)) {
 			return true, nil
 		}
-		if q, err = s.question(ctx, spec, seen, named); err != nil {
+		q, err := s.question(ctx, spec, seen, named)
+		if err != nil {
 			return false, err
 		}
 		unproved, _ = s.decide(ctx, q, false)
@@ -124,13 +125,19 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 			return err == nil, err
 		}
 	}
-	if unproved == nil {
+	if unproved == nil && !s.starts.ProvesStarts() {
 		return true, nil
 	}
-	if mounted, err := s.starts.mounted(ctx, q.pods, image.GetId()); mounted || err != nil {
-		return mounted, err
+	pods, sure, err := s.starts.podsOf(ctx, seen)
+	if err != nil {
+		return false, err
 	}
-	s.starts.answer(ctx, q, engine.AnswerUnproved, unproved)
+	if sure {
+		if mounted, err := s.starts.mounted(ctx, pods, image.GetId()); mounted || err != nil {
+			return mounted, err
+		}
+	}
+	s.starts.answer(ctx, question{seen: seen, image: image.GetId(), pods: pods}, engine.AnswerUnproved, unproved)
 	return false, nil
 }
 
@@ -138,7 +145,7 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 func (s *ImageService) question(ctx context.Context, spec *runtime.ImageSpec, seen string, named reference.Named) (question, error) {
 	q := question{seen: seen, image: named.String()}
 	var err error
-	if q.pods, err = s.starts.podsOf(ctx, seen); err != nil {
+	if q.pods, _, err = s.starts.podsOf(ctx, seen); err != nil {
 		return question{}, err
 	}
 	for _, namespace := range namespaces(q.pods) {

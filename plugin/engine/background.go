@@ -14,6 +14,12 @@ func (e *Engine) runShared(ctx context.Context, t task, k checked, reason Reason
 	start := e.Now()
 	defer p.cancel(nil)
 	c := e.pullShared(ctx, t, k, reason, p)
+	// A refusal holds for the pods of all namespaces that have asked for the pull: some
+	// may have left.
+	if err := e.deny(ctx, t, e.pulls.seal(p, t.PodNamespace), nil, c.denied[len(k.denied):]); err != nil {
+		p.cause = nil
+		c = c.ended(failed(ReasonInternal, err))
+	}
 	if cause := context.Cause(ctx); c.end.kind == Failed && errors.Is(cause, errBackgroundLimit) {
 		c = c.ended(failed(ReasonPull, cause))
 		ctx = context.WithoutCancel(ctx)

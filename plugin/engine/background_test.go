@@ -15,6 +15,35 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
+// A refusal in the background ends the proofs of the namespaces of all pods that have
+// waited for the pull, also of those that have left with the cached image.
+func TestRefusalInTheBackgroundOfNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := changedNode()
+		n.pullFails = failure.Forbidden
+		n.record.Access = map[store.Fingerprint]store.Proof{}
+		of := map[store.Fingerprint]Request{}
+		for _, namespace := range []store.Fingerprint{"a", "b", "c"} {
+			req := n.request(nil)
+			req.PodNamespace = namespace
+			n.record.Access[namespace], of[namespace] = store.Proof{At: now, By: "registry.test"}, req
+		}
+		e := n.engine(rule(tenSeconds, `access_identity = "Namespace"`))
+		first := arrive(t, e, of["a"])
+		time.Sleep(time.Second)
+		second := arrive(t, e, of["b"])
+		wantOverdue(t, <-first, 10*time.Second)
+		wantOverdue(t, <-second, 10*time.Second)
+		time.Sleep(time.Hour)
+		wantBackground(t, n, "Failed (forbidden)")
+		for namespace, want := range map[store.Fingerprint]bool{alice: true, "a": true, "b": true, "c": false} {
+			if got := slices.Contains(n.revoked, namespace); got != want || n.pulls != 1 {
+				t.Errorf("revoked are the proofs of %v, after %d pulls; %s: want %v", n.revoked, n.pulls, namespace, want)
+			}
+		}
+	})
+}
+
 // A failure within the deadline is judged by its class. One in the background is told, and
 // nobody pulls again before the next request; a refusal ends the caller's proof at once.
 func TestBackgroundPullFails(t *testing.T) {

@@ -47,7 +47,7 @@ type pullWait struct {
 // course goes on where the pull of others did not bring what is needed.
 func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course {
 	t := w.task
-	p, added := e.pulls.join(t.pullKey(c.answer.verified.Digest), func(p *sharedPull) bool {
+	p, added := e.pulls.join(t.pullKey(c.answer.verified.Digest), t.PodNamespace, func(p *sharedPull) bool {
 		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		p.cancel = cancel
 		k := w.checked

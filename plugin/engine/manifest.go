@@ -11,6 +11,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // readsManifests reports whether a check reads manifests, and does not only ask for
@@ -25,6 +26,17 @@ func nested(local Local) resolver.Nested {
 		return resolver.Nested{}
 	}
 	return resolver.Nested{Index: local.target(), Manifest: local.manifest}
+}
+
+// hasRead reports whether the check beside containerd's own pull has read the manifest
+// that runs of the image which that has brought.
+func (e *Engine) hasRead(ctx context.Context, t task, o observed, record store.Record) bool {
+	if !t.readsManifests() {
+		return false
+	}
+	image, err := e.Content.Runnable(ctx, record.Target, t.Snapshotter)
+	target := record.Target.Digest
+	return err == nil && (image.Manifest == target || o.nested == resolver.Nested{Index: target, Manifest: image.Manifest})
 }
 
 // verifyManifest refuses an image whose manifest the registry refuses, where checks read

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
@@ -129,6 +131,29 @@ func TestPullReadsTheManifest(t *testing.T) {
 		if test.kind == Failed && (o.Class != failure.Forbidden || len(n.revoked) == 0 || n.record.Target.Digest != first.Digest) {
 			t.Errorf("%s: %s, revoked %v, has %s", name, o.Class, n.revoked, n.record.Target.Digest)
 		}
+	}
+}
+
+// Beside containerd's own pull of an index the check reads no manifest in it, but for that
+// of an index that the node has: containerd may have had it on the node already.
+func TestObservedPullReadsNoManifest(t *testing.T) {
+	inner := digest.FromString("of this platform")
+	for name, test := range map[string]struct {
+		before   ocispec.Descriptor
+		manifest digest.Digest
+		reads    bool
+	}{
+		"a manifest":       {first, "", true},
+		"an index":         {first, inner, false},
+		"an index as ever": {second, inner, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &node{record: cachedImage(test.before, now.Add(-time.Hour)), remote: second, manifest: test.manifest}
+			n.ensureObserved(t, n.engine(rule(observing, readManifest)), n.request(nil))
+			if got, ok := n.verified[n.record.Name]; !ok || got.Read.At.IsZero() == test.reads {
+				t.Errorf("%s: marked as %+v", name, n.verified)
+			}
+		})
 	}
 }
 

@@ -50,6 +50,8 @@ type observed struct {
 	// question, and has to be ended.
 	answer answer
 	watch  denialWatches
+	// nested is the manifest that the check has read, too, if the answer is its index.
+	nested resolver.Nested
 	// before is the record before the pull; zero where there was none.
 	before store.Record
 }
@@ -137,7 +139,7 @@ func (e *Engine) foresee(ctx context.Context, t task, c course, local Local, err
 	if k.err != nil {
 		return e.foreseeFailed(ctx, t, c, k.err)
 	}
-	o.answer = c.answer
+	o.answer, o.nested = c.answer, nested(c.local)
 	action, stop := e.judge(ctx, t, &c, k.watch)
 	if stop != nil {
 		return c.ended(*stop)
@@ -224,7 +226,11 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 	switch target := record.Target.Digest; {
 	case err != nil:
 	case target == o.answer.verified.Digest:
-		e.markConfirmed(ctx, o.answer, t.names(target)...)
+		a := o.answer
+		if !e.hasRead(ctx, t, o, record) {
+			a.verified.Read = store.Reading{}
+		}
+		e.markConfirmed(ctx, a, t.names(target)...)
 		err = e.revokeDenied(ctx, t, o.answer.proved, o.watch, nil)
 	case record.Said():
 	case target == o.before.Verified.Digest:

@@ -5,6 +5,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
+
+	"github.com/containerd/errdefs"
 
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -39,17 +42,32 @@ func (e *Engine) pin(ctx context.Context, t task, c course) {
 	case c.end.kind != Failed:
 		e.Pins.Used(t.Name)
 	}
+	if e.pinsForOthers(t) && c.end.kind == Pulled {
+		e.Pins.Review(t.Name) // what came with a pin takes room
+	}
+}
+
+// pinsForOthers reports whether a rule pins the image of a task for pods of other
+// namespaces alone.
+func (e *Engine) pinsForOthers(t task) bool {
+	return e.Pins != nil && !t.byDigest() && !t.directives.Pin && e.Pins.MayPin(t.Name)
 }
 
 // pinOf is the pin that the tag gets in the same step as the digest that is pulled, so
 // that the kubelet finds no moment to remove it. The pin of a tag stays while any rule
-// pins it, whoever pulls.
-func (e *Engine) pinOf(t task, c course) store.Pin {
-	switch {
-	case e.Pins == nil || t.byDigest():
-		return store.Pin{}
-	case t.directives.Pin, c.local.Record.Pin.Own && e.Pins.MayPin(t.Name):
-		return store.Pin{Own: true, Used: e.Now()}
+// pins it, whoever pulls, also one that it got during the pull. The error is one of
+// reading it.
+func (e *Engine) pinOf(ctx context.Context, t task) (store.Pin, error) {
+	pins := e.Pins != nil && t.pins()
+	if e.pinsForOthers(t) {
+		record, err := e.Records.Get(ctx, t.Name)
+		if err != nil && !errdefs.IsNotFound(err) {
+			return store.Pin{}, fmt.Errorf("read the pin of the tag: %w", err)
+		}
+		pins = record.Pin.Own
 	}
-	return store.Pin{}
+	if !pins {
+		return store.Pin{}, nil
+	}
+	return store.Pin{Own: true, Used: e.Now()}, nil
 }

@@ -38,18 +38,20 @@ func TestPin(t *testing.T) {
 		pulled   bool // the pull brings a pin
 		used     bool // the outcome says that the directive took part
 	}{
-		"reuse":                          {rule: pin, may: true, told: "keep", used: true},
-		"reuse of a pinned one":          {rule: pin, pinned: true, may: true, told: "keep", used: true},
-		"pull":                           {rule: pin, may: true, change: moved, told: "keep", pulled: true, used: true},
-		"failure":                        {rule: pin, pinned: true, may: true, change: broken, told: ""},
-		"another rule":                   {rule: other, may: true, told: ""},
-		"another rule, pinned":           {rule: other, pinned: true, may: true, told: "used"},
-		"another rule's pull, pinned":    {rule: other, pinned: true, may: true, change: moved, told: "used", pulled: true},
-		"no rule":                        {rule: other, told: ""},
-		"no rule any more":               {rule: other, pinned: true, told: "review"},
-		"no rule any more, at a pull":    {rule: other, pinned: true, change: moved, told: "review"},
-		"no rule any more, at a failure": {rule: other, pinned: true, change: broken, told: "review"},
-		"by digest":                      {rule: pin, may: true, byDigest: true, told: ""},
+		"reuse":                                 {rule: pin, may: true, told: "keep", used: true},
+		"reuse of a pinned one":                 {rule: pin, pinned: true, may: true, told: "keep", used: true},
+		"pull":                                  {rule: pin, may: true, change: moved, told: "keep", pulled: true, used: true},
+		"failure":                               {rule: pin, pinned: true, may: true, change: broken, told: ""},
+		"another rule":                          {rule: other, may: true, told: ""},
+		"another rule, pinned":                  {rule: other, pinned: true, may: true, told: "used"},
+		"another rule's pull, pinned":           {rule: other, pinned: true, may: true, change: moved, told: "usedreview", pulled: true},
+		"another rule's pull, pinned meanwhile": {rule: other, may: true, change: pinnedMeanwhile, told: "review", pulled: true},
+		"no rule's pull, pinned meanwhile":      {rule: other, change: pinnedMeanwhile, told: ""},
+		"no rule":                               {rule: other, told: ""},
+		"no rule any more":                      {rule: other, pinned: true, told: "review"},
+		"no rule any more, at a pull":           {rule: other, pinned: true, change: moved, told: "review"},
+		"no rule any more, at a failure":        {rule: other, pinned: true, change: broken, told: "review"},
+		"by digest":                             {rule: pin, may: true, byDigest: true, told: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &node{remote: first, record: cachedImage(first, now.Add(-time.Hour))}
@@ -80,5 +82,16 @@ func TestPin(t *testing.T) {
 	}
 }
 
-func moved(n *node)  { n.remote = second }
+func moved(n *node) { n.remote = second }
+
+// pinnedMeanwhile has a pod of another namespace pin the image while the new one comes.
+func pinnedMeanwhile(n *node) {
+	n.remote = second
+	n.onPull = func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.record.Pin = store.Pin{Own: true, Used: now}
+	}
+}
+
 func broken(n *node) { n.checkFails = failure.Forbidden }

@@ -91,14 +91,18 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source) (course, error) {
 	a := c.answer
 	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source)}
-	verify := e.verifyStored(t, a, source)
+	verify, pin := e.verifyStored(t, a, source), store.Pin{}
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
 		if err := verify(ctx, target); err != nil {
 			return err
 		}
-		return e.endRefused(ctx, t, &c, source) // before a proof is stored
+		if err := e.endRefused(ctx, t, &c, source); err != nil { // before a proof is stored
+			return err
+		}
+		var err error
+		pin, err = e.pinOf(ctx, t)
+		return err
 	}
-	pin := e.pinOf(t, c)
 	plan.State = func(_ digest.Digest, before store.State) store.State {
 		state := e.pulledState(a, before)
 		state.Pin = pin

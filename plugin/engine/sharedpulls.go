@@ -15,6 +15,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 const (
@@ -60,6 +61,8 @@ type sharedPull struct {
 	waiting     int
 	begun, kept bool
 	limit       *time.Timer // of a kept one
+	// namespaces are those of the pods that have joined, also of those that have left.
+	namespaces []store.Fingerprint
 	// done is closed when it has ended, in that course. With a cause registries have failed
 	// it: the course has not ended then, and each request that waits goes on by itself.
 	done   chan struct{}
@@ -76,13 +79,17 @@ type sharedPulls struct {
 	freed    chan struct{} // closed when a kept one ends; nil = nobody waits for that
 }
 
-// join waits with the others for the pull of that key, or adds one that start begins.
-// It is nil if start does not. Callers that cannot be told apart share nothing.
-func (s *sharedPulls) join(key pullKey, start func(*sharedPull) bool) (p *sharedPull, added bool) {
+// join waits with the others for the pull of that key, or adds one that start begins, for
+// a pod of that namespace. It is nil if start does not. Callers that cannot be told apart
+// share nothing.
+func (s *sharedPulls) join(key pullKey, namespace store.Fingerprint, start func(*sharedPull) bool) (p *sharedPull, added bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p = s.joinable[key]; p != nil {
 		p.waiting++
+		if namespace != "" && !slices.Contains(p.namespaces, namespace) {
+			p.namespaces = append(p.namespaces, namespace)
+		}
 		return p, false
 	}
 	p = &sharedPull{key: key, began: time.Now(), waiting: 1, done: make(chan struct{})}
@@ -178,6 +185,15 @@ func (s *sharedPulls) forget(p *sharedPull) {
 	if s.joinable[p.key] == p {
 		delete(s.joinable, p.key)
 	}
+}
+
+// seal lets nobody join a pull any more, and returns the namespaces of all other pods
+// that have than that which began it.
+func (s *sharedPulls) seal(p *sharedPull, began store.Fingerprint) (others []store.Fingerprint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(p)
+	return slices.DeleteFunc(slices.Clone(p.namespaces), func(f store.Fingerprint) bool { return f == began })
 }
 
 // end lets those go on who wait for a pull. It reports whether it was kept.

@@ -3,6 +3,8 @@
 
 package policy
 
+import "slices"
+
 // GovernsStart reports whether the decision holds for a kubelet's question whether an
 // image is there, before it starts a container: for tags under the policies that ask a
 // registry, and under [Strict] for everything.
@@ -14,6 +16,12 @@ func (d Directives) GovernsStart(byDigest bool) bool {
 		return true
 	}
 	return !byDigest && (d.Policy == Always || d.Policy == IfDigestChanged)
+}
+
+// ProvesStarts reports whether some rule has each start of its images proved. An image of
+// which no name is left may have been one of these.
+func (r *Rules) ProvesStarts() bool {
+	return slices.ContainsFunc(r.byRule, func(d Effective) bool { return d.Access == Strict && d.GovernsStart(true) })
 }
 
 // GovernsStarts reports whether govern is Starts for an image, in one namespace at least.

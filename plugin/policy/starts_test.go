@@ -32,6 +32,29 @@ func TestGovernsStart(t *testing.T) {
 	}
 }
 
+// Any rule that is enforced counts, whatever its images.
+func TestProvesStarts(t *testing.T) {
+	const rule = "[[rule]]\nimages = ['r.test/**']\nnamespaces = ['team-a']\n"
+	for text, want := range map[string]bool{
+		"":                           false,
+		rule + "govern = 'Starts'\n": false,
+		rule + "access = 'Strict'\n": false,
+		rule + "govern = 'Starts'\n" + rule + "access = 'Strict'\n":               false,
+		rule + "govern = 'Starts'\naccess = 'Strict'\n":                           true,
+		rule + "govern = 'Starts'\naccess = 'Strict'\npolicy = 'Never'\n":         true,
+		rule + "govern = 'Starts'\naccess = 'Strict'\nmode = 'Observe'\n":         false,
+		rule + rule + "govern = 'Starts'\naccess = 'Strict'\npolicy = 'Always'\n": true,
+	} {
+		parsed, err := ParseRules("a.toml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := NewRules(Overrides{}, parsed).ProvesStarts(); got != want {
+			t.Errorf("rules\n%sstarts are proved: %v", text, got)
+		}
+	}
+}
+
 // The rules after the first for all namespaces do not count.
 func TestGovernsStarts(t *testing.T) {
 	const pulls, starts = "[[rule]]\nimages = ['r.test/**']\n", "[[rule]]\nimages = ['r.test/**']\ngovern = 'Starts'\n"
