@@ -17,6 +17,7 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/errdefs/pkg/errgrpc"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
@@ -90,7 +91,8 @@ func digestOf(ctx context.Context, provider content.Provider, desc ocispec.Descr
 		return "", err
 	}
 	defer func() { _ = r.Close() }()
-	return digest.FromReader(io.NewSectionReader(r, 0, r.Size()))
+	d, err := digest.FromReader(io.NewSectionReader(r, 0, r.Size()))
+	return d, errgrpc.ToNative(err) // before containerd 2.4 reads give gRPC's
 }
 
 // hasLayers looks for the file that each layer of a resolvertest image has.
