@@ -12,16 +12,16 @@ import (
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
-// TestMoreSourcesThanALabelHolds has an image whose layer names hundreds of
-// hosts, which no label has room for. Its pull succeeds; the record says how many
-// hosts it lacks; and no list of sources lets it be reused.
+// TestMoreSourcesThanALabelHolds has an image whose layer names as many hosts as count,
+// with names so long that no label has room for them. Its pull succeeds; the record says
+// how many hosts it lacks; and no list of sources lets it be reused.
 func TestMoreSourcesThanALabelHolds(t *testing.T) {
 	t.Parallel()
 	a := newAllowing(t)
 	ref := nodetest.Named("app:1")
 	var urls []string
-	for i := range 300 {
-		urls = append(urls, fmt.Sprintf("http://host-%03d.%s.test/layer", i, strings.Repeat("x", 50)))
+	for i := range 15 { // with that which serves the layer as many as count of one
+		urls = append(urls, fmt.Sprintf("http://host-%03d.%stest/layer", i, strings.Repeat(strings.Repeat("x", 55)+".", 5)))
 	}
 	f := newForeign(t, 5, urls...)
 	a.both("app:1", f)
