@@ -22,6 +22,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Snapshotable returns why no container could be made from the image, nil if
@@ -92,7 +94,10 @@ func digestOf(ctx context.Context, provider content.Provider, desc ocispec.Descr
 	}
 	defer func() { _ = r.Close() }()
 	d, err := digest.FromReader(io.NewSectionReader(r, 0, r.Size()))
-	return d, errgrpc.ToNative(err) // before containerd 2.4 reads give gRPC's
+	if status.Code(err) == codes.NotFound { // reads give gRPC's error before containerd 2.4
+		err = errgrpc.ToNative(err)
+	}
+	return d, err
 }
 
 // hasLayers looks for the file that each layer of a resolvertest image has.
