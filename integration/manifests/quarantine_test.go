@@ -129,11 +129,15 @@ func TestObservedQuarantine(t *testing.T) {
 	n := newNode(t, "[[rule]]\nimages = [\"**\"]\ncheck_with = \"Manifest\"\nmode = \"Observe\"\n")
 	n.Push("app:1", nodetest.Image(1))
 	ref := nodetest.Named("app:1")
-	n.MustPull(ref, alice())
+	pull := func() (mark node.Mark) {
+		mark = n.Mark()
+		n.MustPull(ref, alice())
+		nodetest.Eventually(t, "it is told", func() bool { return len(n.Decisions(mark, ref)) > 0 })
+		return mark
+	}
+	pull()
 	quarantine(n.Registry, "app", http.StatusForbidden)
-	mark := n.Mark()
-	n.MustPull(ref, alice())
-	nodetest.Eventually(t, "it is told", func() bool { return len(n.Decisions(mark, ref)) > 0 })
+	mark := pull()
 	if got := n.Decision(mark, ref); got.Outcome != "NotObserved" {
 		nodetest.Want(t, "told", got.Outcome+" "+got.Reason, "Failed forbidden")
 	}
