@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/plugin"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/pullwarden/pullwarden/internal/namespace"
 	"github.com/pullwarden/pullwarden/plugin/api"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/explain"
@@ -96,9 +96,6 @@ func observed(all []policy.Effective) (rules int, rest bool) {
 	return rules, rest
 }
 
-// criNamespace is where CRI keeps its images.
-const criNamespace = "k8s.io"
-
 // explain answers what a pod would get from CRI's PullImage.
 func (p *imagePolicy) explain(ctx context.Context, r api.ExplainRequest) (api.Explanation, error) {
 	images := p.images.Load()
@@ -109,7 +106,7 @@ func (p *imagePolicy) explain(ctx context.Context, r api.ExplainRequest) (api.Ex
 	if err != nil {
 		return api.Explanation{}, grpcstatus.Error(codes.InvalidArgument, err.Error())
 	}
-	x := p.engine.Explain(namespaces.WithNamespace(ctx, criNamespace), req, r.Ask)
+	x := p.engine.Explain(namespace.CRI(ctx), req, r.Ask)
 	if err := ctx.Err(); err != nil {
 		return api.Explanation{}, grpcstatus.FromContextError(err).Err()
 	}

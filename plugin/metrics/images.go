@@ -8,17 +8,15 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/pullwarden/pullwarden/internal/namespace"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/status"
 )
 
 const (
-	// criNamespace is where CRI keeps its images.
-	criNamespace = "k8s.io"
 	// scrapeTimeout bounds how long a scrape waits for the database.
 	scrapeTimeout = 5 * time.Second
 )
@@ -85,7 +83,7 @@ func (c imageCollector) Collect(ch chan<- prometheus.Metric) {
 // goes on, and scrapes that come meanwhile wait for it: there is never more than one.
 func (c imageCollector) count() (imageCounts, bool) {
 	pass := c.pass.DoChan("", func() (any, error) {
-		ctx := namespaces.WithNamespace(context.Background(), criNamespace)
+		ctx := namespace.CRI(context.Background())
 		records, err := c.list(ctx)
 		if err != nil {
 			prefixlog.L().WithError(err).Warn("the images cannot be counted for the metrics")

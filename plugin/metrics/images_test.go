@@ -20,6 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/pullwarden/pullwarden/internal/namespace"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -27,7 +28,7 @@ import (
 // listing lists the same records each time.
 func listing(records ...images.Image) func(context.Context, ...string) ([]images.Image, error) {
 	return func(ctx context.Context, _ ...string) ([]images.Image, error) {
-		if namespace, _ := namespaces.Namespace(ctx); namespace != criNamespace {
+		if namespace, _ := namespaces.Namespace(ctx); namespace != "k8s.io" {
 			return nil, errors.New("the namespace is " + namespace)
 		}
 		return records, nil
@@ -120,7 +121,7 @@ func BenchmarkImages(b *testing.B) {
 	}
 	defer db.Close()
 	records := metadata.NewImageStore(metadata.NewDB(db, nil, nil))
-	ctx := namespaces.WithNamespace(b.Context(), criNamespace)
+	ctx := namespace.CRI(b.Context())
 	for n := range 1000 {
 		d := digest.FromString(strconv.Itoa(n))
 		repository := fmt.Sprintf("registry.test/team-%d/app", n)

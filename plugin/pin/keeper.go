@@ -25,18 +25,16 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/containerd/v2/pkg/namespaces"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/namespace"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/store"
 )
 
 const (
-	// namespace is where CRI keeps its images.
-	namespace = "k8s.io"
 	// passInterval is the least time between two passes: one reads all records.
 	passInterval = time.Second
 	// retryInterval is the time until a pass that failed is tried again.
@@ -124,7 +122,7 @@ func (w *wanted) add(tag string, keep bool) { w.tags[tag] = w.tags[tag] || keep 
 // Start starts a keeper, which looks at once at what is pinned: rules may have changed
 // while the daemon was down. The caller closes it.
 func Start(o Options) *Keeper {
-	ctx, cancel := context.WithCancel(namespaces.WithNamespace(context.Background(), namespace))
+	ctx, cancel := context.WithCancel(namespace.CRI(context.Background()))
 	k := &Keeper{
 		o: o, untold: map[string]struct{}{}, cancel: cancel, sizes: remember[digest.Digest, size](), uses: remember[string, time.Time](), tooLarge: remember[digest.Digest, struct{}](),
 		wanted: wanted{tags: map[string]bool{}, all: true},
@@ -146,7 +144,7 @@ func remember[K comparable, V any]() *lru.Cache[K, V] {
 // Keep pins the image that a tag has now, and has just been used. It returns at once.
 func (k *Keeper) Keep(ctx context.Context, tag string) {
 	k.Used(tag)
-	r, err := k.o.Records.Get(namespaces.WithNamespace(ctx, namespace), tag)
+	r, err := k.o.Records.Get(namespace.CRI(ctx), tag)
 	switch {
 	case err != nil || r.Pin.Foreign || !r.Current():
 	case r.Pin.Own && k.isCounted(r) && k.o.Now().Sub(r.LastUse()) < useResolution && k.o.MayPin(tag):

@@ -16,20 +16,18 @@ import (
 	introspection "github.com/containerd/containerd/api/services/introspection/v1"
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/defaults"
-	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/pullwarden/pullwarden/internal/namespace"
 	"github.com/pullwarden/pullwarden/plugin/api"
 	"github.com/pullwarden/pullwarden/plugin/config"
 	"github.com/pullwarden/pullwarden/plugin/status"
 )
 
 const (
-	// criNamespace is where CRI keeps its images.
-	criNamespace = "k8s.io"
 	// daemonTimeout bounds each look at the daemon.
 	daemonTimeout = 10 * time.Second
 )
@@ -85,7 +83,7 @@ func (d *daemon) Close() error { return d.conn.Close() }
 // report looks at the node. The error is an unreachableError where the daemon, or
 // pullwarden in it, does not answer.
 func (d *daemon) report(ctx context.Context) (status.Report, error) {
-	ctx, cancel := context.WithTimeout(namespaces.WithNamespace(ctx, criNamespace), daemonTimeout)
+	ctx, cancel := context.WithTimeout(namespace.CRI(ctx), daemonTimeout)
 	defer cancel()
 	answer, err := api.Get(ctx, d.conn)
 	if grpcstatus.Code(err) == codes.Unimplemented {
@@ -123,7 +121,7 @@ func (d *daemon) explain(ctx context.Context, request api.ExplainRequest) (api.E
 
 // references lists the images of the node.
 func (d *daemon) references(ctx context.Context) ([]string, error) {
-	records, err := d.client.ImageService().List(namespaces.WithNamespace(ctx, criNamespace))
+	records, err := d.client.ImageService().List(namespace.CRI(ctx))
 	if err != nil {
 		return nil, err
 	}
