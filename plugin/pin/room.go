@@ -55,24 +55,23 @@ func fit(all []image, limit int64) (kept, released, tooLarge []image) {
 	if limit <= 0 {
 		return all, nil, nil
 	}
-	var sum int64
 	for _, i := range all {
 		if i.bytes > limit {
 			tooLarge = append(tooLarge, i)
 			continue
 		}
 		kept = append(kept, i)
-		sum = add(sum, i.bytes)
 	}
 	slices.SortStableFunc(kept, func(a, b image) int {
 		return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.id, b.id))
 	})
-	for len(kept) > 0 && sum > limit {
-		released = append(released, kept[0])
-		kept = kept[1:]
-		sum = total(kept)
+	first := len(kept) // of those that fit, from the last used on
+	for sum := int64(0); first > 0; first-- {
+		if sum = add(sum, kept[first-1].bytes); sum > limit {
+			break
+		}
 	}
-	return kept, released, tooLarge
+	return kept[first:], slices.Clip(kept[:first]), tooLarge
 }
 
 func total(all []image) (sum int64) {
