@@ -7,7 +7,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/containerd/containerd/v2/core/images"
 	"github.com/distribution/reference"
 
 	"github.com/pullwarden/pullwarden/plugin/pin"
@@ -27,15 +26,6 @@ func (k *keeper) Reloaded(ok bool) {
 	if started := k.Load(); started != nil && ok {
 		started.ReviewAll()
 	}
-}
-
-// Count counts the pinned images among records.
-func (k *keeper) Count(ctx context.Context, records []images.Image) (n int, bytes int64) {
-	started := k.Load()
-	if started == nil {
-		return 0, 0
-	}
-	return started.Count(ctx, records)
 }
 
 // mayPin reports whether a rule pins a tag, for pods of any namespace.

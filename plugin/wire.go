@@ -217,7 +217,7 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		},
 	}
 	err = counts.Register(prometheus.DefaultRegisterer, metrics.Sources{
-		Images: images.List, Pinned: pins.Count, Rules: current.Current, Troubled: registries.Troubled,
+		Images: images.List, Pinned: p.pins.Count, Rules: current.Current, Troubled: registries.Troubled,
 		BackgroundPulls: func() int { return len(p.engine.BackgroundPulls()) },
 	})
 	if err != nil {
