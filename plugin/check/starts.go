@@ -15,7 +15,7 @@ import (
 // directives are those of all rules, in their order, and last those without a rule.
 func (r ruleDocument) startsByDigest(all []policy.Effective) {
 	for i := range all {
-		if all[i].Rule == r.rule && !provesStarts(all[i].Directives) {
+		if all[i].Rule == r.rule && !all[i].ProvesStarts() {
 			return
 		}
 	}
@@ -28,16 +28,11 @@ func (r ruleDocument) startsByDigest(all []policy.Effective) {
 			if rule := all[j].Rule; rule != nil && !rule.Covers(repository, r.rule.Namespaces) {
 				continue
 			}
-			if !provesStarts(all[j].Directives) {
+			if !all[j].ProvesStarts() {
 				r.addAt(StrictByTag, fmt.Sprintf("%q matches no reference by digest: by that a pod starts the same image without the proof that the rule wants, with imagePullPolicy: IfNotPresent or Never; a rule for %q would match both",
 					glob, repository), tomlfile.Element(r.path()+".images", i+1))
 			}
 			break
 		}
 	}
-}
-
-// provesStarts reports whether every start of a container needs a proof of access.
-func provesStarts(d policy.Directives) bool {
-	return d.Access == policy.Strict && d.GovernsStart(true)
 }

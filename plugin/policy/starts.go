@@ -18,10 +18,13 @@ func (d Directives) GovernsStart(byDigest bool) bool {
 	return !byDigest && (d.Policy == Always || d.Policy == IfDigestChanged)
 }
 
+// ProvesStarts reports whether every start of a container takes a proof of access.
+func (d Directives) ProvesStarts() bool { return d.Access == Strict && d.GovernsStart(true) }
+
 // ProvesStarts reports whether some rule has each start of its images proved. An image of
 // which no name is left may have been one of these.
 func (r *Rules) ProvesStarts() bool {
-	return slices.ContainsFunc(r.byRule, func(d Effective) bool { return d.Access == Strict && d.GovernsStart(true) })
+	return slices.ContainsFunc(r.byRule, func(d Effective) bool { return d.ProvesStarts() })
 }
 
 // GovernsStarts reports whether govern is Starts for an image, in one namespace at least.
