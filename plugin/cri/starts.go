@@ -71,7 +71,11 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 		s.starts.answer(ctx, question{image: named.String()}, engine.AnswerPulled, nil)
 		return true, nil
 	}
-	q, err := s.question(ctx, spec, seen, named)
+	pods, _, err := s.starts.podsOf(ctx, seen)
+	if err != nil {
+		return false, err
+	}
+	q, err := s.question(spec, seen, named, pods)
 	if err != nil {
 		return false, err
 	}
@@ -107,7 +111,7 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 // that takes a proof. The kubelet also looks by the ID for the images of volumes that the
 // pod has: it sees those, where it is sure which pod asks.
 func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec, seen string, image *runtime.Image) (bool, error) {
-	var unproved *engine.Start
+	var governed []reference.Named
 	for _, name := range namesOf(image) {
 		named, err := reference.ParseDockerRef(name)
 		if err != nil {
@@ -116,7 +120,18 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 		if !s.starts.Governs(policy.ImageOf(named)) {
 			return true, nil
 		}
-		q, err := s.question(ctx, spec, seen, named)
+		governed = append(governed, named)
+	}
+	if governed == nil && !s.starts.ProvesStarts() {
+		return true, nil
+	}
+	pods, sure, err := s.starts.podsOf(ctx, seen)
+	if err != nil {
+		return false, err
+	}
+	var unproved *engine.Start
+	for _, named := range governed {
+		q, err := s.question(spec, seen, named, pods)
 		if err != nil {
 			return false, err
 		}
@@ -124,13 +139,6 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 		if err := ctx.Err(); err != nil || unproved == nil {
 			return err == nil, err
 		}
-	}
-	if unproved == nil && !s.starts.ProvesStarts() {
-		return true, nil
-	}
-	pods, sure, err := s.starts.podsOf(ctx, seen)
-	if err != nil {
-		return false, err
 	}
 	if sure {
 		if mounted, err := s.starts.mounted(ctx, pods, image.GetId()); mounted || err != nil {
@@ -141,13 +149,10 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 	return false, nil
 }
 
-// question returns the question for the image, in the words of the pulls that may follow.
-func (s *ImageService) question(ctx context.Context, spec *runtime.ImageSpec, seen string, named reference.Named) (question, error) {
-	q := question{seen: seen, image: named.String()}
-	var err error
-	if q.pods, _, err = s.starts.podsOf(ctx, seen); err != nil {
-		return question{}, err
-	}
+// question returns the question for the image of one of the pods, in the words of the
+// pulls that may follow.
+func (s *ImageService) question(spec *runtime.ImageSpec, seen string, named reference.Named, pods []*runtime.PodSandbox) (question, error) {
+	q := question{seen: seen, image: named.String(), pods: pods}
 	for _, namespace := range namespaces(q.pods) {
 		req, err := s.Request(&runtime.PullImageRequest{
 			Image: &runtime.ImageSpec{Image: q.image, Annotations: spec.GetAnnotations(), RuntimeHandler: spec.GetRuntimeHandler()},
