@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
@@ -95,22 +94,11 @@ func serveSnapshotter(t *testing.T) string {
 // snapshotter the same image is one.
 func TestRemoteSnapshots(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.Tables(fmt.Sprintf(`
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.Runtime("lazy"), nodetest.Tables(fmt.Sprintf(`
 [proxy_plugins.lazy]
   type = 'snapshot'
   address = %q
-[plugins.'io.containerd.cri.v1.images'.runtime_platforms.lazy]
-  snapshotter = 'lazy'
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.lazy]
-  runtime_type = 'io.containerd.runc.v2'
-  snapshotter = 'lazy'
-[[plugins.'io.containerd.transfer.v1.local'.unpack_config]]
-  platform = %[2]q
-  snapshotter = 'overlayfs'
-[[plugins.'io.containerd.transfer.v1.local'.unpack_config]]
-  platform = %[2]q
-  snapshotter = 'lazy'
-`, serveSnapshotter(t), "linux/"+runtime.GOARCH)))
+`, serveSnapshotter(t))))
 	n.Push("app:1", nodetest.Image(1))
 	ref, lazily := nodetest.Named("app:1"), node.RuntimeHandler("lazy")
 	id := n.MustPull(ref, lazily)

@@ -68,18 +68,22 @@ func WithoutHostsDirectories() Option { return func(o *node.Options) { o.Hosts =
 
 // NativeRuntime adds a runtime handler "native" whose images are unpacked by
 // the native snapshotter.
-func NativeRuntime() Option {
+func NativeRuntime() Option { return Runtime("native") }
+
+// Runtime adds a runtime handler with the name of the snapshotter by which its images are
+// unpacked.
+func Runtime(snapshotter string) Option {
 	return Tables(fmt.Sprintf(`
-[plugins.'io.containerd.cri.v1.images'.runtime_platforms.native]
-  snapshotter = 'native'
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.native]
+[plugins.'io.containerd.cri.v1.images'.runtime_platforms.%[1]s]
+  snapshotter = '%[1]s'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.%[1]s]
   runtime_type = 'io.containerd.runc.v2'
-  snapshotter = 'native'
+  snapshotter = '%[1]s'
 [[plugins.'io.containerd.transfer.v1.local'.unpack_config]]
-  platform = %[1]q
+  platform = %[2]q
   snapshotter = 'overlayfs'
 [[plugins.'io.containerd.transfer.v1.local'.unpack_config]]
-  platform = %[1]q
-  snapshotter = 'native'
-`, "linux/"+runtime.GOARCH))
+  platform = %[2]q
+  snapshotter = '%[1]s'
+`, snapshotter, "linux/"+runtime.GOARCH))
 }
