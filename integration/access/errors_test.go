@@ -17,7 +17,7 @@ import (
 )
 
 // moments are parts of a message that tell when, or how long it took.
-var moments = regexp.MustCompile(` (after|within) [0-9.]+m?s|before [0-9TZ:-]+`)
+var moments = regexp.MustCompile(` (after|within) [0-9.]+[mµn]?s|before [0-9TZ:-]+`)
 
 // TestAccessErrors holds that who may not have an image is not told whether it
 // is on the node: neither by the code nor by a word of the message.
