@@ -14,7 +14,7 @@ TIME      ?= 10m  # for the histories of a campaign
 KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
-FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy|kubelet)$$') # of the integration tests
+FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy|kubelet|stargz)$$') # of the integration tests
 # The minor of containerd to build with: go.mod is for the newest, and builds/ has a go.mod
 # for each of the others.
 NEWEST     := 2.4
@@ -115,6 +115,14 @@ test-deploy: on-linux-as-root cc runc ## have a real Prometheus scrape the daemo
 	cd integration/deploy/tool && GOFLAGS= $(GO) build -tags remove_all_sd -o $(CURDIR)/build/tools/ github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 	PULLWARDEN_PROMETHEUS=$(CURDIR)/build/tools/prometheus PULLWARDEN_PROMTOOL=$(CURDIR)/build/tools/promtool PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration/deploy
+
+.PHONY: test-stargz
+test-stargz: on-linux-as-root cc ## pull eStargz images by a real stargz snapshotter; RUN=<pattern> picks tests
+	$(BUILD) -race -o build/race/ ./cmd/containerd
+	mkdir -p build/stargz
+	cd integration/stargz/tool && GOFLAGS= $(GO) build -trimpath -o $(CURDIR)/build/stargz/ ./...
+	PULLWARDEN_STARGZ=$(CURDIR)/build/stargz PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
+		$(GO) test -race -count 1 -timeout 10m -run '$(strip $(RUN))' ./integration/stargz
 
 .PHONY: campaign
 campaign: on-linux-as-root build ## hold random histories against the contract for TIME (10m), then in KILLS (1000) kills (as root); SEED begins the same ones again, SETTING=<name>|each is as for test-integration, with its tests
