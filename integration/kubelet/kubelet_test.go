@@ -47,6 +47,8 @@ type Kubelet struct {
 	Node *nodetest.Node
 	// Config is the kubelet's configuration, from the next start on.
 	Config map[string]any
+	// Flags are more of the kubelet's flags, from the next start on.
+	Flags []string
 
 	cluster *Cluster // nil where its pods are files
 	cmd     *exec.Cmd
@@ -59,16 +61,17 @@ type Kubelet struct {
 func onNode(t *testing.T, test func(*Kubelet), opts ...nodetest.Option) {
 	t.Helper()
 	alone(t, func(t *testing.T) {
-		n := nodetest.NewWith(t, resolvertest.New(t), append(opts, nodetest.Containers(t))...)
-		k := newKubelet(t, n)
+		k := newKubelet(t, resolvertest.New(t), opts...)
 		k.Start()
 		test(k)
 	})
 }
 
-// newKubelet makes a kubelet that Start starts.
-func newKubelet(t *testing.T, n *nodetest.Node) *Kubelet {
+// newKubelet makes a kubelet that Start starts, on a started Node with that registry
+// behind registry.test.
+func newKubelet(t *testing.T, r *resolvertest.Registry, opts ...nodetest.Option) *Kubelet {
 	t.Helper()
+	n := nodetest.NewWith(t, r, append(opts, nodetest.Containers(t))...)
 	pause := resolvertest.New(t)
 	n.PushTo(pause, "pause:1", nodetest.Busybox(t, 0, "sleep", "86400"))
 	n.Serve("pause.test", pause)
@@ -121,9 +124,7 @@ func (k *Kubelet) Start() {
 	k.Node.Must(err)
 	defer log.Close()
 	k.cmd = exec.Command(filepath.Join(binary(k.T, kubernetesEnv), "kubelet"), "--config", "/run/kubelet.json", "--root-dir", rootDir, "--hostname-override", nodeName, "--v", "2")
-	if k.cluster != nil {
-		k.cmd.Args = append(k.cmd.Args, "--kubeconfig", kubeconfig)
-	}
+	k.cmd.Args = append(k.cmd.Args, k.Flags...)
 	k.cmd.Stdout, k.cmd.Stderr = log, log
 	k.Node.Must(k.cmd.Start())
 	k.exited = make(chan struct{})
