@@ -50,7 +50,7 @@ func onProvider(t *testing.T, test func(*Kubelet, *Provider)) {
 	t.Helper()
 	alone(t, func(t *testing.T) {
 		r := resolvertest.New(t, resolvertest.WithTokenAuth(map[string]string{robot: oldPassword}))
-		k := newKubelet(t, r, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "2s"`))
+		k := newKubelet(t, r, nodetest.Section(nodetest.IfDigestChanged))
 		p := &Provider{k, "/run/provider-answer.json"}
 		p.install()
 		k.Start()
