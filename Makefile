@@ -14,7 +14,7 @@ TIME      ?= 10m  # for the histories of a campaign
 KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
-FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy|kubelet)$$') # of the integration tests
+FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy|kubelet|stargz)$$') # of the integration tests
 # The minor of containerd to build with: go.mod is for the newest, and builds/ has a go.mod
 # for each of the others.
 NEWEST     := 2.4
@@ -39,7 +39,14 @@ LDFLAGS = -X $(MODULE)/version.Version=$(CONTAINERD_VERSION)+pullwarden.$(PULLWA
           -X github.com/pullwarden/pullwarden/cmd/pullwarden/internal/cli.Version=$(PULLWARDEN_VERSION)
 BUILD   = $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 
+# Where the tests have their daemons, apart for each minor: tests with two of them may run at
+# the same time.
+RACE  := build/race
+STOCK := build/stock
+
 ifneq ($(strip $(CONTAINERD)),$(NEWEST))
+RACE    := $(RACE)-$(strip $(CONTAINERD))
+STOCK   := $(STOCK)-$(strip $(CONTAINERD))
 MODFILE := builds/containerd-$(strip $(CONTAINERD)).mod
 ifeq ($(wildcard $(MODFILE)),)
 $(error CONTAINERD=$(CONTAINERD): allowed are $(MINORS))
@@ -82,39 +89,47 @@ test-unit: cc ## run the unit tests
 
 .PHONY: test-integration
 test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests, SETTING=<name> configures CRI
-	$(BUILD) -race -o build/race/ ./cmd/containerd ./cmd/pullwarden
-	$(GO) build -o build/race/ $(MODULE)/cmd/containerd-shim-runc-v2
-	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
+	$(BUILD) -race -o $(RACE)/ ./cmd/containerd ./cmd/pullwarden
+	$(GO) build -o $(RACE)/ $(MODULE)/cmd/containerd-shim-runc-v2
+	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
 		$(GO) test -race -count 1 -timeout 30m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))
 
 .PHONY: test-critest
 test-critest: on-linux-as-root cc runc ## run critest's image specs against stock containerd and the daemon, under each setting of CRI; RUN=TestImageSuite/<setting> picks one
-	$(BUILD) -race -o build/race/ ./cmd/containerd
-	$(GO) build -o build/race/ $(MODULE)/cmd/containerd-shim-runc-v2
-	$(GO) build -trimpath -o build/stock/ $(MODULE)/cmd/containerd $(MODULE)/cmd/containerd-shim-runc-v2
+	$(BUILD) -race -o $(RACE)/ ./cmd/containerd
+	$(GO) build -o $(RACE)/ $(MODULE)/cmd/containerd-shim-runc-v2
+	$(GO) build -trimpath -o $(STOCK)/ $(MODULE)/cmd/containerd $(MODULE)/cmd/containerd-shim-runc-v2
 	cd integration/critest/tool && GOFLAGS= $(GO) test -c -o $(CURDIR)/build/critest sigs.k8s.io/cri-tools/cmd/critest
-	PULLWARDEN_CRITEST=$(CURDIR)/build/critest PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
+	PULLWARDEN_CRITEST=$(CURDIR)/build/critest PULLWARDEN_STOCK=$(CURDIR)/$(STOCK)/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
 		$(GO) test -race -count 1 -timeout 30m -v -run '$(strip $(RUN))' ./integration/critest
 
 .PHONY: test-kubelet
 test-kubelet: on-linux-as-root cc runc ## have a stock kubelet run pods on the daemon; RUN=<pattern> picks tests
-	$(BUILD) -race -o build/race/ ./cmd/containerd
-	$(GO) build -o build/race/ $(MODULE)/cmd/containerd-shim-runc-v2
-	$(GO) build -trimpath -o build/stock/ $(MODULE)/cmd/containerd $(MODULE)/cmd/containerd-shim-runc-v2
+	$(BUILD) -race -o $(RACE)/ ./cmd/containerd
+	$(GO) build -o $(RACE)/ $(MODULE)/cmd/containerd-shim-runc-v2
+	$(GO) build -trimpath -o $(STOCK)/ $(MODULE)/cmd/containerd $(MODULE)/cmd/containerd-shim-runc-v2
 	cd integration/kubelet/tool && export GOFLAGS= && version=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) \
 		&& $(GO) build -trimpath -ldflags "-X k8s.io/component-base/version.gitVersion=$$version" -o $(CURDIR)/build/kubernetes/ k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-apiserver \
 		&& $(GO) build -trimpath -o $(CURDIR)/build/kubernetes/etcd go.etcd.io/etcd/server/v3
-	PULLWARDEN_KUBERNETES=$(CURDIR)/build/kubernetes PULLWARDEN_STOCK=$(CURDIR)/build/stock/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
-		$(GO) test -race -count 1 -timeout 15m -parallel 4 -run '$(strip $(RUN))' ./integration/kubelet
+	PULLWARDEN_KUBERNETES=$(CURDIR)/build/kubernetes PULLWARDEN_STOCK=$(CURDIR)/$(STOCK)/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
+		$(GO) test -race -count 1 -timeout 30m -parallel 4 -run '$(strip $(RUN))' ./integration/kubelet
 
 # Prometheus without its service discoveries, which are most of its code.
 .PHONY: test-deploy
 test-deploy: on-linux-as-root cc runc ## have a real Prometheus scrape the daemon while things fail: each alert fires and ends, each query of the dashboard has an answer
-	$(BUILD) -race -o build/race/ ./cmd/containerd ./cmd/pullwarden
-	$(GO) build -o build/race/ $(MODULE)/cmd/containerd-shim-runc-v2
+	$(BUILD) -race -o $(RACE)/ ./cmd/containerd ./cmd/pullwarden
+	$(GO) build -o $(RACE)/ $(MODULE)/cmd/containerd-shim-runc-v2
 	cd integration/deploy/tool && GOFLAGS= $(GO) build -tags remove_all_sd -o $(CURDIR)/build/tools/ github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
-	PULLWARDEN_PROMETHEUS=$(CURDIR)/build/tools/prometheus PULLWARDEN_PROMTOOL=$(CURDIR)/build/tools/promtool PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
+	PULLWARDEN_PROMETHEUS=$(CURDIR)/build/tools/prometheus PULLWARDEN_PROMTOOL=$(CURDIR)/build/tools/promtool PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
 		$(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration/deploy
+
+.PHONY: test-stargz
+test-stargz: on-linux-as-root cc ## pull eStargz images by a real stargz snapshotter; RUN=<pattern> picks tests
+	$(BUILD) -race -o $(RACE)/ ./cmd/containerd
+	mkdir -p build/stargz
+	cd integration/stargz/tool && GOFLAGS= $(GO) build -trimpath -o $(CURDIR)/build/stargz/ ./...
+	PULLWARDEN_STARGZ=$(CURDIR)/build/stargz PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
+		$(GO) test -race -count 1 -timeout 10m -run '$(strip $(RUN))' ./integration/stargz
 
 .PHONY: campaign
 campaign: on-linux-as-root build ## hold random histories against the contract for TIME (10m), then in KILLS (1000) kills (as root); SEED begins the same ones again, SETTING=<name>|each is as for test-integration, with its tests
@@ -176,7 +191,7 @@ bump: ## take the newest patch release of each minor of containerd, and run ever
 		sed -i "s/^| $$minor | [^ ]* |/| $$minor | $${version#v} |/" docs/versions.md; \
 	done
 	@$(MAKE) lint
-	@for minor in $(MINORS); do $(MAKE) test test-critest CONTAINERD=$$minor; done
+	@for minor in $(MINORS); do $(MAKE) test test-critest test-stargz test-kubelet CONTAINERD=$$minor; done
 
 .PHONY: fmt
 fmt: $(LINT) ## format the code

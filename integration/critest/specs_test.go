@@ -52,11 +52,13 @@ func (s *spec) name() string {
 	return strings.TrimPrefix(all, "[k8s.io] ")
 }
 
-// runSpecs starts a node, runs the image specs against it, and returns their
-// results by name.
-func runSpecs(t *testing.T, r *resolvertest.Registry, opts ...nodetest.Option) map[string]spec {
+// runSpecs starts a node, runs the image specs against it, and returns the daemon's
+// version and their results by name.
+func runSpecs(t *testing.T, r *resolvertest.Registry, opts ...nodetest.Option) (version string, specs map[string]spec) {
 	t.Helper()
 	n := newNode(t, r, opts...)
+	daemon, err := n.Client.Version(t.Context())
+	n.Must(err)
 	path := n.Path("report.json")
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -70,12 +72,13 @@ func runSpecs(t *testing.T, r *resolvertest.Registry, opts ...nodetest.Option) m
 	if err != nil && !errors.As(err, &failed) || ctx.Err() != nil {
 		t.Fatalf("run critest: %v\n%s", err, out)
 	}
-	specs, err := readReport(path)
+	specs, err = readReport(path)
 	if err != nil || len(specs) == 0 {
 		t.Fatalf("critest ran no spec: %v\n%s", err, out)
 	}
 	n.Stop()
-	return specs
+	version, _, _ = strings.Cut(daemon.Version, "+") // without metadata of the build
+	return version, specs
 }
 
 // readReport returns the specs that were run, by name.

@@ -28,8 +28,8 @@ const (
 	cgroupEnv = "PULLWARDEN_CGROUP"
 
 	// aloneLimit bounds a test in a process of its own. It is enough for one that
-	// waits for a kubelet's image garbage collection, which is due each 5 minutes.
-	aloneLimit = 12 * time.Minute
+	// waits twice for a kubelet's image garbage collection, which is due each 5 minutes.
+	aloneLimit = 20 * time.Minute
 )
 
 // alone runs a test in a process and namespaces of its own, beside other tests.
@@ -40,38 +40,74 @@ func alone(t *testing.T, test func(*testing.T)) {
 		return
 	}
 	t.Parallel()
-	out, err := runAlone(t)
+	tell(t, runAlone(t))
+}
+
+// aloneFirst is alone for a test that takes minutes and next to nothing of the machine: it
+// begins before all others and takes none of their places.
+func aloneFirst(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	if isAlone(t) {
+		test(t)
+		return
+	}
+	wait := startAlone(t)
+	t.Parallel()
+	tell(t, wait())
+}
+
+// result is that of a process.
+type result struct {
+	out []byte
+	err error
+}
+
+// tell fails the test where its process has failed.
+func tell(t *testing.T, r result) {
+	t.Helper()
 	switch {
-	case err != nil:
-		t.Errorf("%v\n%s", err, out)
+	case r.err != nil:
+		t.Errorf("%v\n%s", r.err, r.out)
 	case testing.Verbose():
-		t.Logf("%s", out)
+		t.Logf("%s", r.out)
 	}
 }
 
 // isAlone reports whether this process was started for this test.
 func isAlone(t *testing.T) bool { return os.Getenv(aloneEnv) == t.Name() }
 
-// runAlone runs this test in a process and namespaces of its own. All that the test
-// has started ends with that process, and that process with this one.
-func runAlone(t *testing.T) (out []byte, err error) {
+// runAlone runs this test in a process and namespaces of its own.
+func runAlone(t *testing.T) result {
+	t.Helper()
+	return startAlone(t)()
+}
+
+// startAlone starts this test in a process and namespaces of its own; wait waits for its
+// end. All that the test has started ends with that process, and that process with this
+// one, or with the test here.
+func startAlone(t *testing.T) (wait func() result) {
 	t.Helper()
 	makeCgroups(t, cgroupOf(t))
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), aloneLimit)
-	defer cancel()
 	cmd := exec.CommandContext(ctx, self, "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", aloneLimit.String())
 	cmd.Env = append(os.Environ(), aloneEnv+"="+t.Name(), cgroupEnv+"="+cgroupOf(t))
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC,
 		Pdeathsig:  syscall.SIGKILL,
 	}
-	runtime.LockOSThread() // the kernel watches the thread that starts the process
-	defer runtime.UnlockOSThread()
-	return cmd.CombinedOutput()
+	ended := make(chan result, 1)
+	go func() {
+		defer cancel()
+		runtime.LockOSThread() // the kernel watches the thread that starts the process
+		defer runtime.UnlockOSThread()
+		out, err := cmd.CombinedOutput()
+		ended <- result{out, err}
+	}()
+	return func() result { return <-ended }
 }
 
 // cgroupOf returns the name of the cgroup that a test's pods run in.

@@ -43,7 +43,7 @@ type Cluster struct {
 func onCluster(t *testing.T, r func(*testing.T) *resolvertest.Registry, test func(*Kubelet, *Cluster), opts ...nodetest.Option) {
 	t.Helper()
 	alone(t, func(t *testing.T) {
-		k := newKubelet(t, nodetest.NewWith(t, r(t), append(opts, nodetest.Containers(t))...))
+		k := newKubelet(t, r(t), opts...)
 		c := &Cluster{k, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
 		c.start()
 		k.cluster = c
@@ -54,6 +54,7 @@ func onCluster(t *testing.T, r func(*testing.T) *resolvertest.Registry, test fun
 			"users":    []any{map[string]any{"name": "test", "user": map[string]any{"token": token}}},
 			"contexts": []any{map[string]any{"name": "test", "context": map[string]any{"cluster": "test", "user": "test"}}},
 		}))
+		k.Flags = []string{"--kubeconfig", kubeconfig}
 		k.Start()
 		test(k, c)
 	})

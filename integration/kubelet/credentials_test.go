@@ -30,7 +30,7 @@ func onPrivate(t *testing.T, test func(*Kubelet)) {
 		c.Secret("bob", "bob", "secret of bob")
 		c.Secret("wrong", "alice", "not her secret")
 		test(k)
-	}, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "2s"`))
+	}, nodetest.Section(nodetest.IfDigestChanged))
 }
 
 // with is a pod of that image with that pull secret.

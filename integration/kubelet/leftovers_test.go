@@ -30,10 +30,10 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	t.Parallel()
 	before := machine(t)
-	out, err := runAlone(t)
+	r := runAlone(t)
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != abandoned {
-		t.Fatalf("%v\n%s", err, out)
+	if !errors.As(r.err, &exit) || exit.ExitCode() != abandoned {
+		t.Fatalf("%v\n%s", r.err, r.out)
 	}
 	nodetest.Eventually(t, "all processes of the test have ended", func() bool { return !anyWith(t, cgroupEnv+"="+cgroupOf(t)) })
 	if after := machine(t); !maps.Equal(before, after) {

@@ -34,6 +34,10 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(providerEnv) != "" { // first: a kubelet of a test starts its plugins with the test's environment
+		provide()
+		return
+	}
 	if os.Getenv(aloneEnv) != "" {
 		prepareMachine()
 	}

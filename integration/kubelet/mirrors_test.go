@@ -36,5 +36,5 @@ func TestMirror(t *testing.T) {
 		k.until("a pod follows the mirror again", func() error { return k.Run(byMirror).startedFrom(first) })
 		k.Node.Restore()
 		k.until("a pod follows the registry again", func() error { return k.Run(byOrigin).startedFrom(second) })
-	}, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "2s"`))
+	}, nodetest.Section(nodetest.IfDigestChanged))
 }

@@ -187,7 +187,8 @@ func (r *Running) Read(path string) string {
 	return string(data)
 }
 
-// containers returns those of the pod that run.
+// containers returns those of the pod that run, in the order of their names: CRI's has
+// none.
 func (r *Running) containers() []*runtimeapi.Container {
 	r.k.T.Helper()
 	resp, err := r.k.runtime().ListContainers(r.k.T.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
@@ -195,7 +196,9 @@ func (r *Running) containers() []*runtimeapi.Container {
 		LabelSelector: map[string]string{"io.kubernetes.pod.name": r.name},
 	}})
 	r.k.Node.Must(err)
-	return resp.GetContainers()
+	return slices.SortedFunc(slices.Values(resp.GetContainers()), func(a, b *runtimeapi.Container) int {
+		return strings.Compare(a.GetMetadata().GetName(), b.GetMetadata().GetName())
+	})
 }
 
 func (k *Kubelet) runtime() runtimeapi.RuntimeServiceClient {

@@ -13,8 +13,8 @@ import (
 const starts = "[[rule]]\nimages = ['registry.test/**']\npolicy = 'IfDigestChanged'\ngovern = 'Starts'\n"
 
 // TestStarts holds that under govern = "Starts" pods with imagePullPolicy: IfNotPresent
-// and no hint follow their tag, also when a container of theirs restarts and when the
-// kubelet does, and start from the cached image while the registry is down.
+// and no hint follow their tag, forth and back, also when a container of theirs restarts
+// and when the kubelet does, and start from the cached image while the registry is down.
 func TestStarts(t *testing.T) {
 	onNode(t, func(k *Kubelet) {
 		pod := app("app:1", IfNotPresent)
@@ -23,6 +23,7 @@ func TestStarts(t *testing.T) {
 		old.WantStarted(first)
 
 		second := k.Push("app:1", 2)
+		k.Run(pod).WantStarted(second)
 		k.Run(pod).WantStarted(second)
 		old.Crash()
 		old.WantRestarted(1, second)
@@ -40,6 +41,11 @@ func TestStarts(t *testing.T) {
 		k.Run(Pod{Init: []string{"init:1"}, Images: []string{"app:1", "app:1"}, Pull: IfNotPresent}).WantStarted(third, third)
 		old.Crash()
 		old.WantRestarted(2, third)
+
+		k.Node.Tag("app", "1", first)
+		k.Run(pod).WantStarted(first)
+		old.Crash()
+		old.WantRestarted(3, first)
 	}, rules(t, starts))
 }
 

@@ -5,6 +5,7 @@ package resolvertest
 
 import (
 	"crypto/subtle"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,21 +21,22 @@ type auth interface {
 
 // gate knows who may do what.
 type gate struct {
-	knownUsers map[string]string
-
-	mu    sync.Mutex
-	allow func(user, repository string) bool
+	mu        sync.Mutex
+	passwords map[string]string // of users
+	allow     func(user, repository string) bool
 }
 
 func newGate(users map[string]string) *gate {
-	return &gate{knownUsers: users, allow: func(user, _ string) bool { return user != "" }}
+	return &gate{passwords: maps.Clone(users), allow: func(user, _ string) bool { return user != "" }}
 }
 
 func (g *gate) users() *gate { return g }
 
 // known reports whether the request carries a user's name and password.
 func (g *gate) known(user, password string) bool {
-	want, ok := g.knownUsers[user]
+	g.mu.Lock()
+	want, ok := g.passwords[user]
+	g.mu.Unlock()
 	return ok && subtle.ConstantTimeCompare([]byte(want), []byte(password)) == 1
 }
 
@@ -56,6 +58,20 @@ func (r *Registry) Allow(allow func(user, repository string) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.allow = allow
+}
+
+// SetPassword gives a user that the registry knows another password, from now on; tokens
+// that are out keep what they grant. Without authentication it does nothing.
+func (r *Registry) SetPassword(user, password string) {
+	if r.auth == nil {
+		return
+	}
+	g := r.auth.users()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, known := g.passwords[user]; known {
+		g.passwords[user] = password
+	}
 }
 
 // WithBasicAuth asks for one of these users (name: password) on each request.
