@@ -90,6 +90,8 @@ func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *shared
 		return e.fallBack(ctx, t, c, pulling, takeTurn, p.cause)
 	case w.handedOver:
 		return p.course
+	case p.course.end.kind == Failed: // at nothing that a registry did
+		return c
 	}
 	local, err := e.inspect(ctx, t)
 	if err != nil {
