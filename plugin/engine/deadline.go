@@ -72,6 +72,7 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 			}
 			if cached, ok := e.useOverdue(ctx, t, c); ok {
 				e.pulls.leave(p)
+				cached.leftTo = p
 				return cached
 			}
 		}
