@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -177,16 +178,13 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 	a := c.answer
 	target := a.verified.Digest
 	pulled.digest = target
-	record, err := e.Records.Get(ctx, t.Name)
+	record, err := e.pulledRecord(ctx, t, target)
 	if err != nil && t.restricted() {
 		return c.ended(failed(ReasonInternal, fmt.Errorf("read where the image came from: %w", err))), nil
 	}
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("nothing is recorded of the pull of %q", t.Name)
 		return c.ended(pulled), nil
-	}
-	if record.Target.Digest != target {
-		return c.ended(pulled), nil // the record has been moved since
 	}
 	before := record.State
 	if t.foreign(before) {
@@ -202,6 +200,18 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 	}
 	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
 	return c.ended(pulled), nil
+}
+
+// pulledRecord returns the record of an image that was pulled: that of the reference, or
+// else that of repository@digest. Pulls that containerd makes by itself wait for no turn,
+// and may have moved the reference since.
+func (e *Engine) pulledRecord(ctx context.Context, t task, target digest.Digest) (r store.Record, err error) {
+	for _, name := range t.names(target) {
+		if r, err = e.Records.Get(ctx, name); err != nil || r.Target.Digest == target {
+			return r, err
+		}
+	}
+	return r, fmt.Errorf("no record has %s any more: %w", target, errdefs.ErrNotFound)
 }
 
 // pulledState is what a record says after a pull. Sources stay those
