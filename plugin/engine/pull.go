@@ -153,8 +153,8 @@ func (e *Engine) verifyStored(t task, a answer, source resolver.Source) func(con
 	}
 }
 
-// verifyPossession refuses an image that the registry of the name does not have
-// itself. A registry can answer with any digest, and nobody asks it for content
+// verifyPossession refuses an image that the hosts of the name do not have
+// themselves. A registry can answer with any digest, and nobody asks it for content
 // that is on the node: someone who knows the digest of another's private image
 // could have it by the name of a registry of their own.
 func (e *Engine) verifyPossession(t task, source resolver.Source) func(context.Context, ocispec.Descriptor) error {
