@@ -1,5 +1,6 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
+
 package policy
 
 import (
