@@ -100,7 +100,7 @@ func trouble(t *testing.T, r *Resolver, key health.Key, v health.Verdict) {
 			return health.Verdict{}
 		}
 		return v
-	})
+	}, false)
 	waitFor(t, func() bool { return r.health.Blocked(key) })
 }
 

@@ -6,10 +6,8 @@ package resolver
 import (
 	"context"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -18,7 +16,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/provenance"
-	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
 // fetcher lets the tracker know which digest its requests are for, and the judge
@@ -90,11 +87,3 @@ func urlHosts(urls []string) (names []string) {
 	}
 	return names
 }
-
-// GuardURLs refuses content behind the urls of descriptors that is encoded more than once,
-// as [transport.EncodedOnce] does for hosts. It changes http.DefaultClient, so it counts
-// for the whole process: containerd follows urls by that client, and takes no other. It is
-// called before anything is pulled.
-var GuardURLs = sync.OnceFunc(func() {
-	http.DefaultClient.Transport = transport.EncodedOnce{Next: http.DefaultTransport}
-})

@@ -33,9 +33,15 @@ type host struct {
 // newHosts makes the hosts of a session.
 func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials, redactor *redact.Redactor) []*host {
 	redactor.AddHeaders(r.options.Headers)
+	var named []health.Key
+	for _, h := range set.Hosts() {
+		if h.Configured {
+			named = append(named, h.Key())
+		}
+	}
 	view := r.health.View(func() (health.Scope, bool) {
 		return r.tokens.Scope(repository, creds, set.Addresses())
-	})
+	}, named...)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
 		h := &host{Host: configured, health: view, chain: transport.Config{

@@ -66,6 +66,17 @@ func (s *session) mayAnswer(h *host, attempts []Attempt) bool {
 	return !s.isFallback(h) || !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Origin && !needsMirror.Has(a.Class) })
 }
 
+// answering returns the hosts whose answers count as much as that of the host[:port]: all
+// that may resolve the reference, but no mirrors behind the origin where it is that.
+func (s *session) answering(name string) []*host {
+	hosts, _ := s.candidates()
+	isOrigin := func(h *host) bool { return h.Origin && h.RegistryHost.Host == name }
+	if !slices.ContainsFunc(hosts, isOrigin) {
+		return hosts
+	}
+	return slices.DeleteFunc(hosts, s.isFallback)
+}
+
 // isFallback reports whether a host may only answer in the place of the origin.
 func (s *session) isFallback(h *host) bool { return s.query.Order == OriginThenMirrors && !h.Origin }
 

@@ -28,6 +28,10 @@ type Source interface {
 	// nobody. Fetcher returns a fetcher that asks the hosts in the order of
 	// hosts.toml.
 	transfer.ImageFetcher
+	// Answering returns the part of the source that has only those hosts whose answer to
+	// a check counts as much as that of the host[:port] which gave it: content may come
+	// from more. The source knows what its part has seen.
+	Answering(host string) Source
 	// Hosts returns the hosts that may serve content, in the order of hosts.toml.
 	Hosts() []string
 	// ServedBy tells who has served bytes of one digest so far, in the order in
@@ -40,8 +44,8 @@ type Source interface {
 	// layers that say themselves where they are (foreign layers) follow.
 	Served() provenance.Provenance
 	// Delivered reports whether a whole document with that digest has come from
-	// the source. It is false for content that was there already, and for
-	// layers.
+	// the source, and none of it from others than its hosts. It is false for content
+	// that was there already, and for layers.
 	Delivered(d digest.Digest) bool
 	// Refusals returns the attempts at which a host itself refused the caller content
 	// that it has not served since, nor the registry of the name after it, also where
@@ -64,7 +68,7 @@ type source struct {
 	session  *session
 	desc     ocispec.Descriptor
 	resolver remotes.Resolver
-	log      fetchLog
+	log      *fetchLog
 }
 
 var (
@@ -75,11 +79,22 @@ var (
 
 // Source implements Session.
 func (s *session) Source(desc ocispec.Descriptor) Source {
+	return s.source(desc, &fetchLog{redactor: s.redactor})
+}
+
+func (s *session) source(desc ocispec.Descriptor, log *fetchLog) *source {
 	list := make([]docker.RegistryHost, len(s.hosts))
 	for i, h := range s.hosts {
 		list[i] = h.registryHost(&tracker{next: h.chain.Registry(nil), host: h}, h.trackedAuthorizer())
 	}
-	return &source{session: s, desc: desc, resolver: dockerResolver(s.headers, list...), log: fetchLog{redactor: s.redactor}}
+	return &source{session: s, desc: desc, resolver: dockerResolver(s.headers, list...), log: log}
+}
+
+// Answering implements Source.
+func (src *source) Answering(host string) Source {
+	part := *src.session
+	part.hosts = src.session.answering(host)
+	return part.source(src.desc, src.log)
 }
 
 // String names the source in the progress of a pull.
@@ -108,7 +123,7 @@ func (src *source) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, e
 	if err != nil {
 		return nil, src.session.redactor.Wrap(err.Error(), err)
 	}
-	return &fetcher{inner: inner, log: &src.log, registryOnly: src.session.query.Allow != nil}, nil
+	return &fetcher{inner: inner, log: src.log, registryOnly: src.session.query.Allow != nil}, nil
 }
 
 // Hosts implements Source.
@@ -140,7 +155,10 @@ func (src *source) ServedBy(d digest.Digest) (served provenance.Provenance) {
 }
 
 // Delivered implements Source.
-func (src *source) Delivered(d digest.Digest) bool { return src.log.delivered(d) }
+func (src *source) Delivered(d digest.Digest) bool {
+	others := func(h *host) bool { return !slices.Contains(src.session.hosts, h) }
+	return src.log.delivered(d) && !slices.ContainsFunc(src.log.sources(d), others)
+}
 
 // Refusals implements Source.
 func (src *source) Refusals() []Attempt { return src.log.withRefusals(nil) }

@@ -158,7 +158,7 @@ func TestNobodyWaitsForAProbe(t *testing.T) {
 		r.health.Failed(mirror, func(ctx context.Context) health.Verdict {
 			<-ctx.Done()
 			return health.Verdict{Class: failure.Unreachable}
-		})
+		}, false)
 		waitFor(t, func() bool { return r.health.Blocked(mirror) })
 		for range 100 {
 			time.Sleep(time.Second / 2)

@@ -121,6 +121,37 @@ func TestAccessImpostor(t *testing.T) {
 	s.wantPull(alice, "Never", s.ref(":1"), "Present")
 }
 
+// TestAccessImpostorBehindAMirror has somebody's registry answer with the digest of a
+// private image, behind a mirror. What the mirror does not serve under that name the
+// registry has to show; what it serves is the mirror's to give.
+func TestAccessImpostorBehindAMirror(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
+	s.push("1", nodetest.Image(1))
+	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+	private, _ := s.Record(s.ref(":1"))
+	evil, mirror := resolvertest.New(t), resolvertest.New(t)
+	evil.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		(&forgery{top: private.Target}).serve(w, r)
+	})
+	s.PushTo(mirror, "private/app:1", nodetest.Image(1))
+	s.Serve("evil.test", evil, mirror)
+	const ref = "evil.test/app/x:1"
+	for _, order := range []string{"Mirrors", "Origin", "OriginThenMirrors"} {
+		if id, err := s.Pull(ref, node.Hint("resolve-from", order)); err == nil {
+			t.Errorf("%s gives %s", order, id)
+		}
+		if _, ok := s.Record(ref); ok {
+			t.Errorf("%s: there is a record of %s", order, ref)
+		}
+	}
+	s.PushTo(mirror, "app/x:1", nodetest.Image(1))
+	s.MustPull(ref, node.Hint("resolve-from", "Origin"))
+}
+
 // serve answers as a registry does that has the top and what is served.
 func (f *forgery) serve(w http.ResponseWriter, r *http.Request) {
 	object := digest.Digest(r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])

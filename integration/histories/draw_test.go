@@ -100,8 +100,16 @@ func drawOp(t *rapid.T, kind Kind) Op {
 		o.Rule.Authority = rapid.Bool().Draw(t, "authority")
 		o.Rule.Access = oneOf(t, "access", Verified, Verified, Strict, AnyCaller)
 		o.Rule.ByNamespace = rapid.Bool().Draw(t, "by namespace")
+		o.Rule.Fresh = drawFresh(t)
 	}
 	return o
+}
+
+func drawFresh(t *rapid.T) Freshness {
+	return Freshness{
+		Starts: rapid.Bool().Draw(t, "starts"), Deadline: rapid.Bool().Draw(t, "deadline"),
+		Pin: rapid.Bool().Draw(t, "pin"), Manifest: rapid.Bool().Draw(t, "manifest"),
+	}
 }
 
 func drawFrom(t *rapid.T) From {

@@ -164,7 +164,7 @@ func (r *run) history(ctx context.Context, t *rapid.T, of weights) {
 	within := context.WithoutCancel(ctx)
 	rule := Rule{
 		Policy: Always, Lenient: rapid.Bool().Draw(t, "lenient"), ByNamespace: rapid.Bool().Draw(t, "by namespace"),
-		From: drawFrom(t), Authority: rapid.Bool().Draw(t, "authority"),
+		From: drawFrom(t), Authority: rapid.Bool().Draw(t, "authority"), Fresh: drawFresh(t),
 	}
 	h, err := begin(within, r.node, r.done, rapid.Bool().Draw(t, "basic"), rule)
 	if err != nil {

@@ -75,10 +75,10 @@ func (h *history) retag(ctx context.Context, o Op) error {
 func (i Image) imported(content int) Image {
 	labels := i.Under
 	if !i.Open || i.Stale != None {
-		labels = Labels{Content: i.Content, Stale: i.Stale, Proofs: i.Proofs, By: i.By, Open: i.Open}
+		labels = Labels{Content: i.Content, Stale: i.Stale, Proofs: i.Proofs, By: i.By, Read: i.Read, Open: i.Open}
 	}
 	if labels.Content == content {
-		return Image{Content: content, Stale: labels.Stale, Proofs: labels.Proofs, By: labels.By, Open: labels.Open}
+		return Image{Content: content, Stale: labels.Stale, Proofs: labels.Proofs, By: labels.By, Read: labels.Read, Open: labels.Open}
 	}
 	return Image{Content: content, Open: true, Under: labels}
 }

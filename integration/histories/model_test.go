@@ -23,6 +23,7 @@ type Image struct {
 	Stale   Class // the label stale-reason
 	Proofs  Set   // who has proved access by this name
 	By      Giver // of the last check
+	Read    Reader
 	// Open says that the record tells of no check: what its labels say is for
 	// another name or digest.
 	Open bool
@@ -37,6 +38,7 @@ type Labels struct {
 	Stale   Class
 	Proofs  Set
 	By      Giver
+	Read    Reader
 	Open    bool
 }
 
@@ -69,7 +71,11 @@ func (w World) unasked(now Registry, p Pull) (b Branch, asks bool) {
 // was made within the hour.
 func (w World) checked(now Registry, p Pull) bool {
 	img := w.Node[p.Name]
-	return !img.Open && (img.By == Origin || img.By == Mirror && now.Rule.From == FromMirrors)
+	origin, mirror := img.By == Origin, img.By == Mirror
+	if now.Rule.Fresh.Manifest {
+		origin, mirror = img.Read == ReadOrigin, img.Read == ReadMirror
+	}
+	return !img.Open && (origin || mirror && now.Rule.From == FromMirrors)
 }
 
 // ask is a pull that asks the registry.
@@ -170,7 +176,7 @@ func (w World) unchanged(before World, now Registry, p Pull, content int, by sai
 		img := &after.Node[p.Name]
 		switch {
 		case by.need == None:
-			img.Stale, img.By = None, by.giver
+			img.Stale, img.By, img.Read = None, by.giver, now.Rule.reads(by.giver, img.Read)
 		case img.Open:
 			img.By = Unchecked
 		}
@@ -184,9 +190,9 @@ func (w World) unchanged(before World, now Registry, p Pull, content int, by sai
 // content may be kept, or be those of repository@digest alone.
 func (w World) pulled(now Registry, p Pull, by said) (all []Branch) {
 	proofs, saw := by.giver.proves(now, p), Saw{Outcome: Pulled}
-	img := Image{Content: by.content, Proofs: proofs, By: by.giver}
+	img := Image{Content: by.content, Proofs: proofs, By: by.giver, Read: now.Rule.reads(by.giver, Unread)}
 	if by.need != None {
-		saw.Class, img.Stale, img.By = MirrorFallback, MirrorFallback, Unchecked
+		saw.Class, img.Stale, img.By, img.Read = MirrorFallback, MirrorFallback, Unchecked, Unread
 	}
 	w.Has[p.repo()][by.content].add(known | marked)
 	w.Has[p.repo()][by.content].give(proofs)
@@ -200,7 +206,7 @@ func (w World) pulled(now Registry, p Pull, by said) (all []Branch) {
 		under.Proofs.give(proofs)
 		w.Node[p.Name].Proofs = under.Proofs
 		if by.need != None && !under.Open {
-			w.Node[p.Name].By = under.By // the last check is kept
+			w.Node[p.Name].By, w.Node[p.Name].Read = under.By, under.Read // the last check is kept
 		}
 		all = append(all, Branch{saw, w, w})
 	}

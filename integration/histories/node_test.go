@@ -144,6 +144,7 @@ func (n *node) rule(r Rule, mirror string) error {
 	if r.Authority {
 		text += fmt.Sprintf("authority = [%q]\n", mirror)
 	}
+	text += r.Fresh.toml()
 	if r.Lenient {
 		text += "[rule.on]\n"
 		for _, class := range []Class{Unauthorized, Forbidden, Invalid} {

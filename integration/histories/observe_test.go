@@ -52,7 +52,7 @@ func (n *node) observe(ctx context.Context, r *registry) (World, error) {
 		}
 		tag := slices.Index(nameOf[:], name)
 		if labels.Content == content {
-			w.Node[tag] = Image{Content: content, Stale: labels.Stale, Proofs: labels.Proofs, By: labels.By, Open: labels.Open}
+			w.Node[tag] = Image{Content: content, Stale: labels.Stale, Proofs: labels.Proofs, By: labels.By, Read: labels.Read, Open: labels.Open}
 		} else {
 			w.Node[tag] = Image{Content: content, Open: true, Under: labels}
 		}
@@ -77,6 +77,9 @@ func (n *node) labels(r *registry, record images.Image, content int) (Labels, Se
 		Stale: Class(slices.Index(classNames[:], record.Labels[nodes.LabelPrefix+"stale-reason"])),
 	}
 	l.Proofs.remove(marked)
+	if !l.Open {
+		l.Read = readerOf(r, record.Labels)
+	}
 	switch record.Labels[nodes.LabelPrefix+"verified-by"] {
 	case r.mirror.Host():
 		l.By = Mirror

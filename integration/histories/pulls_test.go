@@ -263,12 +263,16 @@ func (h *history) open(p Pull) bool {
 // download. A fallback without a failed request is for hosts in trouble.
 func (h *history) requestsFit(p Pull, a answer) error {
 	all, downloads, confirmed := 0, 0, 0
+	reads, check := h.reg.now().Rule.Fresh.Manifest, http.MethodHead
+	if reads {
+		check = http.MethodGet
+	}
 	for _, r := range h.reg.requests() {
 		all++
-		if r.Method == http.MethodGet && (r.Part == resolvertest.Manifests || r.Part == resolvertest.Blobs) {
+		if r.Method == http.MethodGet && (r.Part == resolvertest.Manifests && !reads || r.Part == resolvertest.Blobs) {
 			downloads++
 		}
-		if r.Method == http.MethodHead && r.Part == resolvertest.Manifests && r.Status == http.StatusOK {
+		if r.Method == check && r.Part == resolvertest.Manifests && r.Status == http.StatusOK {
 			confirmed++
 		}
 	}

@@ -82,6 +82,8 @@ func (r Registry) origin(p Pull) []said {
 		return []said{{class: class}, {class: Unauthorized}} // whether a token was asked for first
 	case class != None:
 		return []said{{class: class}}
+	case r.Rule.Fresh.Manifest && r.content(p, Origin) < 0: // its bytes say another one
+		return []said{{class: Invalid}}
 	}
 	return []said{{content: r.content(p, Origin), giver: Origin}}
 }

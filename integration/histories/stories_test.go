@@ -23,6 +23,21 @@ var stories = map[string][]Op{
 		{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Policy: Never}}},
 	},
 	"a mirror in the place of the origin": inNeed,
+	"a rule that wants manifests read": {
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}},
+		{Kind: DoRule, Rule: Rule{Policy: IfDigestChanged, Fresh: Freshness{Starts: true, Deadline: true, Pin: true, Manifest: true}}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice, MaxAge: true}}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice, MaxAge: true}}},
+		{Kind: DoTrouble, Trouble: Lies},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}},
+		{Kind: DoTrouble},
+		{Kind: DoPush, Content: 3},
+		{Kind: DoTogether, Pulls: []Pull{{Caller: Alice}, {Caller: Bob}, {Caller: Alice}}},
+		{Kind: DoRule, Rule: Rule{Policy: Always}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}},
+		{Kind: DoRule, Rule: Rule{Policy: Always, Fresh: Freshness{Manifest: true}}},
+		{Kind: DoRestart, Pulls: []Pull{{Caller: Alice, MaxAge: true}}},
+	},
 }
 
 // inNeed are the steps of a history in which a mirror answers in the place of the origin.

@@ -205,6 +205,7 @@ type Rule struct {
 	Access    Access
 	// ByNamespace sets access_identity = "Namespace".
 	ByNamespace bool
+	Fresh       Freshness
 }
 
 // holder is whose proof counts for a pull.
@@ -226,6 +227,9 @@ func (r Rule) String() string {
 	}
 	if r.ByNamespace {
 		text += ", proofs of namespaces"
+	}
+	if r.Fresh != (Freshness{}) {
+		text += ", " + r.Fresh.String()
 	}
 	return text
 }

@@ -123,6 +123,39 @@ func TestQuarantinedPlatform(t *testing.T) {
 	n.WantTrueLabels()
 }
 
+// TestQuarantinedPlatformBehindAMirror pulls an index for the first time, with a mirror that
+// has its manifest. It is the registry's refusal that counts, whose answers decide.
+func TestQuarantinedPlatformBehindAMirror(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, `
+[[rule]]
+images = ["registry.test/origin/**"]
+check_with = "Manifest"
+resolve_from = "Origin"
+[[rule]]
+images = ["registry.test/need/**"]
+check_with = "Manifest"
+resolve_from = "OriginThenMirrors"
+[[rule]]
+images = ["registry.test/**"]
+check_with = "Manifest"
+`)
+	mirror := resolvertest.New(t)
+	n.Serve("registry.test", n.Registry, mirror)
+	for repository, want := range map[string]string{"origin/app": "Failed forbidden", "need/app": "Failed forbidden", "mirrors/app": "Pulled absent"} {
+		n.Push(repository+":1", resolvertest.Index(7, 2, 500))
+		n.PushTo(mirror, repository+":1", resolvertest.Index(7, 2, 500))
+		undo := quarantine(n.Registry, repository, http.StatusForbidden, platformOf(t, 7))
+		wantPull(n, nodetest.Named(repository+":1"), want)
+		undo()
+		if want != "Pulled absent" {
+			wantPull(n, nodetest.Named(repository+":1"), "Pulled absent")
+		}
+		wantPull(n, nodetest.Named(repository+":1"), "Unchanged same_digest")
+	}
+	n.WantTrueLabels()
+}
+
 // TestObservedQuarantine holds that mode = "Observe" lets the pull be, and tells of it.
 func TestObservedQuarantine(t *testing.T) {
 	t.Parallel()

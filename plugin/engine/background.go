@@ -16,7 +16,8 @@ func (e *Engine) runShared(ctx context.Context, t task, k checked, reason Reason
 	c := e.pullShared(ctx, t, k, reason, p)
 	// A refusal holds for the pods of all namespaces that have asked for the pull: some
 	// may have left.
-	if err := e.deny(ctx, t, e.pulls.seal(p, t.PodNamespace), nil, c.denied[len(k.denied):]); err != nil {
+	denied := c.denied[len(k.denied):]
+	if err := e.deny(ctx, t, e.pulls.seal(p, t.PodNamespace, denied), nil, denied); err != nil {
 		p.cause = nil
 		c = c.ended(failed(ReasonInternal, err))
 	}

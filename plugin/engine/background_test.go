@@ -143,3 +143,35 @@ func TestBackgroundPullIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// So does one for pods that have only shared the check of who left the pull to the
+// background, also where they hear of that end after the refusal.
+func TestRefusalInTheBackgroundOfWhoSharedTheCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := changedNode()
+		n.pullFails = failure.Forbidden
+		for _, namespace := range []store.Fingerprint{teamA, teamB} { // by a rule of before
+			n.record.Access[namespace] = store.Proof{At: now, By: "registry.test"}
+		}
+		n.onCheck = func() { time.Sleep(100 * time.Millisecond) }
+		e := n.engine(rule(tenSeconds))
+		one, two := arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamB, alice))
+		wantOverdue(t, <-one, 10*time.Second+100*time.Millisecond)
+		wantOverdue(t, <-two, 10*time.Second+100*time.Millisecond)
+		time.Sleep(time.Hour)
+		wantBackground(t, n, "Failed (forbidden)")
+		if len(n.record.Access) != 0 || n.checks != 1 || n.pulls != 1 {
+			t.Errorf("left are %v, after %d checks and %d pulls", n.record.Access, n.checks, n.pulls)
+		}
+	})
+	n := &node{record: cachedImage(first, now)}
+	n.record.Access[teamB] = store.Proof{At: now, By: "registry.test"}
+	e := n.engine(rule(tenSeconds))
+	p, ended := &sharedPull{done: make(chan struct{})}, course{podNamespace: teamA}
+	e.pulls.seal(p, teamA, []store.Refusal{{Host: "registry.test", Origin: true}})
+	ended.leftTo = p
+	one, _ := e.begin(n.from(teamB, alice))
+	if err := e.revokeIfJoinedDenied(t.Context(), one, ended); err != nil || !slices.Equal(n.revoked, fingerprints(teamB)) {
+		t.Errorf("after the refusal: revoked %v, %v", n.revoked, err)
+	}
+}

@@ -72,6 +72,7 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 			}
 			if cached, ok := e.useOverdue(ctx, t, c); ok {
 				e.pulls.leave(p)
+				cached.leftTo = p
 				return cached
 			}
 		}
@@ -90,6 +91,8 @@ func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *shared
 		return e.fallBack(ctx, t, c, pulling, takeTurn, p.cause)
 	case w.handedOver:
 		return p.course
+	case p.course.end.kind == Failed: // at nothing that a registry did
+		return c
 	}
 	local, err := e.inspect(ctx, t)
 	if err != nil {

@@ -96,6 +96,8 @@ func (s fakeSource) Served() provenance.Provenance {
 	return provenance.Provenance{Reference: name, Hosts: []string{"registry.test"}}
 }
 
+func (s fakeSource) Answering(string) resolver.Source { return s }
+
 func (s fakeSource) Hosts() []string { return []string{"registry.test"} }
 
 func (s fakeSource) ServedBy(digest.Digest) provenance.Provenance { return s.Served() }

@@ -77,13 +77,18 @@ func (e *Engine) revokeIfDenied(ctx context.Context, t task, own denialWatches, 
 }
 
 // revokeIfJoinedDenied takes the proofs of the pod's namespace away where hosts refused
-// its caller in a check that it has joined. Those of the caller, whom both have in
-// common, ended with the refusal, and the check may have proved access anew since.
+// its caller in a check that it has joined, or refuse it in the pull that this has left to
+// the background. Those of the caller, whom both have in common, ended with the refusal,
+// and the check may have proved access anew since.
 func (e *Engine) revokeIfJoinedDenied(ctx context.Context, t task, joined course) error {
 	if t.PodNamespace == "" || t.PodNamespace == joined.podNamespace {
 		return nil
 	}
-	return e.deny(ctx, t, []store.Fingerprint{t.PodNamespace}, nil, joined.denied)
+	denied := joined.denied
+	if p := joined.leftTo; p != nil {
+		denied = slices.Concat(denied, e.pulls.include(p, t.PodNamespace))
+	}
+	return e.deny(ctx, t, []store.Fingerprint{t.PodNamespace}, nil, denied)
 }
 
 // deny takes the proofs of some holders away that the refusals end.

@@ -46,10 +46,11 @@ func (e *Engine) verifyManifest(ctx context.Context, t task, a answer, target oc
 	if !t.readsManifests() {
 		return nil
 	}
-	fetcher, err := source.Fetcher(ctx, t.Name)
+	answering := source.Answering(a.verified.By) // a mirror's manifest is no word of the registry's
+	fetcher, err := answering.Fetcher(ctx, t.Name)
 	if err != nil {
 		return err
 	}
-	read := func(d digest.Digest) bool { return d == a.verified.Digest || source.Delivered(d) }
+	read := func(d digest.Digest) bool { return d == a.verified.Digest || answering.Delivered(d) }
 	return e.Content.VerifyManifest(ctx, target, fetcher, read)
 }

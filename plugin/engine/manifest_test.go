@@ -183,3 +183,29 @@ func TestPullsOfOtherChecksAreNotShared(t *testing.T) {
 		t.Error("they share a pull, or a check")
 	}
 }
+
+// Who waits for a pull that fails on the node itself reads the manifest of an image that
+// another request, which did not, has pulled meanwhile.
+func TestManifestIsReadAfterASharedPullThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := changedNode()
+		n.manifest, n.pullErr, n.quarantined = digest.FromString("of this platform"), errTest, true
+		n.onPull = func() {
+			time.Sleep(time.Second)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.record = cachedImage(second, now)
+		}
+		n.pullTakes = time.Second
+		e := n.engine(rule(tenSeconds, readManifest))
+		one := arrive(t, e, n.request(nil))
+		time.Sleep(100 * time.Millisecond)
+		two := arrive(t, e, n.request(nil))
+		if a := <-one; a.outcome.Kind != Failed || a.outcome.Reason != ReasonPull {
+			t.Errorf("who began it: %s (%s)", a.outcome.Kind, a.outcome.Reason)
+		}
+		if a := <-two; a.outcome.Kind != Failed || a.outcome.Class != failure.Forbidden || n.manifestsRead == 0 {
+			t.Errorf("who waited: %s (%s), %d manifests read", a.outcome.Kind, a.outcome.Reason, n.manifestsRead)
+		}
+	})
+}

@@ -176,6 +176,7 @@ type course struct {
 	// denied are all refusals of the caller, who was a pod of podNamespace.
 	denied       []store.Refusal
 	podNamespace store.Fingerprint
+	leftTo       *sharedPull // that goes on without the request; nil for none
 }
 
 // end is how a request ended.

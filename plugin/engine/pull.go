@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -152,8 +153,8 @@ func (e *Engine) verifyStored(t task, a answer, source resolver.Source) func(con
 	}
 }
 
-// verifyPossession refuses an image that the registry of the name does not have
-// itself. A registry can answer with any digest, and nobody asks it for content
+// verifyPossession refuses an image that the hosts of the name do not have
+// themselves. A registry can answer with any digest, and nobody asks it for content
 // that is on the node: someone who knows the digest of another's private image
 // could have it by the name of a registry of their own.
 func (e *Engine) verifyPossession(t task, source resolver.Source) func(context.Context, ocispec.Descriptor) error {
@@ -177,16 +178,13 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 	a := c.answer
 	target := a.verified.Digest
 	pulled.digest = target
-	record, err := e.Records.Get(ctx, t.Name)
+	record, err := e.pulledRecord(ctx, t, target)
 	if err != nil && t.restricted() {
 		return c.ended(failed(ReasonInternal, fmt.Errorf("read where the image came from: %w", err))), nil
 	}
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("nothing is recorded of the pull of %q", t.Name)
 		return c.ended(pulled), nil
-	}
-	if record.Target.Digest != target {
-		return c.ended(pulled), nil // the record has been moved since
 	}
 	before := record.State
 	if t.foreign(before) {
@@ -202,6 +200,18 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 	}
 	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
 	return c.ended(pulled), nil
+}
+
+// pulledRecord returns the record of an image that was pulled: that of the reference, or
+// else that of repository@digest. Pulls that containerd makes by itself wait for no turn,
+// and may have moved the reference since.
+func (e *Engine) pulledRecord(ctx context.Context, t task, target digest.Digest) (r store.Record, err error) {
+	for _, name := range t.names(target) {
+		if r, err = e.Records.Get(ctx, name); err != nil || r.Target.Digest == target {
+			return r, err
+		}
+	}
+	return r, fmt.Errorf("no record has %s any more: %w", target, errdefs.ErrNotFound)
 }
 
 // pulledState is what a record says after a pull. Sources stay those

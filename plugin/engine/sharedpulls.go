@@ -61,8 +61,10 @@ type sharedPull struct {
 	waiting     int
 	begun, kept bool
 	limit       *time.Timer // of a kept one
-	// namespaces are those of the pods that have joined, also of those that have left.
+	// namespaces are those of the pods that have joined, also of those that have left, and
+	// denied what hosts have refused to all of them, once that is known.
 	namespaces []store.Fingerprint
+	denied     []store.Refusal
 	// done is closed when it has ended, in that course. With a cause registries have failed
 	// it: the course has not ended then, and each request that waits goes on by itself.
 	done   chan struct{}
@@ -87,9 +89,7 @@ func (s *sharedPulls) join(key pullKey, namespace store.Fingerprint, start func(
 	defer s.mu.Unlock()
 	if p = s.joinable[key]; p != nil {
 		p.waiting++
-		if namespace != "" && !slices.Contains(p.namespaces, namespace) {
-			p.namespaces = append(p.namespaces, namespace)
-		}
+		p.include(namespace)
 		return p, false
 	}
 	p = &sharedPull{key: key, began: time.Now(), waiting: 1, done: make(chan struct{})}
@@ -104,6 +104,23 @@ func (s *sharedPulls) join(key pullKey, namespace store.Fingerprint, start func(
 		s.joinable[key] = p
 	}
 	return p, true
+}
+
+// include is to be called with the lock.
+func (p *sharedPull) include(namespace store.Fingerprint) {
+	if namespace != "" && !slices.Contains(p.namespaces, namespace) {
+		p.namespaces = append(p.namespaces, namespace)
+	}
+}
+
+// include has a pull count for pods of a namespace that shared the check of one who has
+// left it to the background. It returns what was refused before: the caller takes the
+// proofs away that this ends.
+func (s *sharedPulls) include(p *sharedPull, namespace store.Fingerprint) (denied []store.Refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.include(namespace)
+	return p.denied
 }
 
 // begin notes that the turn of a pull has come.
@@ -187,12 +204,13 @@ func (s *sharedPulls) forget(p *sharedPull) {
 	}
 }
 
-// seal lets nobody join a pull any more, and returns the namespaces of all other pods
-// that have than that which began it.
-func (s *sharedPulls) seal(p *sharedPull, began store.Fingerprint) (others []store.Fingerprint) {
+// seal lets nobody join a pull any more that hosts have refused that, and returns the
+// namespaces of all other pods that have than that which began it.
+func (s *sharedPulls) seal(p *sharedPull, began store.Fingerprint, denied []store.Refusal) (others []store.Fingerprint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(p)
+	p.denied = denied
 	return slices.DeleteFunc(slices.Clone(p.namespaces), func(f store.Fingerprint) bool { return f == began })
 }
 

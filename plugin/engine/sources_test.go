@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -123,6 +124,44 @@ func TestPullOntoForeignContent(t *testing.T) {
 			if s := n.record.State; err == nil && (s.UnknownSources || s.PullSource != name || len(s.ContentSources) > 0) {
 				t.Errorf("%s: the record says %+v", what, s)
 			}
+		}
+	}
+}
+
+// pulledOver is a node whose reference a pull that containerd makes by itself moves at the
+// end of each pull; repository@digest keeps what was pulled.
+type pulledOver struct {
+	*node
+	canonical *store.Record
+}
+
+func (p *pulledOver) Pull(ctx context.Context, plan *transfer.Plan) (string, error) {
+	id, err := p.node.Pull(ctx, plan)
+	p.canonical, p.record = p.record, cachedImage(second, now)
+	p.canonical.Name = repository + "@" + p.canonical.Target.Digest.String()
+	return id, err
+}
+
+func (p *pulledOver) Get(ctx context.Context, name string) (store.Record, error) {
+	if p.canonical != nil && name == p.canonical.Name {
+		return *p.canonical, nil
+	}
+	return p.node.Get(ctx, name)
+}
+
+// So does one whose reference stands for another image by then.
+func TestPullOntoForeignContentOfAReferenceThatIsMoved(t *testing.T) {
+	for source, foreign := range map[string]bool{name: false, "mirror.test/app:1": true} {
+		n := &node{remote: first, onStore: func(s *store.State) { s.PullSource = source }}
+		p := &pulledOver{node: n}
+		e := n.engine(rule(`allowed_sources = ["registry.test"]`))
+		e.Records = p
+		req := n.request(nil)
+		req.Runtime = p
+		n.verifyFails = true
+		o, err := e.Ensure(t.Context(), req)
+		if (err != nil) != foreign || foreign != (len(n.verifiedContent) > 0) {
+			t.Errorf("%s: got %s, %v; verified %v", source, o.Kind, err, n.verifiedContent)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
 			s.wantOpen(failure.Unreachable)
-			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe)
+			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe, false)
 		}
 		if n := len(s.States()); n != maxSuspects {
 			t.Errorf("%d hosts are kept", n)
@@ -42,7 +42,7 @@ func TestProbesAreBounded(t *testing.T) {
 		time.Sleep(Fresh)
 		s.set(silent, probeBound)
 		for i := range 2 * maxProbes {
-			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe)
+			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe, false)
 		}
 		synctest.Wait()
 		if n := s.count(); n != 1+maxProbes || len(s.States()) != 1+maxProbes {
@@ -57,13 +57,48 @@ func TestProbesAreBounded(t *testing.T) {
 	})
 }
 
+// However many hosts references name, those of the operator, and where they lead, are
+// probed, and kept.
+func TestHostsOfTheOperatorAreProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, probeBound)
+		for i := range 4 * maxSuspects {
+			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe, false)
+		}
+		view, tokens := s.View(nil, host), Key{Host: "https://auth.test", For: host.Host}
+		for _, key := range []Key{host, tokens} {
+			view.Failed(key, s.probe, Failure{Class: failure.Unavailable, Reason: "503"})
+		}
+		time.Sleep(probeBound)
+		synctest.Wait()
+		for i := range 4 * maxSuspects {
+			time.Sleep(time.Millisecond)
+			s.Failed(KeyOf("https", fmt.Sprint(i)), s.probe, false)
+		}
+		s.wantOpen(failure.Unreachable)
+		open := 0
+		for _, state := range s.States() {
+			if state.Named != (state.Host == host.Host || state.Host == tokens.Host) {
+				t.Errorf("%+v", state)
+			}
+			if state.Named && state.Open {
+				open++
+			}
+		}
+		if open != 2 {
+			t.Errorf("%d hosts of the operator are in trouble", open)
+		}
+	})
+}
+
 // A name that is none is not remembered.
 func TestLongNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.set(silent, 0)
 		long := KeyOf("https", strings.Repeat("a", 1<<20))
-		s.Failed(long, s.probe)
+		s.Failed(long, s.probe, false)
 		s.View(team("a")).Failed(long, s.probe, Failure{Class: failure.RateLimited})
 		synctest.Wait()
 		if s.count() != 0 || len(s.States()) != 0 || s.memory.all.Len() != 0 {

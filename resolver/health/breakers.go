@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// maxSuspects bounds the hosts that are suspected or in trouble at a time: tenants
-	// can name any number of hosts.
+	// maxSuspects bounds the hosts that are suspected or in trouble at a time, and that
+	// references alone have named: tenants can name any number of hosts.
 	maxSuspects = 256
-	// maxProbes bounds the probes under way. A host that cannot be probed is nobody's
-	// suspect: requests find out by themselves.
+	// maxProbes bounds the probes of those that are under way. A host that cannot be probed
+	// is nobody's suspect: requests find out by themselves.
 	maxProbes = 64
 )
 
@@ -32,7 +32,7 @@ type Breakers struct {
 
 	mu       sync.Mutex
 	closed   bool
-	running  int // probes under way
+	running  int // probes under way that have one of maxProbes
 	all      map[Key]*suspect
 	watchers map[Key]map[*watcher]struct{}
 	memory   *memory
@@ -45,6 +45,8 @@ type watcher struct{ tell func(*OpenError) }
 // are neither, too.
 type State struct {
 	Host  string        // scheme://host[:port]
+	For   string        // the configured host that led there, likewise; "" = it is configured itself
+	Named bool          // by the operator, as far as the configuration of hosts says; false: by references alone
 	Open  bool          // it is in trouble; false: it is suspected
 	Class failure.Class // of the trouble; None while it is suspected
 	Since time.Time     // when it got into trouble; zero while it is suspected
@@ -166,7 +168,8 @@ func (b *Breakers) States() []State {
 	states := map[string]State{}
 	for key, s := range b.all {
 		state := s.state()
-		if state.Open || !states[key.Host].Open {
+		was, seen := states[key.Host]
+		if !seen || state.Open && !was.Open || state.Open == was.Open && state.Named {
 			states[key.Host] = state
 		}
 	}

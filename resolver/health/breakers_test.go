@@ -86,7 +86,7 @@ func (s *scene) last() time.Time {
 
 // fail is a request that fails.
 func (s *scene) fail() {
-	s.Failed(host, s.probe)
+	s.Failed(host, s.probe, false)
 	synctest.Wait()
 }
 
@@ -210,7 +210,7 @@ func TestCloseEndsProbes(t *testing.T) {
 			t.Errorf("%d probes go on", s.now)
 		}
 		s.fail()
-		s.Slow(host, s.probe, time.Now().Add(time.Hour))
+		s.Slow(host, s.probe, false, time.Now().Add(time.Hour))
 		time.Sleep(time.Hour)
 		if n := s.count(); n != 1 || len(s.States()) != 0 {
 			t.Errorf("%d probes, %+v", n, s.States())
@@ -225,7 +225,7 @@ func TestForget(t *testing.T) {
 		s.set(silent, 0)
 		s.fail()
 		tokens := Key{Host: "https://auth.test", For: host.Host}
-		s.Failed(tokens, s.probe)
+		s.Failed(tokens, s.probe, false)
 		synctest.Wait()
 		v := s.View(team("a"))
 		v.Failed(host, nil, Failure{Class: failure.RateLimited, RetryAfter: time.Minute})
@@ -247,10 +247,10 @@ func TestStatesOfATokenServer(t *testing.T) {
 		for i := range 10 {
 			key := Key{Host: "https://auth.test", For: fmt.Sprint(i)}
 			if i == 5 {
-				s.Failed(key, s.probe)
+				s.Failed(key, s.probe, false)
 				continue
 			}
-			s.Slow(key, s.probe, time.Now())
+			s.Slow(key, s.probe, false, time.Now())
 		}
 		synctest.Wait()
 		if states := s.States(); len(states) != 1 || states[0].Host != "https://auth.test" || !states[0].Open {

@@ -15,6 +15,7 @@ import (
 type suspect struct {
 	key    Key
 	probe  Probe
+	named  bool      // by the operator
 	failed bool      // a request has failed; else one is only slow
 	silent time.Time // until then a slow request may wait for its answer
 	asked  time.Time // when somebody wanted to ask it last
@@ -31,6 +32,7 @@ type suspect struct {
 // run is a probe under way.
 type run struct {
 	began   time.Time
+	slot    bool // it has one of maxProbes
 	cancel  context.CancelFunc
 	decided chan struct{} // closed when its verdict is there, or given up
 }
@@ -50,40 +52,46 @@ func (s *suspect) err() *OpenError {
 
 // state is what is told of the host.
 func (s *suspect) state() State {
-	state := State{Host: s.key.Host}
+	state := State{Host: s.key.Host, For: s.key.For, Named: s.named}
 	if s.open() {
 		state.Open, state.Class, state.Since, state.Until = true, s.verdict.Class, s.opened, s.until
 	}
 	return state
 }
 
-// Failed has a host probed that failed a request.
-func (b *Breakers) Failed(key Key, probe Probe) {
-	b.suspect(key, probe, func(s *suspect) { s.failed = true })
+// Failed has a host probed that failed a request. Named says that the operator has named
+// it.
+func (b *Breakers) Failed(key Key, probe Probe, named bool) {
+	b.suspect(key, probe, named, func(s *suspect) { s.failed = true })
 }
 
 // Slow has a host probed that has not answered a request so far, which waits for that
 // until then. The host is in trouble only if a request fails as well.
-func (b *Breakers) Slow(key Key, probe Probe, until time.Time) {
-	b.suspect(key, probe, func(s *suspect) {
+func (b *Breakers) Slow(key Key, probe Probe, named bool, until time.Time) {
+	b.suspect(key, probe, named, func(s *suspect) {
 		if until.After(s.silent) {
 			s.silent = until
 		}
 	})
 }
 
-func (b *Breakers) suspect(key Key, probe Probe, note func(*suspect)) {
+func (b *Breakers) suspect(key Key, probe Probe, named bool, note func(*suspect)) {
 	b.mu.Lock()
 	if b.closed || len(key.Host) > maxName {
 		b.mu.Unlock()
 		return
 	}
 	s := b.all[key]
-	if s == nil {
-		s = b.add(key)
+	added := s == nil
+	if added {
+		s = &suspect{key: key}
+		b.all[key] = s
 	}
-	s.probe, s.asked = probe, time.Now()
+	s.probe, s.named, s.asked = probe, s.named || named, time.Now()
 	note(s)
+	if added {
+		b.makeRoom(s)
+	}
 	was := s.open()
 	tell := b.open(s)
 	// A host that gets into trouble by an old verdict may be well again.
@@ -112,21 +120,25 @@ func (b *Breakers) well(s *suspect, recovered bool) {
 	}
 }
 
-// add makes room for one more suspect: it forgets the one that nobody has wanted to
-// ask for longest.
-func (b *Breakers) add(key Key) *suspect {
-	if len(b.all) >= maxSuspects {
-		var oldest *suspect
-		for _, s := range b.all {
-			if oldest == nil || s.asked.Before(oldest.asked) {
-				oldest = s
-			}
+// makeRoom forgets the suspect that nobody has wanted to ask for longest, if there are too
+// many. Those that the operator has named have room of their own, and are not so many.
+func (b *Breakers) makeRoom(added *suspect) {
+	if added.named {
+		return
+	}
+	var oldest *suspect
+	others := 0
+	for _, s := range b.all {
+		if s.named || s == added {
+			continue
 		}
+		if others++; oldest == nil || s.asked.Before(oldest.asked) {
+			oldest = s
+		}
+	}
+	if others >= maxSuspects {
 		b.remove(oldest)
 	}
-	s := &suspect{key: key}
-	b.all[key] = s
-	return s
 }
 
 // remove forgets a suspect, and ends its probe.
@@ -146,16 +158,19 @@ func (b *Breakers) ask(s *suspect) bool {
 	if s.run != nil {
 		return true
 	}
-	if b.running >= maxProbes {
+	slot := !s.named // the operator's hosts take none: tenants could take them all
+	if slot && b.running >= maxProbes {
 		b.remove(s)
 		return false
 	}
-	b.running++
+	if slot {
+		b.running++
+	}
 	if s.timer != nil {
 		s.timer.Stop()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeBound)
-	r := &run{began: time.Now(), cancel: cancel, decided: make(chan struct{})}
+	r := &run{began: time.Now(), slot: slot, cancel: cancel, decided: make(chan struct{})}
 	s.run = r
 	probe := s.probe
 	b.probes.Go(func() {
@@ -170,7 +185,9 @@ func (b *Breakers) ask(s *suspect) bool {
 // decide takes note of a probe's verdict.
 func (b *Breakers) decide(s *suspect, v Verdict, took time.Duration) {
 	b.mu.Lock()
-	b.running--
+	if s.run.slot {
+		b.running--
+	}
 	s.run = nil
 	tell := func() {}
 	switch {

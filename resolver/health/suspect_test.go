@@ -13,7 +13,7 @@ import (
 
 // slow is a request that is not answered so far, of the time that it has.
 func (s *scene) slow(left time.Duration) {
-	s.Slow(host, s.probe, time.Now().Add(left))
+	s.Slow(host, s.probe, false, time.Now().Add(left))
 	synctest.Wait()
 }
 

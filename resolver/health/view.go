@@ -17,6 +17,7 @@ import (
 type View struct {
 	shared *Breakers
 	scope  func() (Scope, bool)
+	named  map[string]bool // Host of keys
 
 	mu  sync.Mutex
 	own map[Key]*record
@@ -30,12 +31,25 @@ type record struct {
 }
 
 // View returns the view of a session that has asked nobody yet. Scope returns its scope,
-// false when nobody knows whose the session is; nil is the same.
-func (b *Breakers) View(scope func() (Scope, bool)) *View {
+// false when nobody knows whose the session is; nil is the same. The operator has named
+// those hosts: no number of others keeps them, and their token servers, from being probed.
+func (b *Breakers) View(scope func() (Scope, bool), named ...Key) *View {
 	if scope == nil {
 		scope = func() (s Scope, known bool) { return s, false }
 	}
-	return &View{shared: b, scope: sync.OnceValues(scope), own: map[Key]*record{}}
+	v := &View{shared: b, scope: sync.OnceValues(scope), named: map[string]bool{}, own: map[Key]*record{}}
+	for _, key := range named {
+		v.named[key.Host] = true
+	}
+	return v
+}
+
+// isNamed reports whether the operator has named a host, or the one that led there.
+func (v *View) isNamed(key Key) bool {
+	if key.For != "" {
+		return v.named[key.For]
+	}
+	return v.named[key.Host]
 }
 
 // Trouble says why a host is not to be asked by a request that has so much time left, nil
@@ -128,7 +142,7 @@ func (v *View) Answered(key Key, challenge bool) {
 // until then. A nil probe asks nobody.
 func (v *View) Slow(key Key, probe Probe, until time.Time) {
 	if v != nil && probe != nil {
-		v.shared.Slow(key, probe, until)
+		v.shared.Slow(key, probe, v.isNamed(key), until)
 	}
 }
 
@@ -143,7 +157,7 @@ func (v *View) Failed(key Key, probe Probe, f Failure) {
 	}
 	limited := f.Class == failure.RateLimited
 	if probe != nil && !limited {
-		v.shared.Failed(key, probe)
+		v.shared.Failed(key, probe, v.isNamed(key))
 	}
 	v.remember(key, f)
 	v.mu.Lock()

@@ -22,24 +22,25 @@ const maxReads = 3
 
 // build makes the set of a host directory in that state, or a newer one. containerd
 // takes a hosts.toml that does not parse for a directory of certificates, so it
-// must read what has been found right.
-func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Set, error) {
+// must read what has been found right. It returns the text of which the set is made, too.
+func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Set, goodText, error) {
 	for range maxReads {
 		s, err := c.configure(ctx, name, seen.dir, seen.dir)
 		if err != nil {
-			return nil, fileError(seen.dir, name, err)
+			return nil, goodText{}, fileError(seen.dir, name, err)
 		}
+		number := c.options.Watcher.reading()
 		again, err := readState(name, seen.dir)
 		if err != nil {
-			return nil, err
+			return nil, goodText{}, err
 		}
 		if again.same(seen) {
 			s.seen.Store(again.seen())
-			return s, nil
+			return s, goodText{again.text, number}, nil
 		}
 		seen = again
 	}
-	return nil, fileError(seen.dir, name, errors.New("the file changes while it is read"))
+	return nil, goodText{}, fileError(seen.dir, name, errors.New("the file changes while it is read"))
 }
 
 // configure makes the set of a host directory, as it is in a directory that may be

@@ -117,13 +117,11 @@ func (c *Cache) next(ctx context.Context, name, dir string, was *Set) (*Set, err
 		was.seen.Store(now.seen())
 		return was, nil
 	}
-	built, err := c.build(ctx, name, now)
+	built, good, err := c.build(ctx, name, now)
 	if err != nil {
 		return c.lastGood(ctx, name, now, was, err)
 	}
-	if c.options.Watcher != nil {
-		c.options.Watcher.note(dir, now.text)
-	}
+	c.options.Watcher.note(dir, good)
 	return built, nil
 }
 

@@ -109,7 +109,11 @@ func copyState(root string, state *hostDirState) (dir string, err error) {
 		if err := os.MkdirAll(filepath.Dir(link), dirMode); err != nil {
 			return "", err
 		}
-		if err := os.Symlink(filepath.Join(state.dir, name), link); err != nil {
+		target, err := filepath.Abs(filepath.Join(state.dir, name))
+		if err != nil {
+			return "", err
+		}
+		if err := os.Symlink(target, link); err != nil {
 			return "", err
 		}
 	}

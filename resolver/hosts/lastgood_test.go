@@ -44,8 +44,8 @@ func TestLastGoodText(t *testing.T) {
 	put(t, filepath.Join(root, "abs.pem"), secure.CAPEM())
 	good := chain("https://z.test", "https://a.test", "https://registry.test") +
 		"[host.'https://m.test']\nca = ['certs/a.pem', './certs/../certs/a.pem', '../b.pem', '../../c.pem', '" + filepath.Join(root, "abs.pem") + "']\n"
-	lastGood := map[string]*watched{dir: {good: []byte(good)}}
-	w := &Watcher{options: WatchOptions{Archive: filepath.Join(scratch, "archive")}, noted: map[string][]byte{}}
+	lastGood := map[string]*watched{dir: {good: goodText{text: []byte(good)}}}
+	w := &Watcher{options: WatchOptions{Archive: filepath.Join(scratch, "archive")}, noted: map[string]goodText{}}
 	w.dirs.Store(&lastGood)
 	c := newCache(t, Options{Dirs: []string{root}, Watcher: w})
 	set, _, err := acquire(t, c, registryName)
@@ -83,7 +83,7 @@ func TestLastGoodText(t *testing.T) {
 	// Nothing is known of another directory, nor counts what cannot be used.
 	write(t, root, "other.test", "[host")
 	for _, text := range []string{"", "[host", "ca = 'missing.pem'\n"} {
-		lastGood[filepath.Join(root, "other.test")] = &watched{good: []byte(text)}
+		lastGood[filepath.Join(root, "other.test")] = &watched{good: goodText{text: []byte(text)}}
 		if _, _, err := acquire(t, c, "other.test"); !errors.As(err, new(*FileError)) || !strings.Contains(err.Error(), "hosts.toml:1") {
 			t.Errorf("%q: got %v", text, err)
 		}

@@ -20,7 +20,7 @@ func (w *watched) tell(dir string, before *watched) {
 	switch {
 	case w.err != nil && failed && w.err.Error() == before.err.Error():
 	case w.err != nil:
-		prefixlog.L().WithError(w.err).Errorf("the hosts configuration in %s is not taken; %s", dir, Problem{LastGood: len(w.good) > 0}.Consequence())
+		prefixlog.L().WithError(w.err).Errorf("the hosts configuration in %s is not taken; %s", dir, Problem{LastGood: len(w.good.text) > 0}.Consequence())
 	case failed:
 		prefixlog.L().Infof("the hosts configuration in %s is taken again", dir)
 	}

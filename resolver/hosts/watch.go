@@ -4,7 +4,6 @@
 package hosts
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -51,14 +50,23 @@ type Watcher struct {
 	stop    chan struct{}                       // closed by Close
 	stopped chan struct{}                       // closed when the background work has ended
 
+	readings atomic.Uint64 // that have begun
+
 	mu    sync.Mutex
-	noted map[string][]byte // texts that requests have found good since the last look, by directory
+	noted map[string]goodText // that requests have found since the last look, by directory
+}
+
+// goodText is the text of a hosts.toml that can be used, and the number of the reading
+// that found it: a later one has a higher number.
+type goodText struct {
+	text    []byte
+	reading uint64
 }
 
 // watched is a host directory as it was last read.
 type watched struct {
 	state  *hostDirState // its stamps, and, without a problem, its text
-	good   []byte        // the last good hosts.toml; empty = there is none
+	good   goodText      // the last one; empty = there is none
 	err    error         // why the newest files cannot be used; nil = they can
 	warned []byte        // the text whose unknown keys were told
 }
@@ -68,14 +76,14 @@ func Watch(o WatchOptions) *Watcher {
 	if o.Reloaded == nil {
 		o.Reloaded = func(bool) {}
 	}
-	w := &Watcher{options: o, archive: keptfiles.New(o.Archive), noted: map[string][]byte{}, stop: make(chan struct{}), stopped: make(chan struct{})}
+	w := &Watcher{options: o, archive: keptfiles.New(o.Archive), noted: map[string]goodText{}, stop: make(chan struct{}), stopped: make(chan struct{})}
 	kept, err := w.archive.Load()
 	if err != nil && !errors.Is(err, keptfiles.ErrNothing) {
 		prefixlog.L().WithError(err).Warn("the last good hosts.toml files that were kept cannot be read: a mistake in one of them now fails the requests of its registries")
 	}
 	first := map[string]*watched{}
 	for _, f := range kept.Files {
-		first[filepath.Dir(f.Path)] = &watched{state: &hostDirState{}, good: f.Data}
+		first[filepath.Dir(f.Path)] = &watched{state: &hostDirState{}, good: goodText{text: f.Data}}
 	}
 	w.dirs.Store(&first)
 	w.look()
@@ -96,36 +104,55 @@ func (w *Watcher) Close() error {
 // none is known.
 func (w *Watcher) LastGood(dir string) (text []byte, ok bool) {
 	w.mu.Lock()
-	text, ok = w.noted[dir]
+	good := w.noted[dir]
 	w.mu.Unlock()
-	if d := (*w.dirs.Load())[dir]; !ok && d != nil {
-		text = d.good
+	if d := (*w.dirs.Load())[dir]; d != nil {
+		good = d.good.orLater(good)
 	}
-	return text, len(text) > 0
+	return good.text, len(good.text) > 0
+}
+
+// orLater returns the one of two that was read later.
+func (g goodText) orLater(other goodText) goodText {
+	if other.reading > g.reading {
+		return other
+	}
+	return g
+}
+
+// reading returns the number of a reading that begins now. A nil Watcher has none.
+func (w *Watcher) reading() uint64 {
+	if w == nil {
+		return 0
+	}
+	return w.readings.Add(1)
 }
 
 // note takes in the text of a hosts.toml that a request has found good: a mistake may
-// follow before the next look.
-func (w *Watcher) note(dir string, text []byte) {
+// follow before the next look. A nil Watcher takes none.
+func (w *Watcher) note(dir string, good goodText) {
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.noted[dir] = text
+	w.noted[dir] = w.noted[dir].orLater(good)
 }
 
 // notedSoFar returns what was noted, which counts until it is forgotten.
-func (w *Watcher) notedSoFar() map[string][]byte {
+func (w *Watcher) notedSoFar() map[string]goodText {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.noted)
 }
 
 // forget drops what was noted, but for what came later.
-func (w *Watcher) forget(noted map[string][]byte) {
+func (w *Watcher) forget(noted map[string]goodText) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.noted, func(dir string, text []byte) bool {
+	maps.DeleteFunc(w.noted, func(dir string, good goodText) bool {
 		seen, ok := noted[dir]
-		return ok && bytes.Equal(seen, text)
+		return ok && seen.reading == good.reading
 	})
 }
 
@@ -149,7 +176,7 @@ func (w *Watcher) Problems() (problems []Problem) {
 	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 		var e *FileError
 		if d := dirs[dir]; errors.As(d.err, &e) {
-			problems = append(problems, Problem{e, len(d.good) > 0})
+			problems = append(problems, Problem{e, len(d.good.text) > 0})
 		}
 	}
 	return problems
@@ -183,14 +210,14 @@ func (w *Watcher) look() (changed bool) {
 		for _, name := range names {
 			dir := filepath.Join(root, name)
 			before := was[dir]
-			text, isNoted := noted[dir]
+			good, isNoted := noted[dir]
 			if before != nil && before.state.current(dir) && (before.err == nil || !isNoted) {
 				now[dir] = before
 				continue
 			}
-			now[dir] = read(dir, before)
-			if now[dir].err != nil && isNoted {
-				now[dir].good = text
+			now[dir] = w.read(dir, before)
+			if now[dir].err != nil {
+				now[dir].good = now[dir].good.orLater(good)
 			}
 			now[dir].tell(dir, before)
 			changed = true
@@ -224,10 +251,11 @@ func under(dirs map[string]*watched, root string) map[string]*watched {
 }
 
 // read reads a directory that was as before, nil for not known.
-func read(dir string, before *watched) *watched {
-	now := &watched{}
+func (w *Watcher) read(dir string, before *watched) *watched {
+	now, number := &watched{}, w.reading()
 	now.state, now.err = usable(dir)
 	for try := 1; try < maxReads && !now.state.stamps.Same(); try++ {
+		number = w.reading()
 		now.state, now.err = usable(dir)
 	}
 	if before != nil {
@@ -235,7 +263,7 @@ func read(dir string, before *watched) *watched {
 		now.state.stamps = now.state.stamps.Following(before.state.stamps)
 	}
 	if now.err == nil {
-		now.good = now.state.text
+		now.good = goodText{now.state.text, number}
 	}
 	return now
 }
@@ -261,7 +289,7 @@ func usable(dir string) (*hostDirState, error) {
 func (w *Watcher) keep(dirs map[string]*watched) {
 	var files []keptfiles.File
 	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
-		if good := dirs[dir].good; len(good) > 0 {
+		if good := dirs[dir].good.text; len(good) > 0 {
 			files = append(files, keptfiles.File{Path: filepath.Join(dir, fileName), Data: good})
 		}
 	}

@@ -35,6 +35,7 @@ type Config struct {
 //	Registry                       Token
 //	   │                             │
 //	   │                          keepHome     no credentials for whom it redirects to
+//	quietSpans no query in a trace
 //	guard      is the host in trouble? skip it
 //	retry      once more, if that may help and there is time
 //	examine                       limit        of a token server's answer
@@ -67,5 +68,6 @@ func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
 }
 
 func (c Config) guarded(next http.RoundTripper) http.RoundTripper {
-	return &guard{next: &retry{next: next, redactor: c.Redactor}, host: c.Key, redactor: c.Redactor}
+	tried := &guard{next: &retry{next: next, redactor: c.Redactor}, host: c.Key, redactor: c.Redactor}
+	return QuietSpans{Next: tried}
 }

@@ -1,0 +1,65 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"strings"
+
+	nodes "github.com/pullwarden/pullwarden/integration/node"
+)
+
+// Freshness are the directives of the rule that keep images fresh. But for Manifest they change
+// nothing of what pulls bring here: the kubelet's questions are not asked, no pull takes as
+// long as the deadline, and nothing collects images.
+type Freshness struct {
+	Starts   bool // govern = "Starts"
+	Deadline bool // pull_deadline = "10m": pulls belong to the engine
+	Pin      bool // pin = true
+	Manifest bool // check_with = "Manifest"
+}
+
+func (f Freshness) toml() (text string) {
+	for line, set := range map[string]bool{
+		"govern = \"Starts\"\n": f.Starts, "pull_deadline = \"10m\"\n": f.Deadline, "pin = true\n": f.Pin, "check_with = \"Manifest\"\n": f.Manifest,
+	} {
+		if set {
+			text += line
+		}
+	}
+	return text
+}
+
+func (f Freshness) String() string {
+	return strings.ReplaceAll(strings.TrimSpace(f.toml()), "\n", ", ")
+}
+
+// Reader is the host that a check has read the manifest of, last.
+type Reader int
+
+// The readers. Nobody is one where no check has read it.
+const (
+	Unread Reader = iota
+	ReadOrigin
+	ReadMirror
+)
+
+// reads is what a check by the giver has read under the rule, where one before has read
+// that.
+func (r Rule) reads(by Giver, before Reader) Reader {
+	if !r.Fresh.Manifest {
+		return before
+	}
+	return Reader(by) + ReadOrigin
+}
+
+// readerOf is what a record tells of the last check that has read the manifest.
+func readerOf(r *registry, labels map[string]string) Reader {
+	switch _, host, _ := strings.Cut(labels[nodes.LabelPrefix+"manifest-read"], " "); host {
+	case "":
+		return Unread
+	case r.mirror.Host():
+		return ReadMirror
+	}
+	return ReadOrigin
+}
