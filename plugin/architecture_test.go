@@ -21,7 +21,7 @@ const module = "github.com/pullwarden/pullwarden/"
 // import. Every package may import those of internal.
 var allowed = map[string][]string{
 	"cmd/pullwarden":                   {"cmd/pullwarden/internal/cli"},
-	"cmd/pullwarden/internal/cli":      {"plugin/api", "plugin/check", "plugin/config", "plugin/ruletest", "plugin/status"},
+	"cmd/pullwarden/internal/cli":      {"plugin/api", "plugin/check", "plugin/config", "plugin/rulesync", "plugin/ruletest", "plugin/status"},
 	"cmd/pullwarden/internal/manpages": {"cmd/pullwarden/internal/cli"},
 
 	"cmd/containerd":                {"plugin"},
@@ -41,6 +41,7 @@ var allowed = map[string][]string{
 	"plugin/pull":                   {"resolver", "plugin/isolation", "plugin/transfer"},
 	"plugin/rules":                  {"plugin/policy"},
 	"plugin/ruletest":               {"plugin/config", "plugin/engine", "plugin/policy", "plugin/rules", "resolver/failure"},
+	"plugin/rulesync":               {"plugin/check", "plugin/policy", "plugin/rules", "plugin/ruletest"},
 	"plugin/status":                 {"plugin/api", "store"},
 	"plugin/transfer":               {"plugin/isolation", "resolver/hosts", "resolver/provenance", "store"},
 	"resolver":                      {"resolver/auth", "resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/provenance", "resolver/purpose", "resolver/redact", "resolver/transport"},
