@@ -24,6 +24,11 @@ var allowed = map[string][]string{
 	"cmd/pullwarden/internal/cli":      {"plugin/api", "plugin/check", "plugin/config", "plugin/rulesync", "plugin/ruletest", "plugin/status"},
 	"cmd/pullwarden/internal/manpages": {"cmd/pullwarden/internal/cli"},
 
+	"cmd/pullwarden-rollout":                  {"cmd/pullwarden-rollout/internal/cli"},
+	"cmd/pullwarden-rollout/internal/cli":     {"cmd/pullwarden-rollout/internal/kube", "cmd/pullwarden-rollout/internal/rollout"},
+	"cmd/pullwarden-rollout/internal/kube":    {"cmd/pullwarden-rollout/internal/rollout"},
+	"cmd/pullwarden-rollout/internal/rollout": nil,
+
 	"cmd/containerd":                {"plugin"},
 	"plugin":                        {"plugin/api", "plugin/audit", "plugin/config", "plugin/cri", "plugin/engine", "plugin/explain", "plugin/metrics", "plugin/pin", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/hosts", "store", "store/content"},
 	"plugin/api":                    nil,
