@@ -27,7 +27,7 @@ type flags struct {
 	target, maxUnavailable              string
 	stages                              []string
 	server, tokenFile, caFile           string // outside of a pod
-	install, ready, settle              time.Duration
+	install, ready, settle, interval    time.Duration
 }
 
 // Main runs the command line until it is done or the context ends, and returns the exit code.
@@ -50,6 +50,7 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 	p.DurationVar(&f.install, "install-timeout", 10*time.Minute, "for the pod on a node, with the pull of its image")
 	p.DurationVar(&f.ready, "ready-timeout", 10*time.Minute, "for a node to be Ready again")
 	p.DurationVar(&f.settle, "settle-time", 90*time.Second, "how long a node has to be Ready without a break")
+	p.DurationVar(&f.interval, "interval", 5*time.Second, "between two looks at the cluster")
 	p.StringVar(&f.server, "server", "", "`URL` of the API server, outside of a pod")
 	p.StringVar(&f.tokenFile, "token-file", "", "`file` with a token for it")
 	p.StringVar(&f.caFile, "ca-file", "", "`file` with its certificate authority")
@@ -82,9 +83,12 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 
 // controller returns the controller that the flags ask for.
 func (f *flags) controller(log io.Writer) (*rollout.Controller, error) {
-	options := rollout.Options{Target: f.target, InstallTimeout: f.install, ReadyTimeout: f.ready, SettleTime: f.settle}
+	options := rollout.Options{Target: f.target, InstallTimeout: f.install, ReadyTimeout: f.ready, SettleTime: f.settle, Interval: f.interval}
 	if f.target == "" || f.namespace == "" {
 		return nil, errors.New("--target and --namespace are required")
+	}
+	if f.interval <= 0 {
+		return nil, fmt.Errorf("--interval %s: it has to be longer than 0s", f.interval)
 	}
 	if f.ready <= f.settle {
 		return nil, fmt.Errorf("--ready-timeout %s: it has to be longer than --settle-time %s", f.ready, f.settle)

@@ -21,6 +21,7 @@ type fate string
 const (
 	well       fate = "well"
 	refused    fate = "refused"     // the install fails, and has put back what was there
+	brokenOff  fate = "broken off"  // the install fails, and leaves the node without a runtime
 	killed     fate = "killed"      // the pod is killed in the middle
 	never      fate = "never Ready" // after the installation, until it is undone
 	flaps      fate = "flaps"       // Ready again and again, never for long
@@ -119,6 +120,9 @@ func (c *cluster) end(p *workload, n *member) {
 		change(stockRuntime, true)
 	case n.fate == refused:
 		p.Succeeded, p.Exited, p.Message = false, 1, "another minor"
+	case n.fate == brokenOff:
+		p.Succeeded, p.Exited, p.Message = false, 1, "cannot go back"
+		change(stockRuntime, false)
 	case n.fate == killed:
 		p.Succeeded, p.Message = false, "OOMKilled"
 		change(ourRuntime, false)

@@ -25,7 +25,7 @@ func TestTwoControllers(t *testing.T) {
 		defer cancel()
 		var all sync.WaitGroup
 		all.Go(func() { first.Run(ctx) })
-		time.Sleep(pollInterval / 2)
+		time.Sleep(first.Interval / 2)
 		all.Go(func() { second.Run(ctx) })
 		all.Wait()
 		if got := len(c.phases(Installed)); got != 20 || len(c.installs) != 20 {
@@ -89,7 +89,7 @@ func TestAnyRollout(t *testing.T) {
 		size := rapid.IntRange(1, 12).Draw(rt, "nodes")
 		fates := map[int]fate{}
 		for range rapid.IntRange(0, 2).Draw(rt, "odd ones") {
-			fates[rapid.IntRange(0, size-1).Draw(rt, "node")] = rapid.SampledFrom([]fate{refused, killed, never, flaps, stock, hangs, podRemoved}).Draw(rt, "fate")
+			fates[rapid.IntRange(0, size-1).Draw(rt, "node")] = rapid.SampledFrom([]fate{refused, brokenOff, killed, never, flaps, stock, hangs, podRemoved}).Draw(rt, "fate")
 		}
 		rests := rapid.SliceOfN(rapid.IntRange(1, 600), 1, 12).Draw(rt, "seconds between restarts")
 		outages := rapid.SliceOfN(rapid.Bool(), len(rests), len(rests)).Draw(rt, "outages")
@@ -105,7 +105,7 @@ func TestAnyRollout(t *testing.T) {
 					}
 				}
 				for _, r := range c.state.Nodes {
-					failed = failed || r.Phase == Failed || r.Phase == Undoing
+					failed = failed || r.Phase == Failed || r.Phase == Restoring || r.Phase == Undoing
 				}
 			}
 			for i, seconds := range rests {

@@ -38,11 +38,8 @@ type Runner interface {
 	Stop(ctx context.Context, name string) error
 }
 
-const (
-	pollInterval = 5 * time.Second
-	// stepTimeout bounds a step, so that nothing is done that a state of long ago asked for.
-	stepTimeout = 20 * time.Second
-)
+// stepTimeout bounds a step, so that nothing is done that a state of long ago asked for.
+const stepTimeout = 20 * time.Second
 
 // Controller takes one step after the other.
 type Controller struct {
@@ -97,7 +94,7 @@ func (c *Controller) Undo(ctx context.Context) error {
 
 // each calls a function until it returns true, or the context ends: false.
 func (c *Controller) each(ctx context.Context, done func() bool) bool {
-	tick := time.NewTicker(pollInterval)
+	tick := time.NewTicker(c.Interval)
 	defer tick.Stop()
 	for {
 		if done() {

@@ -76,16 +76,21 @@ func (s *step) advance(name string, r Record) Record {
 	pod, there := s.pods[r.Pod]
 	there = there && r.Pod != ""
 	overdue := func(limit time.Duration) bool { return s.now.Sub(later(r.Since, s.seen.since)) > limit }
+	settled := min(s.seen.readyFor(name, s.now), s.now.Sub(r.Since)) >= s.SettleTime
 	switch {
 	case r.Phase == Installing && there && pod.Succeeded:
 		return s.enter(name, r, Settling, "")
 	case r.Phase == Installing && there && pod.Ended && pod.Exited > 0:
-		return s.enter(name, r, Failed, "pullwarden install failed, and put back what was there: "+pod.Message)
+		return s.enter(name, r, Restoring, "pullwarden install failed: "+pod.Message)
 	case r.Phase == Installing && there && pod.Ended:
 		return s.enter(name, r, Undoing, "the installation was broken off: "+pod.Message)
 	case r.Phase == Installing && overdue(s.InstallTimeout):
 		return s.enter(name, r, Undoing, fmt.Sprintf("the installation has not ended within %s", s.InstallTimeout))
-	case r.Phase == Settling && min(s.seen.readyFor(name, s.now), s.now.Sub(r.Since)) >= s.SettleTime && isOurs(s.nodes[name].Runtime):
+	case r.Phase == Restoring && settled:
+		return s.enter(name, r, Failed, r.Reason)
+	case r.Phase == Restoring && overdue(s.ReadyTimeout):
+		return s.enter(name, r, Undoing, join(r.Reason, "the node has not been Ready since"))
+	case r.Phase == Settling && settled && isOurs(s.nodes[name].Runtime):
 		return s.enter(name, r, Installed, "")
 	case r.Phase == Settling && overdue(s.ReadyTimeout):
 		return s.enter(name, r, Undoing, fmt.Sprintf("the node has not been Ready for %s within %s, with %s", s.SettleTime, s.ReadyTimeout, s.nodes[name].Runtime))
@@ -116,7 +121,7 @@ func (s *step) begin() {
 	done, busy := 0, 0
 	for _, r := range s.state.Nodes {
 		switch {
-		case r.Phase == Stuck, r.Target == s.Target && (r.Phase == Failed || r.Phase == Undoing):
+		case r.Phase == Stuck, r.Target == s.Target && (r.Phase == Failed || r.Phase == Restoring || r.Phase == Undoing):
 			return
 		case r.Phase.underWay():
 			busy++
@@ -151,7 +156,7 @@ func (s *step) undo() {
 	free := max(1, s.MaxUnavailable.of(len(s.nodes))) - busy
 	for _, name := range slices.Sorted(maps.Keys(s.state.Nodes)) {
 		r := s.state.Nodes[name]
-		if free > 0 && (r.Phase == Settling || r.Phase == Installed || r.Phase == Failed) {
+		if free > 0 && (r.Phase == Settling || r.Phase == Restoring || r.Phase == Installed || r.Phase == Failed) {
 			s.state.Nodes[name] = s.enter(name, r, Undoing, "")
 			free--
 		}

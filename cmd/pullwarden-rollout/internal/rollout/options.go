@@ -26,6 +26,8 @@ type Options struct {
 	// SettleTime is how long a node has to be Ready without a break. The cluster notices
 	// within 50 seconds, by its defaults, that a kubelet is gone.
 	SettleTime time.Duration
+	// Interval is how often the cluster is looked at.
+	Interval time.Duration
 }
 
 // Amount is a number of nodes, or a share of them.

@@ -28,7 +28,7 @@ func newController(t testing.TB, c *cluster, log io.Writer) *Controller {
 	return &Controller{
 		Options: Options{
 			Target: "v1", Stages: amounts(t, "1", "20%", "100%"), MaxUnavailable: amounts(t, "2")[0],
-			InstallTimeout: 10 * time.Minute, ReadyTimeout: 5 * time.Minute, SettleTime: time.Minute,
+			InstallTimeout: 10 * time.Minute, ReadyTimeout: 5 * time.Minute, SettleTime: time.Minute, Interval: 5 * time.Second,
 		},
 		Ledger: c, Watcher: c, Runner: c, Log: log,
 	}
@@ -101,7 +101,7 @@ func checkStages(t *testing.T, c *cluster, o *Options) {
 // The first failure of any kind stops the rollout, and that node is as it was before.
 func TestFirstFailureStops(t *testing.T) {
 	for f, reason := range map[fate]string{
-		refused: "another minor", killed: "OOMKilled", never: "not been Ready", flaps: "not been Ready", stock: stockRuntime, hangs: "not ended within",
+		refused: "another minor", brokenOff: "cannot go back; the node has not been Ready since", killed: "OOMKilled", never: "not been Ready", flaps: "not been Ready", stock: stockRuntime, hangs: "not ended within",
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -22,14 +22,17 @@ const (
 	Installing Phase = "Installing" // its pod runs pullwarden install
 	Settling   Phase = "Settling"   // it has to be Ready, and to stay so
 	Installed  Phase = "Installed"
-	Undoing    Phase = "Undoing" // its pod runs pullwarden uninstall
-	Undone     Phase = "Undone"  // it has its own containerd
-	Failed     Phase = "Failed"  // it is as it was before, or has its own containerd
-	Stuck      Phase = "Stuck"   // it could not be undone: somebody has to look
+	Undoing    Phase = "Undoing"   // its pod runs pullwarden uninstall
+	Undone     Phase = "Undone"    // it has its own containerd
+	Restoring  Phase = "Restoring" // the install failed, and has put back what was there: the node has to be Ready
+	Failed     Phase = "Failed"    // it is as it was before, or has its own containerd
+	Stuck      Phase = "Stuck"     // it could not be undone: somebody has to look
 )
 
 // underWay reports whether the node may be without a container runtime for a moment.
-func (p Phase) underWay() bool { return p == Installing || p == Settling || p == Undoing }
+func (p Phase) underWay() bool {
+	return p == Installing || p == Settling || p == Undoing || p == Restoring
+}
 
 // Record is what is known of a node.
 type Record struct {

@@ -40,8 +40,8 @@ func (c *Controller) summary(s *State, w *World) string {
 			by[r.Phase] = append(by[r.Phase], name)
 		}
 	}
-	busy := len(by[Installing]) + len(by[Settling]) + len(by[Undoing])
-	failed := slices.Concat(by[Failed], by[Stuck], by[Undoing])
+	busy := len(by[Installing]) + len(by[Settling]) + len(by[Restoring]) + len(by[Undoing])
+	failed := slices.Concat(by[Failed], by[Stuck], by[Restoring], by[Undoing])
 	switch {
 	case s.UndoOf != "":
 		return fmt.Sprintf("undoing: %d of %d nodes done, %d under way, %d stuck", len(by[Undone]), len(s.Nodes), busy, len(by[Stuck]))
