@@ -104,10 +104,10 @@ func (s *site) wait(phase string, count int) {
 				n++
 			}
 		}
-		if err != nil || n < count {
-			return fmt.Errorf("%d: %s, %v", n, summary, err)
+		if err == nil && n < count {
+			return fmt.Errorf("%d: %s", n, summary)
 		}
-		return nil
+		return err
 	})
 }
 
