@@ -65,6 +65,7 @@ func TestRulesOfTheChart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		write(t, filepath.Join(volume, "10-team-a.toml"), "")
 		sync()
 		if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "[[rule]]") {
 			t.Errorf("%s, %v", text, err)

@@ -213,6 +213,11 @@ func TestSourceVanishes(t *testing.T) {
 	v := newVolume(t, files{"10-a.toml": always})
 	s, dir, _ := newSync(t, v.dir)
 	v.must(s.Once())
+	v.must(os.Remove(filepath.Join(v.dir, currentVersion)))
+	v.must(os.Remove(filepath.Join(v.dir, "10-a.toml")))
+	if s.Once() == nil || s.Probe() == nil {
+		t.Error("an empty directory is taken for a ConfigMap without rules")
+	}
 	v.must(os.RemoveAll(v.dir))
 	if s.Once() == nil || s.Probe() == nil || policies(t, dir) != "Always, Always" {
 		t.Error("it is taken for one without rules")

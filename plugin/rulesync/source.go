@@ -20,7 +20,7 @@ const (
 	// caseSuffix ends the name of a file of cases. Every other file has rules.
 	caseSuffix = ".test.toml"
 	ruleSuffix = ".toml"
-	// current is the link to the newest version of a volume, which the kubelet exchanges
+	// currentVersion is the link to the newest version of a volume, which the kubelet exchanges
 	// by a rename.
 	currentVersion = "..data"
 	// maxReads is how often a source is read that is exchanged meanwhile.
@@ -37,24 +37,45 @@ type source struct {
 // fileName is what the keys of a ConfigMap are made of.
 var fileName = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 
-// read returns one version of a source, never parts of two: a mounted volume has a
-// directory for each version. Names that begin with a dot are passed over.
+// errExchanged says that the source did not stay the same for as long as it was read.
+var errExchanged = errors.New("the source is exchanged all the time")
+
+// errNothing says that a directory has nothing, not even a mounted ConfigMap without rules.
+var errNothing = errors.New("there is neither a rule file nor a mounted ConfigMap")
+
+// read returns one version of a source, never parts of two, or a part of one: a mounted
+// volume has a directory for each version, which the kubelet begins to remove only once the
+// link leads to the next one. Names that begin with a dot are passed over.
 func read(from string) (source, error) {
-	for try := 1; ; try++ {
-		version := from
-		target, err := filepath.EvalSymlinks(filepath.Join(from, currentVersion))
-		switch {
-		case err == nil:
-			version = target
-		case !errors.Is(err, fs.ErrNotExist):
+	for range maxReads {
+		before, err := version(from)
+		if err != nil {
 			return source{}, err
 		}
-		s, err := readVersion(version)
-		if errors.Is(err, fs.ErrNotExist) && version != from && try < maxReads {
-			continue // the kubelet has removed it: there is a newer one
+		s, err := readVersion(before)
+		after, afterErr := version(from)
+		if afterErr != nil {
+			return source{}, afterErr
+		}
+		if before != after {
+			continue
+		}
+		if before == from && err == nil && len(s.rules) == 0 {
+			return source{}, fmt.Errorf("%s: %w", from, errNothing)
 		}
 		return s, err
 	}
+	return source{}, errExchanged
+}
+
+// version returns the directory of the newest version of a source: itself, where it is no
+// mounted volume.
+func version(from string) (string, error) {
+	target, err := filepath.EvalSymlinks(filepath.Join(from, currentVersion))
+	if errors.Is(err, fs.ErrNotExist) {
+		return from, nil
+	}
+	return target, err
 }
 
 func readVersion(dir string) (source, error) {
