@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -32,7 +33,7 @@ const (
 )
 
 const (
-	podTakes = 20 * time.Second
+	podTakes = 7 * time.Second
 	flapping = 30 * time.Second
 )
 
@@ -49,8 +50,10 @@ type cluster struct {
 	summary string
 	down    bool // the API server does not answer
 
-	installs []string // nodes whose install pods were made, in their order
-	saved    func()   // looks at each new state
+	installs []string        // nodes whose install pods were made, in their order
+	made     map[string]bool // the names of all pods that there ever were
+	saved    func()          // looks at each new state
+	lag      time.Duration   // each call takes up to that long
 }
 
 type member struct {
@@ -71,7 +74,7 @@ type workload struct {
 const stockRuntime, ourRuntime = "containerd://2.4.2", "containerd://2.4.2+pullwarden.v1"
 
 func newCluster(t testing.TB, size int, fates map[int]fate) *cluster {
-	c := &cluster{t: t, nodes: map[string]*member{}, pods: map[string]*workload{}, saved: func() {}}
+	c := &cluster{t: t, nodes: map[string]*member{}, pods: map[string]*workload{}, made: map[string]bool{}, saved: func() {}}
 	for i := range size {
 		f, odd := fates[i]
 		if !odd {
@@ -86,6 +89,13 @@ func nodeName(i int) string { return fmt.Sprintf("node-%03d", i) }
 
 func (c *cluster) join(i int, f fate) {
 	c.nodes[nodeName(i)] = &member{fate: f, ready: true, changed: time.Now(), runtime: stockRuntime, original: stockRuntime}
+}
+
+// wait is how long a call is under way.
+func (c *cluster) wait() {
+	if c.lag > 0 {
+		time.Sleep(rand.N(c.lag))
+	}
 }
 
 var errDown = errors.New("the API server does not answer")
@@ -136,6 +146,7 @@ func (c *cluster) end(p *workload, n *member) {
 }
 
 func (c *cluster) Load(context.Context) (State, string, error) {
+	c.wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
@@ -145,6 +156,7 @@ func (c *cluster) Load(context.Context) (State, string, error) {
 }
 
 func (c *cluster) Save(_ context.Context, version string, s State, summary string) error {
+	c.wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
@@ -160,6 +172,7 @@ func (c *cluster) Save(_ context.Context, version string, s State, summary strin
 }
 
 func (c *cluster) Look(context.Context) (World, error) {
+	c.wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.advance(); err != nil {
@@ -176,6 +189,7 @@ func (c *cluster) Look(context.Context) (World, error) {
 }
 
 func (c *cluster) Start(_ context.Context, name, node string, v Verb) error {
+	c.wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
@@ -189,6 +203,10 @@ func (c *cluster) Start(_ context.Context, name, node string, v Verb) error {
 			c.t.Errorf("%s gets %s while %s runs", node, v, p.verb)
 		}
 	}
+	if n := c.nodes[node]; c.made[name] && n.fate != podRemoved {
+		c.t.Errorf("%s gets %s a second time", node, v)
+	}
+	c.made[name] = true
 	if v == Install {
 		c.installs = append(c.installs, node)
 	}
@@ -198,6 +216,7 @@ func (c *cluster) Start(_ context.Context, name, node string, v Verb) error {
 }
 
 func (c *cluster) Stop(_ context.Context, name string) error {
+	c.wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {

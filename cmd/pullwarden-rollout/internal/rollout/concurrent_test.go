@@ -19,6 +19,7 @@ import (
 func TestTwoControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 20, nil)
+		c.lag = 4 * time.Second
 		first, second := newController(t, c, io.Discard), newController(t, c, io.Discard)
 		c.saved = func() { checkStages(t, c, &first.Options) }
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
@@ -39,11 +40,12 @@ func TestTwoControllers(t *testing.T) {
 func TestUndoInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 20, map[int]fate{15: never})
+		c.lag = 4 * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 		defer cancel()
 		var all sync.WaitGroup
 		all.Go(func() { newController(t, c, io.Discard).Run(ctx) })
-		time.Sleep(7*time.Minute + 13*time.Second)
+		time.Sleep(9*time.Minute + 13*time.Second)
 		if c.ours() < 3 {
 			t.Fatalf("only %d nodes have it", c.ours())
 		}

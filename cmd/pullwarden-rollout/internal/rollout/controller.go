@@ -144,13 +144,16 @@ func (c *Controller) tryStep(ctx context.Context, again bool) (State, error) {
 	}
 	now = now.UTC().Truncate(time.Second)
 	s := next(&c.Options, before, world, &c.seen, now)
-	if s.UndoOf != was.UndoOf || !maps.Equal(s.Nodes, was.Nodes) {
+	todo := workOf(&s, &world)
+	// A state that stays the same is saved, too, before a pod is made or removed: it may be
+	// one of long ago.
+	if s.UndoOf != was.UndoOf || !maps.Equal(s.Nodes, was.Nodes) || !todo.none() {
 		if err := c.Ledger.Save(ctx, version, s, c.summary(&s, &world)); err != nil {
 			return State{}, err
 		}
 		c.tell(&was, &s, &world)
 	}
-	return s, c.act(ctx, &s, &world)
+	return s, todo.do(ctx, c.Runner)
 }
 
 // undoAgain returns a state whose target is to be undone, also where that failed before.
@@ -163,31 +166,6 @@ func undoAgain(s State, target string) State {
 		}
 	}
 	return s
-}
-
-// act starts the pods that the state asks for, and removes those that it does not. A node
-// has one pod at a time: the next waits until the one before is gone.
-func (c *Controller) act(ctx context.Context, s *State, w *World) error {
-	there, occupied := map[string]bool{}, map[string]bool{}
-	var errs []error
-	for i := range w.Pods {
-		p := &w.Pods[i]
-		r := s.Nodes[p.Node]
-		wanted := r.Pod == p.Name && (r.Phase == Installing || r.Phase == Undoing)
-		kept := r.Pod == p.Name && p.Ended && !p.Succeeded // for those who look for the reason
-		there[p.Name] = there[p.Name] || wanted
-		occupied[p.Node] = occupied[p.Node] || !p.Ended
-		if !wanted && !kept && !p.Leaving {
-			errs = append(errs, c.Runner.Stop(ctx, p.Name))
-		}
-	}
-	for name, r := range s.Nodes {
-		verb := map[Phase]Verb{Installing: Install, Undoing: Uninstall}[r.Phase]
-		if verb != "" && !there[r.Pod] && !occupied[name] {
-			errs = append(errs, c.Runner.Start(ctx, r.Pod, name, verb))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func (c *Controller) log(line string) { _, _ = io.WriteString(c.Log, line+"\n") }

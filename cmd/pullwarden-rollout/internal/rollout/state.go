@@ -7,8 +7,8 @@
 //	Ledger.Load ─► State ┐
 //	Watcher.Look ─► World ┴─► next (pure) ─► State ─► Ledger.Save ─► Runner.Start, Stop
 //
-// Each node has a Record, which a step changes before it acts upon it. Ledger.Save refuses
-// a State that somebody else has changed meanwhile. So a controller that is killed goes on
+// Each node has a Record, which a step saves before it acts upon it. Ledger.Save refuses a
+// State that somebody else has changed since it was loaded. So a controller that is killed goes on
 // where it was, and two of them at once do no more than one.
 package rollout
 
