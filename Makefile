@@ -14,7 +14,7 @@ TIME      ?= 10m  # for the histories of a campaign
 KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
-FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy|kubelet|stargz)$$') # of the integration tests
+FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(cluster|critest|deploy|install|kubelet|stargz)$$') # of the integration tests
 # The minor of containerd to build with: go.mod is for the newest, and builds/ has a go.mod
 # for each of the others.
 NEWEST     := 2.4
@@ -130,6 +130,23 @@ test-stargz: on-linux-as-root cc ## pull eStargz images by a real stargz snapsho
 	cd integration/stargz/tool && GOFLAGS= $(GO) build -trimpath -o $(CURDIR)/build/stargz/ ./...
 	PULLWARDEN_STARGZ=$(CURDIR)/build/stargz PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
 		$(GO) test -race -count 1 -timeout 10m -run '$(strip $(RUN))' ./integration/stargz
+# Neither a kubelet nor root is needed: nodes are objects of the API.
+.PHONY: test-cluster
+test-cluster: cc ## lint and render the Helm chart and the Dockerfiles, and try chart, rollout and admission policies on a stock kube-apiserver; RUN=<pattern> picks tests
+	CGO_ENABLED=0 $(BUILD) -o build/cluster/ ./cmd/pullwarden ./cmd/pullwarden-rollout
+	cd integration/cluster/tool && GOFLAGS= $(GO) build -trimpath -o $(CURDIR)/build/tools/ helm.sh/helm/v4/cmd/helm ./dockerlint
+	cd integration/kubelet/tool && export GOFLAGS= && version=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) \
+		&& $(GO) build -trimpath -ldflags "-X k8s.io/component-base/version.gitVersion=$$version" -o $(CURDIR)/build/kubernetes/ k8s.io/kubernetes/cmd/kube-apiserver \
+		&& $(GO) build -trimpath -o $(CURDIR)/build/kubernetes/etcd go.etcd.io/etcd/server/v3
+	PULLWARDEN_KUBERNETES=$(CURDIR)/build/kubernetes PULLWARDEN_TOOLS=$(CURDIR)/build/tools PULLWARDEN_BIN=$(CURDIR)/build/cluster \
+		$(GO) test -race -count 1 -timeout 20m -run '$(strip $(RUN))' ./integration/cluster
+
+# The binaries are static: the images have no C library, or another one.
+.PHONY: image-root
+image-root: cc ## lay out what the images of deploy/image and deploy/kind are made of, in build/image
+	$(GO) build -trimpath -tags netgo,osusergo,static_build -ldflags '$(LDFLAGS) -extldflags "-static"' -o build/image/ ./cmd/containerd
+	CGO_ENABLED=0 $(BUILD) -o build/image/ ./cmd/pullwarden ./cmd/pullwarden-rollout
+	rm -rf build/image/kind && cp -r deploy/kind build/image/kind
 
 .PHONY: campaign
 campaign: on-linux-as-root build ## hold random histories against the contract for TIME (10m), then in KILLS (1000) kills (as root); SEED begins the same ones again, SETTING=<name>|each is as for test-integration, with its tests

@@ -21,8 +21,13 @@ const module = "github.com/pullwarden/pullwarden/"
 // import. Every package may import those of internal.
 var allowed = map[string][]string{
 	"cmd/pullwarden":                   {"cmd/pullwarden/internal/cli"},
-	"cmd/pullwarden/internal/cli":      {"plugin/api", "plugin/check", "plugin/config", "plugin/ruletest", "plugin/status"},
+	"cmd/pullwarden/internal/cli":      {"plugin/api", "plugin/check", "plugin/config", "plugin/rulesync", "plugin/ruletest", "plugin/status"},
 	"cmd/pullwarden/internal/manpages": {"cmd/pullwarden/internal/cli"},
+
+	"cmd/pullwarden-rollout":                  {"cmd/pullwarden-rollout/internal/cli"},
+	"cmd/pullwarden-rollout/internal/cli":     {"cmd/pullwarden-rollout/internal/kube", "cmd/pullwarden-rollout/internal/rollout"},
+	"cmd/pullwarden-rollout/internal/kube":    {"cmd/pullwarden-rollout/internal/rollout"},
+	"cmd/pullwarden-rollout/internal/rollout": nil,
 
 	"cmd/containerd":                {"plugin"},
 	"plugin":                        {"plugin/api", "plugin/audit", "plugin/config", "plugin/cri", "plugin/engine", "plugin/explain", "plugin/metrics", "plugin/pin", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/hosts", "store", "store/content"},
@@ -41,6 +46,7 @@ var allowed = map[string][]string{
 	"plugin/pull":                   {"resolver", "plugin/isolation", "plugin/transfer"},
 	"plugin/rules":                  {"plugin/policy"},
 	"plugin/ruletest":               {"plugin/config", "plugin/engine", "plugin/policy", "plugin/rules", "resolver/failure"},
+	"plugin/rulesync":               {"plugin/check", "plugin/policy", "plugin/rules", "plugin/ruletest"},
 	"plugin/status":                 {"plugin/api", "store"},
 	"plugin/transfer":               {"plugin/isolation", "resolver/hosts", "resolver/provenance", "store"},
 	"resolver":                      {"resolver/auth", "resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/provenance", "resolver/purpose", "resolver/redact", "resolver/transport"},

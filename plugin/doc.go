@@ -59,7 +59,8 @@
 // section in plugin/config; plugin/rules keeps the rule files current, and plugin/pin the
 // pins of images that rules keep on the node: the engine tells it of each use (pin.go). The
 // command line has packages of its own, which ask the same parsers and the same decision:
-// plugin/check finds mistakes, plugin/ruletest runs cases. For plugin/status, which makes the
+// plugin/check finds mistakes, plugin/ruletest runs cases, and plugin/rulesync copies rules of a
+// cluster to the node once both are content. For plugin/status, which makes the
 // picture of a node, plugin/api brings what only the daemon knows over containerd's socket.
 // By it the daemon also explains a request: the engine walks the same way without effects,
 // and plugin/explain tells what it foresees.

@@ -1,0 +1,66 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// tell logs what has changed.
+func (c *Controller) tell(was, now *State, w *World) {
+	for _, name := range slices.Sorted(maps.Keys(now.Nodes)) {
+		before, r := was.Nodes[name], now.Nodes[name]
+		if before == r {
+			continue
+		}
+		line := fmt.Sprintf("node %s: %s", name, r.Phase)
+		if r.Reason != "" {
+			line += ": " + r.Reason
+		}
+		c.log(line)
+	}
+	if headline := c.summary(now, w); headline != c.headline {
+		c.headline = headline
+		c.log(headline)
+	}
+}
+
+// summary says in a sentence or two how far the rollout is, and after a failure which
+// nodes stay as they are.
+func (c *Controller) summary(s *State, w *World) string {
+	by := map[Phase][]string{}
+	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
+		r := s.Nodes[name]
+		switch {
+		case r.Phase.underWay() || r.Phase == Stuck || r.Target == c.Target:
+			by[r.Phase] = append(by[r.Phase], name)
+		}
+	}
+	busy := len(by[Installing]) + len(by[Settling]) + len(by[Restoring]) + len(by[Undoing])
+	failed := slices.Concat(by[Failed], by[Stuck], by[Restoring], by[Undoing])
+	switch {
+	case s.UndoOf != "":
+		return fmt.Sprintf("undoing: %d of %d nodes done, %d under way, %d stuck", len(by[Undone]), len(s.Nodes), busy, len(by[Stuck]))
+	case len(failed) > 0:
+		return fmt.Sprintf("stopped: failed on %s; no other node is started. Installed before, and left so: %s. Begin anew with another image, or another value of retry",
+			orNone(failed), orNone(slices.Concat(by[Installed], by[Settling], by[Installing])))
+	}
+	_, number := c.stage(len(by[Installed]), len(w.Nodes))
+	return fmt.Sprintf("stage %d of %d: %d of %d nodes installed, %d under way", number, len(c.Stages), len(by[Installed]), len(w.Nodes), busy)
+}
+
+// orNone lists names, the first of very many.
+func orNone(names []string) string {
+	const most = 20
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
