@@ -63,9 +63,13 @@ func (s *Store) view(ctx context.Context, namespace string, fn func(context.Cont
 		before := s.transactions()
 		err := s.db.View(func(tx *bolt.Tx) error {
 			s.mu.Lock()
-			r := transactionReader{s.images, namespace, maps.Clone(s.flushing), maps.Clone(s.pending)}
+			r := transactionReader{
+				images: s.images, namespace: namespace, flushing: maps.Clone(s.flushing), pending: maps.Clone(s.pending),
+				raw: rawRecords(tx, namespace), decoded: s.decoded,
+			}
 			after := s.flushed
 			s.mu.Unlock()
+			r.marked = markedNames(namespace, r.flushing, r.pending)
 			if again = before != after; again {
 				return nil // a mark may have been written that this transaction does not see
 			}
@@ -90,11 +94,19 @@ type transactionReader struct {
 	images            images.Store
 	namespace         string
 	flushing, pending marks
+	marked            map[string]bool // names of records that have a mark
+	raw               *bolt.Bucket    // nil where there are no records
+	decoded           *decoded
 }
 
 func (r transactionReader) read(ctx context.Context, name string) (*Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	sum, found := r.decoded.sum(r.raw, name)
+	keep := found && !r.marked[name]
+	if record, ok := r.decoded.get(recordName{r.namespace, name}, sum); ok && keep {
+		return record, nil
 	}
 	img, err := r.images.Get(ctx, name)
 	if errdefs.IsNotFound(err) {
@@ -104,11 +116,27 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 		return nil, fmt.Errorf("read image record %q: %w", name, err)
 	}
 	k := keyOf(r.namespace, img)
-	state := Decode(k.name, k.target, marked(k, img.Labels, r.flushing[k], r.pending[k]))
-	if !state.Known() {
-		return nil, nil
+	var record *Record
+	if state := Decode(k.name, k.target, marked(k, img.Labels, r.flushing[k], r.pending[k])); state.Known() {
+		record = &Record{Name: name, Target: img.Target, State: state}
 	}
-	return &Record{Name: name, Target: img.Target, State: state}, nil
+	if keep {
+		r.decoded.add(recordName{r.namespace, name}, sum, record)
+	}
+	return record, nil
+}
+
+// markedNames returns the names of a namespace's records that have a mark.
+func markedNames(namespace string, all ...marks) map[string]bool {
+	names := map[string]bool{}
+	for _, marks := range all {
+		for k := range marks {
+			if k.namespace == namespace {
+				names[k.name] = true
+			}
+		}
+	}
+	return names
 }
 
 // notRead reads nothing, so that a listing gives what it remembers alone.

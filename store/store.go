@@ -39,6 +39,7 @@ type Store struct {
 	images   images.Store
 	uses     *uses
 	listings listings
+	decoded  *decoded
 
 	mu       sync.Mutex
 	pending  marks  // not yet taken by the writer
@@ -58,6 +59,7 @@ func New(db DB, imageStore images.Store) *Store {
 		db:      db,
 		images:  imageStore,
 		uses:    newUses(),
+		decoded: newDecoded(),
 		pending: marks{},
 		wake:    make(chan struct{}, 1),
 		flushes: make(chan flushRequest),

@@ -35,7 +35,7 @@ func run(ctx context.Context) error {
 	var b bench
 	flag.StringVar(&b.binaries[stock], "stock", "build/containerd-stock", "the stock containerd")
 	flag.StringVar(&b.binaries[ours], "ours", "bin/containerd", "the containerd with pullwarden")
-	names := flag.String("rows", "", "the rows to measure, with commas between; empty for all of "+strings.Join(rowNames(rows), ","))
+	names := flag.String("rows", "", "the rows to measure, with commas between; empty for all of "+strings.Join(rowNames(rows), ",")+"; alone "+strings.Join(rowNames(extra), ","))
 	flag.Parse()
 	if os.Geteuid() != 0 {
 		return errors.New("the daemons mount what they unpack: run this as root")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/errdefs"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -74,6 +75,23 @@ func (n *benchNode) pulls(ctx context.Context, atATime int, refs ...string) erro
 		errs = append(errs, <-results)
 	}
 	return errors.Join(errs...)
+}
+
+// pullRight asks for several images, that many at a time. Each must be the one that was
+// pushed.
+func (n *benchNode) pullRight(ctx context.Context, atATime int, images ...pushed) error {
+	pods, ctx := errgroup.WithContext(ctx)
+	pods.SetLimit(atATime)
+	for _, image := range images {
+		pods.Go(func() error {
+			id, err := n.pull(ctx, image.ref)
+			if err == nil && id != image.id {
+				err = fmt.Errorf("%s: %s is %s in the registry, and %s after a pull", n.side, image.ref, image.id, id)
+			}
+			return err
+		})
+	}
+	return pods.Wait()
 }
 
 // forget removes an image, and waits until its content is gone as well.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pullwarden/pullwarden/integration/node"
@@ -56,6 +57,7 @@ type pair struct {
 // roundTrip, no mirror, and the policy Always.
 type options struct {
 	near   bool     // the registry has no round-trip time
+	http1  bool     // the registry does not speak HTTP/2
 	mirror bool     // there is a mirror
 	rules  string   // a rule file; empty for none
 	images []string // lines of CRI's image plugin
@@ -81,8 +83,11 @@ func (b *bench) withPair(ctx context.Context, o options, f func(p *pair) error) 
 	if o.near {
 		delay = resolvertest.WithDelay(0)
 	}
-	p.origin, err = resolvertest.Start(resolvertest.WithTLS(), resolvertest.WithTokenAuth(map[string]string{user: password}), delay) //nolint:contextcheck // it ends by Close
-	if err != nil {
+	of := []resolvertest.Option{resolvertest.WithTLS(), resolvertest.WithTokenAuth(map[string]string{user: password}), delay}
+	if o.http1 {
+		of = append(of, resolvertest.WithoutHTTP2())
+	}
+	if p.origin, err = resolvertest.Start(of...); err != nil { //nolint:contextcheck // it ends by Close
 		return err
 	}
 	if o.mirror {
@@ -147,6 +152,19 @@ func (p *pair) push(ctx context.Context, ref string, image resolvertest.Pushable
 		}
 	}
 	return registry + "/" + ref, nil
+}
+
+// pushed is an image of the registries, as a node that has pulled it knows it.
+type pushed struct{ ref, id string }
+
+// pushImage stores an image under a reference in all registries.
+func (p *pair) pushImage(ctx context.Context, ref string, image v1.Image) (pushed, error) {
+	id, err := image.ConfigName()
+	if err != nil {
+		return pushed{}, err
+	}
+	name, err := p.push(ctx, ref, image)
+	return pushed{name, id.String()}, err
 }
 
 // both runs f on one node after the other.

@@ -66,21 +66,38 @@ func (p *pair) checkMany(ctx context.Context, all *[2][]usage) error {
 type usage struct{ pss, rss int }
 
 func (n *benchNode) usage(ctx context.Context) (u usage, err error) {
-	server, err := n.Client.IntrospectionService().Server(ctx)
+	proc, err := n.proc(ctx)
 	if err != nil {
-		return usage{}, fmt.Errorf("%s: ask for the process: %w", n.side, err)
+		return usage{}, err
 	}
-	path := fmt.Sprintf("/proc/%d/smaps_rollup", server.GetPid())
 	for key, to := range map[string]*int{"Pss": &u.pss, "Rss": &u.rss} {
-		value, err := valueIn(path, key)
-		if err != nil {
+		if *to, err = kibiIn(proc+"/smaps_rollup", key); err != nil {
 			return usage{}, err
-		}
-		if *to, err = strconv.Atoi(strings.TrimSuffix(value, " kB")); err != nil {
-			return usage{}, fmt.Errorf("%s in %s: %w", key, path, err)
 		}
 	}
 	return u, nil
+}
+
+// proc returns the kernel's directory of the daemon.
+func (n *benchNode) proc(ctx context.Context) (string, error) {
+	server, err := n.Client.IntrospectionService().Server(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%s: ask for the process: %w", n.side, err)
+	}
+	return fmt.Sprintf("/proc/%d", server.GetPid()), nil
+}
+
+// kibiIn returns the value of a key, in KiB, in one of the kernel's files.
+func kibiIn(path, key string) (int, error) {
+	value, err := valueIn(path, key)
+	if err != nil {
+		return 0, err
+	}
+	kibi, err := strconv.Atoi(strings.TrimSuffix(value, " kB"))
+	if err != nil {
+		return 0, fmt.Errorf("%s in %s: %w", key, path, err)
+	}
+	return kibi, nil
 }
 
 func mebi(kibi int) float64 { return float64(kibi) / 1024 }

@@ -19,14 +19,23 @@ type row struct {
 	run func(ctx context.Context, b *bench) ([]line, error)
 }
 
-// rows are all there are, in the table's order.
+// extra are rows that are measured only by their names.
+var extra = []row{
+	{"settings", "containerd's own settings for big images", settings},
+}
+
+// rows are all that are measured without names, in the table's order.
 var rows = []row{
 	{"warm", "a check of an unchanged image", warm},
 	{"storm", "a hundred pods at once", storm},
+	{"boot", "a node that comes back: sixty pods at once", boot},
 	{"cold", "pulls of images that are not there", cold},
+	{"change", "an image with one other layer", change},
+	{"big", "pulls of a big image", big},
 	{"fresh", "an image whose last check still counts", fresh},
 	{"hang", "a registry that does not answer", hang},
 	{"dead", "a dead mirror in front of the registry", dead},
+	{"failover", "connections that died without a word", failover},
 	{"memory", "memory after a thousand checks", memory},
 	{"start", "the time until CRI answers", startUp},
 	{"list", "listing a thousand images", list},
@@ -39,6 +48,7 @@ func choose(names string) ([]row, error) {
 		return rows, nil
 	}
 	var chosen []row
+	rows := slices.Concat(rows, extra)
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == strings.TrimSpace(name) })
 		if i < 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/distribution/reference"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
@@ -52,13 +53,21 @@ type ImageService struct {
 	key     *store.Key
 	puller  Puller
 	starts  *Starts // nil: no policy holds for the starts of containers
+	listing listing
 }
 
 // NewImageService decorates containerd's own image service. The key makes the
 // fingerprints of callers and namespaces; the puller takes the place of containerd's own
 // PullImage.
 func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records, config Config, key *store.Key, puller Puller) *ImageService {
-	return &ImageService{ImageServiceServer: inner, engine: e, records: records, config: config, key: key, puller: puller}
+	s := &ImageService{ImageServiceServer: inner, engine: e, records: records, config: config, key: key, puller: puller}
+	s.listing.inner, s.listing.records = inner, records
+	stored, err := storedImages(inner)
+	if err != nil {
+		prefixlog.L().WithError(err).Info("each listing of images takes as long as containerd's own, and longer")
+	}
+	s.listing.stored = stored
+	return s
 }
 
 // WithStarts lets the policy hold for the starts of containers, too. It is called once,

@@ -13,7 +13,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
-	"google.golang.org/grpc"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -168,49 +167,4 @@ func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRe
 		response.Info[infoKey] = string(data)
 	}
 	return response, nil
-}
-
-// ListImages adds the states of the images.
-func (s *ImageService) ListImages(ctx context.Context, r *runtime.ListImagesRequest) (*runtime.ListImagesResponse, error) {
-	response, err := s.ImageServiceServer.ListImages(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	showAll(ctx, s.records, response.GetImages())
-	return response, nil
-}
-
-// StreamImages adds the states of the images.
-func (s *ImageService) StreamImages(r *runtime.StreamImagesRequest, stream grpc.ServerStreamingServer[runtime.StreamImagesResponse]) error {
-	return s.ImageServiceServer.StreamImages(r, &imageStream{ServerStreamingServer: stream, records: s.records})
-}
-
-type imageStream struct {
-	grpc.ServerStreamingServer[runtime.StreamImagesResponse]
-	records Records
-}
-
-// Send adds the states of the images.
-func (s *imageStream) Send(r *runtime.StreamImagesResponse) error {
-	showAll(s.Context(), s.records, r.GetImages())
-	return s.ServerStreamingServer.Send(r)
-}
-
-// showAll asks for the records of all images at once: one read for a listing,
-// not one an image.
-func showAll(ctx context.Context, records Records, images []*runtime.Image) {
-	lists := make([][]string, len(images))
-	for i, image := range images {
-		lists[i] = namesOf(image)
-	}
-	found, err := records.First(ctx, lists)
-	if err != nil {
-		prefixlog.G(ctx).WithError(err).Warn("the sources of images are not shown")
-		return
-	}
-	for i, r := range found {
-		if r != nil {
-			show(images[i], *r)
-		}
-	}
 }

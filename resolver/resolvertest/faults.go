@@ -70,6 +70,9 @@ func reset(req *http.Request) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
+	if m, ok := c.(mortal); ok {
+		c = m.Conn
+	}
 	if l, ok := c.(*delayedConn); ok {
 		c = l.Conn
 	}

@@ -26,6 +26,10 @@ type Option func(*Registry)
 // Default: 0.
 func WithDelay(d time.Duration) Option { return func(r *Registry) { r.SetDelay(d) } }
 
+// WithoutHTTP2 has the registry speak HTTP/1.1 alone. Default: with TLS it speaks HTTP/2
+// too.
+func WithoutHTTP2() Option { return func(r *Registry) { r.http1 = true } }
+
 // Registry is a running registry. Its methods may be called at any time, by
 // several goroutines, and from scripts.
 type Registry struct {
@@ -33,11 +37,13 @@ type Registry struct {
 	listener *listener
 	pki      *pki // nil: plain HTTP
 	auth     auth // nil: open to all
+	http1    bool // no HTTP/2
 	delay    atomic.Int64
 
 	scripts scripts
 	record  record
 	conns   atomic.Int64
+	dead    atomic.Int64 // the first so many connections are dead
 
 	mu     sync.Mutex // guards server, which is nil while the listener is closed
 	server *http.Server
@@ -126,6 +132,10 @@ func (r *Registry) open() error {
 		ErrorLog:          log.New(io.Discard, "", 0),
 		ReadHeaderTimeout: time.Minute,
 	}
+	if r.http1 {
+		s.Protocols = &http.Protocols{}
+		s.Protocols.SetHTTP1(true)
+	}
 	r.served.Add(1)
 	go func() {
 		defer r.served.Done()
@@ -153,11 +163,11 @@ func (r *Registry) shut() {
 }
 
 func (r *Registry) accepted(c net.Conn) net.Conn {
-	r.conns.Add(1)
+	number := r.conns.Add(1)
 	if r.delay.Load() > 0 {
-		return delayed(c, func() time.Duration { return time.Duration(r.delay.Load()) })
+		c = delayed(c, func() time.Duration { return time.Duration(r.delay.Load()) })
 	}
-	return c
+	return mortal{Conn: c, dead: func() bool { return number <= r.dead.Load() }}
 }
 
 // serve answers one request that came in by the listener.
