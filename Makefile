@@ -14,7 +14,7 @@ TIME      ?= 10m  # for the histories of a campaign
 KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
-FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy|kubelet)$$') # of the integration tests
+FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(critest|deploy|install|kubelet)$$') # of the integration tests
 # The minor of containerd to build with: go.mod is for the newest, and builds/ has a go.mod
 # for each of the others.
 NEWEST     := 2.4
@@ -115,6 +115,38 @@ test-deploy: on-linux-as-root cc runc ## have a real Prometheus scrape the daemo
 	cd integration/deploy/tool && GOFLAGS= $(GO) build -tags remove_all_sd -o $(CURDIR)/build/tools/ github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 	PULLWARDEN_PROMETHEUS=$(CURDIR)/build/tools/prometheus PULLWARDEN_PROMTOOL=$(CURDIR)/build/tools/promtool PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration/deploy
+
+RELEASE_DIR   ?= build/release
+
+.PHONY: release
+release: package-tools ## make tarballs, deb, rpm, system extensions, SBOMs and checksums in build/release; ARCHES=amd64 makes those of one architecture
+	MODULE=$(MODULE) NEWEST=$(NEWEST) PULLWARDEN_VERSION=$(PULLWARDEN_VERSION) REVISION=$(REVISION) ARCHES='$(ARCHES)' TOOLS=$(CURDIR)/build/tools \
+		deploy/packages/release.sh $(RELEASE_DIR) $(MINORS)
+
+.PHONY: release-check
+release-check: package-tools ## make the release of HEAD twice, in clones of other names: the bytes are the same
+	TOOLS=$(CURDIR)/build/tools ARCHES='$(ARCHES)' deploy/packages/check.sh
+
+.PHONY: test-install
+test-install: on-linux-as-root test-install-needs ## install, upgrade, break, roll back and remove on a Debian with a real systemd, dpkg and rpm; RUN=<pattern> picks tests
+	$(MAKE) release ARCHES=amd64 RELEASE_DIR=build/install/old PULLWARDEN_VERSION=v0.0.1
+	$(MAKE) release ARCHES=amd64 RELEASE_DIR=build/install/new PULLWARDEN_VERSION=v0.0.2
+	$(GO) build -trimpath -ldflags '-X $(MODULE)/version.Version=$(CONTAINERD_VERSION)' -o build/install/stock/ $(MODULE)/cmd/containerd $(MODULE)/cmd/containerd-shim-runc-v2 $(MODULE)/cmd/ctr
+	PULLWARDEN_INSTALL=$(CURDIR)/build/install $(GO) test -count 1 -timeout 30m -v -run '$(strip $(RUN))' ./integration/install
+
+# The tools are built by themselves, at the versions of their own go.mod.
+.PHONY: package-tools
+package-tools:
+	cd deploy/packages/tool && GOFLAGS= $(GO) build -trimpath -o $(CURDIR)/build/tools/ github.com/goreleaser/nfpm/v2/cmd/nfpm github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	@{ command -v x86_64-linux-gnu-gcc && command -v aarch64-linux-gnu-gcc && command -v mksquashfs; } >/dev/null 2>&1 \
+		|| { apt-get update && apt-get install -y --no-install-recommends gcc-x86-64-linux-gnu libc6-dev-amd64-cross gcc-aarch64-linux-gnu libc6-dev-arm64-cross binutils squashfs-tools; }
+
+.PHONY: test-install-needs
+test-install-needs: runc
+	@{ command -v systemd-nspawn && command -v debootstrap && command -v rpm; } >/dev/null 2>&1 \
+		|| { apt-get update && apt-get install -y --no-install-recommends systemd-container debootstrap rpm; }
+	@[[ -e build/install/debian.done ]] || { rm -rf build/install/debian; mkdir -p build/install; \
+		debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,containerd bookworm build/install/debian && touch build/install/debian.done; }
 
 .PHONY: campaign
 campaign: on-linux-as-root build ## hold random histories against the contract for TIME (10m), then in KILLS (1000) kills (as root); SEED begins the same ones again, SETTING=<name>|each is as for test-integration, with its tests
