@@ -129,8 +129,8 @@ release-check: package-tools ## make the release of HEAD twice, in clones of oth
 
 .PHONY: test-install
 test-install: on-linux-as-root test-install-needs ## install, upgrade, break, roll back and remove on a Debian with a real systemd, dpkg and rpm; RUN=<pattern> picks tests
-	$(MAKE) release ARCHES=amd64 RELEASE_DIR=build/install/old PULLWARDEN_VERSION=v0.0.1
-	$(MAKE) release ARCHES=amd64 RELEASE_DIR=build/install/new PULLWARDEN_VERSION=v0.0.2
+	$(MAKE) release ARCHES=amd64 MINORS=$(NEWEST) RELEASE_DIR=build/install/old PULLWARDEN_VERSION=v0.0.1
+	$(MAKE) release ARCHES=amd64 MINORS=$(NEWEST) RELEASE_DIR=build/install/new PULLWARDEN_VERSION=v0.0.2
 	$(GO) build -trimpath -ldflags '-X $(MODULE)/version.Version=$(CONTAINERD_VERSION)' -o build/install/stock/ $(MODULE)/cmd/containerd $(MODULE)/cmd/containerd-shim-runc-v2 $(MODULE)/cmd/ctr
 	PULLWARDEN_INSTALL=$(CURDIR)/build/install $(GO) test -count 1 -timeout 30m -v -run '$(strip $(RUN))' ./integration/install
 

@@ -109,7 +109,7 @@ packages() {
 }
 
 mkdir -p "$out"
-rm -f "$out"/*
+rm -f "$out"/pullwarden-* "$out"/SHA256SUMS
 for minor in "$@"; do
 	for arch in ${ARCHES:-amd64 arm64}; do
 		name=pullwarden-$minor-$version-linux-$arch
@@ -125,4 +125,4 @@ for minor in "$@"; do
 		rm -rf "$dir"
 	done
 done
-(cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
+(cd "$out" && sha256sum -- pullwarden-* >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)

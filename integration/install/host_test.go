@@ -42,7 +42,7 @@ func boot(t *testing.T, prepare func(h *host)) *host {
 	if prepare != nil {
 		prepare(h)
 	}
-	cmd := exec.Command("systemd-nspawn", "--directory="+h.root, "--boot", "--register=no", "--keep-unit", "--private-network", //nolint:usetesting // it ends with the test, in an order
+	cmd := exec.Command("systemd-nspawn", "--directory="+h.root, "--boot", "--register=no", "--keep-unit", "--private-network",
 		"--capability=all", "--system-call-filter=@keyring", "--console=pipe", "--tmpfs=/var/lib/containerd:mode=755", "--machine=pullwarden-test")
 	var console bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &console, &console

@@ -100,7 +100,7 @@ func TestKilled(t *testing.T) {
 	for _, verb := range []string{"install", "uninstall"} {
 		h.must("sh", "-c", older+"/pullwarden install --from "+hangs+" --yes --timeout 10m >/root/out 2>&1 & echo $! >/root/pid")
 		h.until(func() string {
-			if out, code := h.run("pgrep", "--full", "sleep infinity"); code != 0 {
+			if out, _ := h.run("sh", "-c", "tr '\\0' ' ' </proc/$(systemctl show -P MainPID containerd)/cmdline"); out != "sleep infinity" {
 				return "the daemon has not begun to hang: " + out + h.must("cat", "/root/out")
 			}
 			return ""
@@ -182,6 +182,22 @@ func TestDebiansOwn(t *testing.T) {
 	older := h.unpack("old")
 	before := h.files()
 	h.fails([]string{"Refused: nothing has been changed.", "the node has containerd 1.6.", "this is built with v2.4."}, older+"/pullwarden", "install", "--yes")
+	if diff := cmp.Diff(before, h.files()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A disk that is full in the middle leaves the node as it was, and the daemon is the same
+// process.
+func TestFullDisk(t *testing.T) {
+	h := boot(t, func(h *host) { h.check(os.MkdirAll(h.root+"/usr/lib/pullwarden", 0o755)) })
+	older := h.unpack("old")
+	h.must("mount", "-t", "tmpfs", "-o", "size=50m,mode=755", "tmpfs", "/usr/lib/pullwarden") // for one of both binaries
+	before, daemon := h.files(), h.must("systemctl", "show", "-P", "MainPID", "containerd")
+	h.fails([]string{"Rolled back", "no space left on device"}, older+"/pullwarden", "install", "--yes")
+	if left := h.must("ls", "-A", "/usr/lib/pullwarden"); left != "" || h.must("systemctl", "show", "-P", "MainPID", "containerd") != daemon {
+		t.Errorf("it leaves %s", left)
+	}
 	if diff := cmp.Diff(before, h.files()); diff != "" {
 		t.Error(diff)
 	}
