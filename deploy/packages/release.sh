@@ -28,6 +28,7 @@ version=${PULLWARDEN_VERSION#v}
 if [[ ! "$version" =~ ^[0-9]+\.[0-9]+\.[0-9]+ ]]; then
 	version=0.0.0~$(date --utc --date="@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M%S).$version
 fi
+version=${version/-rc/\~rc} # before the release itself, for dpkg and rpm
 version=${version//-/.}
 
 # Nothing of the caller's Go settings counts.

@@ -136,7 +136,8 @@ func (f *installFlags) run(cmd *cobra.Command, g *globals, source *install.Sourc
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) // a terminal that is gone does not stop it halfway
+	context.AfterFunc(ctx, stop)                   // a second signal ends the process at once
 	options := install.Options{}
 	if cmd.Flags().Changed("config") {
 		options.Config = g.config

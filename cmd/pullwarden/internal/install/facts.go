@@ -26,7 +26,7 @@ type Facts struct {
 // Service is what systemd knows of containerd's unit.
 type Service struct {
 	Load     string // systemd's LoadState: loaded, not-found, masked, …
-	Active   bool
+	Active   bool   // or about to be
 	Failed   bool
 	KillMode string
 	PID      int // of the daemon; 0 where it does not run

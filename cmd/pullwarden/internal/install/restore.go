@@ -40,13 +40,8 @@ func (r *run) restore(ctx context.Context) error {
 			errs = append(errs, r.restoreBinary(name))
 		}
 	}
-	if dropIn := r.was.DropIn; dropIn != nil {
-		if now, err := r.tree.text(DropIn); err != nil || now == nil || *now != *dropIn {
-			errs = append(errs, r.tree.writeText(DropIn, *dropIn))
-		}
-	} else {
-		errs = append(errs, r.tree.removeDropIn())
-	}
+	version, err := r.restoreDropIn()
+	errs = append(errs, err)
 	if r.was.Binaries[daemon] == "" && r.was.Binaries[companion] == "" {
 		_ = os.Remove(r.tree.path(previousDir)) // if the run has made them
 		_ = os.Remove(r.tree.path(Dir))
@@ -55,9 +50,25 @@ func (r *run) restore(ctx context.Context) error {
 		errs = append(errs, r.sys.reload(ctx))
 	}
 	if restarted {
-		errs = append(errs, r.resume(ctx))
+		errs = append(errs, r.resume(ctx, version))
 	}
 	return errors.Join(errs...)
+}
+
+// restoreDropIn has the drop-in from before in place, or none, and returns the version that
+// runs by it. Without the binary that it runs it is removed: the unit's own is better than
+// no daemon.
+func (r *run) restoreDropIn() (version string, err error) {
+	if r.was.DropIn == nil {
+		return r.was.Version, r.tree.removeDropIn()
+	}
+	if _, err := os.Stat(r.tree.path(Dir, daemon)); err != nil {
+		return "", errors.Join(fmt.Errorf("%s is removed, since what it runs is gone: %w", DropIn, err), r.tree.removeDropIn())
+	}
+	if now, err := r.tree.text(DropIn); err == nil && now != nil && *now == *r.was.DropIn {
+		return r.was.Version, nil
+	}
+	return r.was.Version, r.tree.writeText(DropIn, *r.was.DropIn)
 }
 
 // restoreBinary has the binary from before in place, or none.
@@ -84,8 +95,8 @@ func (r *run) restoreBinary(name string) error {
 	return r.tree.link(previousDir+"/"+name, path)
 }
 
-// resume has the daemon from before run again, if it did.
-func (r *run) resume(ctx context.Context) error {
+// resume has the daemon from before run again, if it did; "" is any version.
+func (r *run) resume(ctx context.Context, version string) error {
 	now, err := r.sys.state(ctx)
 	if err != nil {
 		return err
@@ -101,5 +112,5 @@ func (r *run) resume(ctx context.Context) error {
 	if !r.was.CRI {
 		return nil // there is nothing to compare with
 	}
-	return await(ctx, r.sys, r.probe, expected{r.facts.Config.Address, r.was.Version, now.PID, r.facts.Kubelet}, max(r.timeout, restoreTimeout))
+	return await(ctx, r.sys, r.probe, expected{r.facts.Config.Address, version, now.PID, r.facts.Kubelet}, max(r.timeout, restoreTimeout))
 }

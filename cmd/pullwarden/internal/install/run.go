@@ -66,7 +66,11 @@ func (m *Machine) Run(ctx context.Context, plan Plan, facts *Facts, source *Sour
 	for i, step := range plan.Steps {
 		begin(i)
 		r.begun[step.do] = true
-		if err := r.do(ctx, step.do); err != nil {
+		err := r.do(ctx, step.do)
+		if err != nil && step.do == removeFiles { // the node is back by then, and needs them no more
+			return fmt.Errorf("the node's own containerd runs, but not all files could be removed: %w", errors.Join(err, m.tree.removePending()))
+		}
+		if err != nil {
 			return r.fail(ctx, step, err)
 		}
 	}
@@ -111,7 +115,7 @@ func (t tree) removePending() error {
 
 // do does a step.
 func (r *run) do(ctx context.Context, do action) error {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && do != removeFiles { // the last step of all
 		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 	}
 	switch do {

@@ -90,6 +90,42 @@ func (i impatient) daemon(ctx context.Context, address string) (running, error) 
 	return i.fakeNode.daemon(ctx, address)
 }
 
+// A file that cannot be removed at the end of an uninstall does not bring ours back.
+func TestUnremovableFile(t *testing.T) {
+	t.Parallel()
+	n := newFakeNode(t)
+	n.check(n.install(t.Context(), "one"))
+	f := n.facts(&Source{})
+	p := PlanUninstall(f, fakeTimeout)
+	n.check(os.Remove(n.machine.tree.path(Dir, companion)))
+	n.check(os.MkdirAll(n.machine.tree.path(Dir, companion, "x"), 0o700)) // a directory that is not empty
+	err := n.machine.Run(t.Context(), p, f, nil, fakeTimeout, func(int) {})
+	if _, rolledBack := errors.AsType[*Failure](err); err == nil || rolledBack || n.binary() != "stock" || !n.up {
+		t.Errorf("%v: %s runs", err, n.binary())
+	}
+}
+
+// Without the binary that it runs, a drop-in is removed: the node would have no daemon.
+func TestLostBinary(t *testing.T) {
+	t.Parallel()
+	n := newFakeNode(t)
+	n.check(n.install(t.Context(), "one"))
+	s := n.release("bad")
+	f := n.facts(s)
+	p := PlanInstall(f, fakeTimeout)
+	n.reloads = func() error { // somebody removes all of it in the middle
+		return os.RemoveAll(n.machine.tree.path(Dir))
+	}
+	failure := n.failed(n.machine.Run(t.Context(), p, f, s, fakeTimeout, func(int) {}))
+	if failure.Restored || failure.Lost == nil || n.binary() != "stock" || !n.up {
+		t.Errorf("%+v: %s runs", failure, n.binary())
+	}
+	n.check(n.uninstall())
+	if n.binary() != "stock" || !n.up {
+		t.Errorf("%s runs", n.binary())
+	}
+}
+
 // A run that was killed before any of its steps ended is set right by the next one: it
 // knows what was there before both.
 func TestKilledRun(t *testing.T) {

@@ -37,7 +37,7 @@ func parseState(out string) Service {
 		values[key] = value
 	}
 	s := Service{
-		Load: values["LoadState"], Active: values["ActiveState"] == "active", Failed: values["ActiveState"] == "failed",
+		Load: values["LoadState"], Active: values["ActiveState"] != "inactive" && values["ActiveState"] != "failed", Failed: values["ActiveState"] == "failed",
 		KillMode: values["KillMode"], Stale: values["NeedDaemonReload"] == "yes",
 	}
 	s.PID, _ = strconv.Atoi(values["MainPID"])        // 0 for none
@@ -79,8 +79,9 @@ func (s systemctl) stop(ctx context.Context) error {
 func (systemctl) journal(ctx context.Context, since time.Time) []string {
 	ctx, cancel := context.WithTimeout(ctx, systemctlTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "journalctl", "--unit="+Unit, "--since=@"+strconv.FormatInt(since.Unix(), 10),
-		"--lines=15", "--no-pager", "--output=cat", "--quiet").Output() //nolint:gosec // fixed words, and a number
+	from := "--since=@" + strconv.FormatInt(since.Unix(), 10)
+	cmd := exec.CommandContext(ctx, "journalctl", "--unit="+Unit, from, "--lines=15", "--no-pager", "--output=cat", "--quiet") //nolint:gosec // fixed words, and a number
+	out, err := cmd.Output()
 	if err != nil {
 		return []string{"(the journal cannot be read: " + err.Error() + ")"}
 	}
