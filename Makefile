@@ -116,7 +116,8 @@ test-deploy: on-linux-as-root cc runc ## have a real Prometheus scrape the daemo
 	PULLWARDEN_PROMETHEUS=$(CURDIR)/build/tools/prometheus PULLWARDEN_PROMTOOL=$(CURDIR)/build/tools/promtool PULLWARDEN_CONTAINERD=$(CURDIR)/build/race/containerd \
 		$(GO) test -race -count 1 -timeout 15m -run '$(strip $(RUN))' ./integration/deploy
 
-RELEASE_DIR   ?= build/release
+RELEASE_DIR ?= build/release
+CROSS       := $(if $(filter aarch64,$(shell uname -m)),gcc-x86-64-linux-gnu libc6-dev-amd64-cross,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 
 .PHONY: release
 release: package-tools ## make tarballs, deb, rpm, system extensions, SBOMs and checksums in build/release; ARCHES=amd64 makes those of one architecture
@@ -139,7 +140,7 @@ test-install: on-linux-as-root test-install-needs ## install, upgrade, break, ro
 package-tools:
 	cd deploy/packages/tool && GOFLAGS= $(GO) build -trimpath -o $(CURDIR)/build/tools/ github.com/goreleaser/nfpm/v2/cmd/nfpm github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	@{ command -v x86_64-linux-gnu-gcc && command -v aarch64-linux-gnu-gcc && command -v mksquashfs; } >/dev/null 2>&1 \
-		|| { apt-get update && apt-get install -y --no-install-recommends gcc-x86-64-linux-gnu libc6-dev-amd64-cross gcc-aarch64-linux-gnu libc6-dev-arm64-cross binutils squashfs-tools; }
+		|| { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev $(CROSS) binutils squashfs-tools; }
 
 .PHONY: test-install-needs
 test-install-needs: runc
