@@ -130,6 +130,7 @@ test-stargz: on-linux-as-root cc ## pull eStargz images by a real stargz snapsho
 	cd integration/stargz/tool && GOFLAGS= $(GO) build -trimpath -o $(CURDIR)/build/stargz/ ./...
 	PULLWARDEN_STARGZ=$(CURDIR)/build/stargz PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
 		$(GO) test -race -count 1 -timeout 10m -run '$(strip $(RUN))' ./integration/stargz
+
 # Neither a kubelet nor root is needed: nodes are objects of the API.
 .PHONY: test-cluster
 test-cluster: cc ## lint and render the Helm chart and the Dockerfiles, and try chart, rollout and admission policies on a stock kube-apiserver; RUN=<pattern> picks tests
@@ -147,6 +148,39 @@ image-root: cc ## lay out what the images of deploy/image and deploy/kind are ma
 	$(GO) build -trimpath -tags netgo,osusergo,static_build -ldflags '$(LDFLAGS) -extldflags "-static"' -o build/image/ ./cmd/containerd
 	CGO_ENABLED=0 $(BUILD) -o build/image/ ./cmd/pullwarden ./cmd/pullwarden-rollout
 	rm -rf build/image/kind && cp -r deploy/kind build/image/kind
+
+RELEASE_DIR ?= build/release
+CROSS       := $(if $(filter aarch64,$(shell uname -m)),gcc-x86-64-linux-gnu libc6-dev-amd64-cross,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+
+.PHONY: release
+release: package-tools ## make tarballs, deb, rpm, system extensions, SBOMs and checksums in build/release; ARCHES=amd64 makes those of one architecture
+	MODULE=$(MODULE) NEWEST=$(NEWEST) PULLWARDEN_VERSION=$(PULLWARDEN_VERSION) REVISION=$(REVISION) ARCHES='$(ARCHES)' TOOLS=$(CURDIR)/build/tools \
+		deploy/packages/release.sh $(RELEASE_DIR) $(MINORS)
+
+.PHONY: release-check
+release-check: package-tools ## make the release of HEAD twice, in clones of other names: the bytes are the same
+	TOOLS=$(CURDIR)/build/tools ARCHES='$(ARCHES)' deploy/packages/check.sh
+
+.PHONY: test-install
+test-install: on-linux-as-root test-install-needs ## install, upgrade, break, roll back and remove on a Debian with a real systemd, dpkg and rpm; RUN=<pattern> picks tests
+	$(MAKE) release ARCHES=amd64 MINORS=$(NEWEST) RELEASE_DIR=build/install/old PULLWARDEN_VERSION=v0.0.1
+	$(MAKE) release ARCHES=amd64 MINORS=$(NEWEST) RELEASE_DIR=build/install/new PULLWARDEN_VERSION=v0.0.2
+	$(GO) build -trimpath -ldflags '-X $(MODULE)/version.Version=$(CONTAINERD_VERSION)' -o build/install/stock/ $(MODULE)/cmd/containerd $(MODULE)/cmd/containerd-shim-runc-v2 $(MODULE)/cmd/ctr
+	PULLWARDEN_INSTALL=$(CURDIR)/build/install $(GO) test -count 1 -timeout 30m -v -run '$(strip $(RUN))' ./integration/install
+
+# The tools are built by themselves, at the versions of their own go.mod.
+.PHONY: package-tools
+package-tools:
+	cd deploy/packages/tool && GOFLAGS= $(GO) build -trimpath -o $(CURDIR)/build/tools/ github.com/goreleaser/nfpm/v2/cmd/nfpm github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	@{ command -v x86_64-linux-gnu-gcc && command -v aarch64-linux-gnu-gcc && command -v mksquashfs; } >/dev/null 2>&1 \
+		|| { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev $(CROSS) binutils squashfs-tools; }
+
+.PHONY: test-install-needs
+test-install-needs: runc
+	@{ command -v systemd-nspawn && command -v debootstrap && command -v rpm; } >/dev/null 2>&1 \
+		|| { apt-get update && apt-get install -y --no-install-recommends systemd-container debootstrap rpm; }
+	@[[ -e build/install/debian.done ]] || { rm -rf build/install/debian; mkdir -p build/install; \
+		debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,containerd bookworm build/install/debian && touch build/install/debian.done; }
 
 .PHONY: campaign
 campaign: on-linux-as-root build ## hold random histories against the contract for TIME (10m), then in KILLS (1000) kills (as root); SEED begins the same ones again, SETTING=<name>|each is as for test-integration, with its tests

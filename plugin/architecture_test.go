@@ -21,7 +21,8 @@ const module = "github.com/pullwarden/pullwarden/"
 // import. Every package may import those of internal.
 var allowed = map[string][]string{
 	"cmd/pullwarden":                   {"cmd/pullwarden/internal/cli"},
-	"cmd/pullwarden/internal/cli":      {"plugin/api", "plugin/check", "plugin/config", "plugin/rulesync", "plugin/ruletest", "plugin/status"},
+	"cmd/pullwarden/internal/cli":      {"cmd/pullwarden/internal/install", "plugin/api", "plugin/check", "plugin/config", "plugin/rulesync", "plugin/ruletest", "plugin/status"},
+	"cmd/pullwarden/internal/install":  {"plugin/check"},
 	"cmd/pullwarden/internal/manpages": {"cmd/pullwarden/internal/cli"},
 
 	"cmd/pullwarden-rollout":                  {"cmd/pullwarden-rollout/internal/cli"},

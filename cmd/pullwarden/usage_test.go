@@ -36,6 +36,10 @@ func TestUsage(t *testing.T) {
 		{"explain a --creds alice", 2, "", "there is no password of alice on standard input"},
 		{"explain a -o wide", 2, "", "allowed are table, json, yaml"},
 		{"test", 2, "", "name at least one file\nUsage: pullwarden test FILE…"},
+		{"install --timeout=-1s", 2, "", "--timeout -1s: must be positive"},
+		{"install now", 2, "", "there is an argument too many: \"now\"\nUsage: pullwarden install"},
+		{"uninstall --from x", 2, "", "unknown flag: --from"},
+		{"uninstall -o wide", 2, "", "allowed are table, json"},
 		{"completion bash", 0, "bash completion", ""},
 		{"completion zsh", 0, "#compdef pullwarden", ""},
 		{"completion fish", 0, "fish completion", ""},
@@ -54,7 +58,7 @@ func TestUsage(t *testing.T) {
 // Help is read in terminals of 80 columns.
 func TestHelpFits(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"--help", "check --help", "explain --help", "status --help", "test --help"} {
+	for _, args := range []string{"--help", "check --help", "explain --help", "install --help", "status --help", "test --help", "uninstall --help"} {
 		for line := range strings.Lines(run(t, t.TempDir(), strings.Fields(args)...).stdout) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 				t.Errorf("%s has a line of %d columns: %s", args, n, line)

@@ -66,7 +66,7 @@ a registry is asked.`,
 	flags.StringVarP(&g.address, "address", "a", envOr("CONTAINERD_ADDRESS", defaults.DefaultAddress), "containerd's `socket` [$CONTAINERD_ADDRESS]")
 	flags.StringVarP(&g.config, "config", "c", defaultConfig, "containerd's `config.toml`")
 	_ = root.MarkPersistentFlagFilename("config", "toml") // the flag is there
-	root.AddCommand(newCheck(g), newExplain(g), newStatus(g), newSyncRules(), newTest())
+	root.AddCommand(newCheck(g), newExplain(g), newInstall(g), newStatus(g), newSyncRules(), newTest(), newUninstall(g))
 	wrapUsage(root)
 	return root
 }
