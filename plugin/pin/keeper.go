@@ -143,7 +143,7 @@ func remember[K comparable, V any]() *lru.Cache[K, V] {
 
 // Keep pins the image that a tag has now, and has just been used. It returns at once.
 func (k *Keeper) Keep(ctx context.Context, tag string) {
-	k.Used(tag)
+	k.uses.Add(tag, k.o.Now())
 	r, err := k.o.Records.Get(namespace.CRI(ctx), tag)
 	switch {
 	case err != nil || r.Pin.Foreign || !r.Current():
@@ -154,8 +154,13 @@ func (k *Keeper) Keep(ctx context.Context, tag string) {
 	}
 }
 
-// Used notes that the image of a tag has just been used.
-func (k *Keeper) Used(tag string) { k.uses.Add(tag, k.o.Now()) }
+// Used notes that the image of a tag has just been used, if it is pinned: there can be any
+// number of other tags, which must not crowd out the uses of those.
+func (k *Keeper) Used(tag string) {
+	if k.mayBePinned(tag) {
+		k.uses.Add(tag, k.o.Now())
+	}
+}
 
 // Review releases the image of a tag if no rule pins it any more. It returns at once.
 func (k *Keeper) Review(tag string) {
@@ -176,6 +181,13 @@ func (k *Keeper) want(add func(*wanted)) {
 	case k.wake <- struct{}{}:
 	default: // a pass is to come anyway
 	}
+}
+
+// mayBePinned reports whether the last pass has left a tag pinned, or there was none yet.
+func (k *Keeper) mayBePinned(tag string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.counted == nil || k.counted[tag] != ""
 }
 
 // isCounted reports whether the last pass has weighed the pin of a record.

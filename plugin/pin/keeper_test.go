@@ -272,3 +272,24 @@ func TestUses(t *testing.T) {
 	want(t, "writes at the end", f.writes, 5)
 	want(t, "last use", f.records["r.test/a:1"].Pin.Used, last.Truncate(time.Second))
 }
+
+// However many tags without a pin are used, the uses of pinned images are remembered.
+func TestUsesOfOthersAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	inBubble(t, f, 10, func(k *Keeper, _ *[]Reason, settle func()) {
+		for _, name := range []string{"r.test/a:1", "r.test/b:1"} {
+			f.add(name, 5, store.Pin{})
+			k.Keep(t.Context(), name)
+			settle()
+		}
+		k.Used("r.test/a:1")
+		for i := range 2 * maxRemembered {
+			k.Used(fmt.Sprintf("of.a.pod.test/app:%d", i))
+		}
+		f.add("r.test/c:1", 5, store.Pin{})
+		k.Keep(t.Context(), "r.test/c:1")
+		settle()
+		want(t, "pinned", f.pinned(), "r.test/a:1 r.test/c:1")
+	})
+}

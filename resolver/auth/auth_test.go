@@ -77,6 +77,40 @@ func TestChallengeInClear(t *testing.T) {
 	}
 }
 
+// A refusal by a storage service behind a redirect, or by the host where that leads back
+// to it, is not one of the host's: its own first refusal gets a fresh token.
+func TestRefusalsElsewhereAreNotTheHosts(t *testing.T) {
+	first := &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: registryName}, Header: http.Header{"Authorization": {"Bearer host's"}}}
+	storage := &http.Request{
+		URL: &url.URL{Scheme: "https", Host: "cdn.test"}, Header: http.Header{"Authorization": {"Bearer storage's"}},
+		Response: &http.Response{StatusCode: http.StatusTemporaryRedirect, Request: first},
+	}
+	back := &http.Request{
+		URL: &url.URL{Scheme: "https", Host: registryName, Path: "/other"}, Header: first.Header,
+		Response: &http.Response{StatusCode: http.StatusTemporaryRedirect, Request: storage},
+	}
+	for name, test := range map[string]struct {
+		refused []*http.Request
+		want    bool
+	}{
+		"the host, twice":            {[]*http.Request{first, first}, false},
+		"storage, then the host":     {[]*http.Request{storage, first}, true},
+		"the host, then storage":     {[]*http.Request{first, storage}, true},
+		"led back, then by the host": {[]*http.Request{back, first}, true},
+		"led back twice":             {[]*http.Request{back, back}, false},
+	} {
+		a := newAuthorizer(NewCache(), Scope{Configuration: &set{}, Repository: repository}, fixed(username, password))
+		var responses []*http.Response
+		for _, req := range test.refused {
+			responses = append(responses, &http.Response{StatusCode: http.StatusUnauthorized, Request: req, Header: http.Header{}})
+		}
+		err := a.AddResponses(t.Context(), responses)
+		if again := err == nil; again != test.want {
+			t.Errorf("%s: another try: %v, %v", name, again, err)
+		}
+	}
+}
+
 // Tokens are for one host, one repository and one caller's credentials.
 func TestWhoSharesTokens(t *testing.T) {
 	unreadable := func(string) (string, string, error) { return "", "", errors.New("unreadable") }

@@ -198,18 +198,27 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 		return a.challenged(last, t.challenge(ctx, last))
 	}
 
-	refusals := 0
-	for _, resp := range responses {
-		if resp.StatusCode == http.StatusUnauthorized && a.issued(resp.Request.Header.Get("Authorization")) {
-			refusals++
-		}
-	}
 	if scheme, _, _ := strings.Cut(sent, " "); strings.EqualFold(scheme, "Basic") {
 		return a.refuse(last, "the credentials are refused")
-	} else if refusals > 1 {
+	} else if a.refusals(responses) > 1 {
 		return a.refuse(last, "a fresh token is refused")
 	}
 	return a.challenged(last, t.replace(ctx, sent, last))
+}
+
+// refusals counts the answers that refuse what the authorizer has given, by who gave the
+// last one. Those of others, to whom a redirect has led, are none of the host's: they must
+// not have it refuse a token of which it has had no fresh one.
+func (a *Authorizer) refusals(responses []*http.Response) (n int) {
+	last := responses[len(responses)-1].Request
+	for _, resp := range responses {
+		req := resp.Request
+		same := req.URL.Host == last.URL.Host && fault.Own(req) == fault.Own(last)
+		if same && resp.StatusCode == http.StatusUnauthorized && a.issued(req.Header.Get("Authorization")) {
+			n++
+		}
+	}
+	return n
 }
 
 // issued reports whether an Authorization header comes from an authorizer. A

@@ -92,6 +92,27 @@ func TestHostsOfTheOperatorAreProbed(t *testing.T) {
 	})
 }
 
+// However many token servers a host of the operator names, a bounded number is kept and
+// probed, and the host itself.
+func TestTokenServersOfTheOperatorsHostsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, probeBound)
+		view := s.View(nil, host)
+		view.Failed(host, s.probe, Failure{Class: failure.Unavailable, Reason: "503"})
+		for i := range 4 * maxSuspects {
+			time.Sleep(time.Millisecond)
+			view.Failed(Key{Host: fmt.Sprintf("https://%d.test", i), For: host.Host}, s.probe, Failure{Class: failure.Unavailable, Reason: "503"})
+		}
+		if n := len(s.States()); n != 1+maxSuspects {
+			t.Errorf("%d hosts are kept", n)
+		}
+		time.Sleep(probeBound)
+		synctest.Wait()
+		s.wantOpen(failure.Unreachable)
+	})
+}
+
 // A name that is none is not remembered.
 func TestLongNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

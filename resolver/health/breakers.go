@@ -16,7 +16,8 @@ import (
 
 const (
 	// maxSuspects bounds the hosts that are suspected or in trouble at a time, and that
-	// references alone have named: tenants can name any number of hosts.
+	// references alone have named: tenants can name any number of hosts. It also bounds
+	// the token servers of the operator's hosts, which these name.
 	maxSuspects = 256
 	// maxProbes bounds the probes of those that are under way. A host that cannot be probed
 	// is nobody's suspect: requests find out by themselves.

@@ -50,6 +50,10 @@ func (s *suspect) err() *OpenError {
 	return &OpenError{Class: s.verdict.Class, Since: s.opened, reason: s.verdict.Reason}
 }
 
+// configured reports whether the operator has named it itself, and not only the host whose
+// token server it is.
+func (s *suspect) configured() bool { return s.named && s.key.For == "" }
+
 // state is what is told of the host.
 func (s *suspect) state() State {
 	state := State{Host: s.key.Host, For: s.key.For, Named: s.named}
@@ -121,15 +125,16 @@ func (b *Breakers) well(s *suspect, recovered bool) {
 }
 
 // makeRoom forgets the suspect that nobody has wanted to ask for longest, if there are too
-// many. Those that the operator has named have room of their own, and are not so many.
+// many. Those that the operator has named are not so many. Their token servers have room
+// of their own: the hosts say which those are, so there can be any number.
 func (b *Breakers) makeRoom(added *suspect) {
-	if added.named {
+	if added.configured() {
 		return
 	}
 	var oldest *suspect
 	others := 0
 	for _, s := range b.all {
-		if s.named || s == added {
+		if s == added || s.configured() || s.named != added.named {
 			continue
 		}
 		if others++; oldest == nil || s.asked.Before(oldest.asked) {
