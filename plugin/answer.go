@@ -4,11 +4,9 @@
 package plugin
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/containerd/plugin"
 	"google.golang.org/grpc/codes"
@@ -54,9 +52,7 @@ func (p *imagePolicy) status() api.Status {
 	}
 	for _, h := range p.registries.Troubled() {
 		if h.Open {
-			s.Hosts = append(s.Hosts, api.Host{
-				Host: h.Host, Class: string(h.Class), Since: h.Since.UTC(), Until: h.Until.UTC(), Unnamed: !h.Named && !named(p.rules.Current(), cmp.Or(h.For, h.Host)),
-			})
+			s.Hosts = append(s.Hosts, api.Host{Host: h.Host, Class: string(h.Class), Since: h.Since.UTC(), Until: h.Until.UTC()})
 		}
 	}
 	for _, limit := range p.puller.Limits() {
@@ -64,12 +60,6 @@ func (p *imagePolicy) status() api.Status {
 	}
 	s.Pulls = pulls(p.puller.UnderWay(), p.engine.BackgroundPulls())
 	return s
-}
-
-// named reports whether a rule names a host, scheme://host[:port].
-func named(rules *policy.Rules, address string) bool {
-	_, host, _ := strings.Cut(address, "://")
-	return rules.Names(host)
 }
 
 // pulls lists those under way, the oldest first. One in the background that waits for its

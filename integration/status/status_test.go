@@ -101,29 +101,6 @@ func TestDegraded(t *testing.T) {
 	})
 }
 
-// TestTroubleOfPods has pods name a registry that nobody else has: its trouble is no problem
-// of the node, until a rule names it.
-func TestTroubleOfPods(t *testing.T) {
-	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
-	n.WriteRules("a.toml", "[[rule]]\nimages = ['*/**']\n")
-	theirs := resolvertest.New(t)
-	theirs.Status(resolvertest.All, 503)
-	var r report
-	inTrouble := func() bool {
-		_, _ = n.Pull(theirs.Host() + "/app:1")
-		r = statusOf(n)
-		return len(r.Hosts) == 1
-	}
-	nodetest.Eventually(t, "their registry is in trouble", inTrouble)
-	if !r.Healthy || ids(r.Notes) != "unnamed_host_in_trouble" {
-		t.Errorf("problems %v, notes %v", r.Problems, r.Notes)
-	}
-	wantScreen(n, 0, "healthy: 1 rule of 1 file, 1 host in trouble", "no hosts.toml and no rule names it")
-	n.WriteRules("a.toml", "[[rule]]\nimages = ['"+theirs.Host()+"/**']\n")
-	nodetest.Eventually(t, "it is one that a rule names", func() bool { return inTrouble() && ids(r.Problems) == "host_in_trouble" })
-}
-
 // TestBrokenRules shows a mistake in a rule file as long as it is there.
 func TestBrokenRules(t *testing.T) {
 	t.Parallel()

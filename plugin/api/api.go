@@ -82,9 +82,6 @@ type Host struct {
 	Class string    `json:"class"` // of the failure
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"` // when it is probed again, unless somebody asks before
-	// Unnamed says that no hosts.toml and no rule names it, nor the registry whose token
-	// server it is: images of pods alone do.
-	Unnamed bool `json:"unnamed,omitempty"`
 }
 
 // Pull is a pull for CRI that is under way.

@@ -20,8 +20,8 @@ type Report struct {
 	// Healthy says that there are no problems.
 	Healthy  bool      `json:"healthy"`
 	Problems []Problem `json:"problems"`
-	// Notes are what is not enforced by the configuration that there is, and troubles that
-	// are none of the operator's. They do not make a node unhealthy.
+	// Notes are what is not enforced by the configuration that there is. They do not
+	// make a node unhealthy.
 	Notes []Problem  `json:"notes"`
 	Rules api.Rules  `json:"rules"`
 	Hosts []api.Host `json:"hosts"` // in trouble
@@ -56,8 +56,6 @@ const (
 	Unenforceable = "unenforceable" // a setting of the node keeps a rule from being kept
 	OpenImages    = "open_images"   // no registry was ever asked about them
 	Observed      = "observed"      // rules are not enforced, only told of
-
-	UnnamedInTrouble = "unnamed_host_in_trouble" // a host that only images of pods name
 )
 
 // New makes the picture of the records of one containerd namespace.
@@ -79,12 +77,7 @@ func New(records []images.Image, daemon api.Status) Report {
 		}
 	}
 	for _, h := range r.Hosts {
-		text := fmt.Sprintf("%s is in trouble since %s: %s", h.Host, h.Since.Format(time.RFC3339), h.Class)
-		if h.Unnamed { // whoever runs pods can bring that about
-			r.Notes = append(r.Notes, Problem{UnnamedInTrouble, text + "; no hosts.toml and no rule names it"})
-		} else {
-			r.problem(HostInTrouble, "%s", text)
-		}
+		r.problem(HostInTrouble, "%s is in trouble since %s: %s", h.Host, h.Since.Format(time.RFC3339), h.Class)
 	}
 	if n := count(r.Images, Image.Stale); n > 0 {
 		r.StaleImages = n

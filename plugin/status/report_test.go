@@ -125,11 +125,8 @@ func TestOnly(t *testing.T) {
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	r := New(nil, api.Status{
-		Rules: api.Rules{Path: "/rules", Rules: 2, Files: 1, Error: "a.toml:3: no"},
-		Hosts: []api.Host{
-			{Host: "https://registry.test", Class: "unavailable", Since: noon},
-			{Host: "https://of.a.pod.test", Class: "unreachable", Since: noon, Unnamed: true},
-		},
+		Rules:  api.Rules{Path: "/rules", Rules: 2, Files: 1, Error: "a.toml:3: no"},
+		Hosts:  []api.Host{{Host: "https://registry.test", Class: "unavailable", Since: noon}},
 		Limits: []string{"one setting"}, AuditLost: 1,
 		HostFiles: []api.HostFile{
 			{Path: "/a/hosts.toml", Error: "/a/hosts.toml:1: no", LastGood: true}, {Path: "/b/hosts.toml", Error: "/b/hosts.toml:2: no"},
@@ -144,16 +141,12 @@ hosts_not_taken: /a/hosts.toml is not taken, its last good version is used inste
 hosts_not_taken: /b/hosts.toml is not taken, and no good version of it was kept, so requests for its registries fail: /b/hosts.toml:2: no
 host_in_trouble: https://registry.test is in trouble since 2026-01-02T12:00:00Z: unavailable
 audit_lost: the audit log is not written: 1 decision lost up to now
-unnamed_host_in_trouble: https://of.a.pod.test is in trouble since 2026-01-02T12:00:00Z: unreachable; no hosts.toml and no rule names it
 unenforceable: one setting`
 	if got := strings.Join(texts, "\n"); got != want || r.Healthy {
 		t.Errorf("problems\n%s", got)
 	}
 	if observed := New(nil, api.Status{Rules: api.Rules{RestObserved: true}}); !observed.Healthy {
 		t.Error("what is observed makes a node unhealthy")
-	}
-	if others := New(nil, api.Status{Hosts: []api.Host{{Host: "https://of.a.pod.test", Unnamed: true}}}); !others.Healthy || len(others.Hosts) != 1 {
-		t.Error("a pod makes a node unhealthy by naming a registry")
 	}
 	if limited := New(nil, api.Status{Limits: []string{"one setting"}}); !limited.Healthy {
 		t.Error("a setting makes a node unhealthy")

@@ -67,11 +67,7 @@ func writeHealth(w io.Writer, r *status.Report, columns int) {
 		writeParagraph(w, "- ", fmt.Sprintf("background pulls: %d, the cached images are used meanwhile", r.BackgroundPulls), columns)
 	}
 	for _, n := range r.Notes {
-		lead := "- not enforced: "
-		if n.ID == status.UnnamedInTrouble {
-			lead = "- of pods alone: "
-		}
-		writeParagraph(w, lead, n.Text, columns)
+		writeParagraph(w, "- not enforced: ", n.Text, columns)
 	}
 }
 
