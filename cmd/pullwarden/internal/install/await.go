@@ -101,6 +101,9 @@ func look(ctx context.Context, sys system, p prober, want expected) (final bool,
 	case err != nil:
 		return false, err
 	}
+	if now.Starting { // systemd ends it when that does not come in time
+		return false, errors.New("the daemon has not told systemd yet that it is ready")
+	}
 	if want.kubelet {
 		return false, p.kubelet(ctx)
 	}

@@ -54,6 +54,7 @@ func TestAwait(t *testing.T) {
 		"another process":    {script{states: []Service{up}, answers: []error{nil}, pid: 9}, expected{}, "another process, 9,", time.Minute},
 		"it exits and exits": {script{states: []Service{none, {Restarts: 1}, {Restarts: 3, PID: 9}}}, expected{before: 7}, "the daemon has exited 3 times", 2 * pollInterval},
 		"systemd gives up":   {script{states: []Service{{Failed: true}}}, expected{}, "systemd has given the daemon up", 0},
+		"never started":      {script{states: []Service{{PID: 8, Starting: true}}, answers: []error{nil}, pid: 8}, expected{before: 7}, "not ready after 1m0s: the daemon has not told systemd yet", time.Minute},
 		"an ill kubelet":     {script{states: []Service{up}, answers: []error{nil}, pid: 8}, expected{kubelet: true}, "the kubelet is ill", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,6 +27,7 @@ type Facts struct {
 type Service struct {
 	Load     string // systemd's LoadState: loaded, not-found, masked, …
 	Active   bool   // or about to be
+	Starting bool   // it has not told systemd yet that it is ready
 	Failed   bool
 	KillMode string
 	PID      int // of the daemon; 0 where it does not run

@@ -38,7 +38,7 @@ func parseState(out string) Service {
 	}
 	s := Service{
 		Load: values["LoadState"], Active: values["ActiveState"] != "inactive" && values["ActiveState"] != "failed", Failed: values["ActiveState"] == "failed",
-		KillMode: values["KillMode"], Stale: values["NeedDaemonReload"] == "yes",
+		Starting: values["ActiveState"] == "activating", KillMode: values["KillMode"], Stale: values["NeedDaemonReload"] == "yes",
 	}
 	s.PID, _ = strconv.Atoi(values["MainPID"])        // 0 for none
 	s.Restarts, _ = strconv.Atoi(values["NRestarts"]) // 0 where systemd is too old to count

@@ -95,4 +95,7 @@ func TestParseState(t *testing.T) {
 		!slices.Equal(paths, []string{"/lib/systemd/system/containerd.service", "/etc/a.conf", "/run/b.conf"}) {
 		t.Errorf("%+v", s)
 	}
+	if s.Starting || !parseState("ActiveState=activating\n").Starting {
+		t.Error("a daemon that starts is not told from one that has")
+	}
 }
