@@ -21,6 +21,8 @@ type Facts struct {
 	CRI     string    // why CRI does not answer now; "" where it does
 	Kubelet bool      // there is one, and it says that it is well
 	Running int       // containers
+
+	Contained bool // the run itself is in one
 }
 
 // Service is what systemd knows of containerd's unit.

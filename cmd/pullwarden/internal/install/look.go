@@ -22,6 +22,8 @@ import (
 type Options struct {
 	Config  string // path of containerd's config.toml
 	Address string // of containerd's socket
+
+	Contained bool // this process runs in a container of the machine
 }
 
 // Machine is one onto which containerd is installed.
@@ -49,7 +51,7 @@ func Enter(dir string) error {
 
 // Look collects the facts about the machine, and changes nothing.
 func (m *Machine) Look(ctx context.Context, from Release, options Options) (Facts, error) {
-	f := Facts{New: from, Placed: Digests{}}
+	f := Facts{New: from, Placed: Digests{}, Contained: options.Contained}
 	var err error
 	if f.BadPath, err = m.badPath(); err != nil || f.BadPath != "" {
 		return f, err

@@ -165,8 +165,14 @@ func (p *Plan) judge(f *Facts) {
 	p.judgeRestart(f)
 }
 
+// judgeRestart tells of a restart that ends containers, and refuses it where the run would
+// be ended with them: nothing would wait for the daemon, and nothing would go back.
 func (p *Plan) judgeRestart(f *Facts) {
-	if f.Running > 0 && f.Service.KillMode != "process" {
+	switch {
+	case f.Service.Load != "loaded" || f.Service.KillMode == "process":
+	case f.Contained:
+		p.refuse("kill_mode", "KillMode=%s in %s: its restart ends the containers of this node, and this run with them: set KillMode=process, or run it outside of a container", f.Service.KillMode, Unit)
+	case f.Running > 0:
 		p.warn("kill_mode", "KillMode=%s in %s: its restart ends the %s of this node", f.Service.KillMode, Unit, plural.Of(f.Running, "running container"))
 	}
 }
