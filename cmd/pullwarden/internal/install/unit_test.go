@@ -50,11 +50,12 @@ func TestDropInKeepsArguments(t *testing.T) {
 		"/usr/local/bin/containerd":                         "/usr/lib/pullwarden/containerd",
 		"/usr/bin/containerd --config ${CONTAINERD_CONFIG}": "/usr/lib/pullwarden/containerd --config ${CONTAINERD_CONFIG}",
 		"-/usr/bin/containerd -c '/etc/a b.toml' $ARGS":     "-/usr/lib/pullwarden/containerd -c '/etc/a b.toml' $ARGS",
-		"containerd":                 "/usr/lib/pullwarden/containerd",
-		"@/usr/bin/containerd argv0": "",
-		"\"/usr/bin/containerd\"":    "",
-		"${BIN}/containerd":          "",
-		"":                           "",
+		"/usr/bin/containerd\t-l\tdebug":                    "/usr/lib/pullwarden/containerd -l\tdebug",
+		"containerd":                                        "/usr/lib/pullwarden/containerd",
+		"@/usr/bin/containerd argv0":                        "",
+		"\"/usr/bin/containerd\"":                           "",
+		"${BIN}/containerd":                                 "",
+		"":                                                  "",
 	} {
 		c, ok := parseCommand(text)
 		if ok != (want != "") {
