@@ -3,7 +3,11 @@
 
 package install
 
-import "github.com/pullwarden/pullwarden/plugin/check"
+import (
+	"path/filepath"
+
+	"github.com/pullwarden/pullwarden/plugin/check"
+)
 
 // Facts are what a plan is made from.
 type Facts struct {
@@ -48,6 +52,10 @@ type Stock struct {
 	Path    string // of the executable, resolved; "" where it is not there
 	Version Version
 }
+
+// isContainerd says whether the unit runs containerd itself. Another program, such as a
+// wrapper, is never asked for its version: it may take no notice, and begin a daemon.
+func (s *Stock) isContainerd() bool { return filepath.Base(s.Command.path) == daemon }
 
 // Release is a folder with both binaries. The zero value is none.
 type Release struct {

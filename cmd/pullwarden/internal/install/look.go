@@ -126,7 +126,7 @@ func (m *Machine) service(ctx context.Context, f *Facts) error {
 		f.Stock.Command, f.Stock.Parsed = parseCommand(last.command)
 		f.Stock.Path = m.executable(f.Stock.Command.path)
 	}
-	if f.Stock.Path != "" {
+	if f.Stock.isContainerd() && f.Stock.Path != "" {
 		f.Stock.Version, _ = versionOf(ctx, m.tree.path(f.Stock.Path)) // the plan refuses an unknown one
 	}
 	if f.Service.PID == 0 {

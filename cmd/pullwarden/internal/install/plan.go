@@ -103,8 +103,8 @@ func PlanUninstall(f *Facts, timeout time.Duration) Plan {
 	if !f.Systemd {
 		p.refuse("no_systemd", "systemd does not run this node")
 	}
-	if there && f.DropIn != nil && f.Stock.Version == (Version{}) {
-		p.refuse("no_stock", "the node's own containerd, %s, does not say its version: without it nothing would run containers", f.stockName())
+	if there && f.DropIn != nil && (f.Stock.Path == "" || f.Stock.isContainerd() && f.Stock.Version == (Version{})) {
+		p.refuse("no_stock", "the node's own containerd, %s, is not there, or does not say its version: without it nothing would run containers", f.stockName())
 	}
 	if there && f.DropIn != nil {
 		p.judgeRestart(f)

@@ -124,6 +124,8 @@ func TestPlanUninstall(t *testing.T) {
 		{"another minor by now", installedNode, func(f *Facts) { f.Stock.Version = Version{"v2.5.0", 2, 5, 0} }, []action{removeDropIn, restartDaemon, awaitCRI, removeFiles}, ""},
 		{"a configuration with an error", installedNode, func(f *Facts) { f.Config.Findings = []check.Finding{{Severity: check.Error}} }, []action{removeDropIn, restartDaemon, awaitCRI, removeFiles}, ""},
 		{"no binary to go back to", installedNode, func(f *Facts) { f.Stock.Version = Version{} }, nil, "no_stock"},
+		{"nothing to go back to", installedNode, func(f *Facts) { f.Stock.Version, f.Stock.Path = Version{}, "" }, nil, "no_stock"},
+		{"a wrapper by now", installedNode, func(f *Facts) { f.Stock.Version, f.Stock.Command.path = Version{}, "/opt/wrapper" }, []action{removeDropIn, restartDaemon, awaitCRI, removeFiles}, ""},
 		{"a restart ends the run", installedNode, func(f *Facts) { f.Service.KillMode, f.Contained = "mixed", true }, nil, "kill_mode"},
 		{"no systemd", installedNode, func(f *Facts) { f.Systemd = false }, nil, "no_systemd"},
 	} {
