@@ -146,6 +146,13 @@ func (f *installFlags) run(cmd *cobra.Command, g *globals, source *install.Sourc
 		options.Address = g.address
 	}
 	host := install.Host()
+	if f.yes {
+		unlock, err := host.Lock()
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	facts, err := host.Look(ctx, source.Release, options)
 	if err != nil {
 		return err

@@ -127,6 +127,11 @@ func (n *fakeNode) facts(s *Source) *Facts {
 const fakeTimeout = time.Minute // no step of a fake node takes any time
 
 func (n *fakeNode) install(ctx context.Context, text string) error {
+	unlock, err := n.machine.Lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	s := n.release(text)
 	f := n.facts(s)
 	return n.machine.Run(ctx, PlanInstall(f, fakeTimeout), f, s, fakeTimeout, func(int) {})

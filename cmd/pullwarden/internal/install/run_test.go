@@ -207,7 +207,7 @@ func TestUnreadableRelease(t *testing.T) {
 func TestOneRunAtATime(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t)
-	unlock, err := n.machine.lock()
+	unlock, err := n.machine.Lock()
 	n.check(err)
 	if err := n.install(t.Context(), "one"); !errors.Is(err, ErrBusy) {
 		t.Error(err)
