@@ -28,6 +28,7 @@ const (
 	flaps      fate = "flaps"       // Ready again and again, never for long
 	stock      fate = "stock"       // Ready, with a containerd that is not ours
 	hangs      fate = "hangs"       // its pod never ends
+	unpulled   fate = "unpulled"    // no pod ever runs: there is no such image
 	notUndone  fate = "not undone"  // never Ready, and the uninstall fails
 	podRemoved fate = "pod removed" // somebody removes the first pod in the middle
 )
@@ -108,7 +109,7 @@ func (c *cluster) advance() error {
 	now := time.Now()
 	for _, p := range c.pods {
 		n := c.nodes[p.Node]
-		if !p.Ended && !now.Before(p.done) && (n.fate != hangs || p.verb == Uninstall) {
+		if !p.Ended && !now.Before(p.done) && n.fate != unpulled && (n.fate != hangs || p.verb == Uninstall) {
 			c.end(p, n)
 		}
 	}

@@ -121,7 +121,7 @@ func (s *step) begin() {
 	done, busy := 0, 0
 	for _, r := range s.state.Nodes {
 		switch {
-		case r.Phase == Stuck, r.Target == s.Target && (r.Phase == Failed || r.Phase == Restoring || r.Phase == Undoing):
+		case r.Target == s.Target && (r.Phase == Failed || r.Phase == Stuck || r.Phase == Restoring || r.Phase == Undoing):
 			return
 		case r.Phase.underWay():
 			busy++

@@ -26,7 +26,7 @@ const (
 	Undone     Phase = "Undone"    // it has its own containerd
 	Restoring  Phase = "Restoring" // the install failed, and has put back what was there: the node has to be Ready
 	Failed     Phase = "Failed"    // it is as it was before, or has its own containerd
-	Stuck      Phase = "Stuck"     // it could not be undone: somebody has to look
+	Stuck      Phase = "Stuck"     // it could not be undone: somebody has to look, and says so by another target
 )
 
 // underWay reports whether the node may be without a container runtime for a moment.
