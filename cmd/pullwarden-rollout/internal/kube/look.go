@@ -58,6 +58,9 @@ func podOf(p *corev1.Pod) rollout.Pod {
 		Ended: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed, Succeeded: p.Status.Phase == corev1.PodSucceeded,
 	}
 	for i := range p.Status.ContainerStatuses {
+		if waiting := p.Status.ContainerStatuses[i].State.Waiting; waiting != nil { // such as for an image
+			pod.Message = strings.TrimSpace(pod.Message + " " + waiting.Reason + " " + waiting.Message)
+		}
 		if end := p.Status.ContainerStatuses[i].State.Terminated; end != nil {
 			const killed = 128 // with a signal's number added
 			if end.Signal == 0 && end.ExitCode < killed {

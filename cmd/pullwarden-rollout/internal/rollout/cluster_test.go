@@ -213,6 +213,9 @@ func (c *cluster) Start(_ context.Context, name, node string, v Verb) error {
 	}
 	c.nodes[node].attempts++
 	c.pods[name] = &workload{Pod{Name: name, Node: node}, v, time.Now().Add(podTakes)}
+	if c.nodes[node].fate == unpulled {
+		c.pods[name].Message = "ImagePullBackOff"
+	}
 	return nil
 }
 

@@ -85,7 +85,7 @@ func (s *step) advance(name string, r Record) Record {
 	case r.Phase == Installing && there && pod.Ended:
 		return s.enter(name, r, Undoing, "the installation was broken off: "+pod.Message)
 	case r.Phase == Installing && overdue(s.InstallTimeout):
-		return s.enter(name, r, Undoing, fmt.Sprintf("the installation has not ended within %s", s.InstallTimeout))
+		return s.enter(name, r, Undoing, join(fmt.Sprintf("the installation has not ended within %s", s.InstallTimeout), pod.Message))
 	case r.Phase == Restoring && settled:
 		return s.enter(name, r, Failed, r.Reason)
 	case r.Phase == Restoring && overdue(s.ReadyTimeout):
@@ -101,7 +101,7 @@ func (s *step) advance(name string, r Record) Record {
 	case r.Phase == Undoing && there && pod.Ended:
 		return s.enter(name, r, Stuck, join(r.Reason, "pullwarden uninstall failed: "+pod.Message))
 	case r.Phase == Undoing && overdue(s.InstallTimeout):
-		return s.enter(name, r, Stuck, join(r.Reason, fmt.Sprintf("pullwarden uninstall has not ended within %s", s.InstallTimeout)))
+		return s.enter(name, r, Stuck, join(r.Reason, join(fmt.Sprintf("pullwarden uninstall has not ended within %s", s.InstallTimeout), pod.Message)))
 	}
 	return r
 }
@@ -173,4 +173,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func join(a, b string) string { return strings.TrimPrefix(a+"; "+b, "; ") }
+// join returns two reasons as one; "" is none.
+func join(a, b string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(a+"; "+b, "; "), "; ")
+}

@@ -165,6 +165,9 @@ func TestImageThatIsNotThere(t *testing.T) {
 		if len(c.phases(Stuck)) != 1 || !strings.HasPrefix(c.summary, "stopped: failed on node-000;") {
 			t.Errorf("the rollout has not stopped: %s", c.summary)
 		}
+		if r := c.state.Nodes[nodeName(0)]; strings.Count(r.Reason, "ImagePullBackOff") != 2 {
+			t.Errorf("the reason is %q", r.Reason)
+		}
 		c.nodes[nodeName(0)].fate = well
 		ctl = newController(t, c, io.Discard)
 		ctl.Target = "v2"

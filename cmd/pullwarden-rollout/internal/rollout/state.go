@@ -80,7 +80,7 @@ type Pod struct {
 	// Exited is the exit code of a container that ended by itself; 0 where it was killed or
 	// never ran.
 	Exited  int
-	Message string // its last words
+	Message string // its last words, or why it waits
 	Leaving bool   // it is being deleted
 }
 
