@@ -60,6 +60,7 @@ type cluster struct {
 type member struct {
 	fate     fate
 	ready    bool
+	excluded bool // by the selector
 	changed  time.Time
 	runtime  string
 	original string
@@ -181,7 +182,7 @@ func (c *cluster) Look(context.Context) (World, error) {
 	}
 	var w World
 	for name, n := range c.nodes {
-		w.Nodes = append(w.Nodes, Node{Name: name, UID: "of-" + name, Ready: n.ready, Changed: n.changed, Runtime: n.runtime})
+		w.Nodes = append(w.Nodes, Node{Name: name, UID: "of-" + name, Excluded: n.excluded, Ready: n.ready, Changed: n.changed, Runtime: n.runtime})
 	}
 	for _, p := range c.pods {
 		w.Pods = append(w.Pods, p.Pod)

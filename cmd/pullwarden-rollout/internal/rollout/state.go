@@ -12,7 +12,10 @@
 // where it was, and two of them at once do no more than one.
 package rollout
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Phase says how far a node is.
 type Phase string
@@ -54,9 +57,10 @@ type State struct {
 	Nodes  map[string]Record `json:"nodes"`
 }
 
-// Node is a node that pullwarden may be put onto.
+// Node is a node of the cluster.
 type Node struct {
 	Name, UID    string
+	Excluded     bool // it gets nothing; it keeps what it has, until that is undone
 	ControlPlane bool
 	Ready        bool
 	Changed      time.Time // when Ready last changed, by the node's own clock
@@ -88,4 +92,9 @@ type Pod struct {
 type World struct {
 	Nodes []Node
 	Pods  []Pod
+}
+
+// included returns the nodes that pullwarden is to be put onto.
+func (w *World) included() []Node {
+	return slices.DeleteFunc(slices.Clone(w.Nodes), func(n Node) bool { return n.Excluded })
 }
