@@ -21,6 +21,8 @@ type system interface {
 	state(ctx context.Context) (Service, error)
 	reload(ctx context.Context) error
 	restart(ctx context.Context) error
+	active(ctx context.Context, units []string) []string
+	start(ctx context.Context, units []string) error
 	stop(ctx context.Context) error
 	kill(ctx context.Context)
 	journal(ctx context.Context, since time.Time) []string

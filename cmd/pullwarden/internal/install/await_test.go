@@ -29,6 +29,8 @@ func (s *script) state(context.Context) (Service, error) {
 }
 func (*script) reload(context.Context) error                { return nil }
 func (*script) restart(context.Context) error               { return nil }
+func (*script) start(context.Context, []string) error       { return nil }
+func (*script) active(context.Context, []string) []string   { return nil }
 func (*script) stop(context.Context) error                  { return nil }
 func (*script) kill(context.Context)                        {}
 func (*script) journal(context.Context, time.Time) []string { return nil }

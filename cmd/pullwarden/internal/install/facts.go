@@ -42,6 +42,10 @@ type Service struct {
 	Version  Version // of the daemon that runs; zero where it is not known
 	Digest   string  // of the binary that runs, where it is the one in Dir, or was it
 	Stale    bool    // systemd has not read what is on the disk
+
+	// Dependents are units that need it. Look leaves those that run, such as a kubelet:
+	// systemd stops them for good where it does not come up.
+	Dependents []string
 }
 
 // Stock is the node's own containerd.
@@ -82,6 +86,8 @@ type Original struct {
 	Active   bool    `json:"active"`  // containerd ran
 	CRI      bool    `json:"cri"`     // and CRI answered
 	Version  string  `json:"version"` // of the daemon; "" where it is not known
+
+	Dependents []string `json:"dependents,omitempty"` // units that need it, and ran
 }
 
 // original is what a failure has to bring back: what was there before the run that was not
@@ -94,5 +100,5 @@ func (f *Facts) original() Original {
 	if f.Service.Digest != "" {
 		was[daemon] = f.Service.Digest // a package may have exchanged the file meanwhile
 	}
-	return Original{Binaries: was, DropIn: f.DropIn, Active: f.Service.Active, CRI: f.CRI == "", Version: f.Service.Version.Full}
+	return Original{Binaries: was, DropIn: f.DropIn, Active: f.Service.Active, CRI: f.CRI == "", Version: f.Service.Version.Full, Dependents: f.Service.Dependents}
 }

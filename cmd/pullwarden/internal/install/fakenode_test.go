@@ -59,6 +59,11 @@ func (n *fakeNode) restart(context.Context) error {
 	n.up = !strings.HasPrefix(n.binary(), "bad")
 	return nil
 }
+func (n *fakeNode) start(_ context.Context, units []string) error {
+	n.calls = append(n.calls, "start "+strings.Join(units, " "))
+	return nil
+}
+func (n *fakeNode) active(context.Context, []string) []string   { return nil }
 func (n *fakeNode) stop(context.Context) error                  { n.calls = append(n.calls, "stop"); return nil }
 func (n *fakeNode) kill(context.Context)                        { n.calls = append(n.calls, "kill") }
 func (n *fakeNode) journal(context.Context, time.Time) []string { return []string{"last words"} }

@@ -80,6 +80,7 @@ func (m *Machine) Look(ctx context.Context, from Release, options Options) (Fact
 	if f.Service, err = m.sys.state(ctx); err != nil {
 		return f, err
 	}
+	f.Service.Dependents = m.sys.active(ctx, f.Service.Dependents)
 	if err := m.service(ctx, &f); err != nil {
 		return f, err
 	}

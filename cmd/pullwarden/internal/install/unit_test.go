@@ -96,6 +96,10 @@ func TestParseState(t *testing.T) {
 		!slices.Equal(paths, []string{"/lib/systemd/system/containerd.service", "/etc/a.conf", "/run/b.conf"}) {
 		t.Errorf("%+v", s)
 	}
+	s = parseState("RequiredBy=kubelet.service a.service\nBoundBy=b.service\nConsistsOf=\n")
+	if !slices.Equal(s.Dependents, []string{"kubelet.service", "a.service", "b.service"}) {
+		t.Errorf("%q need it", s.Dependents)
+	}
 	if s.Starting || !parseState("ActiveState=activating\n").Starting {
 		t.Error("a daemon that starts is not told from one that has")
 	}
