@@ -132,6 +132,9 @@ func TestChart(t *testing.T) {
 			if err := c.apply(pod, true); err != nil {
 				t.Errorf("%s: the pod of a node: %v", file, err)
 			}
+			if !strings.Contains(pod, "\n  terminationGracePeriodSeconds: 180 ") {
+				t.Errorf("%s: a run that is ended has no time to go back:\n%s", file, pod)
+			}
 		}
 	}
 }

@@ -90,6 +90,25 @@ func TestBrokenDaemon(t *testing.T) {
 	}
 }
 
+// A service that requires containerd, as the kubelet of some providers does, is stopped by
+// systemd where containerd does not come up. It runs again once that is back.
+func TestDependentService(t *testing.T) {
+	h := boot(t, func(h *host) {
+		h.write("/etc/systemd/system/needs.service", "[Unit]\nRequires=containerd.service\nAfter=containerd.service\n[Service]\nExecStart=sleep infinity\nRestart=always\n")
+	})
+	exits := h.broken("exits", "exit 3")
+	older := h.unpack("old")
+	h.must("systemctl", "start", "needs.service")
+	h.fails([]string{"Rolled back: containerd is as it was before.\n"}, older+"/pullwarden", "install", "--from", exits, "--yes", "--timeout", "5m")
+	h.until(func() string {
+		if out, code := h.run("systemctl", "is-active", "needs.service"); code != 0 {
+			return "needs.service is " + out
+		}
+		return ""
+	})
+	h.expect("v2.4.2", stockProgram)
+}
+
 // A run that is killed while its daemon does not answer is set right by the next install,
 // and by uninstall.
 func TestKilled(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
@@ -33,13 +34,14 @@ const podLabel = "pullwarden.io/rollout"
 type Cluster struct {
 	client    rest.Interface
 	namespace string
-	name      string // of the ConfigMap
-	selector  string // of the nodes; "" = all
+	name      string          // of the ConfigMap
+	selector  labels.Selector // of the nodes that get it
 	template  corev1.Pod
 }
 
 // New returns a cluster whose state is in a ConfigMap that is there. The template is a pod
-// whose only container has no arguments; selector is a label selector for nodes.
+// whose only container has no arguments; selector is a label selector for
+// the nodes that get it, "" for all.
 func New(config *rest.Config, namespace, name, selector string, template corev1.Pod) (*Cluster, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -52,11 +54,15 @@ func New(config *rest.Config, namespace, name, selector string, template corev1.
 	config = rest.CopyConfig(config)
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	chosen, err := labels.Parse(selector)
+	if err != nil {
+		return nil, fmt.Errorf("the selector of nodes: %w", err)
+	}
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{client: client, namespace: namespace, name: name, selector: selector, template: template}, nil
+	return &Cluster{client: client, namespace: namespace, name: name, selector: chosen, template: template}, nil
 }
 
 // Load implements [rollout.Ledger].

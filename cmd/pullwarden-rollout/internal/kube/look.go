@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pullwarden/pullwarden/cmd/pullwarden-rollout/internal/rollout"
 )
@@ -25,14 +26,16 @@ func (c *Cluster) Look(ctx context.Context) (rollout.World, error) {
 		nodes corev1.NodeList
 		pods  corev1.PodList
 	)
-	if err := c.client.Get().Resource("nodes").Param("labelSelector", c.selector).Do(ctx).Into(&nodes); err != nil {
+	if err := c.client.Get().Resource("nodes").Do(ctx).Into(&nodes); err != nil {
 		return w, err
 	}
 	if err := c.client.Get().Namespace(c.namespace).Resource("pods").Param("labelSelector", podLabel+"="+c.name).Do(ctx).Into(&pods); err != nil {
 		return w, err
 	}
 	for i := range nodes.Items {
-		w.Nodes = append(w.Nodes, nodeOf(&nodes.Items[i]))
+		node := nodeOf(&nodes.Items[i])
+		node.Excluded = !c.selector.Matches(labels.Set(nodes.Items[i].Labels))
+		w.Nodes = append(w.Nodes, node)
 	}
 	for i := range pods.Items {
 		w.Pods = append(w.Pods, podOf(&pods.Items[i]))
@@ -58,6 +61,9 @@ func podOf(p *corev1.Pod) rollout.Pod {
 		Ended: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed, Succeeded: p.Status.Phase == corev1.PodSucceeded,
 	}
 	for i := range p.Status.ContainerStatuses {
+		if waiting := p.Status.ContainerStatuses[i].State.Waiting; waiting != nil { // such as for an image
+			pod.Message = strings.TrimSpace(pod.Message + " " + waiting.Reason + " " + waiting.Message)
+		}
 		if end := p.Status.ContainerStatuses[i].State.Terminated; end != nil {
 			const killed = 128 // with a signal's number added
 			if end.Signal == 0 && end.ExitCode < killed {

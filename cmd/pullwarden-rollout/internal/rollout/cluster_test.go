@@ -28,6 +28,7 @@ const (
 	flaps      fate = "flaps"       // Ready again and again, never for long
 	stock      fate = "stock"       // Ready, with a containerd that is not ours
 	hangs      fate = "hangs"       // its pod never ends
+	unpulled   fate = "unpulled"    // no pod ever runs: there is no such image
 	notUndone  fate = "not undone"  // never Ready, and the uninstall fails
 	podRemoved fate = "pod removed" // somebody removes the first pod in the middle
 )
@@ -59,6 +60,7 @@ type cluster struct {
 type member struct {
 	fate     fate
 	ready    bool
+	excluded bool // by the selector
 	changed  time.Time
 	runtime  string
 	original string
@@ -108,7 +110,7 @@ func (c *cluster) advance() error {
 	now := time.Now()
 	for _, p := range c.pods {
 		n := c.nodes[p.Node]
-		if !p.Ended && !now.Before(p.done) && (n.fate != hangs || p.verb == Uninstall) {
+		if !p.Ended && !now.Before(p.done) && n.fate != unpulled && (n.fate != hangs || p.verb == Uninstall) {
 			c.end(p, n)
 		}
 	}
@@ -180,7 +182,7 @@ func (c *cluster) Look(context.Context) (World, error) {
 	}
 	var w World
 	for name, n := range c.nodes {
-		w.Nodes = append(w.Nodes, Node{Name: name, UID: "of-" + name, Ready: n.ready, Changed: n.changed, Runtime: n.runtime})
+		w.Nodes = append(w.Nodes, Node{Name: name, UID: "of-" + name, Excluded: n.excluded, Ready: n.ready, Changed: n.changed, Runtime: n.runtime})
 	}
 	for _, p := range c.pods {
 		w.Pods = append(w.Pods, p.Pod)
@@ -212,6 +214,9 @@ func (c *cluster) Start(_ context.Context, name, node string, v Verb) error {
 	}
 	c.nodes[node].attempts++
 	c.pods[name] = &workload{Pod{Name: name, Node: node}, v, time.Now().Add(podTakes)}
+	if c.nodes[node].fate == unpulled {
+		c.pods[name].Message = "ImagePullBackOff"
+	}
 	return nil
 }
 

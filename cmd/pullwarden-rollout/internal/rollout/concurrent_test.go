@@ -68,6 +68,31 @@ func TestUndoInTheMiddle(t *testing.T) {
 	})
 }
 
+// Nodes that the selector has left out since keep what they have, and lose it when all is
+// undone; those that it has always left out are never touched.
+func TestSelectorIsChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 6, nil)
+		c.nodes[nodeName(0)].excluded = true
+		runFor(t, newController(t, c, io.Discard), time.Hour)
+		if c.ours() != 5 || c.summary != "stage 3 of 3: 5 of 5 nodes installed, 0 under way" {
+			t.Fatalf("%d nodes have it: %s", c.ours(), c.summary)
+		}
+		for i := range 3 {
+			c.nodes[nodeName(i)].excluded = true
+		}
+		again := newController(t, c, io.Discard)
+		again.Target = "v2"
+		runFor(t, again, time.Hour)
+		if c.ours() != 5 || len(c.installs) != 8 || c.summary != "stage 3 of 3: 3 of 3 nodes installed, 0 under way" {
+			t.Errorf("%d nodes have it by %q: %s", c.ours(), c.installs, c.summary)
+		}
+		if err := again.Undo(t.Context()); err != nil || c.ours() != 0 || c.nodes[nodeName(0)].attempts != 0 {
+			t.Errorf("%d nodes have it: %v", c.ours(), err)
+		}
+	})
+}
+
 func TestUndoOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, nil)

@@ -22,14 +22,14 @@ type step struct {
 	nodes map[string]Node
 	pods  map[string]Pod
 	state State
-	turns []Node // in the order in which they have theirs: control planes last
+	turns []Node // those included, in the order in which they have theirs: control planes last
 }
 
 // next returns the state that follows. It has no effects: what is to be done follows from
 // the state alone.
 func next(o *Options, was State, w World, seen *sight, now time.Time) State {
 	s := step{
-		Options: o, now: now, seen: seen, nodes: map[string]Node{}, pods: map[string]Pod{}, turns: slices.Clone(w.Nodes),
+		Options: o, now: now, seen: seen, nodes: map[string]Node{}, pods: map[string]Pod{}, turns: w.included(),
 		state: State{UndoOf: was.UndoOf, Nodes: maps.Clone(was.Nodes)},
 	}
 	if s.state.Nodes == nil {
@@ -85,7 +85,7 @@ func (s *step) advance(name string, r Record) Record {
 	case r.Phase == Installing && there && pod.Ended:
 		return s.enter(name, r, Undoing, "the installation was broken off: "+pod.Message)
 	case r.Phase == Installing && overdue(s.InstallTimeout):
-		return s.enter(name, r, Undoing, fmt.Sprintf("the installation has not ended within %s", s.InstallTimeout))
+		return s.enter(name, r, Undoing, join(fmt.Sprintf("the installation has not ended within %s", s.InstallTimeout), pod.Message))
 	case r.Phase == Restoring && settled:
 		return s.enter(name, r, Failed, r.Reason)
 	case r.Phase == Restoring && overdue(s.ReadyTimeout):
@@ -101,7 +101,7 @@ func (s *step) advance(name string, r Record) Record {
 	case r.Phase == Undoing && there && pod.Ended:
 		return s.enter(name, r, Stuck, join(r.Reason, "pullwarden uninstall failed: "+pod.Message))
 	case r.Phase == Undoing && overdue(s.InstallTimeout):
-		return s.enter(name, r, Stuck, join(r.Reason, fmt.Sprintf("pullwarden uninstall has not ended within %s", s.InstallTimeout)))
+		return s.enter(name, r, Stuck, join(r.Reason, join(fmt.Sprintf("pullwarden uninstall has not ended within %s", s.InstallTimeout), pod.Message)))
 	}
 	return r
 }
@@ -119,18 +119,18 @@ func (s *step) enter(name string, r Record, p Phase, reason string) Record {
 // begin starts nodes of the stage that is under way. After a failure it starts none.
 func (s *step) begin() {
 	done, busy := 0, 0
-	for _, r := range s.state.Nodes {
+	for name, r := range s.state.Nodes {
 		switch {
-		case r.Phase == Stuck, r.Target == s.Target && (r.Phase == Failed || r.Phase == Restoring || r.Phase == Undoing):
+		case r.Target == s.Target && (r.Phase == Failed || r.Phase == Stuck || r.Phase == Restoring || r.Phase == Undoing):
 			return
 		case r.Phase.underWay():
 			busy++
-		case r.Phase == Installed && r.Target == s.Target:
+		case r.Phase == Installed && r.Target == s.Target && !s.nodes[name].Excluded:
 			done++
 		}
 	}
-	size, _ := s.stage(done, len(s.nodes))
-	free := min(max(1, s.MaxUnavailable.of(len(s.nodes))), size-done) - busy
+	size, _ := s.stage(done, len(s.turns))
+	free := min(max(1, s.MaxUnavailable.of(len(s.turns))), size-done) - busy
 	for _, n := range s.turns {
 		r, known := s.state.Nodes[n.Name]
 		if free <= 0 {
@@ -173,4 +173,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func join(a, b string) string { return strings.TrimPrefix(a+"; "+b, "; ") }
+// join returns two reasons as one; "" is none.
+func join(a, b string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(a+"; "+b, "; "), "; ")
+}

@@ -156,6 +156,28 @@ func TestStuckNode(t *testing.T) {
 	})
 }
 
+// An image that cannot be pulled, neither to install nor to undo, is mended by another one.
+func TestImageThatIsNotThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5, map[int]fate{0: unpulled})
+		ctl := newController(t, c, io.Discard)
+		runFor(t, ctl, time.Hour)
+		if len(c.phases(Stuck)) != 1 || !strings.HasPrefix(c.summary, "stopped: failed on node-000;") {
+			t.Errorf("the rollout has not stopped: %s", c.summary)
+		}
+		if r := c.state.Nodes[nodeName(0)]; strings.Count(r.Reason, "ImagePullBackOff") != 2 {
+			t.Errorf("the reason is %q", r.Reason)
+		}
+		c.nodes[nodeName(0)].fate = well
+		ctl = newController(t, c, io.Discard)
+		ctl.Target = "v2"
+		runFor(t, ctl, time.Hour)
+		if c.ours() != 5 || c.summary != "stage 3 of 3: 5 of 5 nodes installed, 0 under way" {
+			t.Errorf("%d nodes have it: %s", c.ours(), c.summary)
+		}
+	})
+}
+
 // Nodes that are not Ready before are passed over, and no reason to stop.
 func TestNotReadyBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,10 @@
 // where it was, and two of them at once do no more than one.
 package rollout
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Phase says how far a node is.
 type Phase string
@@ -26,7 +29,7 @@ const (
 	Undone     Phase = "Undone"    // it has its own containerd
 	Restoring  Phase = "Restoring" // the install failed, and has put back what was there: the node has to be Ready
 	Failed     Phase = "Failed"    // it is as it was before, or has its own containerd
-	Stuck      Phase = "Stuck"     // it could not be undone: somebody has to look
+	Stuck      Phase = "Stuck"     // it could not be undone: somebody has to look, and says so by another target
 )
 
 // underWay reports whether the node may be without a container runtime for a moment.
@@ -54,9 +57,10 @@ type State struct {
 	Nodes  map[string]Record `json:"nodes"`
 }
 
-// Node is a node that pullwarden may be put onto.
+// Node is a node of the cluster.
 type Node struct {
 	Name, UID    string
+	Excluded     bool // it gets nothing; it keeps what it has, until that is undone
 	ControlPlane bool
 	Ready        bool
 	Changed      time.Time // when Ready last changed, by the node's own clock
@@ -80,7 +84,7 @@ type Pod struct {
 	// Exited is the exit code of a container that ended by itself; 0 where it was killed or
 	// never ran.
 	Exited  int
-	Message string // its last words
+	Message string // its last words, or why it waits
 	Leaving bool   // it is being deleted
 }
 
@@ -88,4 +92,9 @@ type Pod struct {
 type World struct {
 	Nodes []Node
 	Pods  []Pod
+}
+
+// included returns the nodes that pullwarden is to be put onto.
+func (w *World) included() []Node {
+	return slices.DeleteFunc(slices.Clone(w.Nodes), func(n Node) bool { return n.Excluded })
 }

@@ -36,7 +36,7 @@ func (c *Controller) summary(s *State, w *World) string {
 	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
 		r := s.Nodes[name]
 		switch {
-		case r.Phase.underWay() || r.Phase == Stuck || r.Target == c.Target:
+		case r.Phase.underWay() || r.Phase == Stuck && s.UndoOf != "" || r.Target == c.Target:
 			by[r.Phase] = append(by[r.Phase], name)
 		}
 	}
@@ -49,8 +49,15 @@ func (c *Controller) summary(s *State, w *World) string {
 		return fmt.Sprintf("stopped: failed on %s; no other node is started. Installed before, and left so: %s. Begin anew with another image, or another value of retry",
 			orNone(failed), orNone(slices.Concat(by[Installed], by[Settling], by[Installing])))
 	}
-	_, number := c.stage(len(by[Installed]), len(w.Nodes))
-	return fmt.Sprintf("stage %d of %d: %d of %d nodes installed, %d under way", number, len(c.Stages), len(by[Installed]), len(w.Nodes), busy)
+	nodes := w.included()
+	done := 0
+	for _, n := range nodes {
+		if r := s.Nodes[n.Name]; r.Phase == Installed && r.Target == c.Target {
+			done++
+		}
+	}
+	_, number := c.stage(done, len(nodes))
+	return fmt.Sprintf("stage %d of %d: %d of %d nodes installed, %d under way", number, len(c.Stages), done, len(nodes), busy)
 }
 
 // orNone lists names, the first of very many.

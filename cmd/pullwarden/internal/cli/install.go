@@ -138,7 +138,7 @@ func (f *installFlags) run(cmd *cobra.Command, g *globals, source *install.Sourc
 	defer stop()
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) // a terminal that is gone does not stop it halfway
 	context.AfterFunc(ctx, stop)                   // a second signal ends the process at once
-	options := install.Options{}
+	options := install.Options{Contained: f.root != "/"}
 	if cmd.Flags().Changed("config") {
 		options.Config = g.config
 	}
@@ -146,6 +146,13 @@ func (f *installFlags) run(cmd *cobra.Command, g *globals, source *install.Sourc
 		options.Address = g.address
 	}
 	host := install.Host()
+	if f.yes {
+		unlock, err := host.Lock()
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	facts, err := host.Look(ctx, source.Release, options)
 	if err != nil {
 		return err

@@ -21,6 +21,8 @@ type system interface {
 	state(ctx context.Context) (Service, error)
 	reload(ctx context.Context) error
 	restart(ctx context.Context) error
+	active(ctx context.Context, units []string) []string
+	start(ctx context.Context, units []string) error
 	stop(ctx context.Context) error
 	kill(ctx context.Context)
 	journal(ctx context.Context, since time.Time) []string
@@ -100,6 +102,9 @@ func look(ctx context.Context, sys system, p prober, want expected) (final bool,
 		return false, fmt.Errorf("containerd %s answers, not %s", found.version, want.version)
 	case err != nil:
 		return false, err
+	}
+	if now.Starting { // systemd ends it when that does not come in time
+		return false, errors.New("the daemon has not told systemd yet that it is ready")
 	}
 	if want.kubelet {
 		return false, p.kubelet(ctx)

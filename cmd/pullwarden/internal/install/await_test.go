@@ -29,6 +29,8 @@ func (s *script) state(context.Context) (Service, error) {
 }
 func (*script) reload(context.Context) error                { return nil }
 func (*script) restart(context.Context) error               { return nil }
+func (*script) start(context.Context, []string) error       { return nil }
+func (*script) active(context.Context, []string) []string   { return nil }
 func (*script) stop(context.Context) error                  { return nil }
 func (*script) kill(context.Context)                        {}
 func (*script) journal(context.Context, time.Time) []string { return nil }
@@ -54,6 +56,7 @@ func TestAwait(t *testing.T) {
 		"another process":    {script{states: []Service{up}, answers: []error{nil}, pid: 9}, expected{}, "another process, 9,", time.Minute},
 		"it exits and exits": {script{states: []Service{none, {Restarts: 1}, {Restarts: 3, PID: 9}}}, expected{before: 7}, "the daemon has exited 3 times", 2 * pollInterval},
 		"systemd gives up":   {script{states: []Service{{Failed: true}}}, expected{}, "systemd has given the daemon up", 0},
+		"never started":      {script{states: []Service{{PID: 8, Starting: true}}, answers: []error{nil}, pid: 8}, expected{before: 7}, "not ready after 1m0s: the daemon has not told systemd yet", time.Minute},
 		"an ill kubelet":     {script{states: []Service{up}, answers: []error{nil}, pid: 8}, expected{kubelet: true}, "the kubelet is ill", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

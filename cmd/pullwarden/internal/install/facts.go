@@ -3,7 +3,11 @@
 
 package install
 
-import "github.com/pullwarden/pullwarden/plugin/check"
+import (
+	"path/filepath"
+
+	"github.com/pullwarden/pullwarden/plugin/check"
+)
 
 // Facts are what a plan is made from.
 type Facts struct {
@@ -21,12 +25,15 @@ type Facts struct {
 	CRI     string    // why CRI does not answer now; "" where it does
 	Kubelet bool      // there is one, and it says that it is well
 	Running int       // containers
+
+	Contained bool // the run itself is in one
 }
 
 // Service is what systemd knows of containerd's unit.
 type Service struct {
 	Load     string // systemd's LoadState: loaded, not-found, masked, …
 	Active   bool   // or about to be
+	Starting bool   // it has not told systemd yet that it is ready
 	Failed   bool
 	KillMode string
 	PID      int // of the daemon; 0 where it does not run
@@ -35,6 +42,10 @@ type Service struct {
 	Version  Version // of the daemon that runs; zero where it is not known
 	Digest   string  // of the binary that runs, where it is the one in Dir, or was it
 	Stale    bool    // systemd has not read what is on the disk
+
+	// Dependents are units that need it. Look leaves those that run, such as a kubelet:
+	// systemd stops them for good where it does not come up.
+	Dependents []string
 }
 
 // Stock is the node's own containerd.
@@ -45,6 +56,10 @@ type Stock struct {
 	Path    string // of the executable, resolved; "" where it is not there
 	Version Version
 }
+
+// isContainerd says whether the unit runs containerd itself. Another program, such as a
+// wrapper, is never asked for its version: it may take no notice, and begin a daemon.
+func (s *Stock) isContainerd() bool { return filepath.Base(s.Command.path) == daemon }
 
 // Release is a folder with both binaries. The zero value is none.
 type Release struct {
@@ -71,6 +86,8 @@ type Original struct {
 	Active   bool    `json:"active"`  // containerd ran
 	CRI      bool    `json:"cri"`     // and CRI answered
 	Version  string  `json:"version"` // of the daemon; "" where it is not known
+
+	Dependents []string `json:"dependents,omitempty"` // units that need it, and ran
 }
 
 // original is what a failure has to bring back: what was there before the run that was not
@@ -83,5 +100,5 @@ func (f *Facts) original() Original {
 	if f.Service.Digest != "" {
 		was[daemon] = f.Service.Digest // a package may have exchanged the file meanwhile
 	}
-	return Original{Binaries: was, DropIn: f.DropIn, Active: f.Service.Active, CRI: f.CRI == "", Version: f.Service.Version.Full}
+	return Original{Binaries: was, DropIn: f.DropIn, Active: f.Service.Active, CRI: f.CRI == "", Version: f.Service.Version.Full, Dependents: f.Service.Dependents}
 }

@@ -59,6 +59,11 @@ func (n *fakeNode) restart(context.Context) error {
 	n.up = !strings.HasPrefix(n.binary(), "bad")
 	return nil
 }
+func (n *fakeNode) start(_ context.Context, units []string) error {
+	n.calls = append(n.calls, "start "+strings.Join(units, " "))
+	return nil
+}
+func (n *fakeNode) active(context.Context, []string) []string   { return nil }
 func (n *fakeNode) stop(context.Context) error                  { n.calls = append(n.calls, "stop"); return nil }
 func (n *fakeNode) kill(context.Context)                        { n.calls = append(n.calls, "kill") }
 func (n *fakeNode) journal(context.Context, time.Time) []string { return []string{"last words"} }
@@ -127,6 +132,11 @@ func (n *fakeNode) facts(s *Source) *Facts {
 const fakeTimeout = time.Minute // no step of a fake node takes any time
 
 func (n *fakeNode) install(ctx context.Context, text string) error {
+	unlock, err := n.machine.Lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	s := n.release(text)
 	f := n.facts(s)
 	return n.machine.Run(ctx, PlanInstall(f, fakeTimeout), f, s, fakeTimeout, func(int) {})

@@ -22,6 +22,8 @@ import (
 type Options struct {
 	Config  string // path of containerd's config.toml
 	Address string // of containerd's socket
+
+	Contained bool // this process runs in a container of the machine
 }
 
 // Machine is one onto which containerd is installed.
@@ -49,7 +51,7 @@ func Enter(dir string) error {
 
 // Look collects the facts about the machine, and changes nothing.
 func (m *Machine) Look(ctx context.Context, from Release, options Options) (Facts, error) {
-	f := Facts{New: from, Placed: Digests{}}
+	f := Facts{New: from, Placed: Digests{}, Contained: options.Contained}
 	var err error
 	if f.BadPath, err = m.badPath(); err != nil || f.BadPath != "" {
 		return f, err
@@ -78,6 +80,7 @@ func (m *Machine) Look(ctx context.Context, from Release, options Options) (Fact
 	if f.Service, err = m.sys.state(ctx); err != nil {
 		return f, err
 	}
+	f.Service.Dependents = m.sys.active(ctx, f.Service.Dependents)
 	if err := m.service(ctx, &f); err != nil {
 		return f, err
 	}
@@ -124,7 +127,7 @@ func (m *Machine) service(ctx context.Context, f *Facts) error {
 		f.Stock.Command, f.Stock.Parsed = parseCommand(last.command)
 		f.Stock.Path = m.executable(f.Stock.Command.path)
 	}
-	if f.Stock.Path != "" {
+	if f.Stock.isContainerd() && f.Stock.Path != "" {
 		f.Stock.Version, _ = versionOf(ctx, m.tree.path(f.Stock.Path)) // the plan refuses an unknown one
 	}
 	if f.Service.PID == 0 {

@@ -103,8 +103,8 @@ func PlanUninstall(f *Facts, timeout time.Duration) Plan {
 	if !f.Systemd {
 		p.refuse("no_systemd", "systemd does not run this node")
 	}
-	if there && f.DropIn != nil && f.Stock.Version == (Version{}) {
-		p.refuse("no_stock", "the node's own containerd, %s, does not say its version: without it nothing would run containers", f.stockName())
+	if there && f.DropIn != nil && (f.Stock.Path == "" || f.Stock.isContainerd() && f.Stock.Version == (Version{})) {
+		p.refuse("no_stock", "the node's own containerd, %s, is not there, or does not say its version: without it nothing would run containers", f.stockName())
 	}
 	if there && f.DropIn != nil {
 		p.judgeRestart(f)
@@ -165,8 +165,14 @@ func (p *Plan) judge(f *Facts) {
 	p.judgeRestart(f)
 }
 
+// judgeRestart tells of a restart that ends containers, and refuses it where the run would
+// be ended with them: nothing would wait for the daemon, and nothing would go back.
 func (p *Plan) judgeRestart(f *Facts) {
-	if f.Running > 0 && f.Service.KillMode != "process" {
+	switch {
+	case f.Service.Load != "loaded" || f.Service.KillMode == "process":
+	case f.Contained:
+		p.refuse("kill_mode", "KillMode=%s in %s: its restart ends the containers of this node, and this run with them: set KillMode=process, or run it outside of a container", f.Service.KillMode, Unit)
+	case f.Running > 0:
 		p.warn("kill_mode", "KillMode=%s in %s: its restart ends the %s of this node", f.Service.KillMode, Unit, plural.Of(f.Running, "running container"))
 	}
 }

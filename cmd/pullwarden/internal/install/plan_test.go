@@ -65,6 +65,8 @@ var planCases = []struct {
 	{"an unfinished run", installedNode, func(f *Facts) { f.New.Digests, f.Pending = f.Placed, &Original{} }, []action{restartDaemon, awaitCRI}, "unfinished"},
 	{"the daemon does not run", stockNode, func(f *Facts) { f.Service.Active, f.Service.PID, f.CRI = false, 0, "no socket" }, []action{placeBinaries, writeDropIn, restartDaemon, awaitCRI}, "no_cri"},
 	{"a restart ends containers", stockNode, func(f *Facts) { f.Service.KillMode, f.Running = "control-group", 2 }, []action{placeBinaries, writeDropIn, restartDaemon, awaitCRI}, "kill_mode"},
+	{"a restart ends the run", stockNode, func(f *Facts) { f.Service.KillMode, f.Contained = "control-group", true }, nil, "kill_mode"},
+	{"a container of k3s", stockNode, func(f *Facts) { f.Service, f.Contained = Service{Load: "not-found", KillMode: "control-group"}, true }, nil, "no_unit"},
 	{"our patch is older", stockNode, func(f *Facts) { f.Stock.Version.Patch = 9 }, []action{placeBinaries, writeDropIn, restartDaemon, awaitCRI}, "older_patch"},
 	{"another minor", stockNode, func(f *Facts) { f.Stock.Version = Version{"v2.3.7", 2, 3, 7} }, nil, "minor"},
 	{"another major", stockNode, func(f *Facts) { f.Stock.Version = Version{"1.4.6~ds1", 1, 4, 6} }, nil, "minor"},
@@ -122,6 +124,9 @@ func TestPlanUninstall(t *testing.T) {
 		{"another minor by now", installedNode, func(f *Facts) { f.Stock.Version = Version{"v2.5.0", 2, 5, 0} }, []action{removeDropIn, restartDaemon, awaitCRI, removeFiles}, ""},
 		{"a configuration with an error", installedNode, func(f *Facts) { f.Config.Findings = []check.Finding{{Severity: check.Error}} }, []action{removeDropIn, restartDaemon, awaitCRI, removeFiles}, ""},
 		{"no binary to go back to", installedNode, func(f *Facts) { f.Stock.Version = Version{} }, nil, "no_stock"},
+		{"nothing to go back to", installedNode, func(f *Facts) { f.Stock.Version, f.Stock.Path = Version{}, "" }, nil, "no_stock"},
+		{"a wrapper by now", installedNode, func(f *Facts) { f.Stock.Version, f.Stock.Command.path = Version{}, "/opt/wrapper" }, []action{removeDropIn, restartDaemon, awaitCRI, removeFiles}, ""},
+		{"a restart ends the run", installedNode, func(f *Facts) { f.Service.KillMode, f.Contained = "mixed", true }, nil, "kill_mode"},
 		{"no systemd", installedNode, func(f *Facts) { f.Systemd = false }, nil, "no_systemd"},
 	} {
 		f := test.node()

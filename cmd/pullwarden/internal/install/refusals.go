@@ -4,7 +4,6 @@
 package install
 
 import (
-	"path/filepath"
 	"strings"
 )
 
@@ -41,7 +40,7 @@ func (p *Plan) refuseStock(f *Facts) {
 	switch {
 	case !f.Stock.Parsed:
 		p.refuse("exec_start", "the ExecStart= of %s is not one that pullwarden can take the arguments of: %q", Unit, f.Stock.Command.path)
-	case filepath.Base(f.Stock.Command.path) != daemon:
+	case !f.Stock.isContainerd():
 		p.refuse("exec_start", "%s runs %s, not containerd itself", f.Stock.File, f.Stock.Command.path)
 	case f.Stock.Version == (Version{}):
 		p.refuse("no_stock", "the node's own containerd, %s, does not say its version", f.stockName())

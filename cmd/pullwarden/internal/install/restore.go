@@ -109,6 +109,9 @@ func (r *run) resume(ctx context.Context, version string) error {
 	if err := r.sys.restart(ctx); err != nil {
 		return err
 	}
+	if err := r.sys.start(ctx, r.was.Dependents); err != nil {
+		return err
+	}
 	if !r.was.CRI {
 		return nil // there is nothing to compare with
 	}

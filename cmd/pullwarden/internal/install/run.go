@@ -49,16 +49,12 @@ type run struct {
 
 // Run does the steps of a plan that has no refusals; begin is told of each, by its index. A
 // step that fails, or the end of the context, brings back what was there. The error is a
-// Failure then; before the first step it is another.
+// Failure then; before the first step it is another. The caller has held Lock since before
+// it looked: the facts of another run's middle would be what a failure brings back.
 func (m *Machine) Run(ctx context.Context, plan Plan, facts *Facts, source *Source, timeout time.Duration, begin func(step int)) error {
 	if len(plan.Steps) == 0 {
 		return nil
 	}
-	unlock, err := m.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	r := &run{Machine: m, plan: plan, facts: facts, source: source, was: facts.original(), timeout: timeout, begun: map[action]bool{}, since: time.Now()}
 	if err := r.writePending(); err != nil {
 		return fmt.Errorf("nothing has been changed: %w", errors.Join(err, m.tree.removePending()))
@@ -80,8 +76,9 @@ func (m *Machine) Run(ctx context.Context, plan Plan, facts *Facts, source *Sour
 	return nil
 }
 
-// lock keeps a second run away until the returned function is called.
-func (m *Machine) lock() (unlock func(), err error) {
+// Lock keeps a second run away until the returned function is called. The error is ErrBusy
+// where one is under way.
+func (m *Machine) Lock() (unlock func(), err error) {
 	f, err := os.OpenFile(m.tree.path(lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

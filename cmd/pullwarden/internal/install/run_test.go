@@ -63,6 +63,19 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// Units that systemd has stopped because the daemon did not come up are started again.
+func TestRollbackStartsDependents(t *testing.T) {
+	t.Parallel()
+	n := newFakeNode(t)
+	s := n.release("bad")
+	f := n.facts(s)
+	f.Service.Dependents = []string{"kubelet.service"}
+	failure := n.failed(n.machine.Run(t.Context(), PlanInstall(f, fakeTimeout), f, s, fakeTimeout, func(int) {}))
+	if !failure.Restored || n.calls[len(n.calls)-1] != "start kubelet.service" {
+		t.Errorf("%+v: %q", failure, n.calls)
+	}
+}
+
 // A stock containerd that does not come up any more leaves ours in place.
 func TestUninstallGoesBack(t *testing.T) {
 	t.Parallel()
@@ -207,7 +220,7 @@ func TestUnreadableRelease(t *testing.T) {
 func TestOneRunAtATime(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t)
-	unlock, err := n.machine.lock()
+	unlock, err := n.machine.Lock()
 	n.check(err)
 	if err := n.install(t.Context(), "one"); !errors.Is(err, ErrBusy) {
 		t.Error(err)

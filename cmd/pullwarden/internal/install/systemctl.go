@@ -22,7 +22,7 @@ type systemctl struct{}
 
 // state returns what systemd knows of the unit, with the paths of its files.
 func (s systemctl) state(ctx context.Context) (Service, error) {
-	out, err := s.call(ctx, "show", Unit, "--property=LoadState,ActiveState,FragmentPath,DropInPaths,MainPID,NRestarts,KillMode,NeedDaemonReload")
+	out, err := s.call(ctx, "show", Unit, "--property=LoadState,ActiveState,FragmentPath,DropInPaths,MainPID,NRestarts,KillMode,NeedDaemonReload,RequiredBy,RequisiteOf,BoundBy,ConsistsOf")
 	if err != nil {
 		return Service{}, err
 	}
@@ -38,7 +38,7 @@ func parseState(out string) Service {
 	}
 	s := Service{
 		Load: values["LoadState"], Active: values["ActiveState"] != "inactive" && values["ActiveState"] != "failed", Failed: values["ActiveState"] == "failed",
-		KillMode: values["KillMode"], Stale: values["NeedDaemonReload"] == "yes",
+		Starting: values["ActiveState"] == "activating", KillMode: values["KillMode"], Stale: values["NeedDaemonReload"] == "yes",
 	}
 	s.PID, _ = strconv.Atoi(values["MainPID"])        // 0 for none
 	s.Restarts, _ = strconv.Atoi(values["NRestarts"]) // 0 where systemd is too old to count
@@ -48,7 +48,29 @@ func parseState(out string) Service {
 	for path := range strings.FieldsSeq(values["DropInPaths"]) {
 		s.Files = append(s.Files, UnitFile{Path: path})
 	}
+	for _, key := range []string{"RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf"} {
+		s.Dependents = append(s.Dependents, strings.Fields(values[key])...)
+	}
 	return s
+}
+
+// active returns those of the units that run.
+func (s systemctl) active(ctx context.Context, units []string) (running []string) {
+	for _, unit := range units {
+		if _, err := s.call(ctx, "is-active", "--", unit); err == nil {
+			running = append(running, unit)
+		}
+	}
+	return running
+}
+
+// start begins to start units that do not run.
+func (s systemctl) start(ctx context.Context, units []string) error {
+	if len(units) == 0 {
+		return nil
+	}
+	_, err := s.call(ctx, append([]string{"start", "--no-block", "--"}, units...)...)
+	return err
 }
 
 func (s systemctl) reload(ctx context.Context) error {

@@ -86,8 +86,8 @@ type command struct{ prefix, path, rest string }
 func parseCommand(text string) (command, bool) {
 	path := strings.TrimLeft(text, "-:+!|@")
 	c := command{prefix: text[:len(text)-len(path)]}
-	c.path, c.rest, _ = strings.Cut(path, " ")
-	c.rest = strings.TrimSpace(c.rest)
+	end := strings.IndexAny(path+" ", " \t")
+	c.path, c.rest = path[:end], strings.TrimSpace(path[end:])
 	return c, c.path != "" && !strings.Contains(c.prefix, "@") && !strings.ContainsAny(c.path, `"'$%\`)
 }
 

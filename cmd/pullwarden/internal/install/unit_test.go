@@ -50,11 +50,12 @@ func TestDropInKeepsArguments(t *testing.T) {
 		"/usr/local/bin/containerd":                         "/usr/lib/pullwarden/containerd",
 		"/usr/bin/containerd --config ${CONTAINERD_CONFIG}": "/usr/lib/pullwarden/containerd --config ${CONTAINERD_CONFIG}",
 		"-/usr/bin/containerd -c '/etc/a b.toml' $ARGS":     "-/usr/lib/pullwarden/containerd -c '/etc/a b.toml' $ARGS",
-		"containerd":                 "/usr/lib/pullwarden/containerd",
-		"@/usr/bin/containerd argv0": "",
-		"\"/usr/bin/containerd\"":    "",
-		"${BIN}/containerd":          "",
-		"":                           "",
+		"/usr/bin/containerd\t-l\tdebug":                    "/usr/lib/pullwarden/containerd -l\tdebug",
+		"containerd":                                        "/usr/lib/pullwarden/containerd",
+		"@/usr/bin/containerd argv0":                        "",
+		"\"/usr/bin/containerd\"":                           "",
+		"${BIN}/containerd":                                 "",
+		"":                                                  "",
 	} {
 		c, ok := parseCommand(text)
 		if ok != (want != "") {
@@ -94,5 +95,12 @@ func TestParseState(t *testing.T) {
 	if s.PID != 42 || s.Restarts != 3 || !s.Active || !s.Stale || s.Failed || s.KillMode != "process" ||
 		!slices.Equal(paths, []string{"/lib/systemd/system/containerd.service", "/etc/a.conf", "/run/b.conf"}) {
 		t.Errorf("%+v", s)
+	}
+	s = parseState("RequiredBy=kubelet.service a.service\nBoundBy=b.service\nConsistsOf=\n")
+	if !slices.Equal(s.Dependents, []string{"kubelet.service", "a.service", "b.service"}) {
+		t.Errorf("%q need it", s.Dependents)
+	}
+	if s.Starting || !parseState("ActiveState=activating\n").Starting {
+		t.Error("a daemon that starts is not told from one that has")
 	}
 }
