@@ -8,8 +8,10 @@ set -euo pipefail
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+commit=$(git rev-parse HEAD) # of both, whatever is committed meanwhile
 for folder in a another/folder; do
 	git clone --quiet --no-hardlinks . "$work/$folder"
+	git -C "$work/$folder" checkout --quiet "$commit"
 	(
 		cd "$work/$folder"
 		mkdir -p build
@@ -22,4 +24,4 @@ if ! diff --recursive --brief "$work/a.release" "$work/another/folder.release"; 
 	echo "two builds of one commit differ" >&2
 	exit 1
 fi
-echo "two builds of $(git rev-parse --short HEAD) are the same"
+echo "two builds of ${commit:0:12} are the same"

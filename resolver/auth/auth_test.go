@@ -102,7 +102,7 @@ func TestRefusalsElsewhereAreNotTheHosts(t *testing.T) {
 		a := newAuthorizer(NewCache(), Scope{Configuration: &set{}, Repository: repository}, fixed(username, password))
 		var responses []*http.Response
 		for _, req := range test.refused {
-			responses = append(responses, &http.Response{StatusCode: http.StatusUnauthorized, Request: req, Header: http.Header{}})
+			responses = append(responses, &http.Response{StatusCode: http.StatusUnauthorized, Request: req, Header: http.Header{}}) //nolint:bodyclose // they have none
 		}
 		err := a.AddResponses(t.Context(), responses)
 		if again := err == nil; again != test.want {
