@@ -4,7 +4,9 @@
 package kubelet
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,15 +48,46 @@ func mountFiles() error {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
+	checkout, err := os.Open("../..")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = checkout.Close() }()
 	for _, dir := range writable {
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2g,mode=1777"); err != nil {
 			return fmt.Errorf("mount %s: %w", dir, err)
 		}
 	}
+	if err := show(checkout); err != nil {
+		return fmt.Errorf("mount the checkout over what hides it: %w", err)
+	}
 	if err := unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
 		return fmt.Errorf("make / read-only: %w", err)
 	}
 	return os.Setenv("TMPDIR", "/tmp")
+}
+
+// show mounts a directory where it is, unless it is to be seen there. It may be below a
+// writable place, with the programs of these tests.
+func show(dir *os.File) error {
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if opened, err := dir.Stat(); err != nil || os.SameFile(there, opened) {
+		return err
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // as a checkout is
+		return err
+	}
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), path, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	return unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 }
 
 // maskSysctls shows the kubelet the sysctls that it wants, whatever they are.
