@@ -32,7 +32,13 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	d, err := os.Open(dir) // the new name is the directory's
+	return SyncDir(dir) // the new name is the directory's
+}
+
+// SyncDir brings the names in a directory to the disk: those that were made, and those that
+// were taken away.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pullwarden/pullwarden/internal/durable"
 	"github.com/pullwarden/pullwarden/internal/plural"
 )
 
@@ -175,9 +176,5 @@ func replace(path, text string) (err error) {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	d, err := os.Open(dir) // the new name is the directory's
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.SyncDir(dir) // the new name is the directory's
 }

@@ -6,7 +6,6 @@ package install
 import (
 	"context"
 	"io"
-	"syscall"
 
 	"github.com/containerd/containerd/v2/cmd/containerd/server/config"
 	"github.com/containerd/containerd/v2/defaults"
@@ -19,18 +18,6 @@ const (
 	defaultAddress = defaults.DefaultAddress
 	grpcServer     = "io.containerd.server.v1.grpc" // has the address since version 4 of config.toml
 )
-
-func chroot(dir string) error { return syscall.Chroot(dir) }
-
-// firstOf returns the first that is not empty.
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
-}
 
 // addressIn returns the socket that a config.toml, or what it imports, names; "" for none.
 func addressIn(file string) string {

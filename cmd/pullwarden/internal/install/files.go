@@ -137,13 +137,7 @@ func remove(path string) error {
 }
 
 // sync brings the names in a directory to the disk.
-func (t tree) sync(dir string) error {
-	d, err := os.Open(t.path(dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func (t tree) sync(dir string) error { return durable.SyncDir(t.path(dir)) }
 
 // clean removes what killed runs have left unfinished.
 func (t tree) clean() error {

@@ -4,6 +4,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func Enter(dir string) error {
 	if err := os.Chdir(dir); err != nil {
 		return err
 	}
-	if err := chroot("."); err != nil {
+	if err := syscall.Chroot("."); err != nil {
 		return fmt.Errorf("--root %s: %w", dir, err)
 	}
 	return os.Chdir("/")
@@ -226,12 +227,12 @@ func (m *Machine) config(f *Facts, options Options) {
 	}
 	path, address := daemonFlags(args)
 	named := path != "" || options.Config != ""
-	f.Config.Path = firstOf(options.Config, path, defaultConfig)
+	f.Config.Path = cmp.Or(options.Config, path, defaultConfig)
 	file := m.tree.path(f.Config.Path)
 	_, err := os.Stat(file)
 	if err == nil || named {
 		report := check.Node(file)
 		f.Config.Findings = report.Findings
 	}
-	f.Config.Address = firstOf(options.Address, address, addressIn(file), defaultAddress)
+	f.Config.Address = cmp.Or(options.Address, address, addressIn(file), defaultAddress)
 }
