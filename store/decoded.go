@@ -6,9 +6,8 @@ package store
 import (
 	"encoding/binary"
 	"hash/maphash"
-	"sync"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	lru "github.com/hashicorp/golang-lru/v2"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -22,8 +21,7 @@ const maxDecoded = 8192
 // It is safe for concurrent use.
 type decoded struct {
 	seed     maphash.Seed
-	mu       sync.Mutex
-	byRecord *simplelru.LRU[recordName, decodedRecord]
+	byRecord *lru.Cache[recordName, decodedRecord]
 }
 
 type decodedRecord struct {
@@ -32,7 +30,7 @@ type decodedRecord struct {
 }
 
 func newDecoded() *decoded {
-	byRecord, err := simplelru.NewLRU[recordName, decodedRecord](maxDecoded, nil)
+	byRecord, err := lru.New[recordName, decodedRecord](maxDecoded)
 	if err != nil {
 		panic(err) // only a size that is not positive is an error
 	}
@@ -41,8 +39,6 @@ func newDecoded() *decoded {
 
 // get returns what was made of a record with that sum; false where it has another now.
 func (d *decoded) get(name recordName, sum uint64) (*Record, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	last, ok := d.byRecord.Get(name)
 	if !ok || last.sum != sum {
 		return nil, false
@@ -51,8 +47,6 @@ func (d *decoded) get(name recordName, sum uint64) (*Record, bool) {
 }
 
 func (d *decoded) add(name recordName, sum uint64, record *Record) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.byRecord.Add(name, decodedRecord{sum, record})
 }
 
