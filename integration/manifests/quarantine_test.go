@@ -127,19 +127,7 @@ func TestQuarantinedPlatform(t *testing.T) {
 // has its manifest. It is the registry's refusal that counts, whose answers decide.
 func TestQuarantinedPlatformBehindAMirror(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, `
-[[rule]]
-images = ["registry.test/origin/**"]
-check_with = "Manifest"
-resolve_from = "Origin"
-[[rule]]
-images = ["registry.test/need/**"]
-check_with = "Manifest"
-resolve_from = "OriginThenMirrors"
-[[rule]]
-images = ["registry.test/**"]
-check_with = "Manifest"
-`)
+	n := newNode(t, rulesByOrder)
 	mirror := resolvertest.New(t)
 	n.Serve("registry.test", n.Registry, mirror)
 	for repository, want := range map[string]string{"origin/app": "Failed forbidden", "need/app": "Failed forbidden", "mirrors/app": "Pulled absent"} {

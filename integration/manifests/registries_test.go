@@ -90,11 +90,8 @@ func TestSlowManifest(t *testing.T) {
 	})
 }
 
-// TestQuarantinedMirror holds that a mirror's refusal is no more than any of a mirror, and
-// that a mirror's yes is no answer where the origin's is wanted.
-func TestQuarantinedMirror(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, `
+// rulesByOrder have a folder of the registry for each value of resolve_from.
+const rulesByOrder = `
 [[rule]]
 images = ["registry.test/mirrors/**"]
 check_with = "Manifest"
@@ -106,7 +103,13 @@ resolve_from = "Origin"
 images = ["registry.test/need/**"]
 check_with = "Manifest"
 resolve_from = "OriginThenMirrors"
-`)
+`
+
+// TestQuarantinedMirror holds that a mirror's refusal is no more than any of a mirror, and
+// that a mirror's yes is no answer where the origin's is wanted.
+func TestQuarantinedMirror(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, rulesByOrder)
 	mirror := resolvertest.New(t)
 	n.Serve("registry.test", n.Registry, mirror)
 	for _, repository := range []string{"mirrors/app", "origin/app", "need/app"} {

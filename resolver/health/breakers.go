@@ -46,7 +46,6 @@ type watcher struct{ tell func(*OpenError) }
 // are neither, too.
 type State struct {
 	Host  string        // scheme://host[:port]
-	For   string        // the configured host that led there, likewise; "" = it is configured itself
 	Named bool          // by the operator, as far as the configuration of hosts says; false: by references alone
 	Open  bool          // it is in trouble; false: it is suspected
 	Class failure.Class // of the trouble; None while it is suspected

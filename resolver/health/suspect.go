@@ -56,7 +56,7 @@ func (s *suspect) configured() bool { return s.named && s.key.For == "" }
 
 // state is what is told of the host.
 func (s *suspect) state() State {
-	state := State{Host: s.key.Host, For: s.key.For, Named: s.named}
+	state := State{Host: s.key.Host, Named: s.named}
 	if s.open() {
 		state.Open, state.Class, state.Since, state.Until = true, s.verdict.Class, s.opened, s.until
 	}

@@ -35,8 +35,7 @@ func (c *Controller) summary(s *State, w *World) string {
 	by := map[Phase][]string{}
 	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
 		r := s.Nodes[name]
-		switch {
-		case r.Phase.underWay() || r.Phase == Stuck && s.UndoOf != "" || r.Target == c.Target:
+		if r.Phase.underWay() || r.Phase == Stuck && s.UndoOf != "" || r.Target == c.Target {
 			by[r.Phase] = append(by[r.Phase], name)
 		}
 	}
