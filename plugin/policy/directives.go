@@ -64,7 +64,7 @@ func (k Key) Description() string { return table[k].describe }
 type Directives struct {
 	Policy PullPolicy
 
-	// MaxAge is for how long a check counts; 0 = check each time.
+	// MaxAge is for how long a check counts at most; 0 = check each time.
 	MaxAge time.Duration
 
 	// MaxStale is how long ago the last check of a cached image may be for a

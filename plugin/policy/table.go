@@ -112,7 +112,7 @@ func unhinted() map[Key]directive {
 
 var maxAge = spec[time.Duration]{
 	name: "max_age", at: func(d *Directives) *time.Duration { return &d.MaxAge },
-	describe: "a check this young counts; 0s = check each time",
+	describe: "a check this young counts, at most: from half of it on, by chance, so that nodes do not check together; 0s = check each time",
 	parse:    parseDuration, format: formatDuration,
 	stricter: func(inForce, wanted time.Duration) bool { return wanted < inForce },
 	within: func(inForce time.Duration, _ func(time.Duration) bool) string {
