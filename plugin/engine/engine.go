@@ -66,6 +66,7 @@ type Engine struct {
 	turns   shared.Lock[string] // of the pulls of one name
 	tries   shared.Map[tryKey, *tries]
 	denials denials
+	budgets budgets
 
 	pulls sharedPulls // that a pull_deadline bounds the wait for
 

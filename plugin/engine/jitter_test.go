@@ -13,7 +13,7 @@ import (
 // Nodes that have checked an image together check it again apart: none before half of
 // max_age, none after it, and as many in each part between.
 func TestJitterOfMaxAge(t *testing.T) {
-	const nodes, maxAge = 2000, 10 * time.Minute
+	const nodes, maxAge = 500, 10 * time.Minute
 	asked := map[time.Duration]int{} // by the age of the check
 	for i := range nodes {
 		for _, age := range []time.Duration{5 * time.Minute, 6 * time.Minute, 8 * time.Minute, 9 * time.Minute, maxAge, maxAge + 1} {
@@ -33,7 +33,7 @@ func TestJitterOfMaxAge(t *testing.T) {
 	for age, want := range map[time.Duration]int{
 		5 * time.Minute: 0, 6 * time.Minute: nodes / 5, 8 * time.Minute: nodes * 3 / 5, 9 * time.Minute: nodes * 4 / 5, maxAge + 1: nodes,
 	} {
-		if got := asked[age]; got < want-nodes/20 || got > want+nodes/20 {
+		if got := asked[age]; got < want-nodes/10 || got > want+nodes/10 {
 			t.Errorf("at an age of %v %d of %d nodes ask, want about %d", age, got, nodes, want)
 		}
 	}

@@ -92,7 +92,7 @@ func TestKeyOn(t *testing.T) {
 var distinct = func() (texts [keyCount]string) {
 	for k, text := range map[Key]string{
 		KeyPolicy: "Never", KeyMaxAge: "1m", KeyMaxStale: "2m", KeyVerifyTimeout: "3m",
-		KeyGovern: "Starts", KeyPullDeadline: "0s", KeyCheckWith: "Manifest", KeyPin: "true",
+		KeyGovern: "Starts", KeyPullDeadline: "0s", KeyCheckWith: "Manifest", KeyChecksPerMinute: "30", KeyPin: "true",
 		KeyResolveFrom: "Origin", KeyAuthority: "c.test *.d.test", KeyAccess: "Any", KeyAccessIdentity: "Namespace", KeyAccessTTL: "4m",
 		KeyAllowedSources: "a.test b.test:5000", KeyMode: "Observe", KeyHints: "Ignore",
 		on(failure.Unreachable): "Fail", on(failure.Unavailable): "Fail", on(failure.RateLimited): "Fail", on(failure.NotFound): "Fail",
@@ -147,7 +147,7 @@ func TestFailedSetChangesNothing(t *testing.T) {
 func TestTOMLKeys(t *testing.T) {
 	var section SectionTOML
 	for k, place := range section.texts() {
-		if Key(k) == KeyAllowedSources || Key(k) == KeyAuthority || Key(k) == KeyPin || Key(k) >= keyOn { // lists, a boolean, and a map
+		if Key(k) == KeyAllowedSources || Key(k) == KeyAuthority || Key(k) == KeyPin || Key(k) == KeyChecksPerMinute || Key(k) >= keyOn { // lists, a boolean, a number, and a map
 			continue
 		}
 		if place == nil {
@@ -172,6 +172,11 @@ func TestTOMLKeys(t *testing.T) {
 				seen++
 				if key != KeyPin.String() {
 					t.Errorf("%s is a boolean", key)
+				}
+			case field.Type() == reflect.TypeFor[*int64]():
+				seen++
+				if key != KeyChecksPerMinute.String() {
+					t.Errorf("%s is a number", key)
 				}
 			case field.Kind() == reflect.Map:
 				seen += failure.Count
