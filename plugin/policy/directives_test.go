@@ -18,7 +18,7 @@ func TestDefaults(t *testing.T) {
 	d := Defaults()
 	want := map[string]string{
 		"policy": "Always", "max_age": "0s", "max_stale": "0s", "verify_timeout": "5s",
-		"resolve_from": "Mirrors", "authority": "none", "govern": "Pulls", "pull_deadline": "none", "check_with": "Head", "pin": "false",
+		"resolve_from": "Mirrors", "authority": "none", "govern": "Pulls", "pull_deadline": "none", "check_with": "Head", "checks_per_minute": "0", "pin": "false",
 		"access": "Verified", "access_identity": "Credentials", "access_ttl": "0s",
 		"allowed_sources": "all", "mode": "Enforce", "hints": "Allow",
 		"on.unreachable": "UseCached", "on.unavailable": "UseCached", "on.rate_limited": "UseCached",
