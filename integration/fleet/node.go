@@ -54,7 +54,10 @@ func newNode(f *fleet, id int) *node {
 	n.engine = &engine.Engine{
 		Directives: f.rules.For,
 		Records:    n.records, Content: n.records, Marks: n.records, Proofs: n.records,
-		Registry: n.resolver, Now: time.Now, Node: uint64(id) + 1,
+		Registry: n.resolver, Now: time.Now,
+	}
+	if !f.arm.Aligned {
+		n.engine.Node = uint64(id) + 1
 	}
 	return n
 }

@@ -40,10 +40,11 @@ type Span struct{ From, To time.Duration }
 
 // Arm is one way to run a scenario.
 type Arm struct {
-	Name   string
-	Rules  string // a rule file
-	Stock  bool   // nodes run stock containerd, and all pods have imagePullPolicy: Always
-	Starts bool   // pods have imagePullPolicy: IfNotPresent, and the rules govern their starts
+	Name    string
+	Rules   string // a rule file
+	Stock   bool   // nodes run stock containerd, and all pods have imagePullPolicy: Always
+	Aligned bool   // max_age has no jitter, which daemons cannot be told
+	Starts  bool   // pods have imagePullPolicy: IfNotPresent, and the rules govern their starts
 }
 
 // at calls what happens at a time, unless ctx has ended before.

@@ -147,17 +147,19 @@ func (n *node) reboot() {
 	}
 }
 
-// governedStarts is govern = "Starts" for containers that live for five minutes, on nodes
-// that have all checked their images within one minute.
+// governedStarts is govern = "Starts" for containers that live for a minute, on nodes that
+// have all checked their images within one minute; and what it would be without jitter.
 func governedStarts() Scenario {
-	s := base("starts", `govern = "Starts" for containers that live five minutes, after a reboot`)
-	s.Nodes, s.Lifetime, s.Pods, s.Images, s.Length = 1000, 5*time.Minute, 10, 10, 40*time.Minute
-	s.Steady, s.After = Span{10 * time.Minute, 40 * time.Minute}, Span{2 * time.Minute, 40 * time.Minute}
+	s := base("starts", `govern = "Starts" for containers that live a minute, on nodes that have checked together`)
+	s.Nodes, s.Lifetime, s.Pods, s.Images, s.Length = 500, time.Minute, 10, 10, 35*time.Minute
+	s.Steady, s.After = Span{10 * time.Minute, 35 * time.Minute}, Span{2 * time.Minute, 35 * time.Minute}
 	s.Together = time.Minute
-	govern := func(name string, directives ...string) Arm {
-		return Arm{Name: name, Starts: true, Rules: rules(append(directives, `policy = "IfDigestChanged"`, `govern = "Starts"`)...)}
+	text := rules(`policy = "IfDigestChanged"`, `govern = "Starts"`, `max_age = "10m"`)
+	s.Arms = []Arm{
+		{Name: "without jitter", Starts: true, Rules: text, Aligned: true},
+		{Name: "max_age 10m", Starts: true, Rules: text},
+		{Name: "max_age 0s", Starts: true, Rules: rules(`policy = "IfDigestChanged"`, `govern = "Starts"`)},
 	}
-	s.Arms = []Arm{stockAlways, govern("Starts, max_age 0s"), govern("Starts, max_age 10m", `max_age = "10m"`)}
 	return s
 }
 

@@ -160,7 +160,12 @@ func (d *daemons) push(number int) {
 	d.nodes[0].Push(name(number), changed)
 }
 
-func (d *daemons) roundTrip(rtt time.Duration) { d.registry.SetDelay(rtt) }
+// roundTrip holds for the requests after the next one of each connection, which is made
+// here.
+func (d *daemons) roundTrip(rtt time.Duration) {
+	d.registry.SetDelay(rtt)
+	d.start(1, 0)
+}
 
 func (d *daemons) fail() { d.registry.Status(resolvertest.All, http.StatusServiceUnavailable) }
 
