@@ -48,8 +48,15 @@ func newNode(f *fleet, id int) *node {
 	}
 	if f.arm.Stock {
 		n.stock = newStock(f, id)
-		return n
+	} else {
+		n.boot()
 	}
+	return n
+}
+
+// boot starts the daemon of a node: it knows no tokens, no connections and no trouble.
+func (n *node) boot() {
+	f := n.fleet
 	n.resolver = resolver.New(resolver.Options{Hosts: n.hosts})
 	n.engine = &engine.Engine{
 		Directives: f.rules.For,
@@ -57,9 +64,8 @@ func newNode(f *fleet, id int) *node {
 		Registry: n.resolver, Now: time.Now,
 	}
 	if !f.arm.Aligned {
-		n.engine.Node = uint64(id) + 1
+		n.engine.Node = uint64(n.id) + 1
 	}
-	return n
 }
 
 // close ends what goes on in the background.

@@ -139,9 +139,14 @@ func reboot() Scenario {
 // bootsWithin is the time in which the nodes of a power failure are back.
 const bootsWithin = time.Minute
 
-// reboot has all pods of a node start again when it is back.
+// reboot has all pods of a node start again when it is back, on a daemon that is new.
 func (n *node) reboot() {
 	back := time.Now().Add(time.Duration(n.random.Int64N(int64(bootsWithin))))
+	if n.stock == nil {
+		n.close()
+		n.boot()
+		n.engine.Started = back
+	}
 	for i := range n.starts {
 		n.starts[i].at, n.starts[i].due, n.starts[i].tries = back, back, 0
 	}

@@ -76,6 +76,9 @@ func TestBudgetOfAFleet(t *testing.T) {
 		if most := r.series().peak(0, s.Length, time.Minute, Checks) * 60; most > float64(minute*s.Nodes) {
 			t.Errorf("%.0f checks in a minute, of %d nodes", most, s.Nodes)
 		}
+		if after := r.series().rate(10*time.Minute, 12*time.Minute, allRequests()...); after > 2*r.Steady {
+			t.Errorf("%.2f requests a second after the reboot, %.2f before", after, r.Steady)
+		}
 	})
 }
 

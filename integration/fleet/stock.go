@@ -52,11 +52,11 @@ type stockPull struct {
 
 func (p *stockPull) pull(ctx context.Context) error {
 	path := "/v2/" + strings.TrimPrefix(p.repository, originHost+"/")
-	resp, err := p.ask(ctx, http.MethodHead, path+"/manifests/1")
+	header, err := p.ask(ctx, http.MethodHead, path+"/manifests/1")
 	if err != nil {
 		return err
 	}
-	i := p.node.fleet.catalog.byText(resp.Header.Get("Docker-Content-Digest"))
+	i := p.node.fleet.catalog.byText(header.Get("Docker-Content-Digest"))
 	if i == nil {
 		return errors.New("the registry has an image that nobody pushed")
 	}
@@ -79,17 +79,18 @@ func (p *stockPull) pull(ctx context.Context) error {
 	return nil
 }
 
-// ask makes a request until it is answered, as retryRequest repeats it.
-func (p *stockPull) ask(ctx context.Context, method, path string) (*http.Response, error) {
+// ask makes a request until it is answered, as retryRequest repeats it, and returns the
+// header of the answer.
+func (p *stockPull) ask(ctx context.Context, method, path string) (http.Header, error) {
 	failed := 0
 	for range 6 {
-		resp, err := p.send(ctx, method, path)
+		resp, _, err := p.send(ctx, method, path) //nolint:bodyclose // send does
 		if err != nil {
 			return nil, err
 		}
 		switch {
 		case resp.StatusCode == http.StatusOK:
-			return resp, nil
+			return resp.Header, nil
 		case resp.StatusCode == http.StatusUnauthorized:
 			if err := p.authorize(ctx); err != nil {
 				return nil, err
@@ -111,16 +112,12 @@ func (p *stockPull) authorize(ctx context.Context) error {
 		p.token = "Basic cm9ib3Q6c2VjcmV0"
 		return nil
 	}
-	resp, err := p.send(ctx, http.MethodGet, "/token")
+	resp, data, err := p.send(ctx, http.MethodGet, "/token") //nolint:bodyclose // send does
 	if err != nil {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
 		return errors.New(resp.Status)
-	}
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
 	}
 	var answer struct{ Token string }
 	if err := json.Unmarshal(data, &answer); err != nil {
@@ -130,15 +127,19 @@ func (p *stockPull) authorize(ctx context.Context) error {
 	return nil
 }
 
-func (p *stockPull) send(ctx context.Context, method, path string) (*http.Response, error) {
+// send makes a request. The body of the answer is in data.
+func (p *stockPull) send(ctx context.Context, method, path string) (resp *http.Response, data []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, "https://"+p.client.registry.host+path, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if p.token != "" {
 		req.Header.Set("Authorization", p.token)
 	}
-	resp, err := p.client.registry.serve(req, p.client, !p.connected)
-	p.connected = err == nil
-	return resp, err
+	resp, err = p.client.registry.serve(req, p.client, !p.connected)
+	if p.connected = err == nil; !p.connected {
+		return nil, nil, err
+	}
+	data, err = io.ReadAll(resp.Body)
+	return resp, data, errors.Join(err, resp.Body.Close())
 }

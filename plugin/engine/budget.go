@@ -21,8 +21,8 @@ import (
 
 const (
 	// maxBudgets bounds the registries whose budgets are kept: tenants can name any number
-	// of them. The one that was not used for longest goes first, and is full when it comes
-	// back.
+	// of them. The one that was not used for longest goes first, and has what it would have
+	// without checks when it comes back.
 	maxBudgets = 256
 	// burstPart is the part of a minute's checks that may be made at once.
 	burstPart = 6
@@ -42,8 +42,9 @@ type budgetKey struct {
 	perMinute int
 }
 
-// of returns the bucket of a registry.
-func (b *budgets) of(key budgetKey) *rate.Limiter {
+// of returns the bucket of a registry. It was empty when the daemon started, so that a fleet
+// whose daemons are restarted, or whose power comes back, does not ask all at once.
+func (b *budgets) of(key budgetKey, started time.Time) *rate.Limiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.all == nil {
@@ -52,6 +53,7 @@ func (b *budgets) of(key budgetKey) *rate.Limiter {
 	l, ok := b.all.Get(key)
 	if !ok {
 		l = rate.NewLimiter(rate.Limit(float64(key.perMinute)/60), max(1, key.perMinute/burstPart))
+		l.AllowN(started, l.Burst())
 		b.all.Add(key, l)
 	}
 	return l
@@ -68,7 +70,7 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 		return 0, nil
 	}
 	registry, _, _ := strings.Cut(t.Repository, "/")
-	bucket, now := e.budgets.of(budgetKey{registry, perMinute}), e.Now()
+	bucket, now := e.budgets.of(budgetKey{registry, perMinute}, e.Started), e.Now()
 	if !fallbacks(t.directives.Directives, c.local).Has(failure.RateLimited) {
 		bucket.AllowN(now, 1)
 		return 0, nil

@@ -105,16 +105,17 @@ func TestBudgetsAreApart(t *testing.T) {
 	var b budgets
 	for range 2 {
 		for _, key := range []budgetKey{{"a.test", 6}, {"b.test", 6}, {"a.test", 12}} {
-			if got, want := b.of(key).Burst(), max(1, key.perMinute/burstPart); got != want || b.of(key) != b.of(key) {
-				t.Errorf("%v: a burst of %d, want %d", key, got, want)
+			bucket, want := b.of(key, time.Time{}), max(1, key.perMinute/burstPart)
+			if again := b.of(key, time.Time{}); bucket.Burst() != want || again != bucket {
+				t.Errorf("%v: a burst of %d, want %d", key, bucket.Burst(), want)
 			}
 		}
 	}
-	if !b.of(budgetKey{"a.test", 6}).Allow() || b.of(budgetKey{"a.test", 6}).Allow() || !b.of(budgetKey{"b.test", 6}).Allow() {
+	if !b.of(budgetKey{"a.test", 6}, time.Time{}).Allow() || b.of(budgetKey{"a.test", 6}, time.Time{}).Allow() || !b.of(budgetKey{"b.test", 6}, time.Time{}).Allow() {
 		t.Error("two registries share a budget")
 	}
 	for i := range 2 * maxBudgets {
-		b.of(budgetKey{"a.test", i + 1})
+		b.of(budgetKey{"a.test", i + 1}, time.Time{})
 	}
 	if n := b.all.Len(); n != maxBudgets {
 		t.Errorf("%d budgets are kept", n)
@@ -139,6 +140,25 @@ func TestBudgetLeavesWithItsCaller(t *testing.T) {
 		began := time.Now()
 		if o, err := e.Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != Unchanged || time.Since(began) > time.Second {
 			t.Errorf("%s after %v, %v", o.Kind, time.Since(began), err)
+		}
+	})
+}
+
+// A daemon that has just started has no checks left, so that a fleet whose nodes boot
+// together does not ask together; it has them as soon as they would have come.
+func TestBudgetAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{}
+		e := budgeted(n, "6")
+		e.Started = time.Now()
+		for _, step := range []struct {
+			after time.Duration
+			want  Kind
+		}{{0, UsedCached}, {8 * time.Second, UsedCached}, {9 * time.Second, Unchanged}, {10 * time.Second, UsedCached}} {
+			time.Sleep(time.Until(e.Started.Add(step.after)))
+			if o, err := e.Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != step.want {
+				t.Errorf("after %v: %s, %v", step.after, o.Kind, err)
+			}
 		}
 	})
 }

@@ -52,9 +52,9 @@ func story(w world) map[string]fleet.Step {
 // TestModelIsTrue holds that twenty daemons ask a registry as often as those of the model
 // do, within a tenth for each kind of request, and that their pods wait as long.
 func TestModelIsTrue(t *testing.T) {
-	model, real := modelled(t), story(newDaemons(t))
+	model, daemons := modelled(t), story(newDaemons(t))
 	for name, want := range model {
-		got := real[name]
+		got := daemons[name]
 		if got.Failed != want.Failed || got.Fallback != want.Fallback {
 			t.Errorf("%s: %d starts failed and %d fell back, in the model %d and %d", name, got.Failed, got.Fallback, want.Failed, want.Fallback)
 		}
@@ -66,12 +66,12 @@ func TestModelIsTrue(t *testing.T) {
 				t.Errorf("%s: %d %s, in the model %d", name, got.Counts[kind], kind, want.Counts[kind])
 			}
 		}
-		t.Logf("%s: real %+v, model %+v", name, got, want)
+		t.Logf("%s: daemons %+v, model %+v", name, got, want)
 	}
-	if got, want := real["far away"].Shortest, model["far away"].Shortest; !near(got.Seconds(), want.Seconds()) {
+	if got, want := daemons["far away"].Shortest, model["far away"].Shortest; !near(got.Seconds(), want.Seconds()) {
 		t.Errorf("a start waits %v, in the model %v", got, want)
 	}
-	if got, want := total(real), total(model); !near(float64(got), float64(want)) {
+	if got, want := total(daemons), total(model); !near(float64(got), float64(want)) {
 		t.Errorf("%d requests, in the model %d", got, want)
 	}
 }
