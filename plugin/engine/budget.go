@@ -25,7 +25,7 @@ const (
 	// without checks when it comes back.
 	maxBudgets = 256
 	// burstPart is the part of a minute's checks that may be made at once.
-	burstPart = 6
+	burstPart = 2
 	// waitPart is the part of its time that a check waits for its budget at most.
 	waitPart = 4
 )

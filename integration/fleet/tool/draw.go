@@ -47,6 +47,9 @@ func draw(file string, arms []result) error {
 	}
 	canvas := vgsvg.New(width, height*vg.Length(len(plots)))
 	tiles := vgdraw.Tiles{Rows: len(plots), Cols: 1, PadY: vg.Millimeter * 4}
+	for _, row := range plots {
+		row[0].Y.Max *= 1.4 // for the legend
+	}
 	for i, row := range plot.Align(plots, tiles, vgdraw.New(canvas)) {
 		plots[i][0].Draw(row[0])
 	}

@@ -82,8 +82,8 @@ func ratio(a, b float64) string {
 
 // rates are the means of so many seconds, of the columns with these names together.
 func (r *result) rates(series [][]int, over int, names ...string) (means []float64) {
-	for i := 0; i < len(series); i += over {
-		part := series[i:min(i+over, len(series))]
+	for i := 0; i+over <= len(series); i += over {
+		part := series[i : i+over]
 		sum := 0
 		for _, counts := range part {
 			for c, n := range counts {
