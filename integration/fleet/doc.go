@@ -6,14 +6,17 @@
 // model with capacity, latency, limits and outages.
 //
 //	scenario.go    a story: a fleet, its registries, what happens to them; its arms
-//	scenarios.go   the stories of docs/fleet.md
+//	scenarios.go   the stories of docs/fleet.md; profiles.go has their registries
 //	run.go         one arm in one bubble, from its first second to its result
-//	kubelet.go     pods that start on a node, one pull at a time, with the kubelet's back-off
+//	script.go      steps in the place of a story, to be compared with real daemons (reality/)
+//	kubelet.go     containers that start on a node, one pull at a time, with the kubelet's back-off
 //	node.go        the engine of a node on its resolver; records.go is its image store,
-//	               runtime.go its containerd
+//	               runtime.go its containerd, client.go its wire
 //	stock.go       what stock containerd's Always asks, as a model
-//	registry.go    the model of a registry; limits.go, faults.go and line.go are its parts
-//	result.go      counts by the second, and the row of a table that they come to
+//	registry.go    the model of a registry; limits.go, faults.go, line.go and image.go are
+//	               its parts
+//	series.go      counts by the second
+//	result.go      the row of a table that they come to
 //
 // Modelled are the registry, the wire and the disk: a connection that is not there yet costs
 // two round trips, a layer the time of its bytes, and records are kept in memory. Nothing
