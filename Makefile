@@ -13,6 +13,8 @@ BENCH     ?=     # the rows to measure, all by default
 TIME      ?= 10m  # for the histories of a campaign
 KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
+SCENARIO  ?= all  # of a simulated fleet
+NODES     ?= 0    # that it has; 0: as many as the scenario says
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
 FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(cluster|critest|deploy|install|kubelet|stargz)$$') # of the integration tests
 # The minor of containerd to build with: go.mod is for the newest, and builds/ has a go.mod
@@ -193,6 +195,12 @@ ifneq ($(strip $(SETTING)),)
 	$(MAKE) test-integration FOLDERS='$(PROMISES)'
 endif
 endif
+
+.PHONY: fleet
+fleet: ## simulate what a fleet does to a registry: a table, and plots in build/fleet; SCENARIO=<name>|all, NODES=<number>
+	@mkdir -p build/fleet && rm -f build/fleet/*.json build/fleet/*.svg
+	GOGC=300 $(GO) test -count 1 -timeout 6h -run '^TestFleet$$' ./integration/fleet -fleet.scenario $(strip $(SCENARIO)) -fleet.nodes $(strip $(NODES)) -fleet.out $(CURDIR)/build/fleet
+	cd integration/fleet/tool && GOFLAGS= $(GO) run . $(CURDIR)/build/fleet
 
 .PHONY: bench
 bench: on-linux-as-root build ## compare the daemon with stock containerd (as root); BENCH=<row>,... picks rows

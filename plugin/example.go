@@ -42,6 +42,8 @@ func ExampleConfig() string {
 			fmt.Fprintf(&b, "  # %s\n  # %s = [\"mirror.example.com:5000\"]\n", key.Description(), name)
 		case key == policy.KeyPullDeadline:
 			fmt.Fprintf(&b, "  # %s\n  # %s = \"10s\"\n", key.Description(), name)
+		case key == policy.KeyChecksPerMinute:
+			line("  ", name, defaults.ChecksPerMinute, key.Description())
 		case key == policy.KeyPin:
 			line("  ", name, defaults.Pin, key.Description())
 		case key == policy.KeyAuthority:

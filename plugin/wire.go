@@ -213,7 +213,9 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 					observe(ctx, o)
 				}
 			},
-			Now: time.Now,
+			Now:     time.Now,
+			Started: time.Now(),
+			Node:    key.Node(),
 		},
 	}
 	err = counts.Register(prometheus.DefaultRegisterer, metrics.Sources{

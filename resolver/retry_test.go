@@ -182,3 +182,34 @@ func TestCallerEndsRetries(t *testing.T) {
 		}
 	})
 }
+
+// A registry that limits requests is asked once where the caller has something else to use,
+// unless it says itself when to come again.
+func TestLimitsAreNotTriedAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		status     int
+		retryAfter string
+		fallback   failure.Set
+		tries      int
+	}{
+		"429, with a fallback":                  {http.StatusTooManyRequests, "", reused.Fallback, 1},
+		"429, without":                          {http.StatusTooManyRequests, "", 0, 3},
+		"429, with one for something else":      {http.StatusTooManyRequests, "", failure.SetOf(failure.Unavailable), 3},
+		"429 that asks for 1s, with a fallback": {http.StatusTooManyRequests, "1", reused.Fallback, 3},
+		"408, with a fallback":                  {http.StatusRequestTimeout, "", reused.Fallback, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries := 0
+				limited := retryStatus(test.status, test.retryAfter)
+				s := open(t, fakeOptions(besideProbes(func(req *http.Request) (*http.Response, error) {
+					tries++
+					return limited(req)
+				}), registryName), Query{Fallback: test.fallback})
+				if _, err := s.Resolve(t.Context(), plenty); err == nil || tries != test.tries {
+					t.Errorf("%d tries, want %d: %v", tries, test.tries, err)
+				}
+			})
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,8 +20,8 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/health"
 )
 
-// A mirror that does not answer costs its share of one check, and is back as soon as a
-// probe finds so.
+// A mirror that does not answer costs its share of one check. Nobody probes it while nobody
+// wants to ask it; the first check after it is back has it probed, and the next one uses it.
 func TestDeadMirrorCostsOneCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n fakeNet
@@ -44,9 +45,15 @@ func TestDeadMirrorCostsOneCheck(t *testing.T) {
 			wantAsked(t, &n, want...)
 		}
 		n.set(mirrorName, fine)
-		time.Sleep(health.FirstPause * 5 / 4)
+		time.Sleep(health.AskedLately / 2)
+		wantAsked(t, &n)
+		if got, err := once(t.Context(), r, Query{}, 4*time.Second); err != nil || got.Host != registryName {
+			t.Errorf("got %+v, %v", got, err)
+		}
 		synctest.Wait()
-		wantAsked(t, &n, "GET "+mirrorName)
+		if asked := n.asked(); !slices.Contains(asked, "GET "+mirrorName) || len(asked) != 2 {
+			t.Errorf("got requests %v", asked)
+		}
 		for range 2 {
 			if got, err := once(t.Context(), r, Query{}, 4*time.Second); err != nil || got.Host != mirrorName {
 				t.Errorf("got %+v, %v", got, err)

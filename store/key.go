@@ -7,6 +7,7 @@ import (
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 
 	"github.com/pullwarden/pullwarden/internal/keyedhash"
@@ -18,6 +19,8 @@ const (
 	fingerprintSize = 16
 	// ofNamespaces is the info by which the key for namespaces is derived.
 	ofNamespaces = "pullwarden.io/namespace"
+	// ofNode is the same for the number of the node.
+	ofNode = "pullwarden.io/node"
 )
 
 // Fingerprint stands for the holder of a proof, without telling it: for a caller's
@@ -60,4 +63,14 @@ func (k *Key) NamespaceFingerprint(namespace string) Fingerprint {
 	mac := hmac.New(sha256.New, derived)
 	mac.Write([]byte(namespace))
 	return Fingerprint(hex.EncodeToString(mac.Sum(nil)[:fingerprintSize]))
+}
+
+// Node is a number that tells the node apart from others, and nothing of the key. It is
+// never 0.
+func (k *Key) Node() uint64 {
+	derived, err := hkdf.Expand(sha256.New, k.secret[:], ofNode, 8)
+	if err != nil {
+		return 1 // only a length that is too long is an error
+	}
+	return binary.LittleEndian.Uint64(derived) | 1
 }

@@ -222,3 +222,16 @@ func BenchmarkFingerprint(b *testing.B) {
 		k.Fingerprint("robot$team-a", "a password of a usual length, say")
 	}
 }
+
+// Each node has a number of its own, which stays and says nothing of the key.
+func TestNodeOfAKey(t *testing.T) {
+	seen := map[uint64]bool{0: true}
+	for range 100 {
+		path := filepath.Join(t.TempDir(), "key")
+		k := openKey(t, path)
+		if seen[k.Node()] || openKey(t, path).Node() != k.Node() {
+			t.Fatal("a number that is 0, another node's, or another after a restart")
+		}
+		seen[k.Node()] = true
+	}
+}

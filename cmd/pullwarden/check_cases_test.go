@@ -106,6 +106,11 @@ govern = "Starts"
 images = ["r.test/e"]
 govern = "Starts"
 `}, []string{"PW0105 rules/a.toml:4:1 rule[1].govern | Never"}},
+	"budgets": {map[string]string{
+		"config.toml": section + "hints = 'Ignore'\n" + tuned,
+		"rules/a.toml": "[[rule]]\nimages = ['r.test/a']\npolicy = 'Always'\nchecks_per_minute = 6\n[[rule]]\nimages = ['r.test/b']\npolicy = 'IfDigestChanged'\nchecks_per_minute = 6\n" +
+			"[[rule]]\nimages = ['**']\npolicy = 'IfNotPresent'\nchecks_per_minute = 0\n",
+	}, []string{"PW0105 rules/a.toml:4:1 rule[1].checks_per_minute | Always"}},
 	"starts by digest": {map[string]string{
 		"config.toml": section + tuned,
 		"rules/a.toml": `[[rule]]

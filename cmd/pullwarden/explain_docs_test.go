@@ -48,7 +48,7 @@ func documentedDirectives(rule string, timeout api.Directive) []api.Directive {
 		{Name: "max_stale", Value: "24h", Origin: rule}, timeout,
 		{Name: "resolve_from", Value: "Mirrors", Origin: "default"}, {Name: "authority", Value: "none", Origin: "default"},
 		{Name: "govern", Value: "Pulls", Origin: "default"}, {Name: "pull_deadline", Value: "none", Origin: "default"},
-		{Name: "check_with", Value: "Head", Origin: "default"}, {Name: "pin", Value: "false", Origin: "default"},
+		{Name: "check_with", Value: "Head", Origin: "default"}, {Name: "checks_per_minute", Value: "0", Origin: "default"}, {Name: "pin", Value: "false", Origin: "default"},
 		{Name: "access", Value: "Verified", Origin: "default"}, {Name: "access_identity", Value: "Credentials", Origin: "default"},
 		{Name: "access_ttl", Value: "0s", Origin: "default"}, {Name: "allowed_sources", Value: "all", Origin: "default"},
 		{Name: "mode", Value: "Enforce", Origin: "default"}, {Name: "hints", Value: "Tighten", Origin: rule},

@@ -123,6 +123,8 @@ func counts(k policy.Key, d policy.Directives) bool {
 	switch k {
 	case policy.KeyMaxAge:
 		return canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
+	case policy.KeyChecksPerMinute:
+		return canBe(d, policy.IfDigestChanged) || canBe(d, policy.IfNotPresent)
 	case policy.KeyMaxStale, policy.KeyPullDeadline:
 		return canBe(d, policy.IfDigestChanged)
 	case policy.KeyGovern:

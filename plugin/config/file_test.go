@@ -27,7 +27,7 @@ func TestParseFile(t *testing.T) {
 		t.Fatal("no error")
 	}
 	want := `c.toml:5:3: ` + section + `config_path: "rules": must be an absolute path of a directory
-c.toml:6:3: ` + section + `default_polcy: unknown key (did you mean default_policy?): allowed are enabled, config_path, audit_log, pin_limit, default_policy, max_age, max_stale, verify_timeout, resolve_from, authority, govern, pull_deadline, check_with, pin, access, access_identity, access_ttl, allowed_sources, mode, hints, on
+c.toml:6:3: ` + section + `default_polcy: unknown key (did you mean default_policy?): allowed are enabled, config_path, audit_log, pin_limit, default_policy, max_age, max_stale, verify_timeout, resolve_from, authority, govern, pull_deadline, check_with, checks_per_minute, pin, access, access_identity, access_ttl, allowed_sources, mode, hints, on
 c.toml:7:3: ` + section + `max_age: "soon": allowed are durations from 0s, such as 90s, 10m or 24h
 c.toml:8:6: ` + section + `on.not_found: "Perhaps": allowed are Fail, UseCached`
 	if diff := cmp.Diff(want, err.Error()); diff != "" {

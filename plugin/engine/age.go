@@ -4,7 +4,10 @@
 package engine
 
 import (
+	"hash/fnv"
+	"io"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
@@ -22,17 +25,44 @@ const NeverChecked Age = math.MinInt64
 // timeGrain is how exactly a person is told how long ago something was.
 const timeGrain = time.Second
 
-// ageOf is the age of the last check that counts: one by a host that counts and, where
-// checks read the manifest, one that has read it.
+// ageOf is the age of the last check that counts.
 func ageOf(s store.State, now time.Time, with policy.CheckWith, counts func(host string) bool) Age {
+	at := checkedAt(s, with, counts)
+	if at.IsZero() {
+		return NeverChecked
+	}
+	return Age(now.Sub(at))
+}
+
+// checkedAt is when the last check was that counts: one by a host that counts and, where
+// checks read the manifest, one that has read it. Zero for none.
+func checkedAt(s store.State, with policy.CheckWith, counts func(host string) bool) time.Time {
 	at, by := s.Verified.At, s.Verified.By
 	if with == policy.Manifest {
 		at, by = s.Verified.Read.At, s.Verified.Read.By
 	}
 	if at.IsZero() || !counts(by) {
-		return NeverChecked
+		return time.Time{}
 	}
-	return Age(now.Sub(at))
+	return at
+}
+
+// maxJitter is the part of max_age by which a check may count for less: half of it, which
+// spreads the next checks of nodes that asked together over as much time as the shortest
+// takes. Less would leave the registry peaks of more than twice the mean.
+const maxJitter = 0.5
+
+// jitter is the part of max_age by which a check counts for less, from 0 to below
+// maxJitter. It is the same for as long as the check is the last one, whoever asks, also
+// after a restart; each check of a name on a node has another.
+func (e *Engine) jitter(name string, checked time.Time) float64 {
+	if e.Node == 0 || checked.IsZero() {
+		return 0
+	}
+	sum := fnv.New64a()
+	_, _ = io.WriteString(sum, name)
+	random := rand.New(rand.NewPCG(e.Node^sum.Sum64(), uint64(checked.Unix()))) //nolint:gosec // jitter, no secret
+	return maxJitter * random.Float64()
 }
 
 // Within reports whether there was a check, no longer ago than that.

@@ -188,6 +188,11 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	if err != nil {
 		return checked{course: c.ended(notOpened(err)), watch: watch}
 	}
+	waited, err := e.spend(ctx, t, &c, session)
+	c.checkTime += waited
+	if err != nil {
+		return checked{course: c, session: session, watch: watch, err: err}
+	}
 	watch.restart()
 	a, err := e.ask(ctx, t, session, c.checkTime)
 	c.denied = slices.Concat(c.denied, a.refusals())

@@ -113,7 +113,7 @@ func beforeAsking(d policy.Directives, local Local) Action {
 		return Action{Do: Fail, Kind: Failed, Reason: ReasonUnproved}
 	case d.Policy == policy.Never:
 		return Action{Do: Fail, Kind: Failed, Reason: ReasonAbsent}
-	case reusable && d.MaxAge > 0 && local.Age.Within(d.MaxAge):
+	case reusable && d.MaxAge > 0 && local.fresh(d.MaxAge):
 		return Action{Do: Reuse, Kind: Fresh, Reason: ReasonMaxAge, Used: []policy.Key{policy.KeyMaxAge}}
 	case reusable && d.MaxAge > 0:
 		return Action{Do: Ask, Used: []policy.Key{policy.KeyMaxAge}}

@@ -37,7 +37,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
-// Engine decides. All fields but VerifyImage, Pins and Observe are needed. It is
+// Engine decides. All fields but VerifyImage, Pins, Observe, Started and Node are needed. It is
 // safe for concurrent use.
 type Engine struct {
 	// Directives returns the directives that apply to a subject. The error
@@ -57,11 +57,19 @@ type Engine struct {
 	Observe func(ctx context.Context, o Outcome)
 	// Now is the clock.
 	Now func() time.Time
+	// Started is when the daemon started: the node has made its checks for that minute then.
+	// Zero = long ago.
+	Started time.Time
+	// Node tells the nodes of a fleet apart: a check counts for between half of max_age
+	// and all of it, on each for another time, so that nodes that asked together do not ask
+	// together again. 0 = all of it.
+	Node uint64
 
 	checks  shared.Group[checkKey, checked, course]
 	turns   shared.Lock[string] // of the pulls of one name
 	tries   shared.Map[tryKey, *tries]
 	denials denials
+	budgets budgets
 
 	pulls sharedPulls // that a pull_deadline bounds the wait for
 

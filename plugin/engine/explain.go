@@ -91,7 +91,7 @@ func (e *Engine) Explain(ctx context.Context, req Request, ask bool) Explanation
 func (e *Engine) dryRun(side *drySide) *Engine {
 	return &Engine{
 		Directives: e.Directives, Records: side, Content: e.Content, Marks: side, Proofs: side,
-		Registry: e.Registry, VerifyImage: e.VerifyImage, Now: e.Now, dry: true,
+		Registry: e.Registry, VerifyImage: e.VerifyImage, Now: e.Now, Node: e.Node, dry: true,
 	}
 }
 

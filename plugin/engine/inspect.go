@@ -41,6 +41,9 @@ type Local struct {
 	Grant Grant
 	// Age is the time since the last check.
 	Age Age
+	// Jitter is the part of max_age by which that check counts for less: see
+	// [Engine.Node].
+	Jitter float64
 
 	// manifest is that of the node's platform: the target, or one in it.
 	manifest digest.Digest
@@ -55,6 +58,11 @@ type Local struct {
 // Usable reports whether there is an image that can run, and came from hosts
 // that are allowed. Whether this caller may have it, its Grant says.
 func (l *Local) Usable() bool { return l.ImageID != "" && !l.ForeignSource }
+
+// fresh reports whether the last check counts for a max_age that is not 0.
+func (l *Local) fresh(maxAge time.Duration) bool {
+	return l.Age.Within(maxAge - time.Duration(l.Jitter*float64(maxAge)))
+}
 
 // target is the digest that the record points at; "" without a record.
 func (l *Local) target() digest.Digest { return l.Record.Target.Digest }
@@ -124,7 +132,11 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 		return none, fmt.Errorf("read the image record: %w", err)
 	}
 	by := e.trusted(ctx, t)
-	l := Local{Record: record, ByDigest: t.byDigest(), Age: ageOf(record.State, e.Now(), t.directives.CheckWith, by.checks)}
+	l := Local{
+		Record: record, ByDigest: t.byDigest(),
+		Age:    ageOf(record.State, e.Now(), t.directives.CheckWith, by.checks),
+		Jitter: e.jitter(t.Name, checkedAt(record.State, t.directives.CheckWith, by.checks)),
+	}
 	image, err := e.Content.Runnable(ctx, record.Target, t.Snapshotter)
 	if err == nil && image.ID.String() != id {
 		l.Broken, l.moving = true, true

@@ -24,6 +24,7 @@ const (
 	KeyGovern
 	KeyPullDeadline
 	KeyCheckWith
+	KeyChecksPerMinute
 	KeyPin
 	KeyAccess
 	KeyAccessIdentity
@@ -64,7 +65,7 @@ func (k Key) Description() string { return table[k].describe }
 type Directives struct {
 	Policy PullPolicy
 
-	// MaxAge is for how long a check counts; 0 = check each time.
+	// MaxAge is for how long a check counts at most; 0 = check each time.
 	MaxAge time.Duration
 
 	// MaxStale is how long ago the last check of a cached image may be for a
@@ -89,6 +90,11 @@ type Directives struct {
 
 	// CheckWith says what a check reads.
 	CheckWith CheckWith
+
+	// ChecksPerMinute is how many checks the node makes of one registry in a minute; 0 =
+	// no bound. Checks beyond it use the cached image as after a 429: they are made all the
+	// same where On does not say so, or where there is none.
+	ChecksPerMinute int
 
 	// Pin keeps the current images from the kubelet's garbage collection.
 	Pin bool

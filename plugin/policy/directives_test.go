@@ -18,7 +18,7 @@ func TestDefaults(t *testing.T) {
 	d := Defaults()
 	want := map[string]string{
 		"policy": "Always", "max_age": "0s", "max_stale": "0s", "verify_timeout": "5s",
-		"resolve_from": "Mirrors", "authority": "none", "govern": "Pulls", "pull_deadline": "none", "check_with": "Head", "pin": "false",
+		"resolve_from": "Mirrors", "authority": "none", "govern": "Pulls", "pull_deadline": "none", "check_with": "Head", "checks_per_minute": "0", "pin": "false",
 		"access": "Verified", "access_identity": "Credentials", "access_ttl": "0s",
 		"allowed_sources": "all", "mode": "Enforce", "hints": "Allow",
 		"on.unreachable": "UseCached", "on.unavailable": "UseCached", "on.rate_limited": "UseCached",
@@ -92,7 +92,7 @@ func TestKeyOn(t *testing.T) {
 var distinct = func() (texts [keyCount]string) {
 	for k, text := range map[Key]string{
 		KeyPolicy: "Never", KeyMaxAge: "1m", KeyMaxStale: "2m", KeyVerifyTimeout: "3m",
-		KeyGovern: "Starts", KeyPullDeadline: "0s", KeyCheckWith: "Manifest", KeyPin: "true",
+		KeyGovern: "Starts", KeyPullDeadline: "0s", KeyCheckWith: "Manifest", KeyChecksPerMinute: "30", KeyPin: "true",
 		KeyResolveFrom: "Origin", KeyAuthority: "c.test *.d.test", KeyAccess: "Any", KeyAccessIdentity: "Namespace", KeyAccessTTL: "4m",
 		KeyAllowedSources: "a.test b.test:5000", KeyMode: "Observe", KeyHints: "Ignore",
 		on(failure.Unreachable): "Fail", on(failure.Unavailable): "Fail", on(failure.RateLimited): "Fail", on(failure.NotFound): "Fail",
@@ -147,7 +147,7 @@ func TestFailedSetChangesNothing(t *testing.T) {
 func TestTOMLKeys(t *testing.T) {
 	var section SectionTOML
 	for k, place := range section.texts() {
-		if Key(k) == KeyAllowedSources || Key(k) == KeyAuthority || Key(k) == KeyPin || Key(k) >= keyOn { // lists, a boolean, and a map
+		if Key(k) == KeyAllowedSources || Key(k) == KeyAuthority || Key(k) == KeyPin || Key(k) == KeyChecksPerMinute || Key(k) >= keyOn { // lists, a boolean, a number, and a map
 			continue
 		}
 		if place == nil {
@@ -172,6 +172,11 @@ func TestTOMLKeys(t *testing.T) {
 				seen++
 				if key != KeyPin.String() {
 					t.Errorf("%s is a boolean", key)
+				}
+			case field.Type() == reflect.TypeFor[*int64]():
+				seen++
+				if key != KeyChecksPerMinute.String() {
+					t.Errorf("%s is a number", key)
 				}
 			case field.Kind() == reflect.Map:
 				seen += failure.Count

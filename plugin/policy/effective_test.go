@@ -43,6 +43,7 @@ func TestPrecedence(t *testing.T) {
 		KeyGovern:                {"Pulls", "Starts", "Pulls", ""},
 		KeyPullDeadline:          {"none", "0s", "1m", "2m"},
 		KeyCheckWith:             {"Head", "Manifest", "Head", ""},
+		KeyChecksPerMinute:       {"0", "30", "0", ""},
 		KeyPin:                   {"false", "true", "false", ""},
 		KeyAccess:                {"Verified", "Any", "Verified", ""},
 		KeyAuthority:             {"none", "a.test", "b.test:5000 *.c.test", ""},

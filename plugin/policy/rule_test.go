@@ -100,7 +100,7 @@ func TestParseInvalidRules(t *testing.T) {
 func TestRuleKeys(t *testing.T) {
 	_, err := ParseRules("f.toml", []byte("[[rule]]\nimages = ['**']\nx = 1\non.x = 1\n"))
 	want := "f.toml:3:1: rule[1].x: unknown key: allowed are images, namespaces, policy, " +
-		"max_age, max_stale, verify_timeout, resolve_from, authority, govern, pull_deadline, check_with, pin, access, access_identity, access_ttl, allowed_sources, mode, hints, on\n" +
+		"max_age, max_stale, verify_timeout, resolve_from, authority, govern, pull_deadline, check_with, checks_per_minute, pin, access, access_identity, access_ttl, allowed_sources, mode, hints, on\n" +
 		"f.toml:4:4: rule[1].on.x: unknown key: allowed are unreachable, unavailable, " +
 		"rate_limited, not_found, unauthorized, forbidden, invalid"
 	if err == nil || err.Error() != want {

@@ -72,6 +72,11 @@ func unhinted() map[Key]directive {
 			describe: "Head | Manifest: read the manifest too, for registries that refuse only that",
 			parse:    checks.parse, format: CheckWith.String,
 		}.directive(),
+		KeyChecksPerMinute: spec[int]{
+			name: "checks_per_minute", at: func(d *Directives) *int { return &d.ChecksPerMinute },
+			describe: "of one registry, by the node: what is beyond uses the cached image, as rate_limited; 0 = no bound",
+			parse:    parseCount, format: strconv.Itoa,
+		}.directive(),
 		KeyPin: spec[bool]{
 			name: "pin", at: func(d *Directives) *bool { return &d.Pin },
 			describe: "keep images that are current for their tag from the kubelet's garbage collection",
@@ -112,7 +117,7 @@ func unhinted() map[Key]directive {
 
 var maxAge = spec[time.Duration]{
 	name: "max_age", at: func(d *Directives) *time.Duration { return &d.MaxAge },
-	describe: "a check this young counts; 0s = check each time",
+	describe: "a check this young counts, at most: from half of it on, by chance, so that nodes do not check together; 0s = check each time",
 	parse:    parseDuration, format: formatDuration,
 	stricter: func(inForce, wanted time.Duration) bool { return wanted < inForce },
 	within: func(inForce time.Duration, _ func(time.Duration) bool) string {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/pullwarden/pullwarden/internal/tomlfile"
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -56,22 +57,23 @@ type SectionTOML struct {
 // DirectivesTOML are the keys that have the same name in a rule and in the
 // plugin section. nil = not set.
 type DirectivesTOML struct {
-	MaxAge         *string      `toml:"max_age,omitempty"`
-	MaxStale       *string      `toml:"max_stale,omitempty"`
-	VerifyTimeout  *string      `toml:"verify_timeout,omitempty"`
-	ResolveFrom    *string      `toml:"resolve_from,omitempty"`
-	Authority      []SourceGlob `toml:"authority,omitempty"`
-	Govern         *string      `toml:"govern,omitempty"`
-	PullDeadline   *string      `toml:"pull_deadline,omitempty"`
-	CheckWith      *string      `toml:"check_with,omitempty"`
-	Pin            *bool        `toml:"pin,omitempty"`
-	Access         *string      `toml:"access,omitempty"`
-	AccessIdentity *string      `toml:"access_identity,omitempty"`
-	AccessTTL      *string      `toml:"access_ttl,omitempty"`
-	AllowedSources []SourceGlob `toml:"allowed_sources,omitempty"`
-	Mode           *string      `toml:"mode,omitempty"`
-	Hints          *string      `toml:"hints,omitempty"`
-	On             ActionsTOML  `toml:"on,omitempty"`
+	MaxAge          *string      `toml:"max_age,omitempty"`
+	MaxStale        *string      `toml:"max_stale,omitempty"`
+	VerifyTimeout   *string      `toml:"verify_timeout,omitempty"`
+	ResolveFrom     *string      `toml:"resolve_from,omitempty"`
+	Authority       []SourceGlob `toml:"authority,omitempty"`
+	Govern          *string      `toml:"govern,omitempty"`
+	PullDeadline    *string      `toml:"pull_deadline,omitempty"`
+	CheckWith       *string      `toml:"check_with,omitempty"`
+	ChecksPerMinute *int64       `toml:"checks_per_minute,omitempty"`
+	Pin             *bool        `toml:"pin,omitempty"`
+	Access          *string      `toml:"access,omitempty"`
+	AccessIdentity  *string      `toml:"access_identity,omitempty"`
+	AccessTTL       *string      `toml:"access_ttl,omitempty"`
+	AllowedSources  []SourceGlob `toml:"allowed_sources,omitempty"`
+	Mode            *string      `toml:"mode,omitempty"`
+	Hints           *string      `toml:"hints,omitempty"`
+	On              ActionsTOML  `toml:"on,omitempty"`
 }
 
 // ActionsTOML are actions by the failure class that they follow.
@@ -143,6 +145,9 @@ func (t *DirectivesTOML) parse(places texts, report func(key, problem string)) O
 		if place != nil && *place != nil {
 			set(Key(k), **place)
 		}
+	}
+	if t.ChecksPerMinute != nil {
+		set(KeyChecksPerMinute, strconv.FormatInt(*t.ChecksPerMinute, 10))
 	}
 	for _, class := range slices.Sorted(maps.Keys(t.On)) {
 		if k, ok := KeyOn(failure.Class(class)); ok {

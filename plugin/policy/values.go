@@ -217,6 +217,18 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// maxCount bounds counts: more is as good as no bound.
+const maxCount = 1_000_000
+
+// parseCount accepts decimal numbers.
+func parseCount(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > maxCount {
+		return 0, errors.New("allowed are numbers from 0, which is no bound, to " + strconv.Itoa(maxCount))
+	}
+	return n, nil
+}
+
 // parseBool accepts what TOML does.
 func parseBool(text string) (bool, error) {
 	if text != "true" && text != "false" {

@@ -25,9 +25,9 @@ const (
 )
 
 // Breakers know the hosts in trouble. Only probes put a host into trouble: one at a time
-// for a host, in the background, going on at growing intervals as long as somebody wants
-// to ask the host. A probe takes it out again, or any request that is answered. Safe for
-// concurrent use.
+// for a host, in the background. A probe takes it out again, or any request that is
+// answered. It is probed again when somebody wants to ask it, and at no other time. Safe
+// for concurrent use.
 type Breakers struct {
 	probes sync.WaitGroup
 
@@ -50,7 +50,7 @@ type State struct {
 	Open  bool          // it is in trouble; false: it is suspected
 	Class failure.Class // of the trouble; None while it is suspected
 	Since time.Time     // when it got into trouble; zero while it is suspected
-	Until time.Time     // when it will be probed again, unless somebody asks before; zero while it is suspected
+	Until time.Time     // when it will be forgotten, unless somebody wants to ask it before; zero while it is suspected
 }
 
 // New returns Breakers. The caller closes them.

@@ -134,8 +134,8 @@ func TestProbesDecide(t *testing.T) {
 				if len(states) != 1 || states[0].Host != host.Host || !states[0].Open || states[0].Class != err.Class || states[0].Since != err.Since {
 					t.Fatalf("got %+v", states)
 				}
-				if left := time.Until(states[0].Until); left < FirstPause*3/4 || left > FirstPause*5/4 {
-					t.Errorf("it is left alone for %v, want about %v", left, FirstPause)
+				if left := time.Until(states[0].Until); left != AskedLately {
+					t.Errorf("it is remembered for %v, want %v", left, AskedLately)
 				}
 				if text := err.Error(); err.Since != time.Now() || !strings.HasPrefix(text, "not asked, in trouble since 2") || !strings.HasSuffix(text, verdict.Reason) {
 					t.Errorf("got %q", text)
@@ -145,36 +145,51 @@ func TestProbesDecide(t *testing.T) {
 	}
 }
 
-// A host in trouble is probed at growing intervals, and is well as soon as a probe
-// finds so.
+// A host that keeps a request waiting is probed at growing intervals, for as long as that
+// waits.
 func TestIntervalsGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.set(silent, time.Minute) // the probe's own time ends it
-		s.fail()
-		want := FirstPause
-		time.Sleep(probeBound)
-		s.wantOpen(failure.Unreachable)
-		for range 6 {
-			n := s.count()
-			left := time.Until(s.States()[0].Until)
-			if left < want*3/4 || left > min(want*5/4, maxPause) {
-				t.Errorf("it is left alone for %v, want about %v", left, want)
+		s.slow(time.Hour)
+		time.Sleep(time.Hour + probeBound + maxPause)
+		n, want := s.count(), FirstPause
+		if n < 10 {
+			t.Fatalf("%d probes", n)
+		}
+		for i := range n - 1 {
+			pause := s.probes[i+1].Sub(s.probes[i]) - probeBound
+			if pause < want*3/4 || pause > min(want*5/4, maxPause) {
+				t.Errorf("a pause of %v, want about %v", pause, want)
 			}
 			want = min(2*want, maxPause)
-			time.Sleep(left + probeBound)
-			synctest.Wait()
-			if !s.Blocked(host) || s.count() != n+1 {
-				t.Errorf("in trouble: %v, %d probes", s.Blocked(host), s.count()-n)
-			}
 		}
-		s.set(Verdict{}, 0)
-		time.Sleep(probeBound + maxPause)
-		s.wantOpen(failure.None)
-		n := s.count()
 		time.Sleep(time.Hour)
-		if s.count() != n || s.most != 1 {
-			t.Errorf("%d probes of a host that is well, %d at a time", s.count()-n, s.most)
+		if s.count() != n || s.most != 1 || len(s.States()) != 0 {
+			t.Errorf("%d probes that nobody waits for, %d at a time, %+v", s.count()-n, s.most, s.States())
+		}
+	})
+}
+
+// A host in trouble is probed when somebody wants to ask it, and at no other time.
+func TestNobodyProbesUnasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		s.fail()
+		for wishes := range 5 {
+			if n := s.count(); n != 1+wishes {
+				t.Errorf("%d probes for %d wishes", n, 1+wishes)
+			}
+			time.Sleep(AskedLately - time.Second)
+			s.wantOpen(failure.Unreachable)
+			synctest.Wait() // for the probe
+		}
+		n := s.count()
+		time.Sleep(AskedLately)
+		synctest.Wait()
+		if s.count() != n || len(s.States()) != 0 {
+			t.Errorf("%d probes that nobody has asked for, %+v", s.count()-n, s.States())
 		}
 	})
 }

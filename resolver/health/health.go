@@ -33,11 +33,12 @@ const (
 	// MaxWait bounds how long checks wait for a probe, from its beginning, as does a
 	// quarter of the time that each has left.
 	MaxWait = 500 * time.Millisecond
-	// FirstPause is how long a host in trouble is left alone before it is probed
-	// again, give or take a quarter. It doubles with each probe that fails.
+	// FirstPause is how long a host is left alone by those whom it has failed, and before
+	// it is probed again for a request that still waits, give or take a quarter. It doubles
+	// with each failure.
 	FirstPause = 5 * time.Second
-	// AskedLately is how long a host in trouble is probed after the last request that
-	// wanted to ask it. Then it is forgotten.
+	// AskedLately is how long a host in trouble is remembered after the last request that
+	// wanted to ask it.
 	AskedLately = 5 * time.Minute
 	// BreakAfter is how many failures in a row, that are no time-outs, keep a session
 	// from asking a host.

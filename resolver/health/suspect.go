@@ -25,8 +25,7 @@ type suspect struct {
 	verdict Verdict     // of the last of them
 	ended   time.Time   // when that came
 	opened  time.Time   // when the host got into trouble; zero = it is not
-	until   time.Time   // when the next probe is made, if nobody asks before
-	timer   *time.Timer // until then, nil = none
+	timer   *time.Timer // until it is looked at again (due), nil = none
 }
 
 // run is a probe under way.
@@ -58,7 +57,7 @@ func (s *suspect) configured() bool { return s.named && s.key.For == "" }
 func (s *suspect) state() State {
 	state := State{Host: s.key.Host, Named: s.named}
 	if s.open() {
-		state.Open, state.Class, state.Since, state.Until = true, s.verdict.Class, s.opened, s.until
+		state.Open, state.Class, state.Since, state.Until = true, s.verdict.Class, s.opened, s.asked.Add(AskedLately)
 	}
 	return state
 }
@@ -201,22 +200,34 @@ func (b *Breakers) decide(s *suspect, v Verdict, took time.Duration) {
 		b.well(s, s.fails > 0 || took >= MaxWait) // a slow probe has seen it come back
 	default:
 		s.fails, s.verdict, s.ended = s.fails+1, v, time.Now()
-		wait := pause(s.fails)
-		s.until = s.ended.Add(wait)
-		s.timer = time.AfterFunc(wait, func() { b.due(s) })
+		b.later(s)
 		tell = b.open(s)
 	}
 	b.mu.Unlock()
 	tell()
 }
 
-// due probes a host again, if somebody has wanted to ask it lately or still waits for it.
+// later has the host looked at again. One that has failed a request is only forgotten:
+// each wish to ask it has it probed, and nothing else does. A fleet of nodes that probed
+// it by their clocks would ask it more often than its pods do.
+func (b *Breakers) later(s *suspect) {
+	wait := AskedLately - time.Since(s.asked)
+	if !s.failed {
+		wait = pause(s.fails) // a request waits for its answer
+	}
+	s.timer = time.AfterFunc(wait, func() { b.due(s) })
+}
+
+// due forgets a host that nobody has wanted to ask lately. It probes one again that a
+// request still waits for.
 func (b *Breakers) due(s *suspect) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.closed || b.all[s.key] != s:
-	case s.failed && time.Since(s.asked) < AskedLately, time.Now().Before(s.silent):
+	case b.closed || b.all[s.key] != s || s.run != nil:
+	case s.failed && time.Since(s.asked) < AskedLately:
+		b.later(s)
+	case !s.failed && time.Now().Before(s.silent):
 		b.ask(s)
 	default:
 		b.remove(s)

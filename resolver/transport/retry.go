@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 	"github.com/pullwarden/pullwarden/resolver/redact"
@@ -43,7 +44,7 @@ func (r *retry) RoundTrip(req *http.Request) (*http.Response, error) {
 		if !failed {
 			return resp, err
 		}
-		if f.Temporary && try < maxAttempts(p) && rewindable(req) {
+		if f.Temporary && try < maxAttempts(p) && !sparesTries(p, f) && rewindable(req) {
 			wait := max(f.RetryAfter, backoff(try))
 			if canWait(ctx, p, wait) {
 				if err := sleep(ctx, wait); err != nil {
@@ -79,6 +80,12 @@ func maxAttempts(p purpose.Purpose) int {
 		return MaxAttempts
 	}
 	return 1
+}
+
+// sparesTries reports whether a registry that limits requests is left alone at once: it does
+// not say when it would answer, and the caller has something else to use.
+func sparesTries(p purpose.Purpose, f *fault.Fault) bool {
+	return f.Class == failure.RateLimited && f.RetryAfter == 0 && p.CanFailFast(f.Class)
 }
 
 // canWait reports whether there is time to wait that long for another try.

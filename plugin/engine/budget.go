@@ -1,0 +1,102 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
+
+	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+const (
+	// maxBudgets bounds the registries whose budgets are kept: tenants can name any number
+	// of them. The one that was not used for longest goes first, and has what it would have
+	// without checks when it comes back.
+	maxBudgets = 256
+	// burstPart is the part of a minute's checks that may be made at once.
+	burstPart = 2
+	// waitPart is the part of its time that a check waits for its budget at most.
+	waitPart = 4
+)
+
+// budgets are the checks that the node may make of each registry: a token bucket for each
+// registry and rate. The zero value is ready; safe for concurrent use.
+type budgets struct {
+	mu  sync.Mutex
+	all *simplelru.LRU[budgetKey, *rate.Limiter]
+}
+
+type budgetKey struct {
+	registry  string // as references spell it
+	perMinute int
+}
+
+// of returns the bucket of a registry. It was empty when the daemon started, so that a fleet
+// whose daemons are restarted, or whose power comes back, does not ask all at once.
+func (b *budgets) of(key budgetKey, started time.Time) *rate.Limiter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all == nil {
+		b.all, _ = simplelru.NewLRU[budgetKey, *rate.Limiter](maxBudgets, nil) // fails for sizes below 1 only
+	}
+	l, ok := b.all.Get(key)
+	if !ok {
+		l = rate.NewLimiter(rate.Limit(float64(key.perMinute)/60), max(1, key.perMinute/burstPart))
+		l.AllowN(started, l.Burst())
+		b.all.Add(key, l)
+	}
+	return l
+}
+
+// spend takes one check from the budget of the registry, and waits for its turn as long as
+// a quarter of the time of the check. Where that is not enough it returns why the registry
+// is not asked, if the cached image would do then. Who has no such image asks all the same,
+// and at once. waited is the time that it took. The error is a *resolver.Error, or that of
+// the context.
+func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.Session) (waited time.Duration, refused error) {
+	perMinute := t.directives.ChecksPerMinute
+	if perMinute == 0 {
+		return 0, nil
+	}
+	registry, _, _ := strings.Cut(t.Repository, "/")
+	bucket, now := e.budgets.of(budgetKey{registry, perMinute}, e.Started), e.Now()
+	if !fallbacks(t.directives.Directives, c.local).Has(failure.RateLimited) {
+		bucket.AllowN(now, 1)
+		return 0, nil
+	}
+	turn := bucket.ReserveN(now, 1)
+	wait := turn.DelayFrom(now)
+	if longest := (t.directives.VerifyTimeout - c.checkTime) / waitPart; wait > longest {
+		turn.CancelAt(now)
+		c.use(policy.KeyChecksPerMinute)
+		return 0, overBudget(t, cmp.Or(session.Origin(), registry))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		turn.CancelAt(e.Now())
+		refused = ctx.Err()
+	}
+	return e.Now().Sub(now), refused
+}
+
+// overBudget is the failure of a check that is not made.
+func overBudget(t task, host string) *resolver.Error {
+	return &resolver.Error{Reference: t.Name, Class: failure.RateLimited, Attempts: []resolver.Attempt{{
+		Host: host, Origin: true, Class: failure.RateLimited,
+		Err: fmt.Errorf("not asked: the node has made its %s", t.directives.Describe(policy.KeyChecksPerMinute)),
+	}}}
+}
