@@ -109,6 +109,7 @@ func drawFresh(t *rapid.T) Freshness {
 	return Freshness{
 		Starts: rapid.Bool().Draw(t, "starts"), Deadline: rapid.Bool().Draw(t, "deadline"),
 		Pin: rapid.Bool().Draw(t, "pin"), Manifest: rapid.Bool().Draw(t, "manifest"),
+		Budget: upTo(t, "budget", 0, 3) == 0,
 	}
 }
 

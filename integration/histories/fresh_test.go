@@ -17,11 +17,13 @@ type Freshness struct {
 	Deadline bool // pull_deadline = "10m": pulls belong to the engine
 	Pin      bool // pin = true
 	Manifest bool // check_with = "Manifest"
+	Budget   bool // checks_per_minute = 2
 }
 
 func (f Freshness) toml() (text string) {
 	for line, set := range map[string]bool{
 		"govern = \"Starts\"\n": f.Starts, "pull_deadline = \"10m\"\n": f.Deadline, "pin = true\n": f.Pin, "check_with = \"Manifest\"\n": f.Manifest,
+		"checks_per_minute = 2\n": f.Budget,
 	} {
 		if set {
 			text += line
@@ -62,4 +64,24 @@ func readerOf(r *registry, labels map[string]string) Reader {
 		return ReadMirror
 	}
 	return ReadOrigin
+}
+
+// overBudget is a pull for which the node may have made its checks of the minute. It is
+// asked for all the same where the cached image would not do, and speaks for nobody else.
+func (w World) overBudget(now Registry, p Pull) (all []Branch) {
+	if !now.Rule.Fresh.Budget {
+		return nil
+	}
+	b := w.failed(now, p, RateLimited, false)
+	if b.Outcome == Failed {
+		return nil
+	}
+	b.After.Blamed, b.Lost.Blamed = w.Blamed, w.Blamed
+	return []Branch{b}
+}
+
+// waits reports whether a pull of a changed image has a deadline, after which the cached
+// one would do: that one is made complete before.
+func (w World) waits(now Registry, p Pull) bool {
+	return now.Rule.Fresh.Deadline && now.policy(p) == IfDigestChanged && p.Digest == 0 && w.content(p) != 0 && w.grant(now, p) == given
 }

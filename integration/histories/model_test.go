@@ -80,6 +80,7 @@ func (w World) checked(now Registry, p Pull) bool {
 
 // ask is a pull that asks the registry.
 func (w World) ask(now, later Registry, p Pull) (all []Branch) {
+	all = w.overBudget(now, p)
 	for class := range w.Blamed.of(p).each() { // a host in trouble is not asked, where a fallback will do
 		by := now.inNeed(p, class)
 		if by.class == None {
@@ -140,6 +141,10 @@ func (w World) answered(now, later Registry, p Pull, by said) (all []Branch) {
 // changed downloads what a host has said. The caller might not have the cached
 // content where that was forbidden.
 func (w World) changed(now, later Registry, p Pull, by said, forbidden bool) []Branch {
+	present := w.content(p)
+	if w.waits(now, p) {
+		w = w.complete(p, present)
+	}
 	if class := later.download(p, by.content, w.Has[p.repo()][max(by.content, 0)].has(known)); class != None {
 		return []Branch{w.failed(now, p, class, forbidden)}
 	}

@@ -23,6 +23,13 @@ var stories = map[string][]Op{
 		{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Policy: Never}}},
 	},
 	"a mirror in the place of the origin": inNeed,
+	"a local tag under a deadline": {
+		{Kind: DoPush, Name: 1, Content: 3},
+		{Kind: DoRule, Rule: Rule{Policy: Never, Access: AnyCaller, From: FromOriginThenMirrors, Authority: true, Fresh: Freshness{Starts: true, Deadline: true, Pin: true, Manifest: true}}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice, Name: 1, Policy: IfNotPresent}}},
+		{Kind: DoTag, Name: 2, From: 1},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Name: 2, Policy: IfDigestChanged}}},
+	},
 	"a rule that wants manifests read": {
 		{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}},
 		{Kind: DoRule, Rule: Rule{Policy: IfDigestChanged, Fresh: Freshness{Starts: true, Deadline: true, Pin: true, Manifest: true}}},
