@@ -185,6 +185,7 @@ func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*hos
 		spec:     spec,
 		headers:  r.options.Headers,
 		redactor: &redact.Redactor{},
+		named:    set.Named(),
 		release:  sync.OnceFunc(func() { r.hosts.Release(set) }),
 	}
 	creds := auth.Redacted(q.Credentials, s.redactor)

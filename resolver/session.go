@@ -39,6 +39,9 @@ type Session interface {
 	// Origin returns the host[:port] of the registry that the name says, as
 	// attempts and resolutions have it; "" when it must not be asked.
 	Origin() string
+	// Named reports whether the operator has a hosts.toml for the registry of the name
+	// itself: _default is one for whatever references name.
+	Named() bool
 	// Close ends the session and its sources. Its connections stay for other
 	// sessions, unless the configuration of the hosts has changed.
 	Close()
@@ -52,11 +55,15 @@ type session struct {
 	hosts    []*host
 	leftOut  []string // names of hosts that are not allowed
 	redactor *redact.Redactor
+	named    bool   // see Named
 	release  func() // of the hosts, once
 }
 
 // Close implements Session.
 func (s *session) Close() { s.release() }
+
+// Named implements Session.
+func (s *session) Named() bool { return s.named }
 
 // Origin implements Session.
 func (s *session) Origin() string {

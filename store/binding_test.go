@@ -119,7 +119,7 @@ func TestRecordsThatOthersChange(t *testing.T) {
 		if found, err := s.First(ctx, [][]string{{n}}); err != nil || found[0] != nil {
 			t.Errorf("%s: listed as %v, %v", n, found[0], err)
 		}
-		s.MarkVerified(ctx, target.Digest, verified(target), []Fingerprint{bob}, n)
+		s.MarkVerified(ctx, target.Digest, verified(target), by(bob), n)
 		wantWho(ctx, t, s, n, bob)
 	}
 	if err := s.sync(ctx, noMarks); err != nil {

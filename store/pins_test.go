@@ -39,7 +39,7 @@ func TestPins(t *testing.T) {
 		t.Errorf("labels of a pin (-want +got):\n%s", diff)
 	}
 	s.MarkVerified(ctx, one.Digest, v, nil, name)
-	s.MarkPulled(ctx, one.Digest, State{Verified: v, PulledAt: noon}, name)
+	s.MarkPulled(ctx, one.Digest, pulled(State{Verified: v, PulledAt: noon}), name)
 	set(pinnedAt(two, noon)) // not its target
 	pins, err := s.Pins(ctx)
 	if err != nil || len(pins) != 1 || pins[0].Name != name || pins[0].Pin != (Pin{Own: true, Used: noon}) || !pins[0].Current() {

@@ -29,6 +29,19 @@ func (p Proof) GivenBy(host string) bool {
 	return p.By != "" && registryname.Canonical(p.By) == registryname.Canonical(host)
 }
 
+// Proved lists the holders for whom an answer of a registry is a proof, at the moment at
+// which it is called: those who were refused before are not among them. It must not wait,
+// nor use the store. nil = nobody.
+type Proved func() []Fingerprint
+
+// Holders asks for them.
+func (p Proved) Holders() []Fingerprint {
+	if p == nil {
+		return nil
+	}
+	return p()
+}
+
 // encode returns the value of a label.
 func (p Proof) encode() string {
 	if p.By == "" || p.At.IsZero() {

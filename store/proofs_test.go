@@ -58,12 +58,12 @@ func TestProofs(t *testing.T) {
 	if r, err := s.Get(ctx, name); err != nil || r.Restricted {
 		t.Errorf("an image without labels: restricted %v, %v", r.Restricted, err)
 	}
-	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, name)
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
 	wantWho(ctx, t, s, name, alice)
 	if err := s.sync(ctx, noMarks); err != nil {
 		t.Fatal(err)
 	}
-	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{bob, Anonymous}, name)
+	s.MarkVerified(ctx, one.Digest, verified(one), by(bob, Anonymous), name)
 	wantWho(ctx, t, s, name, alice, bob, Anonymous)
 	if err := s.sync(ctx, noMarks); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestProofs(t *testing.T) {
 	}
 
 	// Nor does a check of the new target make them hold again.
-	s.MarkVerified(ctx, two.Digest, verified(two), []Fingerprint{bob}, name)
+	s.MarkVerified(ctx, two.Digest, verified(two), by(bob), name)
 	wantWho(ctx, t, s, name, bob)
 	found, err := s.First(ctx, [][]string{{name}})
 	if err != nil || found[0] == nil || len(found[0].Access) != 1 {
@@ -98,7 +98,7 @@ func TestProofs(t *testing.T) {
 	if _, ok := img.Labels[LabelAccess+string(alice)]; ok {
 		t.Error("the proof of another digest is still on disk")
 	}
-	s.MarkVerified(ctx, two.Digest, verified(two), []Fingerprint{alice}, name)
+	s.MarkVerified(ctx, two.Digest, verified(two), by(alice), name)
 	wantWho(ctx, t, s, name, alice, bob)
 }
 
@@ -130,14 +130,14 @@ func TestRevoke(t *testing.T) {
 		if _, err := records.Create(ctx, images.Image{Name: n, Target: one}); err != nil {
 			t.Fatal(err)
 		}
-		s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, n)
+		s.MarkVerified(ctx, one.Digest, verified(one), by(alice), n)
 	}
 	if err := s.sync(ctx, noMarks); err != nil {
 		t.Fatal(err)
 	}
 	// Some of it is not written yet.
-	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{bob}, in...)
-	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, in[0])
+	s.MarkVerified(ctx, one.Digest, verified(one), by(bob), in...)
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), in[0])
 
 	if err := s.Revoke(ctx, repository, []Fingerprint{alice}, origin); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestAtMost32Proofs(t *testing.T) {
 	for i := range 40 {
 		v := verified(one)
 		v.At = noon.Add(time.Duration(i) * time.Minute)
-		s.MarkVerified(ctx, one.Digest, v, []Fingerprint{fingerprint(i)}, name)
+		s.MarkVerified(ctx, one.Digest, v, by(fingerprint(i)), name)
 		if i == 5 {
 			s.Used(ctx, fingerprint(0), noon.Add(time.Hour), name) // the oldest, but not the longest unused
 		}

@@ -27,7 +27,7 @@ func TestManifestStaysRead(t *testing.T) {
 		}
 	}
 	want("after a check of the digest", read.Read)
-	s.MarkPulled(ctx, one.Digest, State{Verified: verified(one)}, name)
+	s.MarkPulled(ctx, one.Digest, pulled(State{Verified: verified(one)}), name)
 	want("after a pull", Reading{})
 	s.MarkVerified(ctx, one.Digest, read, nil, name)
 	if _, err := records.Update(ctx, images.Image{Name: name, Target: two}, "target"); err != nil {

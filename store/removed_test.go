@@ -18,9 +18,9 @@ func TestAMarkIsOfOneRecord(t *testing.T) {
 	create(ctx, t, records, one, nil)
 	gate := &closedDB{DB: s.db, open: make(chan struct{}), waits: make(chan struct{}, 1)}
 	s.db = gate
-	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, name)
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
 	<-gate.waits // the writer has taken the mark
-	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{bob}, name)
+	s.MarkVerified(ctx, one.Digest, verified(one), by(bob), name)
 	wantWho(ctx, t, s, name, alice, bob)
 	if err := records.Delete(ctx, name); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestAMarkIsOfOneRecord(t *testing.T) {
 func TestAMarkWaitsForNoRecord(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer s.Close()
-	s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice}, name)
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
 	create(ctx, t, records, one, nil)
 	wantWho(ctx, t, s, name)
 	if err := s.sync(ctx, noMarks); err != nil {
@@ -64,7 +64,7 @@ func TestRevokeAmongManyWrites(t *testing.T) {
 		}
 	}
 	for range 5 {
-		s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{alice, bob}, names...)
+		s.MarkVerified(ctx, one.Digest, verified(one), by(alice, bob), names...)
 		if err := s.Revoke(ctx, repository, []Fingerprint{alice}, origin); err != nil {
 			t.Fatal(err)
 		}

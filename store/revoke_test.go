@@ -37,7 +37,7 @@ func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 			create(ctx, t, records, one, nil)
 			v := verified(one)
 			v.By = tc.by
-			s.MarkVerified(ctx, one.Digest, v, []Fingerprint{tc.f, bob}, name)
+			s.MarkVerified(ctx, one.Digest, v, by(tc.f, bob), name)
 			if onDisk {
 				if err := s.sync(ctx, noMarks); err != nil {
 					t.Fatal(err)
@@ -82,7 +82,7 @@ func TestRevokeOpensNothing(t *testing.T) {
 			t.Errorf("%s: restricted %v, proved %v, %v", what, r.Restricted, r.Access, err)
 		}
 		// The next yes is to bob, and no other proof comes with it.
-		s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{bob}, name)
+		s.MarkVerified(ctx, one.Digest, verified(one), by(bob), name)
 		if r, err = s.Get(ctx, name); err != nil || len(r.Access) != 1 || r.Access[bob].At.IsZero() {
 			t.Errorf("%s: after a check proved is %v, %v", what, r.Access, err)
 		}
@@ -108,7 +108,7 @@ func TestRevokeSeveralHolders(t *testing.T) {
 		create(ctx, t, records, one, nil)
 		v := verified(one)
 		v.By = mirror
-		s.MarkVerified(ctx, one.Digest, v, []Fingerprint{alice, namespace, Anonymous, bob}, name)
+		s.MarkVerified(ctx, one.Digest, v, by(alice, namespace, Anonymous, bob), name)
 		if err := s.Revoke(ctx, "registry.test/app", tc.holders, origin); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func (s *Store) ShareProofs(ctx context.Context, target digest.Digest, from, to 
 			return err
 		}
 		if change := lacking(giver, taker); len(change) > 0 {
-			s.mark(ctx, target, change, []string{to})
+			s.mark(ctx, target, []string{to}, func() map[string]string { return change })
 		}
 		return nil
 	})

@@ -32,9 +32,9 @@ func TestShareProofs(t *testing.T) {
 			if _, err := records.Create(ctx, images.Image{Name: to, Target: tc.taker}); err != nil {
 				t.Fatal(err)
 			}
-			s.MarkVerified(ctx, one.Digest, verified(one), []Fingerprint{"alice", "bob", "carol"}, name)
+			s.MarkVerified(ctx, one.Digest, verified(one), by("alice", "bob", "carol"), name)
 			if tc.proved != nil {
-				s.MarkVerified(ctx, one.Digest, verified(one), tc.proved, to)
+				s.MarkVerified(ctx, one.Digest, verified(one), by(tc.proved...), to)
 			}
 			if onDisk {
 				if err := s.sync(ctx, noMarks); err != nil {

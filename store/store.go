@@ -105,33 +105,37 @@ func (s *Store) transactions() uint64 {
 	return s.flushed
 }
 
-// MarkVerified notes that a registry confirmed target for the names, and that
-// the fingerprints proved access by it; it takes stale marks away. A check that has
-// not read the manifest takes none away that has. It returns at once and writes later.
-func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verified, proved []Fingerprint, names ...string) {
+// MarkVerified notes that a registry confirmed target for the names, and to whom; it
+// takes stale marks away. A check that has not read the manifest takes none away that
+// has. It returns at once and writes later.
+func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verified, proved Proved, names ...string) {
 	v.Digest = target
 	change := v.change()
 	if v.Read.At.IsZero() {
 		delete(change, LabelManifestRead)
 	}
 	change[LabelMirrorDigest], change[LabelStaleSince], change[LabelStaleReason] = "", "", ""
-	s.addProofs(ctx, change, Proof{v.At, v.By}, proved, names)
-	s.mark(ctx, target, change, names)
+	s.markProved(ctx, target, change, Proof{v.At, v.By}, proved, names)
 }
 
 // MarkMirrored notes that a mirror said target for the names in the place of their
-// registry, and that the fingerprints proved access by it. The last check stays as it
-// is. It returns at once and writes later.
-func (s *Store) MarkMirrored(ctx context.Context, target digest.Digest, proof Proof, proved []Fingerprint, names ...string) {
-	change := map[string]string{LabelMirrorDigest: target.String()}
-	s.addProofs(ctx, change, proof, proved, names)
-	s.mark(ctx, target, change, names)
+// registry, and to whom. The last check stays as it is. It returns at once and writes
+// later.
+func (s *Store) MarkMirrored(ctx context.Context, target digest.Digest, proof Proof, proved Proved, names ...string) {
+	s.markProved(ctx, target, map[string]string{LabelMirrorDigest: target.String()}, proof, proved, names)
 }
 
-// addProofs adds the same proof of several callers to a mark.
-func (s *Store) addProofs(ctx context.Context, change map[string]string, proof Proof, proved []Fingerprint, names []string) {
-	for _, f := range proved {
-		change[LabelAccess+string(f)] = proof.encode()
+// markProved adds a mark with the same proof of several callers.
+func (s *Store) markProved(ctx context.Context, target digest.Digest, change map[string]string, proof Proof, proved Proved, names []string) {
+	var holders []Fingerprint
+	s.mark(ctx, target, names, func() map[string]string {
+		holders = proved.Holders()
+		for _, f := range holders {
+			change[LabelAccess+string(f)] = proof.encode()
+		}
+		return change
+	})
+	for _, f := range holders {
 		s.Used(ctx, f, proof.At, names...)
 	}
 }
@@ -139,24 +143,31 @@ func (s *Store) addProofs(ctx context.Context, change map[string]string, proof P
 // MarkStale notes that target was used although the registry of the names did not
 // confirm it. It returns at once and writes later.
 func (s *Store) MarkStale(ctx context.Context, target digest.Digest, stale Stale, names ...string) {
-	s.mark(ctx, target, map[string]string{
-		LabelStaleSince:  encodeTime(stale.Since),
-		LabelStaleReason: string(stale.Reason),
-	}, names)
+	s.mark(ctx, target, names, func() map[string]string {
+		return map[string]string{
+			LabelStaleSince:  encodeTime(stale.Since),
+			LabelStaleReason: string(stale.Reason),
+		}
+	})
 }
 
 // MarkPulled lays the whole state of a pull over the names; proofs are only
-// added. It returns at once and writes later.
-func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state State, names ...string) {
-	for f, proof := range state.Access {
+// added. The state is asked for as [Proved] is. It returns at once and writes later.
+func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state func() State, names ...string) {
+	var pulled State
+	s.mark(ctx, target, names, func() map[string]string {
+		pulled = state()
+		return pulled.change()
+	})
+	for f, proof := range pulled.Access {
 		s.Used(ctx, f, proof.At, names...)
 	}
-	s.mark(ctx, target, state.change(), names)
 }
 
 // mark adds a mark to the records of these names that point at target, and binds
-// it to each.
-func (s *Store) mark(ctx context.Context, target digest.Digest, change map[string]string, names []string) {
+// it to each. The change is asked for with the lock, if there are any: a revocation comes
+// before that, or finds the mark.
+func (s *Store) mark(ctx context.Context, target digest.Digest, names []string, change func() map[string]string) {
 	namespace, ok := namespaces.Namespace(ctx)
 	if !ok {
 		prefixlog.G(ctx).Error("a mark without a namespace is lost")
@@ -176,8 +187,9 @@ func (s *Store) mark(ctx context.Context, target digest.Digest, change map[strin
 		return
 	}
 	s.mu.Lock()
+	all := change()
 	for _, k := range keys {
-		s.pending.add(k, labels.Overlay(change, map[string]string{LabelRecord: binding(k.name, k.target)}))
+		s.pending.add(k, labels.Overlay(all, map[string]string{LabelRecord: binding(k.name, k.target)}))
 	}
 	s.mu.Unlock()
 	s.listings.changed()

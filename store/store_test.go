@@ -155,19 +155,19 @@ func TestMarkMirrored(t *testing.T) {
 	create(ctx, t, records, one, nil)
 	byMirror, v := Proof{noon, "mirror.test"}, Verified{Digest: one.Digest, At: noon.Add(time.Hour), By: "registry.test"}
 	stale := Stale{Since: noon, Reason: MirrorFallback}
-	s.MarkMirrored(ctx, one.Digest, byMirror, []Fingerprint{alice}, name)
+	s.MarkMirrored(ctx, one.Digest, byMirror, by(alice), name)
 	s.MarkStale(ctx, one.Digest, stale, name)
 	want := State{MirrorDigest: one.Digest, Stale: stale, Restricted: true, Access: map[Fingerprint]Proof{alice: byMirror}}
 	wantState(ctx, t, s, want)
-	s.MarkVerified(ctx, one.Digest, v, []Fingerprint{bob}, name)
+	s.MarkVerified(ctx, one.Digest, v, by(bob), name)
 	checked := State{Verified: v, Restricted: true, Access: map[Fingerprint]Proof{alice: byMirror, bob: {v.At, v.By}}}
 	wantState(ctx, t, s, checked)
-	s.MarkMirrored(ctx, one.Digest, byMirror, []Fingerprint{bob}, name)
+	s.MarkMirrored(ctx, one.Digest, byMirror, by(bob), name)
 	checked.MirrorDigest, checked.Access[bob] = one.Digest, byMirror
 	wantState(ctx, t, s, checked)
 
 	// Without any proof left, it is still nobody's.
-	s.MarkPulled(ctx, one.Digest, want, name)
+	s.MarkPulled(ctx, one.Digest, pulled(want), name)
 	for _, f := range []Fingerprint{alice, bob} {
 		if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{f}, origin, Refusal{Host: byMirror.By}); err != nil {
 			t.Fatal(err)

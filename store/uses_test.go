@@ -22,7 +22,7 @@ func TestNewestProofStays(t *testing.T) {
 		v := verified(one)
 		at = at.Add(time.Millisecond)
 		v.At = at
-		s.MarkVerified(ctx, one.Digest, v, []Fingerprint{f}, name)
+		s.MarkVerified(ctx, one.Digest, v, by(f), name)
 		if err := s.sync(ctx, noMarks); err != nil {
 			t.Fatal(err)
 		}

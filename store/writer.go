@@ -30,29 +30,54 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// flushRequest has the writer add marks, and write all that are pending.
+// flushRequest has the writer run a function between two of its transactions, which may
+// add marks, and then write all that are pending.
 type flushRequest struct {
-	mark func() error // runs between two transactions of the writer
-	done chan<- error
+	run   func() error
+	flush bool // false: only run it
+	done  chan error
 }
 
 // sync adds marks and returns once they are on disk. Nothing is written between
 // the reads of mark and its marks. Callers that give up leave the write to the
 // writer.
 func (s *Store) sync(ctx context.Context, mark func() error) error {
-	done := make(chan error, 1)
+	r := flushRequest{run: mark, flush: true, done: make(chan error, 1)}
+	if err := s.request(ctx, r); err != nil {
+		return err
+	}
 	select {
-	case s.flushes <- flushRequest{mark: mark, done: done}:
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// WriteProofs runs a write of records that may give them proofs, as that of a pull does,
+// and returns its error. The store writes nothing meanwhile: so a revocation has ended
+// before, and the caller who asks then which proofs still hold knows of the refusal, or it
+// finds what was written. One transaction would do the same, but containerd publishes no
+// events of what is written in a caller's own, and CRI hears of images by these. Where the
+// error is the store's, or the context's, the write has not begun; once it has, WriteProofs
+// waits for its end.
+func (s *Store) WriteProofs(ctx context.Context, write func() error) error {
+	r := flushRequest{run: write, done: make(chan error, 1)}
+	if err := s.request(ctx, r); err != nil {
+		return err
+	}
+	return <-r.done
+}
+
+// request returns when the writer has taken the request. It answers each that it has taken.
+func (s *Store) request(ctx context.Context, r flushRequest) error {
+	select {
+	case s.flushes <- r:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.stopped:
 		return fmt.Errorf("the store is closed: %w", errdefs.ErrUnavailable)
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -69,8 +94,8 @@ func (s *Store) writer() {
 		case <-pause:
 			wake, pause = s.wake, nil
 		case r := <-s.flushes:
-			err := r.mark()
-			if err == nil {
+			err := r.run()
+			if err == nil && r.flush {
 				err = s.flush()
 			}
 			r.done <- err

@@ -111,18 +111,18 @@ func prove(s *store.State, proof store.Proof, holders []store.Fingerprint) {
 }
 
 // MarkVerified implements engine.Marks.
-func (r *records) MarkVerified(_ context.Context, target digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string) {
+func (r *records) MarkVerified(_ context.Context, target digest.Digest, v store.Verified, proved store.Proved, names ...string) {
 	v.Digest = target
 	r.mark(target, names, func(s *store.State) {
-		prove(s, store.Proof{At: v.At, By: v.By}, proved)
+		prove(s, store.Proof{At: v.At, By: v.By}, proved.Holders())
 		s.Verified, s.MirrorDigest, s.Stale = v, "", store.Stale{}
 	})
 }
 
 // MarkMirrored implements engine.Marks.
-func (r *records) MarkMirrored(_ context.Context, target digest.Digest, proof store.Proof, proved []store.Fingerprint, names ...string) {
+func (r *records) MarkMirrored(_ context.Context, target digest.Digest, proof store.Proof, proved store.Proved, names ...string) {
 	r.mark(target, names, func(s *store.State) {
-		prove(s, proof, proved)
+		prove(s, proof, proved.Holders())
 		s.MirrorDigest = target
 	})
 }
@@ -133,8 +133,8 @@ func (r *records) MarkStale(_ context.Context, target digest.Digest, stale store
 }
 
 // MarkPulled implements engine.Marks.
-func (r *records) MarkPulled(_ context.Context, target digest.Digest, state store.State, names ...string) {
-	r.mark(target, names, func(s *store.State) { *s = state })
+func (r *records) MarkPulled(_ context.Context, target digest.Digest, state func() store.State, names ...string) {
+	r.mark(target, names, func(s *store.State) { *s = state() })
 }
 
 // Used implements engine.Proofs.
@@ -144,6 +144,9 @@ func (r *records) Used(context.Context, store.Fingerprint, time.Time, ...string)
 func (r *records) Revoke(context.Context, string, []store.Fingerprint, ...store.Refusal) error {
 	return nil
 }
+
+// WriteProofs implements engine.Proofs.
+func (r *records) WriteProofs(_ context.Context, write func() error) error { return write() }
 
 // ShareProofs implements engine.Proofs.
 func (r *records) ShareProofs(context.Context, digest.Digest, string, string) error { return nil }

@@ -68,6 +68,8 @@ func (pauseSession) Source(ocispec.Descriptor) resolver.Source { return nil }
 
 func (pauseSession) Origin() string { return "" }
 
+func (pauseSession) Named() bool { return false }
+
 func (pauseSession) Close() {}
 
 func TestSandboxImage(t *testing.T) {

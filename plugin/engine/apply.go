@@ -19,15 +19,16 @@ import (
 )
 
 // Marks write what requests found out to image records. They return at once,
-// and hold for records that point at target: MarkVerified after a check that
+// and hold for records that point at target. They ask who has proved access, and for the
+// state of a pull, in one step with adding that. MarkVerified after a check that
 // confirmed the cached image, MarkMirrored after a mirror did so in the place of the
 // registry, MarkStale after a failure that the cached image was used for, MarkPulled
 // after a pull.
 type Marks interface {
-	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string)
-	MarkMirrored(ctx context.Context, target digest.Digest, proof store.Proof, proved []store.Fingerprint, names ...string)
+	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, proved store.Proved, names ...string)
+	MarkMirrored(ctx context.Context, target digest.Digest, proof store.Proof, proved store.Proved, names ...string)
 	MarkStale(ctx context.Context, target digest.Digest, s store.Stale, names ...string)
-	MarkPulled(ctx context.Context, target digest.Digest, s store.State, names ...string)
+	MarkPulled(ctx context.Context, target digest.Digest, state func() store.State, names ...string)
 }
 
 // errNever returns why the policy Never fails a request: no word tells whether there
@@ -66,9 +67,9 @@ func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action,
 // names, and to whom.
 func (e *Engine) markConfirmed(ctx context.Context, a answer, names ...string) {
 	if a.originFailed == failure.None {
-		e.Marks.MarkVerified(ctx, a.verified.Digest, a.verified, a.stillProved(), names...)
+		e.Marks.MarkVerified(ctx, a.verified.Digest, a.verified, a.stillProved, names...)
 	} else {
-		e.Marks.MarkMirrored(ctx, a.verified.Digest, a.proof(), a.stillProved(), names...)
+		e.Marks.MarkMirrored(ctx, a.verified.Digest, a.proof(), a.stillProved, names...)
 	}
 }
 

@@ -74,7 +74,7 @@ type knownImage struct {
 // ImageID returns the ID.
 func (k knownImage) ImageID(context.Context) (string, error) { return k.id.String(), nil }
 
-func openDB(b *testing.B) *metadata.DB {
+func openDB(b testing.TB) *metadata.DB {
 	b.Helper()
 	dir := b.TempDir()
 	meta, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, &bolt.Options{NoSync: true})
@@ -133,7 +133,7 @@ func addImages(ctx context.Context, b *testing.B, db *metadata.DB, others int) d
 	return config.Digest
 }
 
-func must(b *testing.B, err error) {
+func must(b testing.TB, err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)

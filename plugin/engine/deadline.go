@@ -67,7 +67,7 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 			return c.ended(failed(ReasonCanceled, ctx.Err()))
 		case <-w.overdue:
 			w.overdue = nil
-			if !e.pulls.keep(ctx, p) {
+			if !e.pulls.keep(ctx, p, t.place(w.session)) {
 				continue
 			}
 			if cached, ok := e.useOverdue(ctx, t, c); ok {

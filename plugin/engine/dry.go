@@ -57,22 +57,25 @@ func (s *drySide) Revoke(_ context.Context, _ string, holders []store.Fingerprin
 // ShareProofs implements Proofs.
 func (*drySide) ShareProofs(context.Context, digest.Digest, string, string) error { return nil }
 
+// WriteProofs implements Proofs.
+func (*drySide) WriteProofs(_ context.Context, write func() error) error { return write() }
+
 // Used implements Proofs.
 func (*drySide) Used(context.Context, store.Fingerprint, time.Time, ...string) {}
 
 // MarkVerified implements Marks.
-func (*drySide) MarkVerified(context.Context, digest.Digest, store.Verified, []store.Fingerprint, ...string) {
+func (*drySide) MarkVerified(context.Context, digest.Digest, store.Verified, store.Proved, ...string) {
 }
 
 // MarkMirrored implements Marks.
-func (*drySide) MarkMirrored(context.Context, digest.Digest, store.Proof, []store.Fingerprint, ...string) {
+func (*drySide) MarkMirrored(context.Context, digest.Digest, store.Proof, store.Proved, ...string) {
 }
 
 // MarkStale implements Marks.
 func (*drySide) MarkStale(context.Context, digest.Digest, store.Stale, ...string) {}
 
 // MarkPulled implements Marks.
-func (*drySide) MarkPulled(context.Context, digest.Digest, store.State, ...string) {}
+func (*drySide) MarkPulled(context.Context, digest.Digest, func() store.State, ...string) {}
 
 // dryRuntime is containerd for a dry run: it is only looked at.
 type dryRuntime struct{ Runtime }

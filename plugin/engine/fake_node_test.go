@@ -72,6 +72,7 @@ type node struct {
 	verifyFails bool  // the bytes on the node differ
 	openErr     error
 	anonymous   bool // asks for no credentials
+	named       bool // has a hosts.toml
 	inNeed      bool // a mirror answers in the place of the registry
 	forgotten   bool // does not have old digests any more
 	quarantined bool // the registry refuses the manifest that runs, in a pull
@@ -167,12 +168,12 @@ func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) 
 	return content.Image{ID: imageID(target), Manifest: cmp.Or(n.manifest, target.Digest), Unpacked: !n.packed}, nil
 }
 
-func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, proved []store.Fingerprint, names ...string) {
+func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, proved store.Proved, names ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, name := range names {
 		n.verified[name] = v
-		n.proved = append(n.proved, proved...)
+		n.proved = append(n.proved, proved.Holders()...)
 	}
 }
 
@@ -227,6 +228,8 @@ func (n *node) Revoke(_ context.Context, repo string, holders []store.Fingerprin
 	return nil
 }
 
+func (n *node) WriteProofs(_ context.Context, write func() error) error { return write() }
+
 func (n *node) ShareProofs(context.Context, digest.Digest, string, string) error { return nil }
 
 func (n *node) MarkStale(_ context.Context, _ digest.Digest, s store.Stale, names ...string) {
@@ -237,19 +240,20 @@ func (n *node) MarkStale(_ context.Context, _ digest.Digest, s store.Stale, name
 	}
 }
 
-func (n *node) MarkMirrored(_ context.Context, _ digest.Digest, proof store.Proof, proved []store.Fingerprint, names ...string) {
+func (n *node) MarkMirrored(_ context.Context, _ digest.Digest, proof store.Proof, proved store.Proved, names ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, name := range names {
 		n.mirrored[name] = proof
-		n.proved = append(n.proved, proved...)
+		n.proved = append(n.proved, proved.Holders()...)
 	}
 }
 
-func (n *node) MarkPulled(_ context.Context, target digest.Digest, s store.State, names ...string) {
+func (n *node) MarkPulled(_ context.Context, target digest.Digest, state func() store.State, names ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.record != nil && n.record.Target.Digest == target {
+		s := state()
 		s.Pin = n.record.Pin // as the store leaves it
 		n.record.State = s
 	}

@@ -79,6 +79,8 @@ func (s fakeSession) Close() {}
 
 func (s fakeSession) Origin() string { return "registry.test" }
 
+func (s fakeSession) Named() bool { return s.named }
+
 func (s fakeSession) Source(desc ocispec.Descriptor) resolver.Source { return fakeSource{s.node, desc} }
 
 type fakeSource struct {

@@ -55,6 +55,10 @@ type Proofs interface {
 	// ShareProofs gives the record to the check and the proofs of the record from,
 	// where both point at target. It brings no proof back that was revoked.
 	ShareProofs(ctx context.Context, target digest.Digest, from, to string) error
+	// WriteProofs runs a write of records with proofs, beside no revocation: one that
+	// ended before is known as a denial to who decides in it which proofs hold, and one
+	// that comes after it finds what was written.
+	WriteProofs(ctx context.Context, write func() error) error
 }
 
 // authorize finds out whether the caller may reuse the image of a record now,

@@ -91,7 +91,7 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 // fetch has containerd pull from the source.
 func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source) (course, error) {
 	a := c.answer
-	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source)}
+	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), Write: e.Proofs.WriteProofs}
 	verify, pin := e.verifyStored(t, a, source), store.Pin{}
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
 		if err := verify(ctx, target); err != nil {
@@ -194,11 +194,13 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 		before = withSources(before, source.Served())
 	}
 	pulled.source = before.PullSource
-	state := e.pulledState(a, before)
-	if !before.PulledAt.IsZero() {
-		state.PulledAt = before.PulledAt // the same pull
-	}
-	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
+	e.Marks.MarkPulled(ctx, target, func() store.State {
+		state := e.pulledState(a, before)
+		if !before.PulledAt.IsZero() {
+			state.PulledAt = before.PulledAt // the same pull
+		}
+		return state
+	}, t.names(target)...)
 	return c.ended(pulled), nil
 }
 
@@ -255,9 +257,9 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 		return c, nil
 	}
 	target := a.verified.Digest
-	state := e.pulledState(a, withSources(store.State{Verified: c.local.Record.Verified, Stale: c.local.Record.Stale}, source.Served()))
-	e.Marks.MarkPulled(ctx, target, state, t.names(target)...)
-	c.end.source = state.PullSource
+	before := withSources(store.State{Verified: c.local.Record.Verified, Stale: c.local.Record.Stale}, source.Served())
+	e.Marks.MarkPulled(ctx, target, func() store.State { return e.pulledState(a, before) }, t.names(target)...)
+	c.end.source = before.PullSource
 	return c, nil
 }
 

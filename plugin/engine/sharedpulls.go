@@ -18,14 +18,8 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-const (
-	// maxBackground bounds the pulls that go on in the background at the same time: they
-	// share the node's disk and network with those that pods wait for. A request beyond
-	// the bound waits for its pull, as without a deadline, until one of them has ended.
-	maxBackground = 8
-	// backgroundLimit bounds a pull in the background, however slowly bytes come.
-	backgroundLimit = 2 * time.Hour
-)
+// backgroundLimit bounds a pull in the background, however slowly bytes come.
+const backgroundLimit = 2 * time.Hour
 
 // errBackgroundLimit ends a pull in the background.
 var errBackgroundLimit = fmt.Errorf("the pull has not ended after %s in the background", backgroundLimit)
@@ -60,6 +54,7 @@ type sharedPull struct {
 	// The mutex of sharedPulls guards these. begun says that its turn has come.
 	waiting     int
 	begun, kept bool
+	place       place       // of a kept one
 	limit       *time.Timer // of a kept one
 	// namespaces are those of the pods that have joined, also of those that have left, and
 	// denied what hosts have refused to all of them, once that is known.
@@ -77,7 +72,6 @@ type sharedPulls struct {
 	mu       sync.Mutex
 	all      map[*sharedPull]bool
 	joinable map[pullKey]*sharedPull
-	kept     int
 	freed    chan struct{} // closed when a kept one ends; nil = nobody waits for that
 }
 
@@ -131,10 +125,10 @@ func (s *sharedPulls) begin(p *sharedPull) {
 }
 
 // keep lets a pull go on when nobody waits for it any more, if that is of use. It waits
-// while too many do. It is false where the pull, or the context, has ended before.
-func (s *sharedPulls) keep(ctx context.Context, p *sharedPull) bool {
+// while the place is taken. It is false where the pull, or the context, has ended before.
+func (s *sharedPulls) keep(ctx context.Context, p *sharedPull, in place) bool {
 	for {
-		freed, ok := s.tryKeep(p)
+		freed, ok := s.tryKeep(p, in)
 		if ok {
 			return true
 		}
@@ -148,15 +142,14 @@ func (s *sharedPulls) keep(ctx context.Context, p *sharedPull) bool {
 	}
 }
 
-func (s *sharedPulls) tryKeep(p *sharedPull) (freed <-chan struct{}, ok bool) {
+func (s *sharedPulls) tryKeep(p *sharedPull, in place) (freed <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case p.kept || s.superfluous(p):
 		return nil, true
-	case s.kept < maxBackground && s.all[p]:
-		p.kept = true
-		s.kept++
+	case s.all[p] && s.hasRoom(in):
+		p.kept, p.place = true, in
 		p.limit = time.AfterFunc(backgroundLimit, func() { p.cancel(errBackgroundLimit) })
 		return nil, true
 	}
@@ -221,7 +214,6 @@ func (s *sharedPulls) end(p *sharedPull) (kept bool) {
 	delete(s.all, p)
 	if p.kept {
 		p.limit.Stop()
-		s.kept--
 		if s.freed != nil {
 			close(s.freed)
 			s.freed = nil

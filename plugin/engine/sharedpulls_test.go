@@ -4,48 +4,12 @@
 package engine
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/pullwarden/pullwarden/store"
 )
-
-// Beyond the bound a request waits for its pull, until another one has ended.
-func TestBackgroundPullsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := changedNode()
-		e := n.engine(rule("policy = \"IfDigestChanged\"\npull_deadline = \"0s\""))
-		of := func(i int) Request {
-			req := n.request(nil)
-			req.Name = fmt.Sprintf("%s-%d", name, i)
-			return req
-		}
-		for i := range maxBackground {
-			wantOverdue(t, <-arrive(t, e, of(i)), 0)
-			time.Sleep(time.Second)
-		}
-		// The fake node has one record for all names, which the first pull moves.
-		waits := arrive(t, e, of(maxBackground))
-		time.Sleep(10 * time.Second)
-		if got := len(e.BackgroundPulls()); got != maxBackground {
-			t.Errorf("%d in the background", got)
-		}
-		select {
-		case a := <-waits:
-			t.Errorf("one more did not wait: %s (%s)", a.outcome.Kind, a.outcome.Reason)
-		default:
-		}
-		if a := <-waits; a.outcome.Kind == Failed || a.outcome.Digest != second.Digest {
-			t.Errorf("one more: %s (%s)", a.outcome.Kind, a.outcome.Reason)
-		}
-		time.Sleep(time.Hour)
-		if len(e.pulls.all)+len(e.pulls.joinable)+e.pulls.kept != 0 {
-			t.Errorf("left behind: %+v", &e.pulls)
-		}
-	})
-}
 
 // Other callers get the cached image without a pull of their own behind the one in the
 // background; one for a digest that was pushed meanwhile waits for its turn, and only one.

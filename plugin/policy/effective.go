@@ -3,6 +3,8 @@
 
 package policy
 
+import "slices"
+
 // Subject is the image and the pod that rules and hints are matched against.
 type Subject struct {
 	Image
@@ -50,6 +52,16 @@ func (d *Effective) SetBy(k Key) string {
 // "policy=IfDigestChanged(rule 10-team-a.toml#2)".
 func (d *Effective) Describe(k Key) string {
 	return k.String() + "=" + d.Value(k) + "(" + d.SetBy(k) + ")"
+}
+
+// NamesRegistry reports whether the rule that matched an image names its registry, and
+// not only a pattern of registries: tenants can name any number of those.
+func (d *Effective) NamesRegistry(image Image) bool {
+	if d.Rule == nil {
+		return false
+	}
+	s := image.spelled()
+	return slices.ContainsFunc(d.Rule.Images, func(g ImageGlob) bool { return g.namesRegistry() && g.matchesAny(&s) })
 }
 
 func (d *Effective) apply(o *Overrides, from level) {

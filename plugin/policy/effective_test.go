@@ -175,3 +175,39 @@ func TestForAllocatesNothingWithoutHints(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// A rule names a registry by a glob that matches the image and leaves its host no choice.
+func TestNamesRegistry(t *testing.T) {
+	for glob, want := range map[string]bool{
+		"registry.test/**":          true,
+		"Registry.Test:443/team/**": true,
+		"registry.test/*/app:v*":    true,
+		"other.test/**":             false,
+		"registry.test/other/**":    false,
+		"**":                        false,
+		"**/app":                    false,
+		"*.test/**":                 false,
+		"registry.{test,org}/**":    false,
+		"registry.tes[t]/**":        false,
+	} {
+		rules, err := ParseRules("10.toml", []byte("[[rule]]\nimages = ['"+glob+"']\n[[rule]]\nimages = ['**']\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		image := Image{Repository: "registry.test/team/app", Tag: "v1"}
+		d, err := NewRules(Overrides{}, rules).For(Subject{Image: image})
+		if err != nil || d.NamesRegistry(image) != want {
+			t.Errorf("%s: %v, %v", glob, !want, err)
+		}
+	}
+	for image, want := range map[string]bool{"[2001:db8::1]:5000/app": true, "[2001:db8::2]:5000/app": false} {
+		rules, err := ParseRules("10.toml", []byte("[[rule]]\nimages = ['[2001:db8::1]:5000/**', '**']\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, _ := NewRules(Overrides{}, rules).For(Subject{Image: Image{Repository: image}})
+		if d.NamesRegistry(Image{Repository: image}) != want {
+			t.Errorf("%s: %v", image, !want)
+		}
+	}
+}

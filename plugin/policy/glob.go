@@ -83,6 +83,11 @@ func (g ImageGlob) WithoutTag() (ImageGlob, bool) {
 	return g, true
 }
 
+// namesRegistry reports whether the glob is about one registry, which it names.
+func (g *ImageGlob) namesRegistry() bool {
+	return g.text != "" && !g.pattern && !strings.HasPrefix(g.repository, "**")
+}
+
 // metaCharacters begin what is not literal in a glob.
 const metaCharacters = `*?[{\`
 

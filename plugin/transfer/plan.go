@@ -35,4 +35,7 @@ type Plan struct {
 	// the record pointed at another digest, or when its labels were written for
 	// another record. Known sources of the content replace those of the state.
 	State func(target digest.Digest, before store.State) store.State
+	// Write runs the write of the records, in which State is called, and returns its
+	// error; nil runs it at once.
+	Write func(ctx context.Context, write func() error) error
 }

@@ -50,7 +50,15 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		sources.from = sources.from.InOrder(s.hosts)
 		l.sources, l.pulledAt = &sources, s.tracker.config.Now()
 	}
-	return s.imageStore.Store(ctx, desc, l)
+	if s.plan == nil || s.plan.Write == nil {
+		return s.imageStore.Store(ctx, desc, l)
+	}
+	var stored []images.Image
+	err := s.plan.Write(ctx, func() (err error) {
+		stored, err = s.imageStore.Store(ctx, desc, l)
+		return err
+	})
+	return stored, err
 }
 
 // labelledRecords adds labels to the records that a pull creates or replaces.

@@ -107,7 +107,7 @@ func (b *builder) adopt(client *http.Client) error {
 }
 
 func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
-	s := &Set{hosts: make([]Host, len(configured))}
+	s := &Set{named: b.named, hosts: make([]Host, len(configured))}
 	origin := originOf(name, configured)
 	for i, c := range configured {
 		h := Host{RegistryHost: c, Origin: origin(i), Base: http.DefaultTransport}

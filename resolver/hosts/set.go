@@ -11,6 +11,7 @@ import (
 // Set is the hosts of one registry name as they were configured at one time. Its
 // sessions share it; it does not change.
 type Set struct {
+	named      bool // the operator has a directory for this very name
 	hosts      []Host
 	transports []*http.Transport
 	seen       atomic.Pointer[hostDirState] // what it is made of
@@ -21,6 +22,10 @@ type Set struct {
 
 // Hosts returns the hosts in their order. The list must not be changed.
 func (s *Set) Hosts() []Host { return s.hosts }
+
+// Named reports whether the operator has a host directory for this very name: _default
+// is one for whatever references name.
+func (s *Set) Named() bool { return s.named }
 
 // Addresses returns the hosts by the addresses at which they are asked, host[:port].
 func (s *Set) Addresses() []string {
