@@ -60,10 +60,11 @@ func (b *budgets) of(key budgetKey, started time.Time) *rate.Limiter {
 }
 
 // spend takes one check from the budget of the registry, and waits for its turn as long as
-// a quarter of the time of the check. Where that is not enough it returns why the registry
-// is not asked, if the cached image would do then. Who has no such image asks all the same,
-// and at once. waited is the time that it took. The error is a *resolver.Error, or that of
-// the context.
+// a quarter of the time of the check. Where that is not enough it returns why the
+// registry is not asked, if the cached image would do then. Callers who have no such image, or
+// have not proved that they may have it, ask all the same, and at once: an image of which
+// nothing is known is everybody's where no registry can say more, and this one can. waited
+// is the time that it took. The error is a *resolver.Error, or that of the context.
 func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.Session) (waited time.Duration, refused error) {
 	perMinute := t.directives.ChecksPerMinute
 	if perMinute == 0 {
@@ -71,13 +72,13 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 	}
 	registry, _, _ := strings.Cut(t.Repository, "/")
 	bucket, now := e.budgets.of(budgetKey{registry, perMinute}, e.Started), e.Now()
-	if !fallbacks(t.directives.Directives, c.local).Has(failure.RateLimited) {
+	if !c.local.Grant.Given() || !fallbacks(t.directives.Directives, c.local).Has(failure.RateLimited) {
 		bucket.AllowN(now, 1)
 		return 0, nil
 	}
 	turn := bucket.ReserveN(now, 1)
 	wait := turn.DelayFrom(now)
-	if longest := (t.directives.VerifyTimeout - c.checkTime) / waitPart; wait > longest {
+	if longest := (t.directives.VerifyTimeout - c.checkTime) / waitPart; wait > max(longest, 0) {
 		turn.CancelAt(now)
 		c.use(policy.KeyChecksPerMinute)
 		return 0, overBudget(t, cmp.Or(session.Origin(), registry))

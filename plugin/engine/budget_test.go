@@ -167,3 +167,20 @@ func TestBudgetAfterARestart(t *testing.T) {
 		}
 	})
 }
+
+// A budget that is used up opens nothing: whose an image is of which nothing is known says
+// the registry, which is asked for it at once.
+func TestBudgetOpensNothing(t *testing.T) {
+	for _, policy := range []string{"IfDigestChanged", "IfNotPresent"} {
+		n := open()
+		n.checkFails = failure.Unauthorized
+		e := n.engine(rule(`policy = "`+policy+`"`, "checks_per_minute = 1"))
+		e.Started = now // nothing is left
+		for i := range 3 {
+			o, err := e.Ensure(t.Context(), n.request(nil))
+			if err == nil || o.Class != failure.Unauthorized || n.checks != i+1 {
+				t.Errorf("%s: %s %s after %d checks, %v", policy, o.Kind, o.Reason, n.checks, err)
+			}
+		}
+	}
+}
