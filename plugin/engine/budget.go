@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -38,7 +39,7 @@ type budgets struct {
 }
 
 type budgetKey struct {
-	registry  string // as references spell it
+	registry  string // its canonical name
 	perMinute int
 }
 
@@ -70,7 +71,7 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 	if perMinute == 0 {
 		return 0, nil
 	}
-	registry, _, _ := strings.Cut(t.Repository, "/")
+	registry, _, _ := strings.Cut(registryname.Repository(t.Repository), "/")
 	bucket, now := e.budgets.of(budgetKey{registry, perMinute}, e.Started), e.Now()
 	if !c.local.Grant.Given() || !fallbacks(t.directives.Directives, c.local).Has(failure.RateLimited) {
 		bucket.AllowN(now, 1)

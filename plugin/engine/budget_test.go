@@ -184,3 +184,18 @@ func TestBudgetOpensNothing(t *testing.T) {
 		}
 	}
 }
+
+// A registry has one budget by whatever name it is asked for.
+func TestBudgetOfOneRegistry(t *testing.T) {
+	n := &node{}
+	e := budgeted(n, "1")
+	e.Now = func() time.Time { return now }
+	for i, registry := range []string{"registry.test", "Registry.test", "registry.test:443", "registry.test:0443"} {
+		req := n.request(nil)
+		req.Repository = registry + "/app"
+		o, err := e.Ensure(t.Context(), req)
+		if want := i == 0; err != nil || (o.Kind == Unchanged) != want || n.checks != 1 {
+			t.Errorf("%s: %s %s after %d checks, %v", registry, o.Kind, o.Reason, n.checks, err)
+		}
+	}
+}
