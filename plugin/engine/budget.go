@@ -27,8 +27,10 @@ const (
 	maxBudgets = 256
 	// burstPart is the part of a minute's checks that may be made at once.
 	burstPart = 2
-	// waitPart is the part of its time that a check waits for its budget at most.
+	// waitPart is the part of its time that a check waits for its budget at most, and maxTurn
+	// bounds that wait: a pod can hint a long time, and would take all turns until then.
 	waitPart = 4
+	maxTurn  = 1250 * time.Millisecond
 )
 
 // budgets are the checks that the node may make of each registry: a token bucket for each
@@ -61,7 +63,7 @@ func (b *budgets) of(key budgetKey, started time.Time) *rate.Limiter {
 }
 
 // spend takes one check from the budget of the registry, and waits for its turn as long as
-// a quarter of the time of the check. Where that is not enough it returns why the
+// a quarter of the time of the check, or maxTurn. Where that is not enough it returns why the
 // registry is not asked, if the cached image would do then. Callers who have no such image, or
 // have not proved that they may have it, ask all the same, and at once: an image of which
 // nothing is known is everybody's where no registry can say more, and this one can. waited
@@ -79,7 +81,7 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 	}
 	turn := bucket.ReserveN(now, 1)
 	wait := turn.DelayFrom(now)
-	if longest := (t.directives.VerifyTimeout - c.checkTime) / waitPart; wait > max(longest, 0) {
+	if longest := min((t.directives.VerifyTimeout-c.checkTime)/waitPart, maxTurn); wait > max(longest, 0) {
 		turn.CancelAt(now)
 		c.use(policy.KeyChecksPerMinute)
 		return 0, overBudget(t, cmp.Or(session.Origin(), registry))

@@ -199,3 +199,27 @@ func TestBudgetOfOneRegistry(t *testing.T) {
 		}
 	}
 }
+
+// A pod that hints a long verify-timeout takes no turns that others would have had.
+func TestBudgetIsNotTakenByHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{}
+		e := budgeted(n, "60", `hints = "Allow"`)
+		for range 30 {
+			if _, err := e.Ensure(t.Context(), n.request(nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 20 {
+			timeout := (time.Minute + time.Duration(i)*time.Second).String() // none shares the check of another
+			go func() {
+				_, _ = e.Ensure(t.Context(), n.request(map[string]string{"pullwarden.io/verify-timeout": timeout}))
+			}()
+		}
+		time.Sleep(5 * time.Second) // each turn is one of a second
+		o, err := e.Ensure(t.Context(), n.request(nil))
+		if err != nil || o.Kind != Unchanged {
+			t.Errorf("%s %s, %v", o.Kind, o.Reason, err)
+		}
+	})
+}
