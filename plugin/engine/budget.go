@@ -75,7 +75,7 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 	}
 	registry, _, _ := strings.Cut(registryname.Repository(t.Repository), "/")
 	bucket, now := e.budgets.of(budgetKey{registry, perMinute}, e.Started), e.Now()
-	if !c.local.Grant.Given() || !fallbacks(t.directives.Directives, c.local).Has(failure.RateLimited) {
+	if !t.canGoUnasked(c.local) {
 		bucket.AllowN(now, 1)
 		return 0, nil
 	}
@@ -95,6 +95,13 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 		refused = ctx.Err()
 	}
 	return e.Now().Sub(now), refused
+}
+
+// canGoUnasked reports whether the cached image would do in the place of a check that is not
+// made, for this caller. An image of which nothing is known would not: it is everybody's
+// where no registry can say whose it is, and this one can.
+func (t *task) canGoUnasked(local Local) bool {
+	return local.Grant.Given() && fallbacks(t.directives.Directives, local).Has(failure.RateLimited)
 }
 
 // overBudget is the failure of a check that is not made.

@@ -223,3 +223,22 @@ func TestBudgetIsNotTakenByHints(t *testing.T) {
 		}
 	})
 }
+
+// A pod whose proof, or whose cached image, goes while the budget is looked at is asked
+// about: nothing else is left to use.
+func TestBudgetOfWhatHasGone(t *testing.T) {
+	for what, gone := range map[string]func(*node){
+		"the proof": func(n *node) { n.record.Access = nil },
+		"the image": func(n *node) { n.record = nil },
+	} {
+		n := &node{}
+		e := budgeted(n, "1")
+		e.Started = now.Add(time.Hour) // nothing is left
+		e.Now = func() time.Time { return now.Add(time.Hour) }
+		n.onOpen = func() { n.onOpen = nil; gone(n) }
+		o, err := e.Ensure(t.Context(), n.request(nil))
+		if err != nil || n.checks != 1 || o.Class != failure.None {
+			t.Errorf("%s: %s %s after %d checks, %v", what, o.Kind, o.Reason, n.checks, err)
+		}
+	}
+}
