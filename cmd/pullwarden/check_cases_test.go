@@ -110,7 +110,7 @@ govern = "Starts"
 		"config.toml": section + "hints = 'Ignore'\n" + tuned,
 		"rules/a.toml": "[[rule]]\nimages = ['r.test/a']\npolicy = 'Always'\nchecks_per_minute = 6\n[[rule]]\nimages = ['r.test/b']\npolicy = 'IfDigestChanged'\nchecks_per_minute = 6\n" +
 			"[[rule]]\nimages = ['**']\npolicy = 'IfNotPresent'\nchecks_per_minute = 0\n",
-	}, []string{"PW0105 rules/a.toml:4:1 rule[1].checks_per_minute | Always"}},
+	}, []string{"PW0105 rules/a.toml:4:1 rule[1].checks_per_minute | Always", "PW0105 rules/a.toml:12:1 rule[3].checks_per_minute | IfNotPresent"}},
 	"starts by digest": {map[string]string{
 		"config.toml": section + tuned,
 		"rules/a.toml": `[[rule]]

@@ -123,9 +123,7 @@ func counts(k policy.Key, d policy.Directives) bool {
 	switch k {
 	case policy.KeyMaxAge:
 		return canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)
-	case policy.KeyChecksPerMinute:
-		return canBe(d, policy.IfDigestChanged) || canBe(d, policy.IfNotPresent)
-	case policy.KeyMaxStale, policy.KeyPullDeadline:
+	case policy.KeyMaxStale, policy.KeyPullDeadline, policy.KeyChecksPerMinute:
 		return canBe(d, policy.IfDigestChanged)
 	case policy.KeyGovern:
 		return d.Govern != policy.Starts || d.Access == policy.Strict || canBe(d, policy.Always) || canBe(d, policy.IfDigestChanged)

@@ -65,7 +65,12 @@ func (e *Engine) revokeDenied(ctx context.Context, t task, proved []store.Finger
 func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, action Action) {
 	c := k.course
 	if k.err != nil {
-		return e.fallBack(ctx, t, c, checking, takeTurn, k.err), action
+		ended := e.fallBack(ctx, t, c, checking, takeTurn, k.err)
+		if k.unasked && ended.end.kind == Failed && !t.canGoUnasked(ended.local) {
+			c.saw(ended.local) // the image has gone, or the caller's proof of it
+			ended = e.act(ctx, t, e.check(ctx, t, c))
+		}
+		return ended, action
 	}
 	tag := c.answer
 	action, stop := e.judge(ctx, t, &c, k.watch)

@@ -168,8 +168,9 @@ type checked struct {
 	session resolver.Session
 	// watch looks out for denials since the check began.
 	watch denialWatches
-	// err is why the check failed.
-	err error
+	// err is why the check failed, or was not made since the budget is used up (unasked).
+	err     error
+	unasked bool
 }
 
 // check asks the registry for the digest of the reference, in what is left of the time.
@@ -191,7 +192,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	waited, err := e.spend(ctx, t, &c, session)
 	c.checkTime += waited
 	if err != nil {
-		return checked{course: c, session: session, watch: watch, err: err}
+		return checked{course: c, session: session, watch: watch, err: err, unasked: true}
 	}
 	watch.restart()
 	a, err := e.ask(ctx, t, session, c.checkTime)

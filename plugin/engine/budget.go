@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -26,8 +27,10 @@ const (
 	maxBudgets = 256
 	// burstPart is the part of a minute's checks that may be made at once.
 	burstPart = 2
-	// waitPart is the part of its time that a check waits for its budget at most.
+	// waitPart is the part of its time that a check waits for its budget at most, and maxTurn
+	// bounds that wait: a pod can hint a long time, and would take all turns until then.
 	waitPart = 4
+	maxTurn  = 1250 * time.Millisecond
 )
 
 // budgets are the checks that the node may make of each registry: a token bucket for each
@@ -38,7 +41,7 @@ type budgets struct {
 }
 
 type budgetKey struct {
-	registry  string // as references spell it
+	registry  string // its canonical name
 	perMinute int
 }
 
@@ -60,24 +63,25 @@ func (b *budgets) of(key budgetKey, started time.Time) *rate.Limiter {
 }
 
 // spend takes one check from the budget of the registry, and waits for its turn as long as
-// a quarter of the time of the check. Where that is not enough it returns why the registry
-// is not asked, if the cached image would do then. Who has no such image asks all the same,
-// and at once. waited is the time that it took. The error is a *resolver.Error, or that of
-// the context.
+// a quarter of the time of the check, or maxTurn. Where that is not enough it returns why the
+// registry is not asked, if the cached image would do then. Callers who have no such image, or
+// have not proved that they may have it, ask all the same, and at once: an image of which
+// nothing is known is everybody's where no registry can say more, and this one can. waited
+// is the time that it took. The error is a *resolver.Error, or that of the context.
 func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.Session) (waited time.Duration, refused error) {
 	perMinute := t.directives.ChecksPerMinute
 	if perMinute == 0 {
 		return 0, nil
 	}
-	registry, _, _ := strings.Cut(t.Repository, "/")
+	registry, _, _ := strings.Cut(registryname.Repository(t.Repository), "/")
 	bucket, now := e.budgets.of(budgetKey{registry, perMinute}, e.Started), e.Now()
-	if !fallbacks(t.directives.Directives, c.local).Has(failure.RateLimited) {
+	if !t.canGoUnasked(c.local) {
 		bucket.AllowN(now, 1)
 		return 0, nil
 	}
 	turn := bucket.ReserveN(now, 1)
 	wait := turn.DelayFrom(now)
-	if longest := (t.directives.VerifyTimeout - c.checkTime) / waitPart; wait > longest {
+	if longest := min((t.directives.VerifyTimeout-c.checkTime)/waitPart, maxTurn); wait > max(longest, 0) {
 		turn.CancelAt(now)
 		c.use(policy.KeyChecksPerMinute)
 		return 0, overBudget(t, cmp.Or(session.Origin(), registry))
@@ -91,6 +95,13 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 		refused = ctx.Err()
 	}
 	return e.Now().Sub(now), refused
+}
+
+// canGoUnasked reports whether the cached image would do in the place of a check that is not
+// made, for this caller. An image of which nothing is known would not: it is everybody's
+// where no registry can say whose it is, and this one can.
+func (t *task) canGoUnasked(local Local) bool {
+	return local.Grant.Given() && fallbacks(t.directives.Directives, local).Has(failure.RateLimited)
 }
 
 // overBudget is the failure of a check that is not made.

@@ -167,3 +167,78 @@ func TestBudgetAfterARestart(t *testing.T) {
 		}
 	})
 }
+
+// A budget that is used up opens nothing: whose an image is of which nothing is known says
+// the registry, which is asked for it at once.
+func TestBudgetOpensNothing(t *testing.T) {
+	for _, policy := range []string{"IfDigestChanged", "IfNotPresent"} {
+		n := open()
+		n.checkFails = failure.Unauthorized
+		e := n.engine(rule(`policy = "`+policy+`"`, "checks_per_minute = 1"))
+		e.Started = now // nothing is left
+		for i := range 3 {
+			o, err := e.Ensure(t.Context(), n.request(nil))
+			if err == nil || o.Class != failure.Unauthorized || n.checks != i+1 {
+				t.Errorf("%s: %s %s after %d checks, %v", policy, o.Kind, o.Reason, n.checks, err)
+			}
+		}
+	}
+}
+
+// A registry has one budget by whatever name it is asked for.
+func TestBudgetOfOneRegistry(t *testing.T) {
+	n := &node{}
+	e := budgeted(n, "1")
+	e.Now = func() time.Time { return now }
+	for i, registry := range []string{"registry.test", "Registry.test", "registry.test:443", "registry.test:0443"} {
+		req := n.request(nil)
+		req.Repository = registry + "/app"
+		o, err := e.Ensure(t.Context(), req)
+		if want := i == 0; err != nil || (o.Kind == Unchanged) != want || n.checks != 1 {
+			t.Errorf("%s: %s %s after %d checks, %v", registry, o.Kind, o.Reason, n.checks, err)
+		}
+	}
+}
+
+// A pod that hints a long verify-timeout takes no turns that others would have had.
+func TestBudgetIsNotTakenByHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{}
+		e := budgeted(n, "60", `hints = "Allow"`)
+		for range 30 {
+			if _, err := e.Ensure(t.Context(), n.request(nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 20 {
+			timeout := (time.Minute + time.Duration(i)*time.Second).String() // none shares the check of another
+			go func() {
+				_, _ = e.Ensure(t.Context(), n.request(map[string]string{"pullwarden.io/verify-timeout": timeout}))
+			}()
+		}
+		time.Sleep(5 * time.Second) // each turn is one of a second
+		o, err := e.Ensure(t.Context(), n.request(nil))
+		if err != nil || o.Kind != Unchanged {
+			t.Errorf("%s %s, %v", o.Kind, o.Reason, err)
+		}
+	})
+}
+
+// A pod whose proof, or whose cached image, goes while the budget is looked at is asked
+// about: nothing else is left to use.
+func TestBudgetOfWhatHasGone(t *testing.T) {
+	for what, gone := range map[string]func(*node){
+		"the proof": func(n *node) { n.record.Access = nil },
+		"the image": func(n *node) { n.record = nil },
+	} {
+		n := &node{}
+		e := budgeted(n, "1")
+		e.Started = now.Add(time.Hour) // nothing is left
+		e.Now = func() time.Time { return now.Add(time.Hour) }
+		n.onOpen = func() { n.onOpen = nil; gone(n) }
+		o, err := e.Ensure(t.Context(), n.request(nil))
+		if err != nil || n.checks != 1 || o.Class != failure.None {
+			t.Errorf("%s: %s %s after %d checks, %v", what, o.Kind, o.Reason, n.checks, err)
+		}
+	}
+}

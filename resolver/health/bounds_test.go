@@ -127,3 +127,15 @@ func TestLongNames(t *testing.T) {
 		}
 	})
 }
+
+// The name of a host is text, whatever bytes a challenge has there, and parts hosts.
+func TestNamesThatAreNoText(t *testing.T) {
+	for host, want := range map[string]string{
+		"r\u009b31m.test": "https://r%c2%9b31m.test", "r\xff.test:443": "https://r%ff.test", "r\x1b%1B": "https://r%1b%251b",
+		"[2001:DB8::1]:5000": "https://[2001:db8::1]:5000",
+	} {
+		if got := KeyOf("https", host).Host; got != want {
+			t.Errorf("%q is %s, want %s", host, got, want)
+		}
+	}
+}

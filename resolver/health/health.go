@@ -59,9 +59,10 @@ type Key struct {
 	For string
 }
 
-// KeyOf is the key of a configured host, the same for all of its names.
+// KeyOf is the key of a host, the same for all of its names. It is shown: a challenge can
+// name a host of any bytes.
 func KeyOf(scheme, host string) Key {
-	return Key{Host: scheme + "://" + registryname.Address(scheme, host)}
+	return Key{Host: scheme + "://" + registryname.Address(scheme, registryname.Text(host))}
 }
 
 // Probe asks a host, without any caller's credentials, whether it is well. It returns

@@ -1,16 +1,15 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provenance says where bytes came from. It imports nothing, so that
-// the resolver, which sees who serves, and the transfer, which writes it down,
-// share one type.
+// Package provenance says where bytes came from. It is for the resolver, which sees who
+// serves, and the transfer, which writes it down, to share one type.
 package provenance
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
-	"strings"
+
+	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
 // Provenance is where the bytes of one digest, or of a whole image, came from.
@@ -65,24 +64,6 @@ func (p Provenance) InOrder(hosts []string) Provenance {
 	return p
 }
 
-// maxHost bounds the name of a host, in bytes: more than a DNS name with a port may have.
-const maxHost = 300
-
-// inHosts are the characters of hosts besides letters and digits: host[:port].
-const inHosts = ".-_:[]"
-
-// HostOf returns the host of a URL that the content names itself, as Hosts have it. A
-// URL can have any bytes in its host; those that no host has are escaped: labels are
-// text, of which gRPC carries no other than UTF-8, and part hosts by commas. A name that
-// is too long for a host is cut.
-func HostOf(u *url.URL) string {
-	var b strings.Builder
-	for _, c := range []byte(u.Host[:min(len(u.Host), maxHost)]) {
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(inHosts, c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
-}
+// HostOf returns the host of a URL that the content names itself, as Hosts have it: labels
+// are text, of which gRPC carries no other than UTF-8, and part hosts by commas.
+func HostOf(u *url.URL) string { return registryname.Text(u.Host) }
