@@ -5,7 +5,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,27 +106,136 @@ func TestBudgetHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// Each registry has a budget of its own, and so does each number; a start that asks nobody
-// takes nothing.
+// Each registry has a budget of its own, and so does each number.
 func TestBudgetsAreApart(t *testing.T) {
 	var b budgets
-	for range 2 {
-		for _, key := range []budgetKey{{"a.test", 6}, {"b.test", 6}, {"a.test", 12}} {
-			bucket, want := b.of(key, time.Time{}), max(1, key.perMinute/burstPart)
-			if again := b.of(key, time.Time{}); bucket.Burst() != want || again != bucket {
-				t.Errorf("%v: a burst of %d, want %d", key, bucket.Burst(), want)
+	now := time.Now()
+	for key, want := range map[budgetKey]int{{"a.test", 6}: 3, {"b.test", 6}: 3, {"a.test", 12}: 6, {"a.test", 1}: 1} {
+		for i := range want + 1 {
+			if _, ok := b.take(key, time.Time{}, "", now, 0); ok != (i < want) {
+				t.Errorf("%v: check %d: %t", key, i, ok)
 			}
 		}
 	}
-	if now := time.Now(); !b.of(budgetKey{"a.test", 6}, time.Time{}).AllowN(now, 3) || b.of(budgetKey{"a.test", 6}, time.Time{}).AllowN(now, 1) || !b.of(budgetKey{"b.test", 6}, time.Time{}).AllowN(now, 3) {
-		t.Error("two registries share a budget")
+}
+
+// All names of a registry share its budget.
+func TestBudgetsOfOneRegistry(t *testing.T) {
+	for _, names := range [][]string{
+		{"docker.io/library/nginx", "index.docker.io/team/app", "registry-1.docker.io/a", "docker.io:443/b"},
+		{"registry.test/a", "registry.test:443/b", "Registry.Test/c", "registry.test:0443/a/b"},
+		{"registry.test:5000/a", "REGISTRY.test:05000/b"},
+	} {
+		for _, name := range names {
+			if got, want := keyOf(name, 6), keyOf(names[0], 6); got != want {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+		}
 	}
-	for i := range 2 * maxBudgets {
-		b.of(budgetKey{"a.test", i + 1}, time.Time{})
+}
+
+// However many registries tenants name, a bounded number of budgets is kept, and nobody has
+// a new one by that.
+func TestBudgetsAreBounded(t *testing.T) {
+	var b budgets
+	now := time.Now()
+	used := budgetKey{"registry.test", 6}
+	for range 3 {
+		b.take(used, time.Time{}, "", now, 0)
 	}
-	if n := b.all.Len(); n != maxBudgets {
+	for i := range 4 * maxBudgets {
+		now = now.Add(time.Millisecond)
+		b.take(budgetKey{fmt.Sprintf("%d.test", i), 6}, time.Time{}, "", now, 0)
+	}
+	if n := len(b.all); n != maxBudgets {
 		t.Errorf("%d budgets are kept", n)
 	}
+	if _, ok := b.take(used, time.Time{}, "", now, 0); ok {
+		t.Error("a budget that was used up is forgotten")
+	}
+}
+
+// Checks that are not made take nothing, however many come at a time.
+func TestRefusedChecksTakeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b budgets
+		key := budgetKey{"registry.test", 6}
+		granted := func() (n int) {
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			for range 100 {
+				wg.Go(func() {
+					if _, ok := b.take(key, time.Time{}, "", time.Now(), time.Second); ok {
+						mu.Lock()
+						defer mu.Unlock()
+						n++
+					}
+				})
+			}
+			wg.Wait()
+			return n
+		}
+		for i, want := range []int{3, 1, 1} {
+			if n := granted(); n != want {
+				t.Errorf("round %d: %d checks, want %d", i, n, want)
+			}
+			time.Sleep(10 * time.Second)
+		}
+	})
+}
+
+// A tenant whose pods start all the time leaves others their checks; alone it has all.
+func TestBudgetsAreShared(t *testing.T) {
+	for what, tenants := range map[string][]string{"one tenant": {"loud"}, "two tenants": {"loud", "louder"}} {
+		t.Run(what, func(t *testing.T) {
+			var b budgets
+			now, key := time.Now(), budgetKey{"registry.test", 12}
+			loud := 0
+			flood := func(d time.Duration) {
+				for end := now.Add(d); now.Before(end); now = now.Add(100 * time.Millisecond) {
+					for _, namespace := range tenants {
+						if _, ok := b.take(key, time.Time{}, namespace, now, 0); ok {
+							loud++
+						}
+					}
+				}
+			}
+			flood(time.Minute)
+			if len(tenants) == 1 && loud < 6+11 {
+				t.Errorf("%d checks of who is alone", loud)
+			}
+			b.take(key, time.Time{}, "quiet", now, 0) // may be too late
+			loud = 0
+			for i := range 20 {
+				flood(time.Minute)
+				if _, ok := b.take(key, time.Time{}, "quiet", now, 0); !ok {
+					t.Errorf("start %d: the others have used all up", i)
+				}
+			}
+			if loud < 20*10 {
+				t.Errorf("%d checks of the others in 20 minutes", loud)
+			}
+		})
+	}
+}
+
+// A pod that has much time stands in the way of nobody.
+func TestBudgetIsNotReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{}
+		e := budgeted(n, "6", `hints = "Allow"`)
+		patient := n.request(map[string]string{"pullwarden.io/verify-timeout": "2m"})
+		for i := range 6 {
+			began := time.Now()
+			if o, err := e.Ensure(t.Context(), patient); err != nil || (o.Kind == Unchanged) != (i < 3) || time.Since(began) > maxTurnWait {
+				t.Errorf("start %d: %s after %v, %v", i, o.Kind, time.Since(began), err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if o, err := e.Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != Unchanged {
+			t.Errorf("%s, %v", o.Kind, err)
+		}
+	})
 }
 
 // A check that waits for its turn ends with its caller, and leaves the turn to the next.
