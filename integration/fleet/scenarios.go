@@ -28,8 +28,8 @@ func rules(directives ...string) string {
 }
 
 // base is a fleet of 5,000 nodes with 40 pods each, of 20 images, whose pods are replaced
-// once an hour: 56 starts a second. It has run for an hour, which is twice as long as a token
-// lasts. Something happens after ten minutes.
+// once an hour: 56 starts a second. It has run for an hour, after which most nodes have asked
+// for most of their images. Something happens after ten minutes.
 func base(name, title string, arms ...Arm) Scenario {
 	return Scenario{
 		Name: name, Title: title, Nodes: 5000, Pods: 40, Images: 20, Lifetime: time.Hour,
@@ -175,7 +175,6 @@ func governedStarts() Scenario {
 func dockerHub() Scenario {
 	s := base("hub", "Docker Hub without an account, behind 50 addresses; a tag is pushed", stockAlways, eachStart, tenMinutes)
 	s.Registry, s.Addresses = DockerHub(), 50
-	s.Warmup = 20 * time.Minute // its tokens last 5
 	s.Events = func(ctx context.Context, f *fleet) {
 		at(ctx, f, 10*time.Minute, func() { f.push(0) })
 	}
@@ -186,7 +185,7 @@ func dockerHub() Scenario {
 func ecr() Scenario {
 	s := reboot()
 	s.Name, s.Title = "ecr", "all nodes reboot after a power failure, before ECR's quotas"
-	s.Registry, s.Warmup = ECR(), 0 // it has no tokens
+	s.Registry = ECR()
 	s.Arms = []Arm{stockAlways, eachStart, budgeted}
 	return s
 }
