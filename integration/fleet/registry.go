@@ -51,10 +51,10 @@ type Registry struct {
 	blobs    map[string]*blob  // by digest
 }
 
-// NewRegistry returns a registry without images, whose faults count from now.
-func NewRegistry(host string, p Profile, faults ...Fault) *Registry {
+// NewRegistry returns a registry without images, whose faults and counts begin at that time.
+func NewRegistry(host string, p Profile, start time.Time, faults ...Fault) *Registry {
 	return &Registry{
-		Profile: p, host: host, start: time.Now(), faults: faults, counts: NewSeries(),
+		Profile: p, host: host, start: start, faults: faults, counts: NewSeries(start),
 		tags: map[string]*image{}, blobs: map[string]*blob{}, limits: limiter{},
 	}
 }

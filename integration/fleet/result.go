@@ -3,6 +3,8 @@
 
 package fleet
 
+import "time"
+
 // Result is how one arm of a scenario went.
 type Result struct {
 	Scenario string `json:"scenario"`
@@ -15,10 +17,12 @@ type Result struct {
 	Registry [][columns]int32 `json:"registry"` // by the second
 	Mirror   [][columns]int32 `json:"mirror"`
 
-	// Steady and Peak are requests a second at the registry: the mean of the scenario's
-	// first span, and the greatest mean of ten seconds in the second one.
+	// Steady, Peak and Second are requests a second at the registry: the mean of the
+	// scenario's first span, and in the second one the greatest mean of ten seconds, and of
+	// one.
 	Steady float64 `json:"steady"`
 	Peak   float64 `json:"peak"`
+	Second float64 `json:"second"`
 	// Probes is the greatest mean of probes a second, at any host, over a minute.
 	Probes float64        `json:"probes"`
 	Totals map[string]int `json:"totals"`
@@ -27,12 +31,13 @@ type Result struct {
 // result sums up what happened.
 func (f *fleet) result() Result {
 	s := f.scenario
-	all := NewSeries()
+	all := &Series{}
 	all.add(f.origin.counts)
 	r := Result{
 		Scenario: s.Name, Title: s.Title, Arm: f.arm.Name, Nodes: s.Nodes, Pods: s.Pods, Columns: Columns[:],
 		Steady: f.origin.counts.rate(s.Steady.From, s.Steady.To, allRequests()...),
 		Peak:   f.origin.counts.peak(s.After.From, s.After.To, peakOver, allRequests()...),
+		Second: f.origin.counts.peak(s.After.From, s.After.To, time.Second, allRequests()...),
 		Probes: f.origin.counts.peak(0, s.Length, probesOver, Probes),
 		Totals: map[string]int{},
 	}
@@ -45,7 +50,7 @@ func (f *fleet) result() Result {
 	for c := range columns {
 		r.Totals[Columns[c]] = all.sum(0, s.Length, c)
 	}
-	own := NewSeries()
+	own := &Series{}
 	own.add(f.origin.counts)
 	own.add(f.pods)
 	r.Registry = own.seconds

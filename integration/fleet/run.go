@@ -51,11 +51,12 @@ func Run(t *testing.T, s *Scenario, arm Arm) (r Result) {
 // newFleet makes the registries and nodes of an arm. The caller closes it.
 func newFleet(s *Scenario, arm Arm, rules *policy.Rules) *fleet {
 	f := &fleet{scenario: s, arm: arm, rules: rules}
-	f.origin = NewRegistry(originHost, s.Registry, s.Faults...)
+	start := time.Now().Add(f.warmup())
+	f.origin = NewRegistry(originHost, s.Registry, start, s.Faults...)
 	if s.Mirror != nil {
-		f.mirror = NewRegistry(mirrorHost, *s.Mirror, s.MirrorFaults...)
+		f.mirror = NewRegistry(mirrorHost, *s.Mirror, start, s.MirrorFaults...)
 	}
-	f.pods, f.versions, f.catalog.images = NewSeries(), map[string]int{}, map[digest.Digest]*image{}
+	f.pods, f.versions, f.catalog.images = NewSeries(start), map[string]int{}, map[digest.Digest]*image{}
 	for i := range s.Images {
 		f.push(i)
 	}
@@ -63,6 +64,15 @@ func newFleet(s *Scenario, arm Arm, rules *policy.Rules) *fleet {
 		f.nodes = append(f.nodes, newNode(f, id))
 	}
 	return f
+}
+
+// warmup is how long nodes run before the story. Stock containerd keeps nothing between pulls
+// that it would warm.
+func (f *fleet) warmup() time.Duration {
+	if f.arm.Stock {
+		return 0
+	}
+	return f.scenario.Warmup
 }
 
 // close ends what nodes do in the background.
@@ -75,7 +85,7 @@ func (f *fleet) close() {
 // run lets the scenario happen.
 func (f *fleet) run(ctx context.Context) {
 	s := f.scenario
-	ctx, cancel := context.WithTimeout(ctx, s.Length)
+	ctx, cancel := context.WithTimeout(ctx, f.warmup()+s.Length)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, n := range f.nodes {

@@ -9,7 +9,7 @@ import (
 )
 
 // Scenario is a story: a fleet, its registries, and what happens to them. Times count
-// from its beginning.
+// from its beginning, which is when nodes have run for as long as Warmup.
 type Scenario struct {
 	Name, Title string
 
@@ -18,6 +18,7 @@ type Scenario struct {
 	Images   int           // of the fleet; the pods of a node have that many, or as many as they are
 	Lifetime time.Duration // mean time until a pod is replaced; 0 = none ever is
 	Together time.Duration // all nodes have checked their images within that time; 0 = within an hour
+	Warmup   time.Duration // how long pods come and go before: they know then what they mostly do of tokens
 	Length   time.Duration
 
 	Registry     Profile

@@ -28,10 +28,12 @@ func rules(directives ...string) string {
 }
 
 // base is a fleet of 5,000 nodes with 40 pods each, of 20 images, whose pods are replaced
-// once an hour: 56 starts a second. Something happens after ten minutes.
+// once an hour: 56 starts a second. It has run for an hour, after which most nodes have asked
+// for most of their images. Something happens after ten minutes.
 func base(name, title string, arms ...Arm) Scenario {
 	return Scenario{
-		Name: name, Title: title, Nodes: 5000, Pods: 40, Images: 20, Lifetime: time.Hour, Length: 30 * time.Minute,
+		Name: name, Title: title, Nodes: 5000, Pods: 40, Images: 20, Lifetime: time.Hour,
+		Warmup: time.Hour, Length: 30 * time.Minute,
 		Registry: Harbor(),
 		Steady:   Span{2 * time.Minute, 10 * time.Minute}, After: Span{10 * time.Minute, 30 * time.Minute},
 		Arms: arms,
@@ -113,6 +115,7 @@ func (f *fleet) roll(ctx context.Context, parallel int) {
 // pushes is a tag that moves every ten minutes, another one each time.
 func pushes() Scenario {
 	s := base("pushes", "a tag is pushed every ten minutes", stockAlways, eachStart, tenMinutes, hour)
+	s.Warmup = 2 * time.Hour // images are checked less than once an hour
 	s.Events = func(ctx context.Context, f *fleet) {
 		for i := range 2 {
 			at(ctx, f, time.Duration(i+1)*10*time.Minute, func() { f.push(i) })
@@ -158,7 +161,7 @@ func governedStarts() Scenario {
 	s := base("starts", `govern = "Starts" for containers that live a minute, on nodes that have checked together`)
 	s.Nodes, s.Lifetime, s.Pods, s.Images, s.Length = 500, time.Minute, 10, 10, 35*time.Minute
 	s.Steady, s.After = Span{10 * time.Minute, 35 * time.Minute}, Span{2 * time.Minute, 35 * time.Minute}
-	s.Together = time.Minute
+	s.Together, s.Warmup = time.Minute, 0 // else they would be apart by then
 	text := rules(`policy = "IfDigestChanged"`, `govern = "Starts"`, `max_age = "10m"`)
 	s.Arms = []Arm{
 		{Name: "without jitter", Starts: true, Rules: text, Aligned: true},

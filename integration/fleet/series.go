@@ -40,7 +40,7 @@ var Columns = [columns]string{
 // requests are the columns of requests.
 const requests = Probes + 1
 
-// Series counts by the second, from when it was made. Safe for concurrent use.
+// Series counts by the second, from its start. Safe for concurrent use.
 type Series struct {
 	start time.Time
 
@@ -48,12 +48,16 @@ type Series struct {
 	seconds [][columns]int32
 }
 
-// NewSeries returns an empty one that begins now.
-func NewSeries() *Series { return &Series{start: time.Now()} }
+// NewSeries returns an empty one that starts at that time.
+func NewSeries(start time.Time) *Series { return &Series{start: start} }
 
-// Add counts one more of each, now.
+// Add counts one more of each, now. Before the start it counts nothing.
 func (s *Series) Add(each ...Column) {
-	second := int(time.Since(s.start) / time.Second)
+	since := time.Since(s.start)
+	if since < 0 {
+		return
+	}
+	second := int(since / time.Second)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.seconds) <= second {

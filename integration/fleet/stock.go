@@ -17,8 +17,9 @@ import (
 
 // stock is a model of what stock containerd asks for a pod with imagePullPolicy: Always:
 // everything anew for each pull, on connections of its own. It asks for a HEAD, a token
-// and the HEAD again; the content only where it is missing. A 429 is repeated at once,
-// five times, and a 5xx once, as core/remotes/docker does (retryRequest in v2.4).
+// and the HEAD again; the content only where it is missing. A 429 is repeated at once, until
+// there have been five tries, and a 5xx once, as core/remotes/docker does (retryRequest in
+// v2.4). A connection that times out is not: it counts as a deadline there.
 type stock struct{ hosts []*client }
 
 func newStock(f *fleet, id int) *stock {
@@ -79,11 +80,14 @@ func (p *stockPull) pull(ctx context.Context) error {
 	return nil
 }
 
+// maxTries is how often containerd sends one request, challenges included.
+const maxTries = 5
+
 // ask makes a request until it is answered, as retryRequest repeats it, and returns the
 // header of the answer.
 func (p *stockPull) ask(ctx context.Context, method, path string) (http.Header, error) {
 	failed := 0
-	for range 6 {
+	for range maxTries {
 		resp, _, err := p.send(ctx, method, path) //nolint:bodyclose // send does
 		if err != nil {
 			return nil, err

@@ -67,9 +67,10 @@ func readerOf(r *registry, labels map[string]string) Reader {
 }
 
 // overBudget is a pull for which the node may have made its checks of the minute. It is
-// asked for all the same where the cached image would not do, and speaks for nobody else.
+// asked for all the same where the cached image would not do, or nobody knows whose it is,
+// and speaks for nobody else.
 func (w World) overBudget(now Registry, p Pull) (all []Branch) {
-	if !now.Rule.Fresh.Budget {
+	if !now.Rule.Fresh.Budget || w.grant(now, p) != given {
 		return nil
 	}
 	b := w.failed(now, p, RateLimited, false)

@@ -7,11 +7,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 
 	"github.com/pullwarden/pullwarden/internal/registryname"
@@ -22,22 +22,20 @@ import (
 
 const (
 	// maxBudgets bounds the registries whose budgets are kept: tenants can name any number
-	// of them. The one that was not used for longest goes first, and has what it would have
-	// without checks when it comes back.
+	// of them. The one that is nearest to being full goes first: least is lost with it.
 	maxBudgets = 256
-	// burstPart is the part of a minute's checks that may be made at once.
-	burstPart = 2
-	// waitPart is the part of its time that a check waits for its budget at most, and maxTurn
-	// bounds that wait: a pod can hint a long time, and would take all turns until then.
+	// waitPart is the part of its time that a check waits for its budget at most.
 	waitPart = 4
-	maxTurn  = 1250 * time.Millisecond
+	// maxTurnWait bounds that, so that a pod with a long verify_timeout, which its hint may
+	// have set, does not stand in the way of the others.
+	maxTurnWait = 2 * time.Second
 )
 
-// budgets are the checks that the node may make of each registry: a token bucket for each
-// registry and rate. The zero value is ready; safe for concurrent use.
+// budgets are the checks that the node may make of each registry: a bucket for each registry
+// and number. The zero value is ready; safe for concurrent use.
 type budgets struct {
 	mu  sync.Mutex
-	all *simplelru.LRU[budgetKey, *rate.Limiter]
+	all map[budgetKey]*bucket
 }
 
 type budgetKey struct {
@@ -45,48 +43,67 @@ type budgetKey struct {
 	perMinute int
 }
 
-// of returns the bucket of a registry. It was empty when the daemon started, so that a fleet
-// whose daemons are restarted, or whose power comes back, does not ask all at once.
-func (b *budgets) of(key budgetKey, started time.Time) *rate.Limiter {
+// keyOf is the budget of checks of a repository.
+func keyOf(repository string, perMinute int) budgetKey {
+	registry, _, _ := strings.Cut(repository, "/")
+	return budgetKey{registryname.Canonical(registry), perMinute}
+}
+
+// take takes a check from a budget, as bucket.take does. Buckets were empty when the daemon
+// started, so that a fleet whose daemons are restarted, or whose power comes back, does not
+// ask all at once.
+func (b *budgets) take(key budgetKey, started time.Time, namespace string, now time.Time, longest time.Duration) (turn *rate.Reservation, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	of := b.all[key]
+	if of == nil {
+		b.makeRoom(now)
+		of = newBucket(key.perMinute, started)
+		b.all[key] = of
+	}
+	return of.take(namespace, now, longest)
+}
+
+// makeRoom forgets the bucket that is nearest to being full, if there are too many.
+func (b *budgets) makeRoom(now time.Time) {
 	if b.all == nil {
-		b.all, _ = simplelru.NewLRU[budgetKey, *rate.Limiter](maxBudgets, nil) // fails for sizes below 1 only
+		b.all = map[budgetKey]*bucket{}
 	}
-	l, ok := b.all.Get(key)
-	if !ok {
-		l = rate.NewLimiter(rate.Limit(float64(key.perMinute)/60), max(1, key.perMinute/burstPart))
-		l.AllowN(started, l.Burst())
-		b.all.Add(key, l)
+	if len(b.all) < maxBudgets {
+		return
 	}
-	return l
+	var fullest budgetKey
+	least := time.Duration(math.MaxInt64)
+	for key, of := range b.all {
+		if missing := of.missing(now); missing < least {
+			fullest, least = key, missing
+		}
+	}
+	delete(b.all, fullest)
 }
 
 // spend takes one check from the budget of the registry, and waits for its turn as long as
-// a quarter of the time of the check, or maxTurn. Where that is not enough it returns why the
-// registry is not asked, if the cached image would do then. Callers who have no such image, or
-// have not proved that they may have it, ask all the same, and at once: an image of which
-// nothing is known is everybody's where no registry can say more, and this one can. waited
-// is the time that it took. The error is a *resolver.Error, or that of the context.
+// a quarter of the time of the check, and maxTurnWait at most. Where that is not enough it
+// returns why the registry is not asked, if the cached image would do then. Callers to whom
+// it would not ask all the same, and at once. waited is the time that it took. The error is a
+// *resolver.Error, or that of the context.
 func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.Session) (waited time.Duration, refused error) {
 	perMinute := t.directives.ChecksPerMinute
 	if perMinute == 0 {
 		return 0, nil
 	}
-	registry, _, _ := strings.Cut(registryname.Repository(t.Repository), "/")
-	bucket, now := e.budgets.of(budgetKey{registry, perMinute}, e.Started), e.Now()
+	key, now := keyOf(t.Repository, perMinute), e.Now()
 	if !t.canGoUnasked(c.local) {
-		bucket.AllowN(now, 1)
+		e.budgets.take(key, e.Started, t.Namespace, now, 0)
 		return 0, nil
 	}
-	turn := bucket.ReserveN(now, 1)
-	wait := turn.DelayFrom(now)
-	if longest := min((t.directives.VerifyTimeout-c.checkTime)/waitPart, maxTurn); wait > max(longest, 0) {
-		turn.CancelAt(now)
+	longest := max(0, min((t.directives.VerifyTimeout-c.checkTime)/waitPart, maxTurnWait))
+	turn, ok := e.budgets.take(key, e.Started, t.Namespace, now, longest)
+	if !ok {
 		c.use(policy.KeyChecksPerMinute)
-		return 0, overBudget(t, cmp.Or(session.Origin(), registry))
+		return 0, overBudget(t, cmp.Or(session.Origin(), key.registry))
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(turn.DelayFrom(now))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

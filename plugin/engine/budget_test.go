@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,27 +105,61 @@ func TestBudgetHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// Each registry has a budget of its own, and so does each number; a start that asks nobody
-// takes nothing.
+// Each registry has a budget of its own, and so does each number.
 func TestBudgetsAreApart(t *testing.T) {
 	var b budgets
-	for range 2 {
-		for _, key := range []budgetKey{{"a.test", 6}, {"b.test", 6}, {"a.test", 12}} {
-			bucket, want := b.of(key, time.Time{}), max(1, key.perMinute/burstPart)
-			if again := b.of(key, time.Time{}); bucket.Burst() != want || again != bucket {
-				t.Errorf("%v: a burst of %d, want %d", key, bucket.Burst(), want)
+	now := time.Now()
+	for key, want := range map[budgetKey]int{{"a.test", 6}: 3, {"b.test", 6}: 3, {"a.test", 12}: 6, {"a.test", 1}: 1} {
+		for i := range want + 1 {
+			if _, ok := b.take(key, time.Time{}, "", now, 0); ok != (i < want) {
+				t.Errorf("%v: check %d: %t", key, i, ok)
 			}
 		}
 	}
-	if now := time.Now(); !b.of(budgetKey{"a.test", 6}, time.Time{}).AllowN(now, 3) || b.of(budgetKey{"a.test", 6}, time.Time{}).AllowN(now, 1) || !b.of(budgetKey{"b.test", 6}, time.Time{}).AllowN(now, 3) {
-		t.Error("two registries share a budget")
+}
+
+// All names of a registry share its budget.
+func TestBudgetsOfOneRegistry(t *testing.T) {
+	for _, names := range [][]string{
+		{"docker.io/library/nginx", "index.docker.io/team/app", "registry-1.docker.io/a", "docker.io:443/b"},
+		{"registry.test/a", "registry.test:443/b", "Registry.Test/c", "registry.test:0443/a/b"},
+		{"registry.test:5000/a", "REGISTRY.test:05000/b"},
+	} {
+		for _, name := range names {
+			if got, want := keyOf(name, 6), keyOf(names[0], 6); got != want {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+		}
 	}
-	for i := range 2 * maxBudgets {
-		b.of(budgetKey{"a.test", i + 1}, time.Time{})
-	}
-	if n := b.all.Len(); n != maxBudgets {
-		t.Errorf("%d budgets are kept", n)
-	}
+}
+
+// Checks that are not made take nothing, however many come at a time.
+func TestRefusedChecksTakeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b budgets
+		key := budgetKey{"registry.test", 6}
+		granted := func() (n int) {
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			for range 100 {
+				wg.Go(func() {
+					if _, ok := b.take(key, time.Time{}, "", time.Now(), time.Second); ok {
+						mu.Lock()
+						defer mu.Unlock()
+						n++
+					}
+				})
+			}
+			wg.Wait()
+			return n
+		}
+		for i, want := range []int{3, 1, 1} {
+			if n := granted(); n != want {
+				t.Errorf("round %d: %d checks, want %d", i, n, want)
+			}
+			time.Sleep(10 * time.Second)
+		}
+	})
 }
 
 // A check that waits for its turn ends with its caller, and leaves the turn to the next.
@@ -166,79 +201,4 @@ func TestBudgetAfterARestart(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A budget that is used up opens nothing: whose an image is of which nothing is known says
-// the registry, which is asked for it at once.
-func TestBudgetOpensNothing(t *testing.T) {
-	for _, policy := range []string{"IfDigestChanged", "IfNotPresent"} {
-		n := open()
-		n.checkFails = failure.Unauthorized
-		e := n.engine(rule(`policy = "`+policy+`"`, "checks_per_minute = 1"))
-		e.Started = now // nothing is left
-		for i := range 3 {
-			o, err := e.Ensure(t.Context(), n.request(nil))
-			if err == nil || o.Class != failure.Unauthorized || n.checks != i+1 {
-				t.Errorf("%s: %s %s after %d checks, %v", policy, o.Kind, o.Reason, n.checks, err)
-			}
-		}
-	}
-}
-
-// A registry has one budget by whatever name it is asked for.
-func TestBudgetOfOneRegistry(t *testing.T) {
-	n := &node{}
-	e := budgeted(n, "1")
-	e.Now = func() time.Time { return now }
-	for i, registry := range []string{"registry.test", "Registry.test", "registry.test:443", "registry.test:0443"} {
-		req := n.request(nil)
-		req.Repository = registry + "/app"
-		o, err := e.Ensure(t.Context(), req)
-		if want := i == 0; err != nil || (o.Kind == Unchanged) != want || n.checks != 1 {
-			t.Errorf("%s: %s %s after %d checks, %v", registry, o.Kind, o.Reason, n.checks, err)
-		}
-	}
-}
-
-// A pod that hints a long verify-timeout takes no turns that others would have had.
-func TestBudgetIsNotTakenByHints(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &node{}
-		e := budgeted(n, "60", `hints = "Allow"`)
-		for range 30 {
-			if _, err := e.Ensure(t.Context(), n.request(nil)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for i := range 20 {
-			timeout := (time.Minute + time.Duration(i)*time.Second).String() // none shares the check of another
-			go func() {
-				_, _ = e.Ensure(t.Context(), n.request(map[string]string{"pullwarden.io/verify-timeout": timeout}))
-			}()
-		}
-		time.Sleep(5 * time.Second) // each turn is one of a second
-		o, err := e.Ensure(t.Context(), n.request(nil))
-		if err != nil || o.Kind != Unchanged {
-			t.Errorf("%s %s, %v", o.Kind, o.Reason, err)
-		}
-	})
-}
-
-// A pod whose proof, or whose cached image, goes while the budget is looked at is asked
-// about: nothing else is left to use.
-func TestBudgetOfWhatHasGone(t *testing.T) {
-	for what, gone := range map[string]func(*node){
-		"the proof": func(n *node) { n.record.Access = nil },
-		"the image": func(n *node) { n.record = nil },
-	} {
-		n := &node{}
-		e := budgeted(n, "1")
-		e.Started = now.Add(time.Hour) // nothing is left
-		e.Now = func() time.Time { return now.Add(time.Hour) }
-		n.onOpen = func() { n.onOpen = nil; gone(n) }
-		o, err := e.Ensure(t.Context(), n.request(nil))
-		if err != nil || n.checks != 1 || o.Class != failure.None {
-			t.Errorf("%s: %s %s after %d checks, %v", what, o.Kind, o.Reason, n.checks, err)
-		}
-	}
 }

@@ -26,6 +26,7 @@ type result struct {
 	Mirror   [][]int        `json:"mirror"`
 	Steady   float64        `json:"steady"`
 	Peak     float64        `json:"peak"`
+	Second   float64        `json:"second"`
 	Probes   float64        `json:"probes"`
 	Totals   map[string]int `json:"totals"`
 }
@@ -64,10 +65,10 @@ func run(dir string) error {
 func addRows(table *tabwriter.Writer, arms []result) {
 	first := arms[0]
 	_, _ = fmt.Fprintf(table, "%s: %s; %d nodes, %d pods each\n", first.Scenario, first.Title, first.Nodes, first.Pods)
-	_, _ = fmt.Fprintln(table, "  \trequests/s\tpeak\tpeak/steady\tprobes/s\tstarted\tdelayed\tstale\toutdated\tfailed tries\t429")
+	_, _ = fmt.Fprintln(table, "  \trequests/s\tpeak\tpeak/steady\tin one second\tprobes/s\tstarted\tdelayed\tstale\toutdated\tfailed tries\t429")
 	for _, r := range arms {
 		t := r.Totals
-		_, _ = fmt.Fprintf(table, "  %s\t%.1f\t%.1f\t%s\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\n", r.Arm, r.Steady, r.Peak, ratio(r.Peak, r.Steady), r.Probes,
+		_, _ = fmt.Fprintf(table, "  %s\t%.1f\t%.1f\t%s\t%.0f\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\n", r.Arm, r.Steady, r.Peak, ratio(r.Peak, r.Steady), r.Second, r.Probes,
 			t["started"], t["delayed"], t["stale"], t["outdated"], t["failures"], t["refused"])
 	}
 	_, _ = fmt.Fprintln(table)
