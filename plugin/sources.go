@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/plugins"
 	"github.com/containerd/plugin"
@@ -28,8 +29,17 @@ func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config, setting
 	if !ok {
 		return nil, fmt.Errorf("the transfer service is a %T", instance)
 	}
+	files, err := ic.GetSingle(plugins.ContentPlugin)
+	if err != nil {
+		return nil, fmt.Errorf("the content store: %w", err)
+	}
+	contents, ok := files.(content.Store)
+	if !ok {
+		return nil, fmt.Errorf("the content store is a %T", files)
+	}
 	service.Track(transfer.TrackingConfig{
 		Contents:    db.ContentStore(),
+		Files:       contents,
 		Snapshotter: db.Snapshotter,
 		Hosts:       hosts.Aliases,
 		CRIHostDir:  c.ConfigPath,

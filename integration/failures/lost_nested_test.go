@@ -32,7 +32,7 @@ func TestLostFilesOfANestedIndex(t *testing.T) {
 			n.Must(err)
 			lose(n, digest.Digest(d.String()))
 			n.Registry.Refuse()
-			wantFetchedAgain(n, ref, "IfNotPresent")
+			wantFetchedAgain(n, ref, "IfNotPresent", "is lost")
 		})
 	}
 }

@@ -54,15 +54,15 @@ func TestLostFiles(t *testing.T) {
 				n := n.In(t)
 				lose(n, files...)
 				n.Registry.Refuse()
-				wantFetchedAgain(n, nodetest.Named("app:1"), policy)
+				wantFetchedAgain(n, nodetest.Named("app:1"), policy, "is lost")
 			})
 		}
 	}
 }
 
 // wantFetchedAgain holds that a pull fails while the registry is down, and works
-// then. The registry is down.
-func wantFetchedAgain(n *nodetest.Node, ref, policy string) {
+// then, and tells how the file was damaged. The registry is down.
+func wantFetchedAgain(n *nodetest.Node, ref, policy, damage string) {
 	t := n.T
 	t.Helper()
 	n.MustFail(ref, []string{n.Registry.Host(), "unreachable"}, node.Hint("policy", policy))
@@ -72,7 +72,7 @@ func wantFetchedAgain(n *nodetest.Node, ref, policy string) {
 	n.MustPull(ref, node.Hint("policy", policy))
 	got := n.Decision(mark, ref)
 	nodetest.Want(t, "outcome", got.Outcome+" "+got.Reason, "Pulled incomplete")
-	nodetest.Want(t, "lines of the log", len(n.LogLines(mark, "is lost: it is fetched again")) > 0, true)
+	nodetest.Want(t, "lines of the log", len(n.LogLines(mark, damage+": it is fetched again")) > 0, true)
 	n.WantRunnable(ref)
 	nodetest.Want(t, "source", n.Labels(ref)["pull-source"], n.Registry.Host()+"/app:1")
 	n.MustPull(ref, node.Hint("policy", "Never"))

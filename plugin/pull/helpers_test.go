@@ -46,6 +46,7 @@ type node struct {
 	t        *testing.T
 	ctx      context.Context
 	db       *metadata.DB
+	files    content.Store // below that
 	registry *resolvertest.Registry
 	applier  *applier
 	index    *index
@@ -69,7 +70,7 @@ func newNode(t *testing.T) *node {
 	db := metadata.NewDB(b, cs, snapshotters)
 	check(t, db.Init(t.Context()))
 	n := &node{
-		t: t, ctx: namespaces.WithNamespace(t.Context(), "k8s.io"), db: db,
+		t: t, ctx: namespaces.WithNamespace(t.Context(), "k8s.io"), db: db, files: cs,
 		registry: resolvertest.New(t),
 		applier:  &applier{contents: db.ContentStore()},
 		index:    &index{},
@@ -93,7 +94,7 @@ func (n *node) puller(s Settings) *Puller {
 	inner, err := NewService(n.Node, s, own)
 	check(n.t, err)
 	service := pwtransfer.Decorate(inner)
-	service.Track(pwtransfer.TrackingConfig{Contents: n.Contents, Snapshotter: n.db.Snapshotter, Now: func() time.Time { return noon }})
+	service.Track(pwtransfer.TrackingConfig{Contents: n.Contents, Files: n.files, Snapshotter: n.db.Snapshotter, Now: func() time.Time { return noon }})
 	p, err := New(Config{Settings: s, Node: n.Node, Service: service, Index: n.index})
 	check(n.t, err)
 	return p

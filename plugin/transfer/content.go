@@ -30,8 +30,9 @@ const maxPending = 4096
 // use.
 type contentSources struct {
 	contents          content.Store
+	files             Files // below contents
 	keepWithSnapshots bool
-	drops             shared.Lock[contentKey] // of content whose file is lost
+	drops             shared.Lock[digest.Digest] // of content whose file is lost
 
 	mu      sync.Mutex
 	pending *simplelru.LRU[contentKey, provenance.Provenance]
@@ -45,10 +46,10 @@ type contentKey struct {
 	digest    digest.Digest
 }
 
-func newContentSources(contents content.Store, keepWithSnapshots bool) *contentSources {
+func newContentSources(contents content.Store, files Files, keepWithSnapshots bool) *contentSources {
 	// The error is that of a bound below one.
 	pending, _ := simplelru.NewLRU[contentKey, provenance.Provenance](maxPending, nil)
-	return &contentSources{contents: contents, keepWithSnapshots: keepWithSnapshots, pending: pending}
+	return &contentSources{contents: contents, files: files, keepWithSnapshots: keepWithSnapshots, pending: pending}
 }
 
 func keyOf(ctx context.Context, d digest.Digest) contentKey {

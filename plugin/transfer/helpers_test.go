@@ -82,6 +82,7 @@ func newNode(t *testing.T, track bool) *node {
 	if track {
 		n.Track(TrackingConfig{
 			Contents:    n.contents,
+			Files:       cs,
 			Snapshotter: db.Snapshotter, KeepWithSnapshots: true,
 			Hosts: func(context.Context, string, []string, string) ([]hosts.Alias, error) { return nil, nil },
 			Now:   func() time.Time { return noon },

@@ -6,6 +6,7 @@ package transfer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -17,7 +18,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
-	"github.com/pullwarden/pullwarden/plugin/isolation"
 )
 
 // The labels by which containerd's content refers to what belongs to it
@@ -29,8 +29,8 @@ const (
 	snapshotRef = "containerd.io/gc.ref.snapshot."
 )
 
-// dropLost forgets content of an image whose file is lost while the metadata
-// database still has it. containerd fetches only what the database does not have,
+// dropLost forgets content of an image whose file is lost, or has another size, while the
+// metadata database still has it. containerd fetches only what the database does not have,
 // so a pull would end at the first such file, each time. The caller holds the lease
 // of the pull that follows. A layer that is unpacked is not needed, and stays.
 func (t *tracker) dropLost(ctx context.Context, target digest.Digest, unpackedBy []transfer.UnpackConfiguration) {
@@ -108,8 +108,8 @@ func (w *lostWalk) document(ctx context.Context, d digest.Digest) error {
 
 // check notes content whose file is lost.
 func (w *lostWalk) check(ctx context.Context, d digest.Digest) error {
-	lost, err := w.contents.isLost(ctx, d)
-	if lost && !slices.Contains(w.lost, d) {
+	damage, err := w.contents.damage(ctx, d)
+	if damage != "" && !slices.Contains(w.lost, d) {
 		w.lost = append(w.lost, d)
 	}
 	return err
@@ -128,42 +128,51 @@ func (w *lostWalk) unpacked(ctx context.Context, config digest.Digest) bool {
 	})
 }
 
-// isLost reports whether the database has content that the store has no file of.
-func (s *contentSources) isLost(ctx context.Context, d digest.Digest) (bool, error) {
-	if _, err := s.contents.Info(ctx, d); err != nil {
+// damage says what the file of some content lacks that the database has: there is none, or
+// it has not the size that the content had when it was committed. "" = nothing, also where
+// the database does not have it.
+func (s *contentSources) damage(ctx context.Context, d digest.Digest) (string, error) {
+	info, err := s.contents.Info(ctx, d)
+	if err != nil {
 		if errdefs.IsNotFound(err) {
-			return false, nil
+			return "", nil
 		}
-		return false, err
+		return "", err
 	}
 	r, err := s.contents.ReaderAt(ctx, ocispec.Descriptor{Digest: d})
 	switch {
 	case errdefs.IsNotFound(err):
-		return true, nil
+		return "is lost", nil
 	case err != nil:
-		return false, err
+		return "", err
 	}
-	return false, r.Close()
+	if size := r.Size(); size != info.Size {
+		return fmt.Sprintf("has %d of %d bytes", size, info.Size), r.Close()
+	}
+	return "", r.Close()
 }
 
-// dropIfLost forgets content if its file is still lost. Pulls of all scopes take
-// turns, since content belongs to all: what another has fetched again meanwhile
-// must not be forgotten.
+// dropIfLost forgets content if its file is still lost. Pulls of all scopes, and of all
+// namespaces, take turns, since files belong to all: what another has fetched again
+// meanwhile must not be forgotten. A file that is there goes first: containerd would take it for
+// what is fetched, since it has the name of that. It is broken for all namespaces, of which
+// each other misses it then, as one that is lost.
 func (s *contentSources) dropIfLost(ctx context.Context, d digest.Digest) error {
-	anyScope := keyOf(ctx, d)
-	anyScope.scope = isolation.Scope{}
-	unlock, err := s.drops.Lock(ctx, anyScope)
+	unlock, err := s.drops.Lock(ctx, d)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if lost, err := s.isLost(ctx, d); err != nil || !lost {
+	damage, err := s.damage(ctx, d)
+	if err != nil || damage == "" {
 		return err
 	}
-	if err := s.contents.Delete(ctx, d); err != nil && !errdefs.IsNotFound(err) {
-		return err
+	for _, from := range []Files{s.files, s.contents} {
+		if err := from.Delete(ctx, d); err != nil && !errdefs.IsNotFound(err) {
+			return err
+		}
 	}
 	s.forget(ctx, d)
-	prefixlog.G(ctx).Warnf("the file of content %s is lost: it is fetched again", d)
+	prefixlog.G(ctx).Warnf("the file of content %s %s: it is fetched again", d, damage)
 	return nil
 }

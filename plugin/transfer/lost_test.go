@@ -49,7 +49,14 @@ func (l *lossy) Delete(context.Context, digest.Digest) error {
 	return nil
 }
 
+// noFile has no file of anything.
+type noFile struct{}
+
+func (noFile) Delete(context.Context, digest.Digest) error { return errdefs.ErrNotFound }
+
 type opened struct{ content.ReaderAt }
+
+func (opened) Size() int64 { return 0 }
 
 func (opened) Close() error { return nil }
 
@@ -58,7 +65,7 @@ func (opened) Close() error { return nil }
 func TestLostContentIsDroppedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lossy{there: true, asked: make(chan struct{})}
-		s := newContentSources(l, false)
+		s := newContentSources(l, noFile{}, false)
 		dropped := make(chan error, 2)
 		for _, repository := range []string{"registry.test/app", "registry.test/other"} {
 			ctx := namespaces.WithNamespace(t.Context(), "k8s.io")

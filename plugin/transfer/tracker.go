@@ -32,11 +32,19 @@ type SourceReporter interface {
 	ServedBy(d digest.Digest) provenance.Provenance
 }
 
+// Files are the files of content.
+type Files interface {
+	// Delete removes one; errdefs.ErrNotFound where there is none.
+	Delete(ctx context.Context, d digest.Digest) error
+}
+
 // TrackingConfig is all that tracking of sources needs. Only CRIHostDir may be
 // left out.
 type TrackingConfig struct {
 	// Contents is the metadata database's content store.
 	Contents content.Store
+	// Files is the content store below that, which knows of no namespaces.
+	Files Files
 	// Snapshotter returns one of the metadata database's snapshotters, nil for a
 	// name that it does not have.
 	Snapshotter func(name string) snapshots.Snapshotter
@@ -65,7 +73,7 @@ type tracker struct {
 
 // Track makes the service track from now on where content comes from.
 func (s *Service) Track(config TrackingConfig) {
-	s.tracker.Store(&tracker{config: config, contents: newContentSources(config.Contents, config.KeepWithSnapshots)})
+	s.tracker.Store(&tracker{config: config, contents: newContentSources(config.Contents, config.Files, config.KeepWithSnapshots)})
 }
 
 // snapshotters returns those that an image is unpacked by.
