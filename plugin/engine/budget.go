@@ -37,7 +37,27 @@ const (
 // registry and rate. The zero value is ready; safe for concurrent use.
 type budgets struct {
 	mu  sync.Mutex
-	all *simplelru.LRU[budgetKey, *rate.Limiter]
+	all *simplelru.LRU[budgetKey, *bucket]
+}
+
+// bucket is the budget of one registry.
+type bucket struct {
+	*rate.Limiter
+	// mu parts those who reserve: one that gives its turn back loses it where another has
+	// reserved in between.
+	mu sync.Mutex
+}
+
+// reserve takes a check of which the turn comes within that time; nil where it comes later.
+func (b *bucket) reserve(now time.Time, longest time.Duration) *rate.Reservation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	turn := b.ReserveN(now, 1)
+	if turn.DelayFrom(now) > longest {
+		turn.CancelAt(now)
+		return nil
+	}
+	return turn
 }
 
 type budgetKey struct {
@@ -47,15 +67,15 @@ type budgetKey struct {
 
 // of returns the bucket of a registry. It was empty when the daemon started, so that a fleet
 // whose daemons are restarted, or whose power comes back, does not ask all at once.
-func (b *budgets) of(key budgetKey, started time.Time) *rate.Limiter {
+func (b *budgets) of(key budgetKey, started time.Time) *bucket {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.all == nil {
-		b.all, _ = simplelru.NewLRU[budgetKey, *rate.Limiter](maxBudgets, nil) // fails for sizes below 1 only
+		b.all, _ = simplelru.NewLRU[budgetKey, *bucket](maxBudgets, nil) // fails for sizes below 1 only
 	}
 	l, ok := b.all.Get(key)
 	if !ok {
-		l = rate.NewLimiter(rate.Limit(float64(key.perMinute)/60), max(1, key.perMinute/burstPart))
+		l = &bucket{Limiter: rate.NewLimiter(rate.Limit(float64(key.perMinute)/60), max(1, key.perMinute/burstPart))}
 		l.AllowN(started, l.Burst())
 		b.all.Add(key, l)
 	}
@@ -79,14 +99,13 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 		bucket.AllowN(now, 1)
 		return 0, nil
 	}
-	turn := bucket.ReserveN(now, 1)
-	wait := turn.DelayFrom(now)
-	if longest := min((t.directives.VerifyTimeout-c.checkTime)/waitPart, maxTurn); wait > max(longest, 0) {
-		turn.CancelAt(now)
+	longest := min((t.directives.VerifyTimeout-c.checkTime)/waitPart, maxTurn)
+	turn := bucket.reserve(now, max(longest, 0))
+	if turn == nil {
 		c.use(policy.KeyChecksPerMinute)
 		return 0, overBudget(t, cmp.Or(session.Origin(), registry))
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(turn.DelayFrom(now))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,5 +241,26 @@ func TestBudgetOfWhatHasGone(t *testing.T) {
 		if err != nil || n.checks != 1 || o.Class != failure.None {
 			t.Errorf("%s: %s %s after %d checks, %v", what, o.Kind, o.Reason, n.checks, err)
 		}
+	}
+}
+
+// Checks that are not made take nothing, however many are asked for at the same time.
+func TestBudgetOfChecksThatAreNotMade(t *testing.T) {
+	var b budgets
+	at := time.Now()
+	bucket := b.of(budgetKey{"a.test", 6}, at) // nothing is left
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			for range 5_000 {
+				if bucket.reserve(at, time.Second) != nil {
+					t.Error("a check is made")
+				}
+			}
+		})
+	}
+	asking.Wait()
+	if bucket.reserve(at.Add(10*time.Second), 0) == nil {
+		t.Errorf("%v checks are left after the time of one", bucket.TokensAt(at.Add(10*time.Second)))
 	}
 }
