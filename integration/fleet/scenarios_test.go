@@ -108,7 +108,7 @@ func TestDockerHubsLimits(t *testing.T) {
 // they have.
 func TestBeyondDockerHubsLimits(t *testing.T) {
 	s := dockerHub()
-	s.Nodes, s.Addresses, s.Length = 150, 1, 90*time.Minute
+	s.Nodes, s.Addresses, s.Warmup, s.Length = 150, 1, 0, 90*time.Minute
 	r := Run(t, &s, eachStart)
 	if r.Totals["failures"] > 0 || r.Totals["delayed"] > 0 || r.Totals["refused"] == 0 || r.Totals["stale"] == 0 {
 		t.Errorf("%v", r.Totals)
