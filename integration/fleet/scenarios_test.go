@@ -103,3 +103,17 @@ func TestDockerHubsLimits(t *testing.T) {
 		}
 	})
 }
+
+// Beyond these limits nobody fails either: nodes that get no download stay with the image that
+// they have.
+func TestBeyondDockerHubsLimits(t *testing.T) {
+	s := dockerHub()
+	s.Nodes, s.Addresses, s.Warmup, s.Length = 150, 1, 0, 90*time.Minute
+	r := Run(t, &s, eachStart)
+	if r.Totals["failures"] > 0 || r.Totals["delayed"] > 0 || r.Totals["refused"] == 0 || r.Totals["stale"] == 0 {
+		t.Errorf("%v", r.Totals)
+	}
+	if got := r.Totals["manifests"] - r.Totals["refused"]; got != 100 {
+		t.Errorf("%d downloads", got)
+	}
+}
