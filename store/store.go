@@ -127,17 +127,13 @@ func (s *Store) MarkMirrored(ctx context.Context, target digest.Digest, proof Pr
 
 // markProved adds a mark with the same proof of several callers.
 func (s *Store) markProved(ctx context.Context, target digest.Digest, change map[string]string, proof Proof, proved Proved, names []string) {
-	var holders []Fingerprint
 	s.mark(ctx, target, names, func() map[string]string {
-		holders = proved.Holders()
-		for _, f := range holders {
+		for _, f := range proved.Holders() {
 			change[LabelAccess+string(f)] = proof.encode()
+			s.Used(ctx, f, proof.At, names...) // before the writer may choose which proofs go
 		}
 		return change
 	})
-	for _, f := range holders {
-		s.Used(ctx, f, proof.At, names...)
-	}
 }
 
 // MarkStale notes that target was used although the registry of the names did not
@@ -154,14 +150,13 @@ func (s *Store) MarkStale(ctx context.Context, target digest.Digest, stale Stale
 // MarkPulled lays the whole state of a pull over the names; proofs are only
 // added. The state is asked for as [Proved] is. It returns at once and writes later.
 func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state func() State, names ...string) {
-	var pulled State
 	s.mark(ctx, target, names, func() map[string]string {
-		pulled = state()
+		pulled := state()
+		for f, proof := range pulled.Access {
+			s.Used(ctx, f, proof.At, names...)
+		}
 		return pulled.change()
 	})
-	for f, proof := range pulled.Access {
-		s.Used(ctx, f, proof.At, names...)
-	}
 }
 
 // mark adds a mark to the records of these names that point at target, and binds
