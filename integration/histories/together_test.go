@@ -92,7 +92,7 @@ func (o *orders) after(w World, done []bool, i, now int) (all []World) {
 		}
 	}
 	if !a.decided || a.cut {
-		return cutShort(w, branches)
+		return o.waited(cutShort(w, branches), p, o.states[now])
 	}
 	for _, b := range branches {
 		if b.Saw == a.Saw && o.h.isImage(a, b.After.content(p)) {
@@ -101,6 +101,18 @@ func (o *orders) after(w World, done []bool, i, now int) (all []World) {
 				all = append(all, b.Lost)
 			}
 		}
+	}
+	return o.waited(all, p, o.states[now])
+}
+
+// waited adds what is left of a pull with a deadline that made the image complete which there
+// was when it began, and then found that another pull has brought the new one.
+func (o *orders) waited(all []World, p Pull, now Registry) []World {
+	if !o.begun.waits(now, p) {
+		return all
+	}
+	for _, w := range slices.Clone(all) {
+		all = append(all, w.complete(p, o.begun.content(p)))
 	}
 	return all
 }
