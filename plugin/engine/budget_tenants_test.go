@@ -68,6 +68,37 @@ func TestBudgetsAreShared(t *testing.T) {
 	}
 }
 
+// A tenant whose pods start all the time leaves others a share of what may be checked at once,
+// and not a single check: several of their pods may start together.
+func TestSharesOfABudget(t *testing.T) {
+	for _, test := range []struct{ perMinute, namespaces, share int }{
+		{4, 1, 1}, {6, 1, 1}, {12, 1, 3}, {30, 1, 7}, {60, 1, 15}, {600, 1, 128},
+		{12, 2, 2}, {24, 2, 4}, {18, 3, 1}, {36, 3, 4}, {48, 4, 4}, {48, 8, 2},
+	} {
+		var b budgets
+		now, key := time.Now(), budgetKey{"registry.test", test.perMinute}
+		take := func(namespace string) bool {
+			_, ok := b.take(key, time.Time{}, namespace, now, 0)
+			return ok
+		}
+		take("quiet")
+		for round := range 3 {
+			for end := now.Add(3 * time.Minute); now.Before(end); now = now.Add(100 * time.Millisecond) {
+				for i := range test.namespaces {
+					take(fmt.Sprintf("loud-%d", i))
+				}
+			}
+			share := 0
+			for take("quiet") {
+				share++
+			}
+			if share < test.share {
+				t.Errorf("%d a minute, beside %d: round %d: %d checks at once, want %d", test.perMinute, test.namespaces, round, share, test.share)
+			}
+		}
+	}
+}
+
 // A pod that has much time stands in the way of nobody.
 func TestBudgetIsNotReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
