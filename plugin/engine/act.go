@@ -66,8 +66,10 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	c := k.course
 	if k.err != nil {
 		ended := e.fallBack(ctx, t, c, checking, takeTurn, k.err)
-		if k.unasked && ended.end.kind == Failed && !t.canGoUnasked(ended.local) {
-			c.saw(ended.local) // the image has gone, or the caller's proof of it
+		if k.unasked && ended.end.kind == Failed && ctx.Err() == nil {
+			// The image has gone, or the caller's proof of it, or a verifier refuses it.
+			c.saw(ended.local)
+			c.mustAsk = true
 			ended = e.act(ctx, t, e.check(ctx, t, c))
 		}
 		return ended, action

@@ -93,7 +93,7 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 		return 0, nil
 	}
 	key, now := keyOf(t.Repository, perMinute), e.Now()
-	if !t.canGoUnasked(c.local) {
+	if c.mustAsk || !t.canGoUnasked(c.local) {
 		e.budgets.take(key, e.Started, t.Namespace, now, 0)
 		return 0, nil
 	}

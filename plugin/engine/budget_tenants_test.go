@@ -4,10 +4,13 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
@@ -174,6 +177,30 @@ func TestBudgetOfWhatHasGone(t *testing.T) {
 		o, err := e.Ensure(t.Context(), n.request(nil))
 		if err != nil || n.checks != 1 || o.Class != failure.None {
 			t.Errorf("%s: %s %s after %d checks, %v", what, o.Kind, o.Reason, n.checks, err)
+		}
+	}
+}
+
+// A pod whose cached image a verifier refuses starts from the registry's, as without a budget.
+func TestBudgetAndAVerifier(t *testing.T) {
+	for what, test := range map[string]struct {
+		remote ocispec.Descriptor
+		want   Kind
+		reason Reason
+	}{"changed": {second, Pulled, ReasonChanged}, "unchanged": {first, Failed, ReasonVerifier}} {
+		n := &node{}
+		e := budgeted(n, "1")
+		n.remote = test.remote
+		e.Started, e.Now = now, func() time.Time { return now } // nothing is left
+		e.VerifyImage = func(_ context.Context, _ string, target ocispec.Descriptor) error {
+			if target.Digest == first.Digest {
+				return errTest
+			}
+			return nil
+		}
+		o, err := e.Ensure(t.Context(), n.request(nil))
+		if o.Kind != test.want || o.Reason != test.reason || (err == nil) != (test.want == Pulled) || n.checks != 1 || o.Class != failure.None {
+			t.Errorf("%s: %s %s (%s) after %d checks, %v", what, o.Kind, o.Reason, o.Class, n.checks, err)
 		}
 	}
 }
