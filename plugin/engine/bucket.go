@@ -28,6 +28,7 @@ const (
 // lock of budgets guards it.
 type bucket struct {
 	limiter *rate.Limiter
+	named   bool     // the operator has named the registry
 	served  []string // the namespaces of the last checks, the oldest first
 	askers  [2]asker // the namespaces that wanted the last ones, granted or not, the latest first
 }
@@ -87,8 +88,16 @@ func (b *bucket) rivals(namespace string, now time.Time) bool {
 	return !b.askers[1].at.IsZero() && now.Sub(b.askers[1].at) < rivalFor
 }
 
-// missing is how long the bucket takes to be full again. One that is full knows nothing that
-// a new one would not.
+// missing is how long the bucket takes to be full again. One that is full knows no more than
+// whose the last checks were.
 func (b *bucket) missing(now time.Time) time.Duration {
 	return time.Duration((float64(b.limiter.Burst()) - b.limiter.TokensAt(now)) / float64(b.limiter.Limit()) * float64(time.Second))
+}
+
+// goesBefore reports whether less is lost with the bucket than with another one.
+func (b *bucket) goesBefore(other *bucket, now time.Time) bool {
+	if b.named != other.named {
+		return other.named
+	}
+	return b.missing(now) < other.missing(now)
 }
