@@ -10,20 +10,27 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// act follows a check: the cached image is reused, or another one pulled.
+// act follows a check: the cached image is reused, or another one pulled, or a registry is
+// asked again.
 func (e *Engine) act(ctx context.Context, t task, k checked) course {
-	if k.session == nil {
-		k.watch.end()
-		return k.course
+	for k.session != nil {
+		c, action, again := e.follow(ctx, t, k)
+		if again {
+			k.session.Close()
+			k.watch.end() // what the next check is told of the caller is its own
+			k = e.check(ctx, t, c)
+			continue
+		}
+		if c.over() {
+			return e.finish(ctx, t, k, c)
+		}
+		if _, bounded := action.Within.Bound(); bounded {
+			return e.pullWithin(ctx, t, k, c, action)
+		}
+		return e.finish(ctx, t, k, e.pull(ctx, t, c, action.Reason, k.session))
 	}
-	c, action := e.follow(ctx, t, k)
-	if c.over() {
-		return e.finish(ctx, t, k, c)
-	}
-	if _, bounded := action.Within.Bound(); bounded {
-		return e.pullWithin(ctx, t, k, c, action)
-	}
-	return e.finish(ctx, t, k, e.pull(ctx, t, c, action.Reason, k.session))
+	k.watch.end()
+	return k.course
 }
 
 // finish ends a check that was acted upon with that course. Where the registry has
@@ -61,21 +68,23 @@ func (e *Engine) revokeDenied(ctx context.Context, t task, proved []store.Finger
 }
 
 // follow applies the decision that follows from a registry's answer, but for a pull:
-// then the course has not ended.
-func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, action Action) {
+// then the course has not ended. Nor has it where a registry is to be asked again.
+func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, action Action, again bool) {
 	c := k.course
 	if k.err != nil {
 		ended := e.fallBack(ctx, t, c, checking, takeTurn, k.err)
-		if k.unasked && ended.end.kind == Failed && !t.canGoUnasked(ended.local) {
-			c.saw(ended.local) // the image has gone, or the caller's proof of it
-			ended = e.act(ctx, t, e.check(ctx, t, c))
+		if k.unasked && ended.end.kind == Failed && ctx.Err() == nil {
+			// The image has gone, or the caller's proof of it, or a verifier refuses it.
+			c.saw(ended.local)
+			c.mustAsk = true
+			return c, action, true
 		}
-		return ended, action
+		return ended, action, false
 	}
 	tag := c.answer
 	action, stop := e.judge(ctx, t, &c, k.watch)
 	if stop != nil {
-		return c.ended(*stop), action
+		return c.ended(*stop), action, false
 	}
 	if action.Do == Reuse {
 		same, err := e.lookAgain(ctx, t, &c)
@@ -83,7 +92,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 			err = e.authorizeAgain(ctx, t, &c) // somebody may have proved that it is theirs
 		}
 		if err != nil {
-			return c.ended(failed(ReasonInternal, err)), action
+			return c.ended(failed(ReasonInternal, err)), action, false
 		}
 		if !same {
 			// The registry said nothing of another image that is cached now.
@@ -94,20 +103,20 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		// was read than the one that would run.
 		digestOnly := tag.descriptor.Size == 0 || tag.descriptor.MediaType == ""
 		if action.Do != Reuse && digestOnly || action.Do == Reuse && !same && t.readsManifests() {
-			return e.act(ctx, t, e.check(ctx, t, c)), action
+			return c, action, true
 		}
 	}
 	c.use(action.Used...)
 	target := c.local.target()
 	switch {
 	case action.Do != Reuse:
-		return c, action
+		return c, action, false
 	case action.Kind == Present:
-		return c.ended(e.reuse(ctx, t, c.local, action, takeTurn)), action
+		return c.ended(e.reuse(ctx, t, c.local, action, takeTurn)), action, false
 	case c.cached == Confirmed:
-		return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(target)), action
+		return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(target)), action, false
 	}
-	return e.unchanged(ctx, t, c, action, takeTurn, t.names(target)...), action
+	return e.unchanged(ctx, t, c, action, takeTurn, t.names(target)...), action, false
 }
 
 // judge decides by a registry's answer about the reference. Where only the caller's

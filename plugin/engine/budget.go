@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +21,8 @@ import (
 
 const (
 	// maxBudgets bounds the registries whose budgets are kept: tenants can name any number
-	// of them. The one that is nearest to being full goes first: least is lost with it.
+	// of them. Those that the operator has named go last, and else the one that is nearest to
+	// being full goes first: least is lost with it.
 	maxBudgets = 256
 	// waitPart is the part of its time that a check waits for its budget at most.
 	waitPart = 4
@@ -49,10 +49,11 @@ func keyOf(repository string, perMinute int) budgetKey {
 	return budgetKey{registryname.Canonical(registry), perMinute}
 }
 
-// take takes a check from a budget, as bucket.take does. Buckets were empty when the daemon
+// take takes a check from a budget, as bucket.take does. named says that the operator has named
+// the registry. Buckets were empty when the daemon
 // started, so that a fleet whose daemons are restarted, or whose power comes back, does not
 // ask all at once.
-func (b *budgets) take(key budgetKey, started time.Time, namespace string, now time.Time, longest time.Duration) (turn *rate.Reservation, ok bool) {
+func (b *budgets) take(key budgetKey, named bool, started time.Time, namespace string, now time.Time, longest time.Duration) (turn *rate.Reservation, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	of := b.all[key]
@@ -61,10 +62,11 @@ func (b *budgets) take(key budgetKey, started time.Time, namespace string, now t
 		of = newBucket(key.perMinute, started)
 		b.all[key] = of
 	}
+	of.named = of.named || named
 	return of.take(namespace, now, longest)
 }
 
-// makeRoom forgets the bucket that is nearest to being full, if there are too many.
+// makeRoom forgets a bucket, if there are too many.
 func (b *budgets) makeRoom(now time.Time) {
 	if b.all == nil {
 		b.all = map[budgetKey]*bucket{}
@@ -72,14 +74,14 @@ func (b *budgets) makeRoom(now time.Time) {
 	if len(b.all) < maxBudgets {
 		return
 	}
-	var fullest budgetKey
-	least := time.Duration(math.MaxInt64)
+	var first budgetKey
+	var least *bucket
 	for key, of := range b.all {
-		if missing := of.missing(now); missing < least {
-			fullest, least = key, missing
+		if least == nil || of.goesBefore(least, now) {
+			first, least = key, of
 		}
 	}
-	delete(b.all, fullest)
+	delete(b.all, first)
 }
 
 // spend takes one check from the budget of the registry, and waits for its turn as long as
@@ -92,13 +94,13 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 	if perMinute == 0 {
 		return 0, nil
 	}
-	key, now := keyOf(t.Repository, perMinute), e.Now()
-	if !t.canGoUnasked(c.local) {
-		e.budgets.take(key, e.Started, t.Namespace, now, 0)
+	key, named, now := keyOf(t.Repository, perMinute), t.place(session).named, e.Now()
+	if c.mustAsk || !t.canGoUnasked(c.local) {
+		e.budgets.take(key, named, e.Started, t.Namespace, now, 0)
 		return 0, nil
 	}
 	longest := max(0, min((t.directives.VerifyTimeout-c.checkTime)/waitPart, maxTurnWait))
-	turn, ok := e.budgets.take(key, e.Started, t.Namespace, now, longest)
+	turn, ok := e.budgets.take(key, named, e.Started, t.Namespace, now, longest)
 	if !ok {
 		c.use(policy.KeyChecksPerMinute)
 		return 0, overBudget(t, cmp.Or(session.Origin(), key.registry))

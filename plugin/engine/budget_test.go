@@ -111,7 +111,7 @@ func TestBudgetsAreApart(t *testing.T) {
 	now := time.Now()
 	for key, want := range map[budgetKey]int{{"a.test", 6}: 3, {"b.test", 6}: 3, {"a.test", 12}: 6, {"a.test", 1}: 1} {
 		for i := range want + 1 {
-			if _, ok := b.take(key, time.Time{}, "", now, 0); ok != (i < want) {
+			if _, ok := b.take(key, false, time.Time{}, "", now, 0); ok != (i < want) {
 				t.Errorf("%v: check %d: %t", key, i, ok)
 			}
 		}
@@ -143,7 +143,7 @@ func TestRefusedChecksTakeNothing(t *testing.T) {
 			var mu sync.Mutex
 			for range 100 {
 				wg.Go(func() {
-					if _, ok := b.take(key, time.Time{}, "", time.Now(), time.Second); ok {
+					if _, ok := b.take(key, false, time.Time{}, "", time.Now(), time.Second); ok {
 						mu.Lock()
 						defer mu.Unlock()
 						n++

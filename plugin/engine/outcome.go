@@ -164,6 +164,7 @@ type course struct {
 	used      []policy.Key
 	local     Local         // as it was last seen
 	inspected bool          // local was seen
+	mustAsk   bool          // a registry, whatever the budget: the cached image does not do
 	before    digest.Digest // the record's target, as it was last seen
 	answer    answer        // the last one of a registry
 	cached    Confirmation  // what it said of the cached image
