@@ -16,9 +16,7 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	for k.session != nil {
 		c, action, again := e.follow(ctx, t, k)
 		if again {
-			k.session.Close()
-			k.watch.end() // what the next check is told of the caller is its own
-			k = e.check(ctx, t, c)
+			k = e.checkAgain(ctx, t, k, c)
 			continue
 		}
 		if c.over() {
@@ -31,6 +29,14 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	}
 	k.watch.end()
 	return k.course
+}
+
+// checkAgain ends a check that was not acted upon, and makes another one in its place: what
+// that is told of the caller is its own.
+func (e *Engine) checkAgain(ctx context.Context, t task, k checked, c course) checked {
+	k.session.Close()
+	k.watch.end()
+	return e.check(ctx, t, c)
 }
 
 // finish ends a check that was acted upon with that course. Where the registry has

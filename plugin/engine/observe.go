@@ -131,6 +131,10 @@ func (e *Engine) foresee(ctx context.Context, t task, c course, local Local, err
 		}
 	}
 	k := e.check(ctx, t, c)
+	if k.unasked && ctx.Err() == nil && e.foreseeFailed(ctx, t, k.course, k.err).end.kind == Failed {
+		k.mustAsk = true
+		k = e.checkAgain(ctx, t, k, k.course)
+	}
 	c, o.watch = k.course, k.watch
 	if k.session == nil {
 		return c

@@ -123,15 +123,24 @@ func TestObservedRefusesNothing(t *testing.T) {
 		kind   Kind
 		reason Reason
 	}{
-		"never":        {rule: []string{`policy = "Never"`}, kind: Failed, reason: ReasonAbsent},
-		"a bad hint":   {hints: map[string]string{"pullwarden.io/policy": "Sometimes"}, kind: Failed, reason: ReasonHint},
-		"nobody":       {rule: []string{`allowed_sources = ["nobody.test"]`}, kind: Failed, reason: ReasonSource},
-		"unproved":     {rule: []string{`policy = "Never"`, `access = "Strict"`}, change: func(n *node, _ *Engine, _ *Request) { n.record = cachedImage(second, time.Time{}) }, kind: Failed, reason: ReasonUnproved},
-		"refused":      {change: func(n *node, _ *Engine, _ *Request) { n.checkFails = failure.Forbidden }, kind: Failed, reason: Reason(failure.Forbidden)},
-		"bad hosts":    {change: func(n *node, _ *Engine, _ *Request) { n.openErr = errTest }, kind: Failed, reason: ReasonHosts},
-		"no look":      {change: func(n *node, _ *Engine, _ *Request) { n.imageIDErr = errTest }, kind: Failed, reason: ReasonInternal},
-		"lazy":         {rule: []string{`allowed_sources = ["registry.test"]`}, change: func(_ *node, _ *Engine, r *Request) { r.SourcesLimit = errTest }, kind: Failed, reason: ReasonSource},
-		"a verifier":   {rule: []string{`policy = "IfNotPresent"`}, change: refusedByVerifier, kind: Failed, reason: ReasonVerifier},
+		"never":      {rule: []string{`policy = "Never"`}, kind: Failed, reason: ReasonAbsent},
+		"a bad hint": {hints: map[string]string{"pullwarden.io/policy": "Sometimes"}, kind: Failed, reason: ReasonHint},
+		"nobody":     {rule: []string{`allowed_sources = ["nobody.test"]`}, kind: Failed, reason: ReasonSource},
+		"unproved":   {rule: []string{`policy = "Never"`, `access = "Strict"`}, change: func(n *node, _ *Engine, _ *Request) { n.record = cachedImage(second, time.Time{}) }, kind: Failed, reason: ReasonUnproved},
+		"refused":    {change: func(n *node, _ *Engine, _ *Request) { n.checkFails = failure.Forbidden }, kind: Failed, reason: Reason(failure.Forbidden)},
+		"bad hosts":  {change: func(n *node, _ *Engine, _ *Request) { n.openErr = errTest }, kind: Failed, reason: ReasonHosts},
+		"no look":    {change: func(n *node, _ *Engine, _ *Request) { n.imageIDErr = errTest }, kind: Failed, reason: ReasonInternal},
+		"lazy":       {rule: []string{`allowed_sources = ["registry.test"]`}, change: func(_ *node, _ *Engine, r *Request) { r.SourcesLimit = errTest }, kind: Failed, reason: ReasonSource},
+		"a verifier": {rule: []string{`policy = "IfNotPresent"`}, change: refusedByVerifier, kind: Failed, reason: ReasonVerifier},
+		"a verifier, and no budget": {rule: []string{`policy = "IfDigestChanged"`, "checks_per_minute = 1"}, change: func(n *node, e *Engine, _ *Request) {
+			n.record, e.Started = cachedImage(first, now), now
+			e.VerifyImage = func(_ context.Context, _ string, target ocispec.Descriptor) error {
+				if target.Digest == first.Digest {
+					return errTest
+				}
+				return nil
+			}
+		}, kind: Pulled, reason: ReasonChanged},
 		"panic":        {change: func(n *node, _ *Engine, _ *Request) { n.onCheck = func() { panic("scripted") } }, kind: NotObserved, reason: ReasonInternal},
 		"early panic":  {change: func(n *node, _ *Engine, _ *Request) { n.onLook = func(context.Context) { panic("scripted") } }, kind: NotObserved, reason: ReasonInternal},
 		"nothing: yes": {kind: Pulled, reason: ReasonAbsent},
