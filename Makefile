@@ -16,7 +16,7 @@ SEED      ?= 0    # of a campaign's histories; 0: a random one
 SCENARIO  ?= all  # of a simulated fleet
 NODES     ?= 0    # that it has; 0: as many as the scenario says
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
-FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(cluster|critest|deploy|install|kubelet|stargz)$$') # of the integration tests
+FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(cluster|critest|deploy|fleet|install|kubelet|stargz)$$') # of the integration tests
 # The minor of containerd to build with: go.mod is for the newest, and builds/ has a go.mod
 # for each of the others.
 NEWEST     := 2.4
@@ -82,12 +82,16 @@ on-linux-as-root:
 	@[[ "$$(id -u)" == 0 ]] || { echo "this runs a containerd, which takes root: try sudo make $(MAKECMDGOALS)" >&2; exit 1; }
 
 .PHONY: test
-test: test-unit test-integration ## run all tests with the race detector (as root)
+test: test-unit test-fleet test-integration ## run all tests, with the race detector but for fleets (as root)
 	@$(MAKE) test-critest RUN='TestImageSuite/(none|together)'
 
 .PHONY: test-unit
 test-unit: cc ## run the unit tests
 	$(GO) test -race -timeout 10m $$($(GO) list ./... | grep -v /integration)
+
+.PHONY: test-fleet
+test-fleet: ## hold what small simulated fleets do to a registry
+	$(GO) test -timeout 10m ./integration/fleet
 
 .PHONY: test-integration
 test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests, SETTING=<name> configures CRI
