@@ -5,7 +5,6 @@
 package documents
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +17,9 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// maxObjects bounds the objects of a document. containerd takes 10,000 descriptors, which
-// have a platform and annotations; but it counts them when it has read them all, and an
-// empty one has 3 bytes there and some hundred in memory.
+// maxObjects bounds the objects and the elements of arrays of a document. containerd takes
+// 10,000 descriptors, which have a platform and annotations; but it counts them when it has
+// read them all, and an element that is none has 2 bytes there and some hundred in memory.
 const maxObjects = 4 * 10_000
 
 // Bounded is content of which nothing can be read that is too large for a document, or
@@ -57,14 +56,14 @@ func check(d digest.Digest, r content.ReaderAt) error {
 	if err := Check(d, r.Size()); err != nil {
 		return err
 	}
-	objects := 0
+	var c counter
 	buf := make([]byte, min(r.Size(), 32<<10))
 	for all := io.NewSectionReader(r, 0, r.Size()); ; {
 		n, err := all.Read(buf)
-		objects += bytes.Count(buf[:n], []byte("{"))
+		c.add(buf[:n])
 		switch {
-		case objects > maxObjects:
-			return fmt.Errorf("%s is a document of more than %d objects, which are not allowed", d, maxObjects)
+		case c.objects > maxObjects:
+			return fmt.Errorf("%s is a document of more than %d objects and elements, which are not allowed", d, maxObjects)
 		case errors.Is(err, io.EOF) || n == 0 && err == nil:
 			return nil
 		case err != nil:

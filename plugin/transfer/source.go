@@ -13,6 +13,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
 
 // trackedSource tells contentSources who served the content that is fetched
@@ -120,13 +122,19 @@ func (r *trackedReader) addSource() {
 	r.source.contents.add(r.ctx, r.desc.Digest, p)
 }
 
-// Close persists the source of content that is complete.
+// Close persists the source of content that is complete, and forgets it where its file is
+// not what has come.
 func (r *trackedReader) Close() error {
 	r.addSource()
 	if r.begun {
 		// A pull does not fail because its source cannot be written.
 		if _, err := r.source.contents.persist(r.ctx, r.desc.Digest); err != nil && !errdefs.IsNotFound(err) {
 			warnNotRecorded(r.ctx, r.desc.Digest, err)
+		}
+		// A broken file that another namespace alone had stays in the place of what has
+		// come. This pull fails by it; the next one must not.
+		if err := r.source.contents.dropIfLost(r.ctx, r.desc.Digest); err != nil {
+			prefixlog.G(r.ctx).WithError(err).Warnf("lost content %s may not be fetched again", r.desc.Digest)
 		}
 	}
 	return r.ReadCloser.Close()

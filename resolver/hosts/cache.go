@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 
@@ -16,8 +17,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// maxSets bounds the registry names whose hosts are kept: tenants can name any
-// number of them.
+// maxSets bounds the registry names whose hosts are kept, of those that references alone
+// name: tenants can name any number of them, and none of these has the set of one go that
+// the operator has named.
 const maxSets = 128
 
 // Options say where the hosts of a registry are configured. The zero value asks
@@ -57,7 +59,7 @@ type Cache struct {
 
 // NewCache returns a Cache. The caller closes it.
 func NewCache(options Options) *Cache {
-	sets, _ := simplelru.NewLRU[string, *Set](maxSets, nil) // fails for sizes below 1 only
+	sets, _ := simplelru.NewLRU[string, *Set](math.MaxInt, nil) // see makeRoom; fails for sizes below 1 only
 	return &Cache{options: options, sets: sets}
 }
 
@@ -189,9 +191,8 @@ func (c *Cache) publish(name string, s *Set) (current *Set, retired []*Set, err 
 		c.sets.Remove(name)
 		retired = append(retired, was)
 	}
-	if c.sets.Len() == maxSets {
-		_, oldest, _ := c.sets.RemoveOldest()
-		retired = append(retired, oldest)
+	if !s.named {
+		retired = append(retired, c.makeRoom()...)
 	}
 	s.users++
 	c.sets.Add(name, s)
@@ -199,6 +200,23 @@ func (c *Cache) publish(name string, s *Set) (current *Set, retired []*Set, err 
 		old.retired.Store(true)
 	}
 	return s, retired, nil
+}
+
+// makeRoom takes out, where there are too many sets of names that the operator has not
+// named, the one of these that was not used for longest.
+func (c *Cache) makeRoom() (retired []*Set) {
+	var others []string // the oldest first
+	for _, name := range c.sets.Keys() {
+		if s, _ := c.sets.Peek(name); !s.named {
+			others = append(others, name)
+		}
+	}
+	if len(others) < maxSets {
+		return nil
+	}
+	oldest, _ := c.sets.Peek(others[0])
+	c.sets.Remove(others[0])
+	return []*Set{oldest}
 }
 
 // closeUnused ends the connections of retired sets that nobody uses.
