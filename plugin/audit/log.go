@@ -189,6 +189,22 @@ func appendTo(f *os.File, line []byte) error {
 	return err
 }
 
+// endLine ends the last line of a file of that size, which a crash of the machine may have
+// cut short: it must not spoil the next one.
+func endLine(f *os.File, size int64) error {
+	last := []byte{'\n'}
+	if size > 0 {
+		if _, err := f.ReadAt(last, size-1); err != nil {
+			return err
+		}
+	}
+	if last[0] == '\n' {
+		return nil
+	}
+	_, err := f.Write([]byte{'\n'})
+	return err
+}
+
 // reopen opens the file that has the path now: a rotation renames or removes the one
 // before. Nothing is opened that could keep the writer waiting, such as a FIFO.
 func (l *Log) reopen() error {
@@ -204,7 +220,7 @@ func (l *Log) reopen() error {
 		_ = l.file.Close() // each line has been written by itself
 		l.file = nil
 	}
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, fileMode)
+	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, fileMode)
 	if err != nil {
 		return err
 	}
@@ -212,8 +228,11 @@ func (l *Log) reopen() error {
 	if err == nil && !info.Mode().IsRegular() {
 		err = &fs.PathError{Op: "open", Path: l.path, Err: errIrregular}
 	}
+	if err == nil {
+		err = endLine(f, info.Size())
+	}
 	if err != nil {
-		_ = f.Close() // nothing was written
+		_ = f.Close() // no line was written
 		return err
 	}
 	l.file = f

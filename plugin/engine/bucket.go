@@ -17,26 +17,19 @@ const (
 	sharedPart = 2
 	// maxServed bounds the checks whose namespaces a bucket remembers.
 	maxServed = 256
-	// rivalFor is how long a namespace counts as one that may want a check again.
-	rivalFor = time.Hour
 )
 
 // bucket is the budget of one registry: a token bucket that no namespace empties for the
-// others. As long as others want checks, too, those who have made most of the last checks
-// leave half of the bucket to those who have made fewer. So tenants whose containers start all
-// the time do not keep their neighbours on old images, who may start several at a time. The
-// lock of budgets guards it.
+// others. Once a second one has wanted a check, those who have made most of the last checks
+// leave half of the bucket to those who have made fewer, for good: these may start once a
+// week. So tenants whose containers start all the time do not keep their neighbours on old
+// images, who may start several at a time. The lock of budgets guards it.
 type bucket struct {
 	limiter *rate.Limiter
 	named   bool     // the operator has named the registry
 	served  []string // the namespaces of the last checks, the oldest first
-	askers  [2]asker // the namespaces that wanted the last ones, granted or not, the latest first
-}
-
-// asker is a namespace that wanted a check.
-type asker struct {
-	namespace string
-	at        time.Time
+	first   *string  // the namespace that wanted the first one, granted or not; nil = none has
+	shared  bool     // another one has wanted one since
 }
 
 // newBucket returns one that was empty when the daemon started, and has filled since.
@@ -49,8 +42,8 @@ func newBucket(perMinute int, started time.Time) *bucket {
 // take takes a check for a namespace, whose turn may come as late as that. It returns false,
 // and takes nothing, where that is not enough, or where what is left is for others.
 func (b *bucket) take(namespace string, now time.Time, longest time.Duration) (turn *rate.Reservation, ok bool) {
-	rivals := b.rivals(namespace, now)
-	if left := b.limiter.Burst() / sharedPart; rivals && !b.isBehind(namespace) && b.limiter.TokensAt(now) < float64(left+1) {
+	b.noteAsker(namespace)
+	if left := b.limiter.Burst() / sharedPart; b.shared && !b.isBehind(namespace) && b.limiter.TokensAt(now) < float64(left+1) {
 		return nil, false
 	}
 	turn = b.limiter.ReserveN(now, 1)
@@ -78,14 +71,12 @@ func (b *bucket) isBehind(namespace string) bool {
 	return made[namespace] == 0 || made[namespace]+1 < most
 }
 
-// rivals notes that a namespace wants a check, and reports whether another one has wanted
-// one lately.
-func (b *bucket) rivals(namespace string, now time.Time) bool {
-	if b.askers[0].namespace != namespace {
-		b.askers[1] = b.askers[0]
+// noteAsker notes that a namespace wants a check.
+func (b *bucket) noteAsker(namespace string) {
+	if b.first == nil {
+		b.first = &namespace
 	}
-	b.askers[0] = asker{namespace, now}
-	return !b.askers[1].at.IsZero() && now.Sub(b.askers[1].at) < rivalFor
+	b.shared = b.shared || *b.first != namespace
 }
 
 // missing is how long the bucket takes to be full again. One that is full knows no more than

@@ -102,6 +102,33 @@ func TestSharesOfABudget(t *testing.T) {
 	}
 }
 
+// A tenant whose pods start all the time leaves a share also to who starts but once a day, and
+// finds nobody else there for the rest of it.
+func TestBudgetOfWhoSeldomStarts(t *testing.T) {
+	const longest = 2 * time.Second
+	for _, every := range []time.Duration{50 * time.Minute, 2 * time.Hour, 24 * time.Hour} {
+		var b budgets
+		now, key := time.Now(), budgetKey{"registry.test", 30}
+		take := func(namespace string) bool {
+			_, ok := b.take(key, false, time.Time{}, namespace, now, longest)
+			return ok
+		}
+		take("nightly")
+		for round := range 3 {
+			for end := now.Add(every); now.Before(end); now = now.Add(time.Second) {
+				take("loud")
+			}
+			share := 0
+			for take("nightly") {
+				share++
+			}
+			if share < 7 {
+				t.Errorf("every %v: round %d: %d checks at once, want 7", every, round, share)
+			}
+		}
+	}
+}
+
 // A pod that has much time stands in the way of nobody.
 func TestBudgetIsNotReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

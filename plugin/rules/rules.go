@@ -28,7 +28,8 @@ type Options struct {
 	// Path is the directory of the rule files, absolute.
 	Path string
 	// Required says that a directory that is not there is an error. Default:
-	// false, it has no rules unless it had some before.
+	// false, it has no rules unless it had some before, or may have had: the archive
+	// cannot be read.
 	Required bool
 	// Section are the directives below all rules. Default: none.
 	Section policy.Overrides
@@ -59,6 +60,7 @@ type ruleSet struct {
 	stamps filestamp.Stamps // of the directory and the newest files
 	sum    keptfiles.Sum    // of the newest files, and of why some could not be read
 	err    error            // why the newest files are not in force; nil: they are
+	lost   bool             // there were files before that nobody can read any more
 }
 
 // good are rules without a mistake.
@@ -79,10 +81,12 @@ func Open(o Options) (*Dir, error) {
 	d := &Dir{Options: o, changed: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}), archive: keptfiles.New(o.Archive)}
 	kept, keptErr := d.archive.Load()
 	last, err := d.goodRules(kept.Files)
+	was := &ruleSet{good: last, sum: last.of}
 	if keptErr = errors.Join(keptErr, err); keptErr != nil {
-		last, _ = d.goodRules(nil)
+		none, _ := d.goodRules(nil)
+		was = &ruleSet{good: none, lost: !errors.Is(keptErr, keptfiles.ErrNothing)}
 	}
-	first := d.read(&ruleSet{good: last, sum: last.of})
+	first := d.read(was)
 	if first.err != nil && keptErr != nil {
 		return nil, notStarted(first.err, keptErr)
 	}
@@ -217,7 +221,7 @@ func (d *Dir) read(was *ruleSet) *ruleSet {
 func (d *Dir) readOnce(was *ruleSet) *ruleSet {
 	files, stamps, err := readFiles(d.Path)
 	now := &ruleSet{good: was.good, stamps: stamps, err: err}
-	if errors.Is(err, errNoDir) && !d.Required && len(was.parsed) == 0 {
+	if errors.Is(err, errNoDir) && !d.Required && len(was.parsed) == 0 && !was.lost {
 		err, now.err = nil, nil
 	}
 	// A file that cannot be read is tried at each request; the others are not parsed for it.
