@@ -48,6 +48,26 @@ func cutShort(before World, branches []Branch) []World {
 	return all
 }
 
+// unwritten is what is left of pulls that moved no name if nothing of what they found out is
+// written, although one may have used what another one found out.
+func (w World) unwritten(begun World) World {
+	lost := w
+	for name, was := range begun.Node {
+		if w.Node[name].Content != was.Content {
+			return w // with what a pull writes, at once
+		}
+		was.Proofs &= w.Node[name].Proofs // refusals are written at once
+		was.Under.Proofs &= w.Node[name].Under.Proofs
+		lost.Node[name] = was
+	}
+	for repo, has := range begun.Has {
+		for content := range has {
+			lost.Has[repo][content] &= has[content] | known
+		}
+	}
+	return lost
+}
+
 // mixed returns what may be left where a kill can come between two writes: names of
 // one state, and repository@digest of another.
 func mixed(worlds []World) (all []World) {

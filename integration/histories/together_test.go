@@ -35,7 +35,11 @@ func (o orders) explain(ctx context.Context) error {
 	for _, w := range o.h.worlds {
 		o.begun, o.found = w, map[World]bool{}
 		o.from(w, make([]bool, len(o.pulls)), 0)
-		fit = slices.AppendSeq(fit, maps.Keys(o.found))
+		for found := range maps.Keys(o.found) {
+			if fit = append(fit, found); o.killed {
+				fit = append(fit, found.unwritten(w))
+			}
+		}
 	}
 	if len(fit) == 0 {
 		return violated("pulls end as the contract does not allow", "%v\nbrought %v\nthe node had %v\nthe registry was %+v",
