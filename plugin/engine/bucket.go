@@ -43,7 +43,7 @@ func newBucket(perMinute int, started time.Time) *bucket {
 // and takes nothing, where that is not enough, or where what is left is for others.
 func (b *bucket) take(namespace string, now time.Time, longest time.Duration) (turn *rate.Reservation, ok bool) {
 	b.noteAsker(namespace)
-	if left := b.limiter.Burst() / sharedPart; b.shared && !b.isBehind(namespace) && b.limiter.TokensAt(now) < float64(left+1) {
+	if left := b.limiter.Burst() / sharedPart; b.shared && b.limiter.TokensAt(now) < float64(left+1) && !b.isBehind(namespace) {
 		return nil, false
 	}
 	turn = b.limiter.ReserveN(now, 1)

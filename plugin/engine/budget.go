@@ -7,13 +7,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
-	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -43,16 +41,9 @@ type budgetKey struct {
 	perMinute int
 }
 
-// keyOf is the budget of checks of a repository.
-func keyOf(repository string, perMinute int) budgetKey {
-	registry, _, _ := strings.Cut(repository, "/")
-	return budgetKey{registryname.Canonical(registry), perMinute}
-}
-
-// take takes a check from a budget, as bucket.take does. named says that the operator has named
-// the registry. Buckets were empty when the daemon
-// started, so that a fleet whose daemons are restarted, or whose power comes back, does not
-// ask all at once.
+// take takes a check from a budget, as bucket.take does. named says that the operator has
+// named the registry. Buckets were empty when the daemon started, so that a fleet whose
+// daemons are restarted, or whose power comes back, does not ask all at once.
 func (b *budgets) take(key budgetKey, named bool, started time.Time, namespace string, now time.Time, longest time.Duration) (turn *rate.Reservation, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,13 +85,14 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 	if perMinute == 0 {
 		return 0, nil
 	}
-	key, named, now := keyOf(t.Repository, perMinute), t.place(session).named, e.Now()
+	of, now := t.place(session), e.Now()
+	key := budgetKey{of.registry, perMinute}
 	if c.mustAsk || !t.canGoUnasked(c.local) {
-		e.budgets.take(key, named, e.Started, t.Namespace, now, 0)
+		e.budgets.take(key, of.named, e.Started, t.Namespace, now, 0)
 		return 0, nil
 	}
 	longest := max(0, min((t.directives.VerifyTimeout-c.checkTime)/waitPart, maxTurnWait))
-	turn, ok := e.budgets.take(key, named, e.Started, t.Namespace, now, longest)
+	turn, ok := e.budgets.take(key, of.named, e.Started, t.Namespace, now, longest)
 	if !ok {
 		c.use(policy.KeyChecksPerMinute)
 		return 0, overBudget(t, cmp.Or(session.Origin(), key.registry))

@@ -126,7 +126,7 @@ func TestBudgetsOfOneRegistry(t *testing.T) {
 		{"registry.test:5000/a", "REGISTRY.test:05000/b"},
 	} {
 		for _, name := range names {
-			if got, want := keyOf(name, 6), keyOf(names[0], 6); got != want {
+			if got, want := registryOf(name), registryOf(names[0]); got != want {
 				t.Errorf("%s: %v, want %v", name, got, want)
 			}
 		}

@@ -35,12 +35,17 @@ type place struct {
 // place is the one for a pull of the task. The operator names a registry by the rule that
 // matched, or by a hosts.toml.
 func (t *task) place(session resolver.Session) place {
-	registry, _, _ := strings.Cut(t.Repository, "/")
 	return place{
-		registry:  registryname.Canonical(registry),
+		registry:  registryOf(t.Repository),
 		named:     t.directives.NamesRegistry(t.Image) || session.Named(),
 		namespace: t.PodNamespace,
 	}
+}
+
+// registryOf returns the canonical name of the registry of a repository.
+func registryOf(repository string) string {
+	registry, _, _ := strings.Cut(repository, "/")
+	return registryname.Canonical(registry)
 }
 
 // sharesWith reports whether two pulls take the same places.
