@@ -35,6 +35,16 @@ type fleet struct {
 // Run lets one arm of a scenario happen, in a bubble of its own.
 func Run(t *testing.T, s *Scenario, arm Arm) (r Result) {
 	t.Helper()
+	inBubble(t, s, arm, func(ctx context.Context, f *fleet) {
+		f.run(ctx)
+		r = f.result()
+	})
+	return r
+}
+
+// inBubble makes the fleet of an arm in a bubble of its own, for as long as a function takes.
+func inBubble(t *testing.T, s *Scenario, arm Arm, play func(context.Context, *fleet)) {
+	t.Helper()
 	rules, err := policy.ParseRules("fleet.toml", []byte(arm.Rules))
 	if err != nil {
 		t.Fatal(err)
@@ -42,10 +52,8 @@ func Run(t *testing.T, s *Scenario, arm Arm) (r Result) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(s, arm, policy.NewRules(policy.Overrides{}, rules))
 		defer f.close()
-		f.run(t.Context())
-		r = f.result()
+		play(t.Context(), f)
 	})
-	return r
 }
 
 // newFleet makes the registries and nodes of an arm. The caller closes it.

@@ -7,10 +7,7 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
 // Script drives a small fleet step by step, to be compared with real nodes: no pod starts
@@ -31,15 +28,7 @@ type Step struct {
 // Play runs a script in a bubble.
 func Play(t *testing.T, s *Scenario, arm Arm, script func(*Script)) {
 	t.Helper()
-	rules, err := policy.ParseRules("fleet.toml", []byte(arm.Rules))
-	if err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(s, arm, policy.NewRules(policy.Overrides{}, rules))
-		defer f.close()
-		script(&Script{t.Context(), f})
-	})
+	inBubble(t, s, arm, func(ctx context.Context, f *fleet) { script(&Script{ctx, f}) })
 }
 
 // Push moves the tag of the image of that number.
