@@ -107,25 +107,32 @@ func TestLostFilesOfAnIndex(t *testing.T) {
 	n.MustPull(ref, node.Hint("policy", "Never"))
 }
 
+// damageLayers pulls an image and damages the file of each layer that the node has.
+func damageLayers(n *nodetest.Node, damage func(digest.Digest)) (ref string, layers []digest.Digest) {
+	n.T.Helper()
+	ref = nodetest.Named("app:1")
+	n.Push("app:1", nodetest.Image(1))
+	n.MustPull(ref)
+	img, err := n.Client.GetImage(n.T.Context(), ref)
+	n.Must(err)
+	layers, err = layersOf(n, img)
+	n.Must(err)
+	n.Must(collectGarbage(n))
+	for _, d := range layers {
+		if have(n, d) { // else it was discarded when it was unpacked
+			damage(d)
+		}
+	}
+	n.Registry.Forget()
+	return ref, layers
+}
+
 // TestLostLayers loses the files of layers. An image whose snapshots are there
 // runs without; one whose snapshots are gone gets them again.
 func TestLostLayers(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.NativeRuntime())
-	ref := nodetest.Named("app:1")
-	n.Push("app:1", nodetest.Image(1))
-	n.MustPull(ref)
-	img, err := n.Client.GetImage(t.Context(), ref)
-	n.Must(err)
-	layers, err := layersOf(n, img)
-	n.Must(err)
-	n.Must(collectGarbage(n))
-	for _, d := range layers {
-		if have(n, d) { // else it was discarded when it was unpacked
-			lose(n, d)
-		}
-	}
-	n.Registry.Forget()
+	ref, layers := damageLayers(n, func(d digest.Digest) { lose(n, d) })
 	for policy, outcome := range map[string]string{"Always": "Unchanged", "IfDigestChanged": "Unchanged", "IfNotPresent": "Present", "Never": "Present"} {
 		mark := n.Mark()
 		n.MustPull(ref, node.Hint("policy", policy))

@@ -53,20 +53,7 @@ func TestTruncatedFiles(t *testing.T) {
 func TestTruncatedLayers(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.NativeRuntime())
-	ref := nodetest.Named("app:1")
-	n.Push("app:1", nodetest.Image(1))
-	n.MustPull(ref)
-	img, err := n.Client.GetImage(t.Context(), ref)
-	n.Must(err)
-	layers, err := layersOf(n, img)
-	n.Must(err)
-	n.Must(collectGarbage(n))
-	for _, d := range layers {
-		if have(n, d) { // else it was discarded when it was unpacked
-			truncate(n, 100, d)
-		}
-	}
-	n.Registry.Forget()
+	ref, layers := damageLayers(n, func(d digest.Digest) { truncate(n, 100, d) })
 	mark := n.Mark()
 	n.MustPull(ref)
 	nodetest.Want(t, "outcome with snapshots", n.Decision(mark, ref).Outcome, "Unchanged")
