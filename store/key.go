@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"strings"
 
 	"github.com/pullwarden/pullwarden/internal/keyedhash"
 )
@@ -38,10 +39,14 @@ type Key struct{ secret [keySize]byte }
 
 // Fingerprint returns the fingerprint of a user name and a secret; Anonymous
 // when both are empty. The same credentials always have the same fingerprint
-// under the same key.
+// under the same key: also where they are parted at another colon, which a registry
+// cannot tell (RFC 7617).
 func (k *Key) Fingerprint(username, secret string) Fingerprint {
 	if username == "" && secret == "" {
 		return Anonymous
+	}
+	if user, rest, ok := strings.Cut(username, ":"); ok {
+		username, secret = user, rest+":"+secret
 	}
 	sum := keyedhash.Sum(k.secret[:], username, secret)
 	return Fingerprint(hex.EncodeToString(sum[:fingerprintSize]))

@@ -118,6 +118,20 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
+// Of credentials that are sent as one text, some are parted at another colon.
+func TestFingerprintsOfOneText(t *testing.T) {
+	k := openKey(t, filepath.Join(t.TempDir(), "key"))
+	want := k.Fingerprint("u", "a:b:c")
+	for _, c := range [][2]string{{"u:a", "b:c"}, {"u:a:b", "c"}} {
+		if k.Fingerprint(c[0], c[1]) != want {
+			t.Errorf("%v has another fingerprint", c)
+		}
+	}
+	if k.Fingerprint("u", "a:bc") == want || k.Fingerprint("u:a:b:c", "") == want {
+		t.Error("another text has the same fingerprint")
+	}
+}
+
 // Labels on nodes were made with these: they must stay valid.
 func TestFingerprintsNeverChange(t *testing.T) {
 	k := &Key{}
