@@ -5,6 +5,7 @@ package policy
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -128,12 +129,12 @@ func parseImageGlob(text string) (ImageGlob, error) {
 // canonicalGlob returns a glob by which images are compared, and whether its
 // host is a pattern.
 func canonicalGlob(glob string) (canonical string, pattern bool) {
-	host, path, hasPath := strings.Cut(glob, "/")
+	host, path, hasPath := cutHost(glob)
 	pattern = strings.ContainsAny(host, metaCharacters) && host != "**"
 	if address, ok := ipv6(host); ok {
 		pattern, host = false, bracketEscaper.Replace(registryname.Canonical(address))
 	} else if pattern {
-		host = strings.ToLower(host)
+		host = plainPattern(host)
 	} else if hasPath {
 		host = registryname.Canonical(host)
 	}
@@ -142,6 +143,32 @@ func canonicalGlob(glob string) (canonical string, pattern bool) {
 	}
 	return host, pattern
 }
+
+// cutHost cuts a glob after its host. Alternatives that begin in the host belong to it, with
+// the repositories that they have.
+func cutHost(glob string) (host, path string, hasPath bool) {
+	depth := 0
+	for i, c := range glob {
+		switch {
+		case c == '{':
+			depth++
+		case c == '}':
+			depth--
+		case c == '/' && depth <= 0:
+			return glob[:i], glob[i+1:], true
+		}
+	}
+	return glob, "", false
+}
+
+// plainPattern writes a pattern of hosts as [registryname.Canonical] does what is no
+// pattern, but for the ports of HTTPS, with which hosts are matched too.
+func plainPattern(pattern string) string {
+	return zerosOfPort.ReplaceAllString(strings.ToLower(pattern), ":$1")
+}
+
+// zerosOfPort are those before another digit.
+var zerosOfPort = regexp.MustCompile(`:0+([0-9])`)
 
 var (
 	bracketEscaper   = strings.NewReplacer("[", `\[`, "]", `\]`)

@@ -108,6 +108,16 @@ var imageGlobs = []struct {
 		[]Image{{"a.example.com/x", "1", ""}, {"A.Example.com:443/x", "1", ""}},
 		[]Image{{"a.example.com:5000/x", "1", ""}, {"example.com/x", "1", ""}},
 	},
+	{ // the alternatives of a host may have repositories, too
+		"{registry.test/a,Other.Test:0443/b,Docker.io/library}/**",
+		[]Image{{"registry.test/a/x", "1", ""}, {"other.test/b/x", "1", ""}, {"OTHER.test:443/b/x", "1", ""}, {"index.docker.io/library/x", "1", ""}},
+		[]Image{{"registry.test/b/x", "1", ""}, {"other.test:5000/b/x", "1", ""}},
+	},
+	{
+		"*.example.com:05000/**",
+		[]Image{{"a.example.com:5000/x", "1", ""}, {"a.example.com:0005000/x", "1", ""}},
+		[]Image{{"a.example.com/x", "1", ""}, {"a.example.com:50/x", "1", ""}},
+	},
 	{
 		"*.example.com/**",
 		[]Image{{"a.example.com:443/x", "1", ""}, {"A.example.com/x", "1", ""}},

@@ -63,9 +63,10 @@ func parseHostGlobs(text, orElse string) (hostGlobs, error) {
 	return newHostGlobs(globs), nil
 }
 
-// match reports whether one of the globs matches one of the host's names.
+// match reports whether one of the globs matches one of the host's names. None matches "",
+// a host of which nobody knows the name.
 func (h hostGlobs) match(host string) bool {
-	if h == "" {
+	if h == "" || host == "" {
 		return false
 	}
 	spellings := registryname.Spellings(host)
@@ -76,7 +77,7 @@ func (h hostGlobs) match(host string) bool {
 			}
 			continue
 		}
-		glob = strings.ToLower(glob)
+		glob = plainPattern(glob)
 		if slices.ContainsFunc(spellings, func(name string) bool { return doublestar.MatchUnvalidated(glob, name) }) {
 			return true
 		}

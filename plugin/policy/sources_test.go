@@ -38,6 +38,11 @@ allowed_sources = ["mirror.test:5000", "*.corp.test", "[[]::1]:5000"]
 			t.Errorf("%q: %v", host, got)
 		}
 	}
+	for _, text := range []string{"*", "**", "{*,a.test}", "{,a.test}"} {
+		if all, err := parseSources(text); err != nil || all.All() || !all.Allow("a.test") || all.Allow("") {
+			t.Errorf("%s allows a host of which nobody knows the name: %v", text, err)
+		}
+	}
 	if none := (Sources{}); !none.All() || !none.Allow("anything") {
 		t.Error("the zero value does not allow all")
 	}
@@ -72,6 +77,7 @@ func TestSpelledSources(t *testing.T) {
 		"[::1]:5000":           {"[::1]:5000": true, "[0:0::1]:05000": true, "[::2]:5000": false, "[::1]": false},
 		"[[]0:0::1]:5000":      {"[::1]:5000": true, "[::2]:5000": false},
 		`\[0:0::1\]`:           {"[::1]": true, "[::1]:443": true, "[::2]": false},
+		"*.test:05000":         {"registry.test:5000": true, "registry.test:05000": true, "registry.test": false},
 		"registry.test:05000":  {"registry.test:5000": true, "registry.test:005000": true, "registry.test": false},
 	} {
 		var g SourceGlob
