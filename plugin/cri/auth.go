@@ -16,15 +16,32 @@ import (
 // anyHost stands for whatever host the credentials are for.
 const anyHost = ""
 
-// errMalformedAuth says nothing of what was malformed: it was a secret.
-var errMalformedAuth = errors.New("auth is not the base64 of user:password")
+// maxCredentials bounds the bytes of a user name and its secret together. A registry, or a
+// proxy before it, may end the connection over the header that longer ones make, which
+// looks as if it could not be reached: a tenant would choose when that is so.
+const maxCredentials = 8 << 10
 
-// credentialsFor reads the credentials of a CRI request for one registry host,
-// as containerd's own CRI plugin does (ParseAuth, which cannot be imported):
-// an empty server address matches every host, and user name and password come
+// The errors say nothing of what they are about: it was a secret.
+var (
+	errMalformedAuth   = errors.New("auth is not the base64 of user:password")
+	errLongCredentials = fmt.Errorf("user name and secret have more than %d bytes", maxCredentials)
+)
+
+// credentialsFor reads the credentials of a CRI request for one registry host, and refuses
+// those that are too long to be sent.
+func credentialsFor(auth *runtime.AuthConfig, host string) (username, secret string, err error) {
+	username, secret, err = parseAuth(auth, host)
+	if err == nil && len(username)+len(secret) > maxCredentials {
+		return "", "", errLongCredentials
+	}
+	return username, secret, err
+}
+
+// parseAuth reads them as containerd's own CRI plugin does (ParseAuth, which cannot be
+// imported): an empty server address matches every host, and user name and password come
 // before an identity token, which comes before the combined auth. Without
 // credentials both results are empty.
-func credentialsFor(auth *runtime.AuthConfig, host string) (username, secret string, err error) {
+func parseAuth(auth *runtime.AuthConfig, host string) (username, secret string, err error) {
 	if auth == nil {
 		return "", "", nil
 	}

@@ -47,3 +47,24 @@ func TestBadCredentialsAreNotRepeated(t *testing.T) {
 		}
 	}
 }
+
+func TestLongCredentials(t *testing.T) {
+	long := strings.Repeat("hunter2 ", maxCredentials/8)
+	for what, auth := range map[string]*runtime.AuthConfig{
+		"password":       {Username: "u", Password: long},
+		"user name":      {Username: long, Password: "p"},
+		"identity token": {IdentityToken: long + "!"},
+		"combined":       {Auth: base64.StdEncoding.EncodeToString([]byte("u:" + long))},
+	} {
+		username, secret, err := credentialsFor(auth, "registry.test")
+		if err == nil || username != "" || secret != "" {
+			t.Fatalf("%s: accepted", what)
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error tells the secret: %v", what, err)
+		}
+	}
+	if _, secret, err := credentialsFor(&runtime.AuthConfig{IdentityToken: long}, "registry.test"); err != nil || secret != long {
+		t.Errorf("as long as they may be: %v", err)
+	}
+}
