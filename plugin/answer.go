@@ -48,7 +48,7 @@ func (p *imagePolicy) status() api.Status {
 	}
 	s.AuditLost = p.audit.Losing()
 	for _, problem := range p.hosts.Problems() {
-		s.HostFiles = append(s.HostFiles, api.HostFile{Path: problem.Err.File, Error: problem.Err.Error(), LastGood: problem.LastGood})
+		s.HostFiles = append(s.HostFiles, api.HostFile{Path: problem.Err.File, Error: problem.Err.Error(), LastGood: problem.LastGood, OnlyAsked: problem.OnlyAsked})
 	}
 	for _, h := range p.registries.Troubled() {
 		if h.Open {

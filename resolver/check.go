@@ -43,7 +43,7 @@ func (s *session) ask(ctx context.Context, h *host, sh share, round int) (found 
 			return Resolution{}, open, nil
 		}
 	}
-	found, err = s.check(ctx, h, p)
+	found, err = s.check(ctx, h, p, sh.manifest)
 	return found, nil, err
 }
 
@@ -58,15 +58,26 @@ func inTrouble(ctx context.Context, key health.Key, p purpose.Purpose) *health.O
 	return p.Health.Await(ctx, key, left)
 }
 
-// check asks one host. The error's text is clean, and fault.AnswerClass judges it.
-func (s *session) check(ctx context.Context, h *host, p purpose.Purpose) (Resolution, error) {
+// check asks one host, for the manifest at once if the pull that follows would. The
+// error's text is clean, and fault.AnswerClass judges it.
+func (s *session) check(ctx context.Context, h *host, p purpose.Purpose, manifest bool) (found Resolution, err error) {
 	start := time.Now()
 	ctx = purpose.With(s.redactor.WithQuietLogger(ctx), p)
-	e := &examiner{known: s.query.Known, wanted: s.spec.Digest(), manifests: s.query.ReadManifest, redactor: s.redactor}
-	asked := dockerResolver(s.headers, h.registryHost(h.chain.Registry(e.before), h.dockerAuthorizer()))
+	if h.authorizer != nil {
+		defer func() { h.authorizer.Finish(err == nil) }()
+	}
+	e := &examiner{
+		known: s.query.Known, wanted: s.spec.Digest(), redactor: s.redactor,
+		manifests: s.query.ReadManifest || manifest, orHead: !s.query.ReadManifest,
+		authority: h.authority,
+	}
+	asked := dockerResolver(s.headers, h.registryHost(h.chain.Registry(h.examined(e)), h.dockerAuthorizer()))
 	_, desc, err := asked.Resolve(ctx, s.query.Reference)
 	if err == nil {
 		err = e.descriptor(desc)
+	}
+	if err == nil && desc.Digest != s.query.Known {
+		s.keep(h, desc, e.data)
 	}
 	if nested := s.query.Nested; err == nil && s.query.ReadManifest && nested.Manifest != "" && nested.Index == desc.Digest {
 		e.wanted, e.promised = nested.Manifest, ""

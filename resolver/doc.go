@@ -14,7 +14,13 @@
 //
 //	Resolver ── Open(Query) ──► Session     the hosts of one reference
 //	                              ├─ Resolve ──► Resolution | *Error    (session.go, check.go)
+//	                              │    └──── of an absent image: its manifest, which
+//	                              │          the Source has  (manifest.go)
 //	                              └─ Source  ──► transfer.ImageFetcher  (source.go, fetcher.go)
+//	                                    ├──── Prefetching: what a manifest names, before
+//	                                    │     containerd asks for it  (prefetch.go,
+//	                                    │     prefetchlayers.go, prefetched.go)
+//	                                    ├──── what is downloaded at a time  (downloads.go)
 //	                                    │
 //	docker's resolver, made for each check of a host and for each Source
 //	   │ authorizes with                │ asks with
@@ -24,7 +30,7 @@
 //	 auth ─── asks token servers ─► transport ── guard, retry, report, classify, …
 //	                                    │  └──── examiner, of a check: are its
 //	                                    │        answers right?     (examiner.go)
-//	                             containerd's transports
+//	                             pool: connections, made by containerd's transports
 //
 // A check goes from host to host in session.Resolve. A download does in docker's
 // fetcher; transport's guard makes it pass over a host in trouble.
@@ -34,6 +40,7 @@
 //	transport    the chain of RoundTrippers
 //	auth         challenges, tokens, credentials
 //	hosts        hosts.toml, the hosts it names, and their connections
+//	pool         which request goes over which connection
 //	purpose      what a request is made for: a value in its context
 //	health       which hosts are in trouble
 //	fault        a failure that was judged, and the table that judges

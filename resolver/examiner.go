@@ -31,12 +31,15 @@ type examiner struct {
 	known     digest.Digest // what the node has, "" = nothing
 	wanted    digest.Digest // what the reference says, "" = it names a tag
 	manifests bool          // manifests are read, and not only asked for their digests
+	orHead    bool          // HEAD does as well: see sendOrHead
+	authority bool          // the host's "not found" ends the check
 	redactor  *redact.Redactor
 
 	status    string        // the last answer that was no success, for error texts
 	elsewhere bool          // it is not the host's own
-	shown     bool          // whether any request had credentials: one that was redirected may have lost them
+	shown     bool          // whether any request that counts had credentials: one that was redirected may have lost them
 	promised  digest.Digest // what the answer to HEAD promised
+	data      []byte        // the manifest that was read last
 }
 
 // before puts the examiner before another RoundTripper.
@@ -54,15 +57,14 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 	if forBlob(req) {
 		return nil, &fault.Fault{Class: failure.NotFound, Err: errNoBlob}
 	}
-	if e.manifests {
-		req = asGet(req)
-	}
-	if req.Header.Get("Authorization") != "" {
-		e.shown = true
-	}
-	resp, err := e.next.RoundTrip(req)
+	ctx := req.Context()
+	req, resp, err := e.send(req)
 	if err != nil {
 		return nil, err
+	}
+	// Docker's resolver sends a request that gets 401 anew from its start.
+	if req.Header.Get("Authorization") != "" && resp.StatusCode != http.StatusUnauthorized {
+		e.shown = true
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		e.status, e.elsewhere = e.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode))).Error(), !fault.Own(req)
@@ -73,7 +75,7 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if err := e.accept(req, resp); err != nil {
 		_ = resp.Body.Close()
-		if ctx := req.Context(); ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		f, ok := fault.As(err)
@@ -84,17 +86,6 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, f
 	}
 	return resp, nil
-}
-
-// asGet returns a request for a manifest as one for its bytes. Docker's resolver sends
-// HEAD first, and takes the answer to GET as well: it needs the header alone.
-func asGet(req *http.Request) *http.Request {
-	if req.Method != http.MethodHead {
-		return req
-	}
-	get := req.WithContext(req.Context())
-	get.Method = http.MethodGet
-	return get
 }
 
 // refused is the answer 403 to GET. Docker's resolver, which has sent HEAD, would ask once
@@ -182,6 +173,7 @@ func (e *examiner) read(resp *http.Response, promised digest.Digest) error {
 		return fmt.Errorf("a manifest with digest %s instead of the promised %s", got, promised)
 	}
 	// With digest and length, docker's resolver does not ask for it again.
+	e.data = data
 	resp.Header.Set(digestHeader, got.String())
 	resp.ContentLength = int64(len(data))
 	resp.Body = io.NopCloser(bytes.NewReader(data))

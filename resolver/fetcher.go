@@ -26,6 +26,9 @@ type fetcher struct {
 	// registryOnly keeps containerd from following the urls of a descriptor,
 	// which it does before it asks a registry, whatever host they name.
 	registryOnly bool
+	kept         *document   // of the check; nil = none
+	ahead        *prefetcher // nil = nothing is prefetched
+	downloads    *downloads  // nil = containerd bounds them
 }
 
 // maxURLs bounds the urls of a descriptor that count. A manifest has room for a hundred
@@ -35,23 +38,48 @@ const maxURLs = 16
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
 // read, which can also be sought.
 func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
-	of := &fetch{log: f.log, digest: desc.Digest, document: isDocument(desc)}
+	if f.kept != nil && f.kept.digest == desc.Digest {
+		if f.ahead != nil {
+			f.ahead.read(f, desc, f.kept.data) //nolint:contextcheck // it has that of the pull
+		}
+		return f.kept.read(f.log), nil
+	}
+	if f.ahead != nil {
+		if e := f.ahead.take(desc); e != nil {
+			return f.join(ctx, e), nil
+		}
+	}
+	rc, err := f.open(ctx, desc, &fetch{log: f.log})
+	if err != nil {
+		return nil, err
+	}
+	return rc, nil
+}
+
+// open begins a fetch, of which the log is set already.
+func (f *fetcher) open(ctx context.Context, desc ocispec.Descriptor, of *fetch) (io.ReadSeekCloser, error) {
+	of.digest, of.document, of.size = desc.Digest, isDocument(desc), desc.Size
+	of.blob, of.downloads = !images.IsManifestType(desc.MediaType) && !images.IsIndexType(desc.MediaType), f.downloads
 	desc.URLs = desc.URLs[:min(len(desc.URLs), maxURLs)]
 	if f.registryOnly {
-		f.log.unfollow(urlHosts(desc.URLs))
+		of.log.unfollow(urlHosts(desc.URLs))
 		desc.URLs = nil
 	}
 	of.elsewhere = urlHosts(desc.URLs)
-	ctx = withFetch(f.log.redactor.WithRedactedLogger(ctx), of)
+	ctx = withFetch(of.log.redactor.WithRedactedLogger(ctx), of)
 	rc, err := f.inner.Fetch(ctx, desc)
 	if err != nil {
-		return nil, f.log.fetchError(desc.Digest, err)
+		return nil, of.log.fetchError(desc.Digest, err)
 	}
-	reader := &retryReader{ReadCloser: rc, fetch: of}
-	if of.document {
-		return &verifyingReader{rc: reader, desc: desc, log: f.log}, nil
+	reader := &boundedReader{retryReader: &retryReader{ReadCloser: rc, fetch: of}, ctx: ctx}
+	if !of.document {
+		return &streamReader{rc: reader, desc: desc, fetch: of}, nil
 	}
-	return &streamReader{rc: reader, desc: desc, fetch: of}, nil
+	verifying := &verifyingReader{rc: reader, desc: desc, log: of.log}
+	if f.ahead != nil {
+		verifying.verified = func(data []byte) { f.ahead.read(f, desc, data) } //nolint:contextcheck // it has that of the pull
+	}
+	return verifying, nil
 }
 
 // fetchError tells which content an error is about. Its text is clean.

@@ -19,7 +19,7 @@ import (
 // use: layers are fetched side by side.
 type fetchLog struct {
 	redactor *redact.Redactor
-	progress progress
+	progress *progress
 
 	mu       sync.Mutex
 	contents map[digest.Digest]*content
@@ -51,6 +51,18 @@ func (l *fetchLog) update(d digest.Digest, change func(*content)) {
 		l.contents[d] = c
 	}
 	change(c)
+}
+
+// adopt takes over what another log knows of a digest, of which nobody adds anything to that
+// log any more.
+func (l *fetchLog) adopt(d digest.Digest, from *fetchLog) {
+	var own content
+	from.update(d, func(c *content) { own = *c })
+	l.update(d, func(c *content) {
+		c.failures, c.refusals = append(c.failures, own.failures...), append(c.refusals, own.refusals...)
+		c.pending, c.sources = append(c.pending, own.pending...), append(c.sources, own.sources...)
+		c.failed, c.verified, c.elsewhere = own.failed, c.verified || own.verified, own.elsewhere
+	})
 }
 
 // without takes the attempt of a host out of a list.

@@ -80,6 +80,20 @@ func (s *session) answering(name string) []*host {
 // isFallback reports whether a host may only answer in the place of the origin.
 func (s *session) isFallback(h *host) bool { return s.query.Order == OriginThenMirrors && !h.Origin }
 
+// deliversFirst reports whether a pull would ask the host first for the manifest, after
+// those attempts: all hosts before it in hosts.toml have failed.
+func (s *session) deliversFirst(h *host, attempts []Attempt) bool {
+	for _, other := range s.hosts {
+		if other == h {
+			return true
+		}
+		if !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Host == other.RegistryHost.Host }) {
+			return false
+		}
+	}
+	return false
+}
+
 // inPlace is the class of the origin's failure where the host has answered in its place;
 // None for all other answers.
 func (s *session) inPlace(h *host, attempts []Attempt) failure.Class {
@@ -97,6 +111,7 @@ type share struct {
 	others   int         // hosts that must share the time that is left with it
 	last     bool        // no other host is sure to be asked that can answer as well
 	fallback failure.Set // classes of its failure after which there is something else to use
+	manifest bool        // it is asked for the manifest at once: see Query.Absent
 }
 
 // share is that of the first of the hosts; the others are asked after it. A mirror behind

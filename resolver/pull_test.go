@@ -55,23 +55,26 @@ func TestCausesOfAFailedPull(t *testing.T) {
 		"short layers":        {func(r *resolvertest.Registry) { onlyLayers(r, func(p []byte) []byte { return p[:len(p)-1] }) }, failure.Invalid},
 		"long layers":         {func(r *resolvertest.Registry) { onlyLayers(r, func(p []byte) []byte { return append(p, 0) }) }, failure.Invalid},
 	} {
-		t.Run(name, func(t *testing.T) {
-			list, hosts := registries(t, 1)
-			r := list[0]
-			p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
-			source, err := p.pull(t, func() { test.trouble(r) })
-			if err == nil {
-				t.Fatal("the pull succeeded")
-			}
-			cause := source.Failure(fmt.Errorf("pull and unpack image: %w", err))
-			if cause == nil {
-				t.Fatalf("nobody is blamed for %v", err)
-			}
-			e := wantClass(t, cause, test.class)
-			if len(e.Attempts) == 0 || !strings.Contains(e.Error(), r.Host()) {
-				t.Errorf("%q does not blame %s", e, r.Host())
-			}
-		})
+		for _, prefetch := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, prefetch is %v", name, prefetch), func(t *testing.T) {
+				list, hosts := registries(t, 1)
+				r := list[0]
+				p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
+				p.prefetch = prefetch
+				source, err := p.pull(t, func() { test.trouble(r) })
+				if err == nil {
+					t.Fatal("the pull succeeded")
+				}
+				cause := source.Failure(fmt.Errorf("pull and unpack image: %w", err))
+				if cause == nil {
+					t.Fatalf("nobody is blamed for %v", err)
+				}
+				e := wantClass(t, cause, test.class)
+				if len(e.Attempts) == 0 || !strings.Contains(e.Error(), r.Host()) {
+					t.Errorf("%q does not blame %s", e, r.Host())
+				}
+			})
+		}
 	}
 }
 

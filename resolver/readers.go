@@ -51,6 +51,9 @@ type verifyingReader struct {
 	log  *fetchLog
 	data *bytes.Reader // nil = not read yet
 	err  error
+	// verified is called with the document once it is known to have its digest; nil for
+	// nothing.
+	verified func(data []byte)
 }
 
 func (r *verifyingReader) load() error {
@@ -70,6 +73,9 @@ func (r *verifyingReader) load() error {
 	}
 	r.log.verified(r.desc.Digest)
 	r.data = bytes.NewReader(data)
+	if r.verified != nil {
+		r.verified(data)
+	}
 	return nil
 }
 

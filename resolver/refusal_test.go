@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -109,5 +111,46 @@ func wantRefused(t *testing.T, what string, err error, class failure.Class, refu
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e == nil || e.Class != class || (len(e.Refusals()) == 1) != refused {
 		t.Errorf("%s: got %v (%T), want class %s, refused %v", what, err, err, class, refused)
+	}
+}
+
+// A registry that refuses both, and leaves no time for one request more, tells by no error
+// how an absent image was asked for, and its refusal counts.
+func TestRefusalOfTheAbsentInTime(t *testing.T) {
+	t.Parallel()
+	for answers, test := range []struct {
+		class failure.Class
+		time  time.Duration
+	}{{failure.Unreachable, time.Second}, {failure.Forbidden, 5 * time.Second}, {failure.Forbidden, plenty}} {
+		var texts []string
+		for _, absent := range []bool{true, false} {
+			var asked atomic.Int64
+			server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if !isProbe(r) && asked.Add(1) > int64(answers) {
+					<-r.Context().Done()
+				}
+				answerStatus(http.StatusForbidden)(w, r)
+			})
+			s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Absent: absent})
+			_, err := s.Resolve(t.Context(), test.time)
+			if e := wantClass(t, err, test.class); (len(e.Refusals()) == 1) != test.class.Refuses() {
+				t.Errorf("after %d answers: %v", answers, e)
+			}
+			texts = append(texts, text(err))
+		}
+		if texts[0] != texts[1] {
+			t.Errorf("after %d answers: got\n%s, and of one that is there\n%s", answers, texts[0], texts[1])
+		}
+	}
+}
+
+// The same holds where the answer to GET comes when HEAD has been sent as well.
+func TestSlowRefusalOfTheAbsent(t *testing.T) {
+	t.Parallel()
+	server, _ := serve(t, whenAskedByHead(answerStatus(http.StatusForbidden)))
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Absent: true})
+	_, err := s.Resolve(t.Context(), 8*time.Second)
+	if e := wantClass(t, err, failure.Forbidden); len(e.Refusals()) != 1 {
+		t.Errorf("got %v", e)
 	}
 }

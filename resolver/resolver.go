@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
@@ -122,6 +123,13 @@ type Query struct {
 	// the answer. false = a check asks for the digest alone.
 	ReadManifest bool
 
+	// Absent says that the caller has nothing for the reference, and pulls what it is
+	// told: a host is asked for the manifest at once, by GET in the place of HEAD, and the
+	// Source has its bytes. It is asked for the digest alone where the pull would ask another
+	// host first for the manifest, and where that is slow to come or refused. false = a check
+	// asks for the digest alone.
+	Absent bool
+
 	// Nested is read, too, by ReadManifest where the name stands for its index: a
 	// registry may refuse it alone. The zero value means none.
 	Nested Nested
@@ -185,6 +193,7 @@ func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*hos
 		spec:     spec,
 		headers:  r.options.Headers,
 		redactor: &redact.Redactor{},
+		kept:     &atomic.Pointer[document]{},
 		named:    set.Named(),
 		release:  sync.OnceFunc(func() { r.hosts.Release(set) }),
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/containerd/v2/pkg/reference"
@@ -55,12 +56,16 @@ type session struct {
 	hosts    []*host
 	leftOut  []string // names of hosts that are not allowed
 	redactor *redact.Redactor
-	named    bool   // see Named
-	release  func() // of the hosts, once
+	kept     *atomic.Pointer[document] // the manifest that a check has read for the pull; to nil: none
+	named    bool                      // see Named
+	release  func()                    // of the hosts, once
 }
 
 // Close implements Session.
-func (s *session) Close() { s.release() }
+func (s *session) Close() {
+	s.kept.Store(nil)
+	s.release()
+}
 
 // Named implements Session.
 func (s *session) Named() bool { return s.named }
@@ -120,7 +125,9 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 				break
 			}
 			begun := time.Now()
-			found, open, err := s.ask(within, h, s.share(within, hosts[i:], len(postponed), round), round)
+			sh := s.share(within, hosts[i:], len(postponed), round)
+			sh.manifest = s.query.Absent && s.deliversFirst(h, attempts)
+			found, open, err := s.ask(within, h, sh, round)
 			if open != nil {
 				postponed = append(postponed, h)
 				attempts = append(attempts, h.attempt(open.Class, open, 0))

@@ -32,6 +32,11 @@ type Source interface {
 	// a check counts as much as that of the host[:port] which gave it: content may come
 	// from more. The source knows what its part has seen.
 	Answering(host string) Source
+	// Prefetching returns the source for one pull, which has some of the content sent
+	// before containerd asks for it. Nothing that fails so fails the pull, or counts as a
+	// refusal: containerd's own fetch asks again. The caller calls stop when the pull has
+	// ended. What it has seen, the source knows.
+	Prefetching(p Prefetch) (of Source, stop func())
 	// Hosts returns the hosts that may serve content, in the order of hosts.toml.
 	Hosts() []string
 	// ServedBy tells who has served bytes of one digest so far, in the order in
@@ -69,6 +74,9 @@ type source struct {
 	desc     ocispec.Descriptor
 	resolver remotes.Resolver
 	log      *fetchLog
+	ahead    *prefetcher // nil = nothing is prefetched
+	// downloads bounds them; nil = containerd does.
+	downloads *downloads
 }
 
 var (
@@ -79,7 +87,7 @@ var (
 
 // Source implements Session.
 func (s *session) Source(desc ocispec.Descriptor) Source {
-	return s.source(desc, &fetchLog{redactor: s.redactor})
+	return s.source(desc, &fetchLog{redactor: s.redactor, progress: &progress{}})
 }
 
 func (s *session) source(desc ocispec.Descriptor, log *fetchLog) *source {
@@ -97,6 +105,13 @@ func (src *source) Answering(host string) Source {
 	return part.source(src.desc, src.log)
 }
 
+// Prefetching implements Source.
+func (src *source) Prefetching(p Prefetch) (of Source, stop func()) {
+	part := *src
+	part.ahead = &prefetcher{Prefetch: p, all: map[digest.Digest]*prefetched{}}
+	return &part, part.ahead.stop
+}
+
 // String names the source in the progress of a pull.
 func (src *source) String() string {
 	return fmt.Sprintf("OCI Registry (%s as %s)", src.session.query.Reference, src.desc.Digest)
@@ -112,7 +127,11 @@ func (src *source) Resolve(context.Context) (name string, desc ocispec.Descripto
 
 // SetResolverOptions sets the limits of the fetchers that are made later.
 func (src *source) SetResolverOptions(options ...transfer.ImageResolverOption) {
+	if src.ahead != nil {
+		src.ahead.limit(options)
+	}
 	if r, ok := src.resolver.(remotes.ResolverWithOptions); ok {
+		src.downloads, options = newDownloads(options)
 		r.SetOptions(options...)
 	}
 }
@@ -123,7 +142,13 @@ func (src *source) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, e
 	if err != nil {
 		return nil, src.session.redactor.Wrap(err.Error(), err)
 	}
-	return &fetcher{inner: inner, log: src.log, registryOnly: src.session.query.Allow != nil}, nil
+	if src.ahead != nil {
+		src.ahead.ctx = ctx
+	}
+	return &fetcher{
+		inner: inner, log: src.log, registryOnly: src.session.query.Allow != nil,
+		kept: src.session.keptFor(src.desc), ahead: src.ahead, downloads: src.downloads,
+	}, nil
 }
 
 // Hosts implements Source.

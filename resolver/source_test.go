@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	corecontent "github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
@@ -20,6 +21,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	contentlocal "github.com/containerd/containerd/v2/plugins/content/local"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	bolt "go.etcd.io/bbolt"
 
@@ -31,8 +33,10 @@ import (
 
 // puller is containerd's transfer service, and a session for imageRef.
 type puller struct {
-	service transfer.Transferrer
-	session Session
+	service  transfer.Transferrer
+	session  Session
+	contents corecontent.Store
+	prefetch bool
 }
 
 func newPuller(t *testing.T, config transferlocal.TransferConfig, options Options, query Query) *puller {
@@ -50,8 +54,9 @@ func newPuller(t *testing.T, config transferlocal.TransferConfig, options Option
 	mdb := metadata.NewDB(db, cs, nil)
 	config.Leases = metadata.NewLeaseManager(mdb)
 	return &puller{
-		service: transferlocal.NewTransferService(mdb.ContentStore(), metadata.NewImageStore(mdb), config),
-		session: open(t, options, query),
+		service:  transferlocal.NewTransferService(mdb.ContentStore(), metadata.NewImageStore(mdb), config),
+		session:  open(t, options, query),
+		contents: mdb.ContentStore(),
 	}
 }
 
@@ -71,7 +76,19 @@ func (p *puller) pull(t *testing.T, trouble func()) (Source, error) {
 }
 
 func (p *puller) transfer(ctx context.Context, source Source) error {
-	return p.service.Transfer(namespaces.WithNamespace(ctx, "test"), source, image.NewStore(imageRef))
+	ctx = namespaces.WithNamespace(ctx, "test")
+	if !p.prefetch {
+		return p.service.Transfer(ctx, source, image.NewStore(imageRef))
+	}
+	from, stop := source.Prefetching(Prefetch{Begin: p.begin, Platform: platforms.Default(), Layers: true})
+	defer stop()
+	return p.service.Transfer(ctx, from, image.NewStore(imageRef))
+}
+
+// begin has the content prefetched that the node lacks.
+func (p *puller) begin(ctx context.Context, desc ocispec.Descriptor) (end func(), ok bool) {
+	_, err := p.contents.Info(ctx, desc.Digest)
+	return func() {}, errdefs.IsNotFound(err)
 }
 
 // registries starts registries that all have the image, and returns the

@@ -237,3 +237,30 @@ func TestSharedTokensStayHidden(t *testing.T) {
 		}
 	}
 }
+
+// The first request of all may be for a repository that hangs: those that wait for its answer
+// have time for their own, however little that is.
+func TestHangingFirstLeavesTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n fakeNet
+		n.set(registryName, func(req *http.Request) (*http.Response, error) {
+			if strings.Contains(req.URL.Path, "hangs") {
+				<-req.Context().Done()
+			}
+			if err := req.Context().Err(); err != nil {
+				return nil, err
+			}
+			return manifestAnswer(req), nil
+		})
+		r := newResolver(t, fakeOptions(besideProbes(n.roundTrip), registryName))
+		var first sync.WaitGroup
+		first.Go(func() {
+			_, _ = once(t.Context(), r, Query{Reference: registryName + "/team/hangs:v1", Credentials: alice}, time.Hour)
+		})
+		synctest.Wait()
+		if _, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:v1", Credentials: alice}, 100*time.Millisecond); err != nil {
+			t.Errorf("got %v", err)
+		}
+		first.Wait()
+	})
+}

@@ -26,9 +26,17 @@ type fetch struct {
 	log      *fetchLog
 	digest   digest.Digest
 	document bool // small, and made to be answered at once
+	blob     bool // a layer or a config: it comes from where layers do
+	size     int64
 	// elsewhere are the hosts of its urls, which are asked past all hosts of the
 	// session.
 	elsewhere []string
+	once      bool // a request is not sent again: see purpose.Purpose
+	// downloads bounds it; nil = containerd does.
+	downloads *downloads
+	// spare says that it takes no place among the downloads, only room for small layers:
+	// nobody wants it yet.
+	spare atomic.Bool
 
 	serving    atomic.Pointer[host] // that answered last: a fetch under way is not moved
 	passedOver atomic.Bool          // a host was not asked because it is in trouble
@@ -91,8 +99,10 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 		Last:     len(h.next) == 0,
 		Next:     h.next,
 		Document: f.document,
+		Size:     f.size,
 		KeepHost: f.serving.Load() == h,
 		Force:    f.forced.Load(),
+		Once:     f.once,
 		Health:   h.health,
 	}
 }
@@ -149,6 +159,7 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Method == http.MethodGet {
 			of.log.answered(of.digest, t.host)
 			of.serving.Store(t.host)
+			of.downloads.answered(of, resp.ProtoMajor > 1)
 			resp.Body = &trackedBody{ReadCloser: resp.Body, req: req, fetch: of, host: t.host, start: time.Now()}
 		}
 	case code == http.StatusUnauthorized:

@@ -73,6 +73,9 @@ type HostFile struct {
 	Error string `json:"error"` // why
 	// LastGood says that the last good version is in force. Otherwise none is known.
 	LastGood bool `json:"lastGood"`
+	// OnlyAsked says that it is so for registries alone that were asked before, since a
+	// certificate or key that it names cannot be read.
+	OnlyAsked bool `json:"onlyAsked,omitempty"`
 }
 
 // Host is a registry, mirror or token server in trouble: it is not asked while there

@@ -70,9 +70,12 @@ func New(records []images.Image, daemon api.Status) Report {
 			daemon.Rules.Path, plural.Do(daemon.Rules.Rules, "rule", "is", "are"), err)
 	}
 	for _, f := range daemon.HostFiles {
-		if f.LastGood {
+		switch {
+		case f.OnlyAsked:
+			r.problem(HostsNotTaken, "%s is not taken, and requests fail for those of its registries that were not asked before: %s", f.Path, f.Error)
+		case f.LastGood:
 			r.problem(HostsNotTaken, "%s is not taken, its last good version is used instead: %s", f.Path, f.Error)
-		} else {
+		default:
 			r.problem(HostsNotTaken, "%s is not taken, and no good version of it was kept, so requests for its registries fail: %s", f.Path, f.Error)
 		}
 	}

@@ -130,6 +130,7 @@ func TestProblems(t *testing.T) {
 		Limits: []string{"one setting"}, AuditLost: 1,
 		HostFiles: []api.HostFile{
 			{Path: "/a/hosts.toml", Error: "/a/hosts.toml:1: no", LastGood: true}, {Path: "/b/hosts.toml", Error: "/b/hosts.toml:2: no"},
+			{Path: "/c/hosts.toml", Error: "/c/hosts.toml: ca.pem: no", LastGood: true, OnlyAsked: true},
 		},
 	})
 	var texts []string
@@ -139,6 +140,7 @@ func TestProblems(t *testing.T) {
 	want := `rules_not_taken: the rule files in /rules are not taken, the last good 2 rules are used instead: a.toml:3: no
 hosts_not_taken: /a/hosts.toml is not taken, its last good version is used instead: /a/hosts.toml:1: no
 hosts_not_taken: /b/hosts.toml is not taken, and no good version of it was kept, so requests for its registries fail: /b/hosts.toml:2: no
+hosts_not_taken: /c/hosts.toml is not taken, and requests fail for those of its registries that were not asked before: /c/hosts.toml: ca.pem: no
 host_in_trouble: https://registry.test is in trouble since 2026-01-02T12:00:00Z: unavailable
 audit_lost: the audit log is not written: 1 decision lost up to now
 unenforceable: one setting`

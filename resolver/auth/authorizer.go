@@ -60,6 +60,8 @@ type Authorizer struct {
 	mu     sync.Mutex
 	tokens map[string]*tokens // by address: a redirect's target may want tokens too
 
+	presumed presumption
+
 	credentialed atomic.Bool // see Credentialed
 }
 
@@ -112,13 +114,16 @@ func (a *Authorizer) find(address string) *tokens {
 		return newTokens(a.renewer(a.options.Client(a.options.Redactor), a.options.Credentials, a.options.Headers))
 	}
 	key := cacheKey{scope: a.options.Scope, credentials: a.options.Cache.fingerprint(username, secret)}
+	caller := a.options.Cache.callerOf(callerKey{key.scope.Configuration, key.scope.Host, key.credentials})
 	return a.options.Cache.share(key, func() *tokens {
 		var own redact.Redactor // they outlive the session
 		own.AddCredentials(username, secret)
 		for _, h := range a.options.Headers {
 			own.AddHeaders(h)
 		}
-		return newTokens(a.renewer(a.options.Client(&own), fixed(username, secret), a.options.Headers))
+		t := newTokens(a.renewer(a.options.Client(&own), fixed(username, secret), a.options.Headers))
+		t.caller = caller
+		return t
 	})
 }
 
@@ -162,7 +167,7 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 		return nil
 	}
 	t := a.tokensOf(req.URL.Host)
-	header, err := t.authorization(ctx, req.URL)
+	header, err := a.authorization(ctx, t, req.URL)
 	switch {
 	case err == nil:
 		a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
@@ -193,9 +198,15 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 		return fmt.Errorf("the host asks for credentials in clear: %w", errdefs.ErrNotImplemented)
 	}
 	sent := last.Request.Header.Get("Authorization")
+	if a.doubts(sent) {
+		return nil
+	}
 	t := a.tokensOf(last.Request.URL.Host)
 	if !a.issued(sent) {
-		return a.challenged(last, t.challenge(ctx, last))
+		if err := a.stands(t, last); err != nil {
+			return a.fail(last.Request, fault.TokenClass(err), "token: "+a.tokenText(err), err)
+		}
+		return a.challenged(last, t.challenge(ctx, last, a.options.Scope.Repository))
 	}
 
 	if scheme, _, _ := strings.Cut(sent, " "); strings.EqualFold(scheme, "Basic") {
@@ -208,9 +219,13 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 
 // refusals counts the answers that refuse what the authorizer has given, by who gave the
 // last one. Those of others, to whom a redirect has led, are none of the host's: they must
-// not have it refuse a token of which it has had no fresh one.
+// not have it refuse a token of which it has had no fresh one. Neither counts what was only
+// presumed.
 func (a *Authorizer) refusals(responses []*http.Response) (n int) {
 	last := responses[len(responses)-1].Request
+	if fault.Own(last) {
+		n = -a.wrong()
+	}
 	for _, resp := range responses {
 		req := resp.Request
 		same := req.URL.Host == last.URL.Host && fault.Own(req) == fault.Own(last)

@@ -46,9 +46,10 @@ type cacheKey struct {
 type Cache struct {
 	key [sha256.Size]byte // for fingerprints, random
 
-	mu    sync.Mutex
-	all   *simplelru.LRU[cacheKey, *tokens]
-	bytes int // of all of them
+	mu      sync.Mutex
+	all     *simplelru.LRU[cacheKey, *tokens]
+	callers *simplelru.LRU[callerKey, *caller]
+	bytes   int // of all of them
 }
 
 // kept is what the Cache knows of tokens. Its lock guards it.
@@ -62,8 +63,9 @@ type kept struct {
 // NewCache returns an empty Cache.
 func NewCache() *Cache {
 	c := &Cache{}
-	c.all, _ = simplelru.NewLRU(maxTokens, c.evicted) // fails for sizes below 1 only
-	_, _ = rand.Read(c.key[:])                        // never fails
+	c.all, _ = simplelru.NewLRU(maxTokens, c.evicted)                    // fails for sizes below 1 only
+	c.callers, _ = simplelru.NewLRU[callerKey, *caller](maxCallers, nil) // the same
+	_, _ = rand.Read(c.key[:])                                           // never fails
 	return c
 }
 
@@ -74,6 +76,11 @@ func (c *Cache) Forget(configuration Configuration) {
 	for _, key := range c.all.Keys() {
 		if key.scope.Configuration == configuration {
 			c.all.Remove(key)
+		}
+	}
+	for _, key := range c.callers.Keys() {
+		if key.configuration == configuration {
+			c.callers.Remove(key)
 		}
 	}
 }
@@ -112,6 +119,20 @@ func (c *Cache) share(key cacheKey, create func() *tokens) *tokens {
 		c.all.Add(key, t)
 	}
 	return t
+}
+
+// callerOf returns what is known of a caller.
+func (c *Cache) callerOf(key callerKey) *caller {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.callers.Get(key); ok {
+		return known
+	}
+	known := &caller{}
+	if !key.configuration.Retired() {
+		c.callers.Add(key, known)
+	}
+	return known
 }
 
 // expire drops a token that has expired.

@@ -21,9 +21,10 @@ import (
 // way, and each leaves it on its own. Safe for concurrent use; no lock is held
 // while anybody is asked.
 type tokens struct {
-	renew func() docker.Authorizer // a new one, which knows no challenge and no token
-	meter *meter                   // of the answers that the authorizers get
-	kept  kept                     // of the Cache
+	renew  func() docker.Authorizer // a new one, which knows no challenge and no token
+	meter  *meter                   // of the answers that the authorizers get
+	kept   kept                     // of the Cache
+	caller *caller                  // for whom they are; nil = nothing is known of other repositories
 
 	mu         sync.Mutex
 	inner      docker.Authorizer
@@ -32,6 +33,7 @@ type tokens struct {
 	answers    int            // of the authorizers so far
 	header     string         // the Authorization that inner gave last, "" = none yet
 	run        *tokenRun      // under way, nil = none
+	expected   expected
 }
 
 // tokenRun is one use of docker's authorizer, on a context of its own and on
@@ -149,10 +151,15 @@ func (t *tokens) leave(r *tokenRun, cause error) {
 	}
 }
 
-// challenge takes note of what the host wants in an answer to a request that
-// had no token.
-func (t *tokens) challenge(ctx context.Context, last *http.Response) error {
+// challenge takes note of what the host wants in an answer to a request for the
+// repository that had no token.
+func (t *tokens) challenge(ctx context.Context, last *http.Response, repository string) error {
+	seen, read := readChallenge(last, repository)
 	t.mu.Lock()
+	if t.expected.presuming && (!read || !t.expected.was(seen, repository)) {
+		t.drop()
+	}
+	t.expected.tried, t.expected.presuming = true, false
 	inner, known := t.inner, t.challenged
 	t.mu.Unlock()
 	if known {

@@ -6,6 +6,7 @@ package hosts
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 
 	"github.com/pullwarden/pullwarden/internal/registryname"
+	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
 // maxReads is how often a host directory is read again when it changes while
@@ -46,7 +48,7 @@ func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Se
 // configure makes the set of a host directory, as it is in a directory that may be
 // a copy.
 func (c *Cache) configure(ctx context.Context, name, dir, files string) (*Set, error) {
-	b := builder{dialer: &c.dialer, named: dir != "" && filepath.Base(dir) != defaultDir, under: map[*http.Client]*http.Transport{}}
+	b := builder{dialer: &c.dialer, named: dir != "" && filepath.Base(dir) != defaultDir, under: map[*http.Client]*http.Transport{}, pools: map[*http.Transport]*pool.Pool{}}
 	configure := config.ConfigureHosts(ctx, config.HostOptions{
 		HostDir:      func(string) (string, error) { return files, nil },
 		UpdateClient: b.adopt,
@@ -82,6 +84,7 @@ type builder struct {
 	each   bool                             // each client is one of its own, else they descend from the first
 	under  map[*http.Client]*http.Transport // before containerd wraps it
 	tuned  []*http.Transport
+	pools  map[*http.Transport]*pool.Pool
 }
 
 // adopt is called for each client that containerd makes.
@@ -125,20 +128,15 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 				t = t.Clone()
 				t.TLSHandshakeTimeout = shortHandshake
 			}
-			h.Base, h.Probe = t, unshared(t)
+			h.Base, h.Probe = b.pool(t), unshared(t)
 			if wrapped {
-				h.Base, h.Probe = &httpFallback{base: t}, &httpFallback{base: h.Probe}
+				h.Base, h.Probe = &httpFallback{base: h.Base}, &httpFallback{base: h.Probe}
 			}
 			if withCertificates(t) {
-				away := withoutCertificates(t)
-				h.away = away
+				h.away = b.pool(withoutCertificates(t))
 				if wrapped {
-					h.away = &httpFallback{base: away}
+					h.away = &httpFallback{base: h.away}
 				}
-				s.transports = append(s.transports, away)
-			}
-			if !slices.Contains(s.transports, t) {
-				s.transports = append(s.transports, t)
 			}
 		}
 		if h.Probe == nil {
@@ -146,5 +144,17 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 		}
 		s.hosts[i] = h
 	}
+	s.pools = slices.Collect(maps.Values(b.pools))
 	return s
+}
+
+// pool returns the connections that are made as t makes them. Hosts with the same t share
+// them.
+func (b *builder) pool(t *http.Transport) *pool.Pool {
+	p, ok := b.pools[t]
+	if !ok {
+		p = pool.New(t)
+		b.pools[t] = p
+	}
+	return p
 }

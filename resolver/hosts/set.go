@@ -4,17 +4,18 @@
 package hosts
 
 import (
-	"net/http"
 	"sync/atomic"
+
+	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
 // Set is the hosts of one registry name as they were configured at one time. Its
 // sessions share it; it does not change.
 type Set struct {
-	named      bool // the operator has a directory for this very name
-	hosts      []Host
-	transports []*http.Transport
-	seen       atomic.Pointer[hostDirState] // what it is made of
+	named bool // the operator has a directory for this very name
+	hosts []Host
+	pools []*pool.Pool
+	seen  atomic.Pointer[hostDirState] // what it is made of
 
 	users   int         // guarded by the lock of Cache
 	retired atomic.Bool // another has taken its place
@@ -41,7 +42,7 @@ func (s *Set) Addresses() []string {
 func (s *Set) Retired() bool { return s.retired.Load() }
 
 func (s *Set) closeIdle() {
-	for _, t := range s.transports {
-		t.CloseIdleConnections()
+	for _, p := range s.pools {
+		p.CloseIdleConnections()
 	}
 }

@@ -156,27 +156,12 @@ func (w *Watcher) forget(noted map[string]goodText) {
 	})
 }
 
-// Problem is a host directory whose newest files are not in force.
-type Problem struct {
-	Err      *FileError
-	LastGood bool // whether a last good hosts.toml is in force in its place
-}
-
-// Consequence says in a clause what follows from the problem.
-func (p Problem) Consequence() string {
-	if p.LastGood {
-		return "its last good version is used instead"
-	}
-	return "no good version of it was kept, so requests for its registries fail"
-}
-
 // Problems lists the host directories whose newest files are not in force, by path.
 func (w *Watcher) Problems() (problems []Problem) {
 	dirs := *w.dirs.Load()
 	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
-		var e *FileError
-		if d := dirs[dir]; errors.As(d.err, &e) {
-			problems = append(problems, Problem{e, len(d.good.text) > 0})
+		if p, ok := w.problem(dir, dirs[dir]); ok {
+			problems = append(problems, p)
 		}
 	}
 	return problems
@@ -219,7 +204,7 @@ func (w *Watcher) look() (changed bool) {
 			if now[dir].err != nil {
 				now[dir].good = now[dir].good.orLater(good)
 			}
-			now[dir].tell(dir, before)
+			w.tell(dir, now[dir], before)
 			changed = true
 		}
 	}
@@ -274,15 +259,21 @@ func usable(dir string) (*hostDirState, error) {
 	name := filepath.Base(dir) // any would do
 	s, err := readHostDirState(dir)
 	if err == nil {
-		configure := config.ConfigureHosts(new(redact.Redactor).WithQuietLogger(context.Background()), config.HostOptions{
-			HostDir: func(string) (string, error) { return dir, nil },
-		})
-		_, err = configure(name)
+		err = tryConfigure(name, dir)
 	}
 	if err != nil && !errors.As(err, new(*FileError)) {
 		err = fileError(dir, name, err)
 	}
 	return s, err
+}
+
+// tryConfigure returns why containerd cannot use a host directory.
+func tryConfigure(name, dir string) error {
+	configure := config.ConfigureHosts(new(redact.Redactor).WithQuietLogger(context.Background()), config.HostOptions{
+		HostDir: func(string) (string, error) { return dir, nil },
+	})
+	_, err := configure(name)
+	return err
 }
 
 // keep writes the good files to the archive, unless they are there.

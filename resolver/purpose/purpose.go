@@ -45,6 +45,9 @@ type Purpose struct {
 	// be answered at once.
 	Document bool
 
+	// Size of the content of a fetch, in bytes, as its descriptor says.
+	Size int64
+
 	// KeepHost says that the host is already serving the content of the fetch,
 	// which is not moved then.
 	KeepHost bool
@@ -53,12 +56,21 @@ type Purpose struct {
 	// when it is in trouble.
 	Force bool
 
+	// Once says that a request is not sent again, since who needs the answer asks anew: that
+	// of a fetch that is made before anybody needs the content, and the first of two ways in
+	// which a check asks.
+	Once bool
+
 	// Health is what the session knows of hosts. nil = nothing.
 	Health *health.View
 
 	// Admitted is the host that the caller has decided to ask, in trouble or not; the
 	// zero value = it has decided nothing.
 	Admitted health.Key
+
+	// Since is when the host was first asked for the same, where that was given up to ask
+	// in another way; zero = now.
+	Since time.Time
 
 	// Deadline bounds a request that several callers wait for, in place of the
 	// deadline of the context; nil = that one counts.

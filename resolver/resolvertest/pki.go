@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// WithTLS serves HTTPS with a certificate for 127.0.0.1 and localhost from a
+// WithTLS serves HTTPS with a certificate for 127.0.0.1, localhost and registry.test from a
 // CA of the registry's own.
 func WithTLS() Option { return func(r *Registry) { r.withPKI(tls.NoClientCert) } }
 
@@ -93,7 +93,7 @@ func newPKI(clients tls.ClientAuthType) (*pki, error) {
 	serverCert, serverKey, err := issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "resolvertest"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames:    []string{"localhost", "registry.test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}, caX509, caKey)
 	if err != nil {
 		return nil, err

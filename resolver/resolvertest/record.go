@@ -42,6 +42,7 @@ type Request struct {
 	Method     string
 	Path       string
 	Part       Part
+	Proto      string // HTTP/1.1 or HTTP/2.0
 	Query      url.Values
 	Header     http.Header // as received, Authorization replaced by its scheme
 	Status     int         // 0: no answer yet, or none at all
@@ -61,7 +62,7 @@ func (l *record) begin(w http.ResponseWriter, r *http.Request) http.ResponseWrit
 		h.Set("Authorization", scheme)
 	}
 	req := &Request{
-		Method: r.Method, Path: r.URL.Path, Part: partOf(r.URL.Path), Query: r.URL.Query(),
+		Method: r.Method, Path: r.URL.Path, Part: partOf(r.URL.Path), Proto: r.Proto, Query: r.URL.Query(),
 		Header: h, Authorized: authorized, At: time.Now(),
 	}
 	l.mu.Lock()

@@ -46,10 +46,11 @@ type Config struct {
 //	whole                            │         of a manifest in a check
 //	deadline                         │         of manifests and configs
 //	shortDial  another host can answer: be quick
+//	layer      how large it is         │
 //	   │                             │
-//	containerd's transport, shared by all sessions
+//	connections, shared by all sessions
 func (c Config) Registry(examine func(next http.RoundTripper) http.RoundTripper) http.RoundTripper {
-	rt := c.judged(&whole{next: &deadline{next: &shortDial{next: c.Base}}}, false)
+	rt := c.judged(&whole{next: &deadline{next: &shortDial{next: &layer{next: c.Base}}}}, false)
 	if examine != nil {
 		rt = examine(rt)
 	}

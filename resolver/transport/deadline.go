@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/purpose"
@@ -36,8 +38,15 @@ func (d *deadline) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timer := time.AfterFunc(documentTimeout, func() { cancel(errSlow) })
-	resp, err := d.next.RoundTrip(req.WithContext(ctx))
-	if timer.Stop() && err == nil {
+	var begun atomic.Bool // in time: the transport may read some of the body before it returns
+	resp, err := d.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotFirstResponseByte: func() {
+			if timer.Stop() {
+				begun.Store(true)
+			}
+		},
+	})))
+	if (timer.Stop() || begun.Load()) && err == nil {
 		resp.Body = &cancelBody{ReadCloser: resp.Body, cancel: cancel}
 		return resp, nil
 	}

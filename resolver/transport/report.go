@@ -13,6 +13,7 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/pool"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
@@ -42,16 +43,26 @@ type report struct {
 // RoundTrip implements http.RoundTripper.
 func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
-	of := request{health: p.Health, host: keyOf(r.host, req)}
+	left := p.TimeLeft(req.Context())
+	of := request{health: p.Health, host: keyOf(r.host, req), queue: &pool.Queue{Left: left}}
 	of.probe = r.probe(of.host)
 	of.began = time.Now()
 	if p.Kind == purpose.Check {
 		// The verdict is there when the check gives up: whoever comes then need not wait.
-		left := p.TimeLeft(req.Context())
 		defer time.AfterFunc(patience, func() { of.slow(left) }).Stop() //nolint:contextcheck // a probe is nobody's request
 	}
-	resp, err := r.next.RoundTrip(req)
-	of.ended(resp, err, context.Cause(req.Context())) //nolint:contextcheck // a probe is nobody's request
+	resp, err := r.next.RoundTrip(req.WithContext(pool.WithQueue(req.Context(), of.queue)))
+	if of.queue.Waiting() {
+		return resp, err // nobody has been asked
+	}
+	seen := of // slow may be reading the other
+	if admitted := of.queue.Admitted(); !admitted.IsZero() {
+		seen.began = admitted
+	}
+	if !p.Since.IsZero() {
+		seen.began = p.Since
+	}
+	seen.ended(resp, err, context.Cause(req.Context())) //nolint:contextcheck // a probe is nobody's request
 	return resp, err
 }
 
@@ -61,10 +72,15 @@ type request struct {
 	host   health.Key
 	probe  health.Probe // nil = none is made
 	began  time.Time
+	queue  *pool.Queue // the time in which it waits is not the host's
 }
 
 // slow tells that there is no answer so far, of the time that there is for one.
-func (r request) slow(left time.Duration) { r.health.Slow(r.host, r.probe, r.began.Add(left)) }
+func (r request) slow(left time.Duration) {
+	if !r.queue.Waiting() {
+		r.health.Slow(r.host, r.probe, r.began.Add(left))
+	}
+}
 
 // ended tells what became of the request, by its answer or error and the cause with
 // which its context ended.

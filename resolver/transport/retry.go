@@ -73,10 +73,10 @@ func (r *retry) annotate(f *fault.Fault, remark string) *fault.Fault {
 	return &annotated
 }
 
-// maxAttempts is how often a request may be sent: more than once only where no
-// other host can answer instead.
+// maxAttempts is how often a request may be sent: more than once only where somebody
+// waits for it, and no other host can answer instead.
 func maxAttempts(p purpose.Purpose) int {
-	if p.Kind != purpose.Other && p.Last {
+	if p.Kind != purpose.Other && p.Last && !p.Once {
 		return MaxAttempts
 	}
 	return 1

@@ -1,0 +1,79 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker/auth"
+)
+
+// challenge is what a host wants for any of its repositories, as far as that follows from
+// what it has wanted for one: see https://distribution.github.io/distribution/spec/auth/token/.
+// Challenges are compared with ==.
+type challenge struct {
+	realm, service string
+	scoped         bool   // it names a scope
+	prefix         string // of the repository in that, for hosts that are part of another
+}
+
+// readChallenge returns the challenge of an answer to a request for a repository; false
+// where those for other repositories cannot be told from it. Basic is none: credentials
+// themselves are only sent when they are asked for.
+func readChallenge(resp *http.Response, repository string) (c challenge, ok bool) {
+	all := auth.ParseAuthHeader(resp.Header)
+	if len(all) != 1 || all[0].Scheme != auth.BearerAuth {
+		return challenge{}, false
+	}
+	for name, value := range all[0].Parameters {
+		if strings.ContainsAny(value, `"\`) {
+			return challenge{}, false
+		}
+		switch name {
+		case "realm":
+			c.realm = value
+		case "service":
+			c.service = value
+		case "scope":
+			c.scoped = true
+			if c.prefix, ok = prefixOf(value, repository); !ok {
+				return challenge{}, false
+			}
+		default:
+			return challenge{}, false
+		}
+	}
+	return c, c.realm != ""
+}
+
+// prefixOf returns what stands before a repository in a scope to pull from it.
+func prefixOf(scope, repository string) (prefix string, ok bool) {
+	resource, pulls := strings.CutSuffix(scope, ":pull")
+	name, isRepository := strings.CutPrefix(resource, "repository:")
+	prefix, ok = strings.CutSuffix(name, pathOf(repository))
+	return prefix, ok && pulls && isRepository && (prefix == "" || strings.HasSuffix(prefix, "/"))
+}
+
+// pathOf returns a repository without its registry.
+func pathOf(repository string) string {
+	_, path, _ := strings.Cut(repository, "/")
+	return path
+}
+
+// answer returns the answer in which a host would say so for a repository.
+func (c challenge) answer(u *url.URL, repository string) *http.Response {
+	text := `Bearer realm="` + c.realm + `"`
+	if c.service != "" {
+		text += `,service="` + c.service + `"`
+	}
+	if c.scoped {
+		text += `,scope="repository:` + c.prefix + pathOf(repository) + `:pull"`
+	}
+	return bare(&http.Response{
+		StatusCode: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {text}},
+		Request: &http.Request{Method: http.MethodHead, URL: u},
+	})
+}

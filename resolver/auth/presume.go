@@ -1,0 +1,189 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
+)
+
+// presumption is what a session has made of the challenge that its host is expected to
+// give for the repository, since it has given it to the same caller for another one. The
+// token is asked for at once. Whatever goes wrong with it, the registry is asked without,
+// and what follows is as if nothing had been presumed. Guarded by the lock of Authorizer.
+type presumption struct {
+	first   *caller // whose first answer the session awaits on behalf of others; nil = none
+	tokens  *tokens // that meet what is presumed; nil = nothing is presumed
+	header  string  // the Authorization that was given for it
+	plain   bool    // the next request has none
+	doubted bool    // it was not believed
+	refused error   // by the token server
+
+	challenged bool // the host has said itself what it wants
+	wrong      int  // refusals of what was presumed
+}
+
+// authorization returns the Authorization for a request, "" for none.
+func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (string, error) {
+	if a.skipsOnce() {
+		return "", nil
+	}
+	a.presume(ctx, t, u)
+	if !t.presuming() {
+		return t.authorization(ctx, u)
+	}
+	if purpose.Of(ctx).Kind != purpose.Check {
+		return "", nil // nobody would doubt a refusal: the host says itself what it wants
+	}
+	// A repository that is open to all must not wait for the token server for long.
+	within := ctx
+	if left := purpose.Of(ctx).TimeLeft(ctx); left > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, left/4)
+		defer cancel()
+	}
+	header, err := t.authorization(within, u)
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.presumed.tokens, a.presumed.header = t, header
+	if err != nil {
+		a.presumed.doubted = true
+		if within.Err() == nil && fault.TokenClass(err).Refuses() {
+			a.presumed.refused = err
+		}
+		t.unpresume()
+		return "", nil
+	}
+	return header, nil
+}
+
+// skipsOnce reports whether the next request has no Authorization.
+func (a *Authorizer) skipsOnce() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	plain := a.presumed.plain
+	a.presumed.plain = false
+	return plain
+}
+
+// presume makes tokens meet the challenge that is to be expected. Only checks do so: what
+// they find out is there when a pull begins.
+func (a *Authorizer) presume(ctx context.Context, t *tokens, u *url.URL) {
+	a.mu.Lock()
+	awaited := a.presumed.first != nil // the first answer is the session's own
+	a.mu.Unlock()
+	if awaited || t.caller == nil || purpose.Of(ctx).Kind != purpose.Check || !t.untried() {
+		return
+	}
+	expected, known, first := t.caller.expect(ctx)
+	if first {
+		a.mu.Lock()
+		a.presumed.first = t.caller
+		a.mu.Unlock()
+	}
+	if known {
+		t.presume(ctx, expected.answer(u, a.options.Scope.Repository)) //nolint:bodyclose // it has none
+	}
+}
+
+// doubts takes note of an answer that refuses what was presumed, and reports whether it
+// does. The next request is made without.
+func (a *Authorizer) doubts(sent string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := &a.presumed
+	if p.header == "" || p.header != sent || p.doubted {
+		return false
+	}
+	p.plain, p.doubted = true, true
+	p.wrong++
+	return true
+}
+
+// wrong returns how many refusals were of what was presumed.
+func (a *Authorizer) wrong() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.presumed.wrong
+}
+
+// stands takes note of the challenge in an answer to a request that had no Authorization. It
+// returns the token server's refusal of the very same, nil for none: nobody asks twice.
+func (a *Authorizer) stands(t *tokens, last *http.Response) error {
+	seen, ok := readChallenge(last, a.options.Scope.Repository)
+	if t.caller != nil && fault.First(last.Request) == last.Request {
+		t.caller.learn(seen, ok)
+	}
+	a.mu.Lock()
+	a.presumed.challenged = true
+	refused, of := a.presumed.refused, a.presumed.tokens
+	a.presumed.refused = nil
+	a.mu.Unlock()
+	if refused != nil && of == t && t.presumedWas(seen, a.options.Scope.Repository) {
+		return refused
+	}
+	return nil
+}
+
+// Finish ends a check. answered tells that the host has answered it: what was presumed is
+// right then, and a host that has wanted nothing may do so again.
+func (a *Authorizer) Finish(answered bool) {
+	a.mu.Lock()
+	p := a.presumed
+	a.presumed = presumption{}
+	a.mu.Unlock()
+	switch {
+	case !answered:
+	case p.tokens != nil && !p.doubted:
+		p.tokens.confirm()
+	case p.tokens != nil && !p.challenged:
+		p.tokens.unpresume()
+		p.tokens.caller.learn(challenge{}, false)
+	case p.first != nil && !p.challenged:
+		p.first.learn(challenge{}, false)
+	}
+	if p.first != nil {
+		p.first.answered()
+	}
+}
+
+// Doubting returns a RoundTripper that has a refusal of what was presumed asked again: who
+// shows a token may be refused what is open to all.
+func (a *Authorizer) Doubting(next http.RoundTripper) http.RoundTripper {
+	return &doubting{next: next, authorizer: a}
+}
+
+type doubting struct {
+	next       http.RoundTripper
+	authorizer *Authorizer
+}
+
+// RoundTrip implements http.RoundTripper. Docker's resolver hands answers with status 401
+// to its authorizer.
+func (d *doubting) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := d.next.RoundTrip(req)
+	if err != nil || resp.StatusCode < 400 {
+		return resp, err
+	}
+	class := fault.StatusClass(resp.StatusCode)
+	if (class.Refuses() || class == failure.NotFound) && d.authorizer.presumes(req.Header.Get("Authorization")) {
+		resp.StatusCode, resp.Status = http.StatusUnauthorized, fault.StatusText(http.StatusUnauthorized)
+	}
+	return resp, nil
+}
+
+// presumes reports whether an Authorization was given for what is presumed.
+func (a *Authorizer) presumes(header string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return header != "" && header == a.presumed.header && !a.presumed.doubted
+}
