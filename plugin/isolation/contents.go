@@ -18,11 +18,19 @@ import (
 type contents struct {
 	content.Store
 	scope Scope
+	// labels are those that content is committed with; nil = none.
+	labels Labels
 
 	mu sync.Mutex
 	// discarded are the bytes that were thrown away, by reference. They count as
 	// progress: those that are fetched in their place would not be seen otherwise.
 	discarded map[string]int64
+}
+
+// View returns the content store as pulls of that scope see it. Content must not be written
+// to it.
+func View(store content.Store, scope Scope) content.Store {
+	return &contents{Store: store, scope: scope}
 }
 
 // suffix is behind every reference in the store. Without a scope there is none.

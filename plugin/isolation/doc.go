@@ -17,7 +17,8 @@
 //	  │            caller wait for each other for some time, others never
 //	  └─ contents  its view of the content store: unfinished content of its own
 //	       │       scope only
-//	       └─ writer  fetches once more what has not the digest that it must have
+//	       ├─ writer  fetches once more what has not the digest that it must have
+//	       └─ labels  are written with the content, and not twice
 //
 // Finished content belongs to all: its digest was compared.
 package isolation

@@ -52,7 +52,7 @@ func (l *locker) Lock(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	leaveRegistry := l.lockRegistry(ctx, turnKey{scope: Scope{registry: l.scope.registry}, of: ofRegistry, key: key})
+	leaveRegistry := l.lockRegistry(ctx, turnKey{scope: l.scope.OfRegistry(), of: ofRegistry, key: key})
 	unlock := func() {
 		leaveRegistry()
 		leave()

@@ -61,6 +61,10 @@ func sum(fields []string) string {
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
+// OfRegistry returns what the scope has in common with those of other repositories of its
+// registry.
+func (s Scope) OfRegistry() Scope { return Scope{registry: s.registry} }
+
 type scopeKey struct{}
 
 // With returns a context for a pull of that scope.

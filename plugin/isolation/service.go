@@ -66,7 +66,7 @@ func (s *Service) Transfer(ctx context.Context, source, destination any, opts ..
 	scope := ScopeOf(ctx)
 	config := s.config.Transfer
 	config.DuplicationSuppressor = newLocker(scope, &s.turns, s.config.Patience)
-	contents := &contents{Store: s.config.Contents, scope: scope}
+	contents := &contents{Store: s.config.Contents, scope: scope, labels: labelsOf(ctx)}
 	return local.NewTransferService(contents, s.config.Images, config).Transfer(ctx, source, destination, opts...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/errdefs"
@@ -77,7 +78,7 @@ func (w *writer) Status() (content.Status, error) {
 // have, it is thrown away: the first time, the error is content.ErrReset, after
 // which content.Copy begins again.
 func (w *writer) Commit(ctx context.Context, size int64, expected digest.Digest, opts ...content.Opt) error {
-	err := w.Writer.Commit(ctx, size, expected, opts...)
+	err := w.Writer.Commit(ctx, size, expected, append(slices.Clip(opts), w.contents.labelled(ctx, expected))...)
 	if !errdefs.IsFailedPrecondition(err) {
 		return err
 	}

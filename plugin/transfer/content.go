@@ -5,12 +5,15 @@ package transfer
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/internal/shared"
@@ -108,6 +111,42 @@ func (s *contentSources) persist(ctx context.Context, d digest.Digest) (provenan
 	}
 	s.forget(ctx, d)
 	return pending, nil
+}
+
+// labelsFor returns what gives the labels of content that a pull of a reference commits: its
+// provenance, and containerd's own label of the repository. So both are there whenever the
+// content is, and take no transactions of their own.
+func (s *contentSources) labelsFor(ctx context.Context, reference string) isolation.Labels {
+	var own ownLabels
+	label, err := docker.AppendDistributionSourceLabel(&own, reference)
+	if err == nil {
+		_, err = label(ctx, ocispec.Descriptor{})
+	}
+	if err != nil {
+		own.labels = nil // containerd says so itself
+	}
+	return func(ctx context.Context, d digest.Digest) map[string]string {
+		all, _ := encodeLabels(s.pendingOf(keyOf(ctx, d)))
+		maps.Copy(all, own.labels)
+		return all
+	}
+}
+
+// ownLabels keeps the labels that containerd gives to content that has none.
+type ownLabels struct {
+	content.Manager
+	labels map[string]string
+}
+
+// Info returns that of content without labels.
+func (*ownLabels) Info(context.Context, digest.Digest) (content.Info, error) {
+	return content.Info{}, nil
+}
+
+// Update keeps the labels.
+func (l *ownLabels) Update(_ context.Context, info content.Info, _ ...string) (content.Info, error) {
+	l.labels = info.Labels
+	return info, nil
 }
 
 func warnNotRecorded(ctx context.Context, d digest.Digest, err error) {

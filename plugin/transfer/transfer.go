@@ -55,6 +55,9 @@ func (s *Service) Inner() transfer.Transferrer { return s.inner }
 // Pull carries out a plan. The options are those of Transfer.
 func (s *Service) Pull(ctx context.Context, plan *Plan, to *image.Store, opts ...transfer.Opt) error {
 	ctx = isolation.With(ctx, plan.Scope)
+	if t := s.tracker.Load(); t != nil {
+		ctx = isolation.WithLabels(ctx, t.contents.labelsFor(ctx, plan.Reference))
+	}
 	return s.pull(ctx, plan.Source, &labelledStore{imageStore: to, tracker: s.tracker.Load(), plan: plan}, opts...)
 }
 
