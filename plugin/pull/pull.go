@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/images/usage"
+	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/containerd/containerd/v2/pkg/tracing"
@@ -49,13 +50,16 @@ type Config struct {
 // Puller pulls images into the node as CRI would. It is safe for concurrent
 // use; pulls of one name must take turns.
 type Puller struct {
-	settings Settings
-	service  *pwtransfer.Service
-	contents content.Store
-	images   images.Store
-	exports  map[string]map[string]string
-	index    ImageIndex
-	underWay underWay
+	settings     Settings
+	service      *pwtransfer.Service
+	contents     content.Store
+	images       images.Store
+	exports      map[string]map[string]string
+	snapshotters map[string]snapshots.Snapshotter
+	index        ImageIndex
+	underWay     underWay
+
+	prefetches prefetches
 }
 
 // New returns a Puller. The error names the field that is missing.
@@ -72,12 +76,16 @@ func New(c Config) (*Puller, error) {
 	}
 	return &Puller{
 		settings: c.Settings, service: c.Service, index: c.Index,
-		contents: c.Node.Contents, images: c.Node.Images, exports: c.Node.Exports,
+		contents: c.Node.Contents, images: c.Node.Images, exports: c.Node.Exports, snapshotters: c.Node.Snapshotters,
 	}, nil
 }
 
 // SnapshotterFor returns the snapshotter of a runtime handler, as CRI does.
 func (p *Puller) SnapshotterFor(handler string) string { return p.settings.SnapshotterFor(handler) }
+
+// RestoresCheckpoints reports whether CRI makes the container of a checkpoint of the image
+// that the checkpoint names.
+func (p *Puller) RestoresCheckpoints() bool { return p.settings.RestoresCheckpoints }
 
 // SandboxImage returns the image of pods, if CRI would pull it without the
 // transfer service, or without finding its hosts.toml; "" otherwise.
@@ -157,7 +165,11 @@ func (p *Puller) transfer(ctx context.Context, plan *pwtransfer.Plan, snapshotte
 	watching.Go(func() {
 		w.cancelWithoutProgress(ctx, p.settings.ProgressTimeout, func() { cancel(resolver.ErrNoProgress) })
 	})
-	err := p.service.Pull(ctx, plan, to, transfer.WithProgress(w.progress))
+	carriedOut := *plan
+	from, stop := p.prefetching(plan, snapshotter)
+	carriedOut.Source = from
+	err := p.service.Pull(ctx, &carriedOut, to, transfer.WithProgress(w.progress))
+	stop()
 	cancel(nil)
 	watching.Wait()
 	if err != nil && errors.Is(context.Cause(ctx), resolver.ErrNoProgress) {

@@ -33,6 +33,10 @@ type Settings struct {
 	// WithoutSandboxImage are the runtime handlers whose pods need no such image;
 	// "" is the default one.
 	WithoutSandboxImage map[string]bool
+	// RestoresCheckpoints says that CRI makes the container of an image that is a
+	// checkpoint, as containerd 2.3 does by enable_experimental_restore_via_create, of
+	// another image: of that which the checkpoint names.
+	RestoresCheckpoints bool
 	// SeveralHostDirs says that CRI's config_path lists more than one directory, as
 	// it does by default. CRI gives the transfer service the list as if it were one,
 	// which then finds no hosts.toml.
@@ -99,6 +103,8 @@ type imagesTOML struct {
 }
 
 type runtimeTOML struct {
+	RestoreViaCreate bool `toml:"enable_experimental_restore_via_create"`
+
 	Containerd struct {
 		DefaultRuntimeName string `toml:"default_runtime_name"`
 		Runtimes           map[string]struct {
@@ -133,6 +139,7 @@ func ReadSettings(imagePlugin, runtimePlugin any) (Settings, error) {
 		PinnedImages:           slices.Sorted(maps.Values(images.PinnedImages)),
 		SandboxImage:           images.PinnedImages["sandbox"],
 		WithoutSandboxImage:    withoutSandboxImage(runtimes),
+		RestoresCheckpoints:    runtimes.RestoreViaCreate,
 		SeveralHostDirs:        len(filepath.SplitList(images.Registry.ConfigPath)) > 1,
 		ProgressTimeout:        timeout,
 		MaxConcurrentDownloads: images.MaxConcurrentDownloads,
