@@ -115,7 +115,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	c.use(action.Used...)
 	target := c.local.target()
 	switch {
-	case action.Do != Reuse:
+	case action.Do != Reuse, c.unread && c.cached != Confirmed:
 		return c, action, false
 	case action.Kind == Present:
 		return c.ended(e.reuse(ctx, t, c.local, action, takeTurn)), action, false

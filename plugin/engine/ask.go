@@ -185,7 +185,13 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 		c.saw(local)
 	}
 	c.use(t.askUses()...)
-	session, err := e.Registry.Open(ctx, t.query(t.Name, c.local))
+	q := t.query(t.Name, c.local)
+	enforced := !e.dry && t.directives.Mode != policy.Observe
+	q.Absent = c.local.ImageID == "" && enforced
+	if c.unread = c.local.Grant.Kind == GrantNone && q.Nested != (resolver.Nested{}) && enforced; c.unread {
+		q.Nested = resolver.Nested{}
+	}
+	session, err := e.Registry.Open(ctx, q)
 	if err != nil {
 		return checked{course: c.ended(notOpened(err)), watch: watch}
 	}

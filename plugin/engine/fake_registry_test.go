@@ -100,6 +100,8 @@ func (s fakeSource) Served() provenance.Provenance {
 
 func (s fakeSource) Answering(string) resolver.Source { return s }
 
+func (s fakeSource) Prefetching(resolver.Prefetch) (resolver.Source, func()) { return s, func() {} }
+
 func (s fakeSource) Hosts() []string { return []string{"registry.test"} }
 
 func (s fakeSource) ServedBy(digest.Digest) provenance.Provenance { return s.Served() }

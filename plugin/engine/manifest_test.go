@@ -65,8 +65,8 @@ func TestCheckOfTheDigestCountsForNoManifest(t *testing.T) {
 	}
 }
 
-// The registry client is told what to read, for whoever asks, and the check is marked as
-// one that has read it.
+// The registry client is told what to read, and the check is marked as one that has read it.
+// For whoever has proved nothing the manifest in an index is read in the way of a pull.
 func TestManifestIsAskedFor(t *testing.T) {
 	inner := digest.FromString("of this platform")
 	for name, test := range map[string]struct {
@@ -74,19 +74,21 @@ func TestManifestIsAskedFor(t *testing.T) {
 		caller   Caller
 		manifest digest.Digest
 		want     resolver.Nested
+		reads    int // in the way of a pull
 	}{
-		"an index":                      {rule(readManifest), alice, inner, resolver.Nested{Index: first.Digest, Manifest: inner}},
-		"an index, nothing proved":      {rule(readManifest), bob, inner, resolver.Nested{Index: first.Digest, Manifest: inner}},
-		"an index, whose is the matter": {rule(readManifest, `policy = "IfNotPresent"`), bob, inner, resolver.Nested{Index: first.Digest, Manifest: inner}},
-		"a manifest":                    {rule(readManifest), alice, "", resolver.Nested{}},
-		"by its digest alone":           {rule(), alice, inner, resolver.Nested{}},
+		"an index":                      {rule(readManifest), alice, inner, resolver.Nested{Index: first.Digest, Manifest: inner}, 0},
+		"an index, nothing proved":      {rule(readManifest), bob, inner, resolver.Nested{}, 1},
+		"an index, whose is the matter": {rule(readManifest, `policy = "IfNotPresent"`), bob, inner, resolver.Nested{}, 1},
+		"a manifest":                    {rule(readManifest), alice, "", resolver.Nested{}, 0},
+		"a manifest, nothing proved":    {rule(readManifest), bob, "", resolver.Nested{}, 0},
+		"by its digest alone":           {rule(), alice, inner, resolver.Nested{}, 0},
 	} {
 		n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, manifest: test.manifest}
 		req := n.request(nil)
 		req.Caller = test.caller
 		o, err := n.engine(test.rules).Ensure(t.Context(), req)
-		if err != nil || o.Kind != Unchanged {
-			t.Errorf("%s: %s, %v", name, o.Kind, err)
+		if err != nil || o.Kind != Unchanged || n.manifestsRead != test.reads || n.pulls != 0 {
+			t.Errorf("%s: %s, %v, %d reads, %d pulls", name, o.Kind, err, n.manifestsRead, n.pulls)
 		}
 		reads := name != "by its digest alone"
 		if n.query.ReadManifest != reads || n.query.Nested != test.want || slices.Contains(o.Used, policy.KeyCheckWith) != reads {

@@ -22,6 +22,18 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
+// A pattern of all hosts allows all that are known, and no image of which none is.
+func TestSourcesOfAllHosts(t *testing.T) {
+	for source, want := range map[string]Kind{"": Failed, "mirror.test/app:1": Present} {
+		n := &node{remote: first, record: cachedImage(first, now)}
+		n.record.PullSource = source
+		o, _ := n.engine(rule(`policy = "Never"`, `allowed_sources = ["*"]`)).Ensure(t.Context(), n.request(nil))
+		if o.Kind != want {
+			t.Errorf("source %q: got %s (%s), want %s", source, o.Kind, o.Reason, want)
+		}
+	}
+}
+
 // An image is reused under allowed_sources only if it is known to have come
 // from there; otherwise its bytes are taken again, or the request fails.
 func TestAllowedSources(t *testing.T) {
