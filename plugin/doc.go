@@ -27,13 +27,15 @@
 //	   │              act is walked beside that pull, only to tell of it (observe.go)
 //	   │  transfer.Plan
 //	   ▼
-//	plugin/pull        a pull as CRI would make it: its settings, its names of an image
+//	plugin/pull        a pull as CRI would make it: its settings, its names of an image; it lets
+//	   │               the source ask for configs and layers before containerd does (prefetch.go)
 //	   │
 //	   ▼
 //	plugin/transfer    source pinned to the digest that was compared, its hosts tracked,
 //	   │               labels stored with the new target
 //	   ▼
-//	plugin/isolation   apart from what other sources have begun
+//	plugin/isolation   apart from what other sources have begun; content and its labels are
+//	   │               committed in one transaction
 //	   │
 //	   ▼
 //	containerd's own transfer service, fetching and unpacking
@@ -47,6 +49,7 @@
 //	   auth            challenges, tokens, credentials
 //	   health          which hosts are in trouble
 //	   transport       a chain of RoundTrippers, one a file
+//	   pool            connections: HTTP/2, and HTTP/1.1 within bounds
 //	   purpose         the purpose of a request, as a value in its context
 //	   fault, failure  failures and their classes; one table classifies
 //	   provenance      where content came from

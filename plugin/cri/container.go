@@ -26,6 +26,9 @@ type RuntimeService struct {
 	records Records
 	sandbox *SandboxImage // nil: CRI's own pull of it is tracked
 	starts  *Starts       // nil: nothing is remembered of pods
+	// RefuseRestored says that CRI may make a container of another image than it is asked
+	// for, which is refused: see verifyMade. Default: false, CRI does not.
+	RefuseRestored bool
 	// Started is told of each container that was made: the namespace of its pod, the tag
 	// that its user has asked for, "" for none, and all tags of its image. It returns at
 	// once. Default: nil, nobody is told.
@@ -76,11 +79,18 @@ func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateC
 	}
 	name, image := s.imageOf(ctx, config.GetImage())
 	config.Annotations = sealed(config.GetAnnotations(), s.annotationsFor(ctx, name, image))
+	ours := config.Annotations
 	response, err := s.RuntimeServiceServer.CreateContainer(ctx, r)
-	if err == nil && s.Started != nil {
+	if err == nil && s.RefuseRestored {
+		err = s.verifyMade(ctx, response.GetContainerId(), image.GetId(), ours)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.Started != nil {
 		s.Started(ctx, r.GetSandboxConfig().GetMetadata().GetNamespace(), tagOf(name, image), image.GetRepoTags())
 	}
-	return response, err
+	return response, nil
 }
 
 // sealed returns annotations whose keys under pullwarden's prefix are ours. The

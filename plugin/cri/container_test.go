@@ -79,3 +79,51 @@ func TestContainerAnnotations(t *testing.T) {
 		t.Errorf("a request without a config: %v", err)
 	}
 }
+
+// restoring is a runtime service whose containers are those of a checkpoint.
+type restoring struct {
+	creating
+	made    *runtime.ContainerStatus
+	err     error
+	removed string
+}
+
+func (r *restoring) ContainerStatus(context.Context, *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
+	return &runtime.ContainerStatusResponse{Status: r.made}, r.err
+}
+
+func (r *restoring) RemoveContainer(_ context.Context, q *runtime.RemoveContainerRequest) (*runtime.RemoveContainerResponse, error) {
+	r.removed = q.GetContainerId()
+	return &runtime.RemoveContainerResponse{}, nil
+}
+
+// A container is removed that CRI has made of another image than it was asked for, or with
+// another source, and nobody is told that it started.
+func TestRestoredContainers(t *testing.T) {
+	const key = "pullwarden.io/pull-source"
+	i := &images{names: [][]string{{first.String(), "registry.test/a:1"}}}
+	ours, theirs := map[string]string{"a": "b", key: "mirror.test/a:1"}, map[string]string{key: "trusted.test/a:1"}
+	for what, tc := range map[string]struct {
+		image string
+		made  *runtime.ContainerStatus
+		err   error
+		want  bool
+	}{
+		"as asked":               {first.String(), &runtime.ContainerStatus{ImageId: first.String(), Annotations: ours}, nil, true},
+		"of another image":       {first.String(), &runtime.ContainerStatus{ImageId: second.String(), Annotations: ours}, nil, false},
+		"with another source":    {first.String(), &runtime.ContainerStatus{ImageId: first.String(), Annotations: theirs}, nil, false},
+		"without its source":     {first.String(), &runtime.ContainerStatus{ImageId: first.String()}, nil, false},
+		"of the file of another": {"/checkpoint.tar", &runtime.ContainerStatus{ImageId: second.String()}, nil, false},
+		"nobody knows":           {first.String(), nil, errors.New("no status"), false},
+	} {
+		inner, started := &restoring{made: tc.made, err: tc.err}, false
+		s := NewRuntimeService(inner, i, knows("registry.test/a:1", "mirror.test/a:1"), nil)
+		s.RefuseRestored, s.Started = true, func(context.Context, string, string, []string) { started = true }
+		_, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{Config: &runtime.ContainerConfig{
+			Image: &runtime.ImageSpec{Image: tc.image}, Annotations: map[string]string{"a": "b"},
+		}})
+		if (err == nil) != tc.want || started != tc.want || (inner.removed == "") != tc.want {
+			t.Errorf("%s: %v, started: %v, removed %q", what, err, started, inner.removed)
+		}
+	}
+}
