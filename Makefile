@@ -95,7 +95,8 @@ test-fleet: ## hold what small simulated fleets do to a registry
 
 .PHONY: test-integration
 test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests, SETTING=<name> configures CRI
-	$(BUILD) -race -o $(RACE)/ ./cmd/containerd ./cmd/pullwarden
+	$(BUILD) -race -o $(RACE)/ ./cmd/containerd
+	$(BUILD) -o $(RACE)/ ./cmd/pullwarden
 	$(GO) build -o $(RACE)/ $(MODULE)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
 		$(GO) test -race -count 1 -timeout 30m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))

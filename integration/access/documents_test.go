@@ -46,6 +46,9 @@ func TestLargeDocuments(t *testing.T) {
 	const odd = "application/x-config"
 	evil := resolvertest.New(t)
 	n.Serve("evil.test", evil)
+	// Here the mirror would be asked first for the manifest, so that the digest is asked for by
+	// HEAD.
+	n.WriteHosts("behind.test", n.Server(evil)+fmt.Sprintf("[host.%q]\ncapabilities = [\"pull\"]\n", resolvertest.New(t).URL()))
 	i := 0
 	for what, top := range map[string]func(f *forgery) ocispec.Descriptor{
 		"config": func(f *forgery) ocispec.Descriptor {
@@ -72,7 +75,11 @@ func TestLargeDocuments(t *testing.T) {
 			f := &forgery{served: map[digest.Digest][]byte{large: zeros}}
 			f.top = top(f)
 			defer evil.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })()
-			n.In(t).MustFail(fmt.Sprintf("evil.test/app:%d", i), []string{"more than", "bytes", "not allowed"})
+			name := "evil.test"
+			if what == "the target, that is here" {
+				name = "behind.test"
+			}
+			n.In(t).MustFail(fmt.Sprintf("%s/app:%d", name, i), []string{"more than", "bytes", "not allowed"})
 		})
 	}
 }

@@ -53,6 +53,10 @@ func admissions() []admission {
 		{"denied", with("policy=Never"), "may be set only"},
 		{"tenant", podWith("registry.test/app:latest", "IfNotPresent"), "container app: registry.test/app:latest needs imagePullPolicy: Always"},
 		{"tenant", podWith("registry.test/app:latest", "Always"), ""},
+		{"tenant", podWith("registry.test:5000/team/app", "IfNotPresent"), "container app: registry.test:5000/team/app needs imagePullPolicy: Always"},
+		{"tenant", podWith("app", "Never"), "container app: app needs imagePullPolicy: Always"},
+		{"tenant", podWith("app", "Always"), ""},
+		{"tenant", podWith("registry.test:5000/team/app:1", "IfNotPresent"), ""},
 		{"tenant", podWith("registry.test/app:latest@sha256:"+strings.Repeat("a", 64), "IfNotPresent"), ""},
 	}
 	return all

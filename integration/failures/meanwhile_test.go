@@ -39,7 +39,7 @@ func TestPushedDuringADownload(t *testing.T) {
 	n.Registry.Forget()
 	second := begin(n, ref)
 	nodetest.Eventually(t, "the registry is asked again", func() bool {
-		return n.Registry.Count(resolvertest.Of(http.MethodHead, resolvertest.Manifests)) > 0
+		return n.Registry.Count(resolvertest.Of(http.MethodGet, resolvertest.Manifests)) > 0
 	})
 	undo()
 	for _, result := range []<-chan error{first, second} {

@@ -272,7 +272,8 @@ func (h *history) requestsFit(p Pull, a answer) error {
 		if r.Method == http.MethodGet && (r.Part == resolvertest.Manifests && !reads || r.Part == resolvertest.Blobs) {
 			downloads++
 		}
-		if r.Method == check && r.Part == resolvertest.Manifests && r.Status == http.StatusOK {
+		// An image that is not there is asked for by its manifest.
+		if (r.Method == check || a.Outcome == Pulled) && r.Part == resolvertest.Manifests && r.Status == http.StatusOK {
 			confirmed++
 		}
 	}

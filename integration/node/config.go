@@ -22,6 +22,8 @@ type Options struct {
 	Section []string
 	// Images are more lines of CRI's image plugin. Default: none.
 	Images []string
+	// Runtime are more lines of CRI's runtime plugin. Default: none.
+	Runtime []string
 	// Tables are more tables of config.toml. Default: none.
 	Tables []string
 	// Hosts is how many directories of hosts.toml files CRI is given; NoHosts for
@@ -78,6 +80,7 @@ disabled_plugins = ['%[4]s']
   path = %[8]q
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true
+  %[17]s
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = [%[9]q]
   conf_dir = %[10]q
@@ -90,5 +93,6 @@ disabled_plugins = ['%[4]s']
 `,
 		n.Path("root"), n.Path("state"), n.Path("temp"), strings.Join(unneeded, "', '"), n.Address(), n.sockets,
 		n.Path("verifiers"), n.Path("opt"), n.Path("cni", "bin"), n.Path("cni", "net.d"),
-		strings.Join(o.imageLines(), "\n  "), strings.Join(n.HostsDirs(), ":"), own, strings.Join(o.Tables, "\n"), cmp.Or(o.LogLevel, "debug"), o.NoSync)
+		strings.Join(o.imageLines(), "\n  "), strings.Join(n.HostsDirs(), ":"), own, strings.Join(o.Tables, "\n"), cmp.Or(o.LogLevel, "debug"), o.NoSync,
+		strings.Join(o.Runtime, "\n  "))
 }

@@ -30,7 +30,7 @@ func TestSourceContent(t *testing.T) {
 		{"no layer", func(r *resolvertest.Registry, p parts) { refuse(r, http.StatusNotFound, of(p.layers...)) }, "{m}", both},
 		{"not one of the layers", func(r *resolvertest.Registry, p parts) { refuse(r, http.StatusNotFound, of(p.layers[1])) }, "{m}", both},
 		{"not the config", func(r *resolvertest.Registry, p parts) { refuse(r, http.StatusNotFound, of(p.config)) }, "{m}", both},
-		{"not the manifest", func(r *resolvertest.Registry, p parts) { refuse(r, http.StatusNotFound, of(p.manifest)) }, "{o}", both},
+		{"not the manifest", func(r *resolvertest.Registry, p parts) { refuse(r, http.StatusNotFound, orTag(of(p.manifest))) }, "{o}", both},
 		{"no content", func(r *resolvertest.Registry, _ parts) {
 			refuse(r, http.StatusNotFound, func(*http.Request) bool { return true })
 		}, "{o}", ""},
@@ -42,7 +42,7 @@ func TestSourceContent(t *testing.T) {
 			refuse(r, http.StatusServiceUnavailable, func(req *http.Request) bool { return req.Header.Get("Range") != "" })
 		}, "{m}", both},
 		{"answers without a byte", func(r *resolvertest.Registry, p parts) {
-			refuse(r, http.StatusNotFound, of(p.manifest, p.config))
+			refuse(r, http.StatusNotFound, orTag(of(p.manifest, p.config)))
 			breakOff(r, of(p.layers...))
 		}, "{o}", ""},
 	} {
@@ -80,7 +80,7 @@ func TestSourceOfAResumedPull(t *testing.T) {
 }
 
 // TestSourceOfWrongBytes lets a mirror serve wrong bytes of one part of an
-// image. They are thrown away, and a layer is fetched from the registry in the
+// image. They are thrown away, and a manifest or a layer is fetched from the registry in the
 // same pull: the mirror has not served the image that is pulled then, or once the
 // mirror is out of the way.
 func TestSourceOfWrongBytes(t *testing.T) {
@@ -101,11 +101,15 @@ func TestSourceOfWrongBytes(t *testing.T) {
 			m.both(tag, img)
 			p := partsOf(t, img)
 			wrong := tc.part(p)
+			taken := of(wrong)
+			if wrong == p.manifest {
+				taken = orTag(taken)
+			}
 			// The mirror has this part alone.
-			refuse(m.mirror, http.StatusNotFound, func(r *http.Request) bool { return !of(wrong)(r) })
-			corrupt(m.mirror, wrong)
+			refuse(m.mirror, http.StatusNotFound, func(r *http.Request) bool { return !taken(r) })
+			corrupt(m.mirror, taken)
 			ref := nodetest.Named(tag)
-			if wrong == p.layers[0] {
+			if wrong != p.config {
 				m.MustPull(ref)
 			} else {
 				m.MustFail(ref, []string{"invalid", m.mirror.Host(), wrong.String()})

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -21,6 +22,19 @@ func of(digests ...v1.Hash) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return slices.ContainsFunc(digests, func(h v1.Hash) bool { return path.Base(r.URL.Path) == h.String() })
 	}
+}
+
+// orTag takes requests for a manifest by a tag, too.
+func orTag(taken func(*http.Request) bool) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		folder, last := path.Split(r.URL.Path)
+		return taken(r) || path.Base(folder) == "manifests" && !strings.Contains(last, ":")
+	}
+}
+
+// byDigest takes requests for manifests that name a digest.
+func byDigest(r resolvertest.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.Path, "/manifests/sha256:")
 }
 
 // refuse answers GET requests that are taken with the code.
@@ -54,9 +68,9 @@ func breakOff(r *resolvertest.Registry, taken func(*http.Request) bool) {
 }
 
 // corrupt flips a bit in what is served of these digests.
-func corrupt(r *resolvertest.Registry, digests ...v1.Hash) {
+func corrupt(r *resolvertest.Registry, taken func(*http.Request) bool) {
 	r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-		if req.Method != http.MethodGet || !of(digests...)(req) {
+		if req.Method != http.MethodGet || !taken(req) {
 			next.ServeHTTP(w, req)
 			return
 		}

@@ -62,7 +62,7 @@ func TestSourceOfWhatIsThere(t *testing.T) {
 	nodetest.Eventually(t, "CRI has forgotten the tag", func() bool { return m.Status(ref).GetImage() == nil })
 	again("a record that was removed", ref)
 	again("the same content under another name", nodetest.Named("other/app:2"))
-	nodetest.Want(t, "manifests that the registry was asked for", m.Registry.Count(resolvertest.Of("GET", resolvertest.Manifests)), 0)
+	nodetest.Want(t, "manifests that the registry was asked for by digest", m.Registry.Count(byDigest), 0)
 
 	m.Push("app:1", nodetest.Image(2))
 	m.MustPull(ref)
@@ -97,5 +97,5 @@ func TestSourceOfAnImport(t *testing.T) {
 	m.MustPull(nodetest.Named("copy:1"))
 	m.wantSources("a copy", nodetest.Named("copy:1"), "", "")
 	nodetest.Want(t, "copy verified by", m.Labels(nodetest.Named("copy:1"))["verified-by"], m.mirror.Host())
-	nodetest.Want(t, "manifests that the mirror was asked for", m.mirror.Count(resolvertest.Of("GET", resolvertest.Manifests)), 0)
+	nodetest.Want(t, "manifests that the mirror was asked for by digest", m.mirror.Count(byDigest), 0)
 }

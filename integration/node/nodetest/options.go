@@ -42,6 +42,11 @@ func CRIImages(lines ...string) Option {
 	return func(o *node.Options) { o.Images = append(slices.Clone(o.Images), lines...) }
 }
 
+// CRIRuntime adds lines to the section of CRI's runtime plugin.
+func CRIRuntime(lines ...string) Option {
+	return func(o *node.Options) { o.Runtime = append(slices.Clone(o.Runtime), lines...) }
+}
+
 // Daemon sets the containerd that the node runs, in place of the one under test.
 func Daemon(path string) Option { return func(o *node.Options) { o.Binary = path } }
 

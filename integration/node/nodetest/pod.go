@@ -135,8 +135,19 @@ func (n *Node) KillShims() {
 // image that its user has named. It returns the container's ID.
 func (p *Pod) Run(name, imageID, userSpecified string, annotations map[string]string) string {
 	p.n.T.Helper()
-	ctx := p.n.T.Context()
-	created, err := p.n.runtime().CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+	id, err := p.Create(name, imageID, userSpecified, annotations)
+	if err == nil {
+		_, err = p.n.runtime().StartContainer(p.n.T.Context(), &runtimeapi.StartContainerRequest{ContainerId: id})
+	}
+	if err != nil {
+		p.n.T.Fatalf("run a container of %s: %v", userSpecified, err)
+	}
+	return id
+}
+
+// Create creates a container as Run does. The error is CRI's.
+func (p *Pod) Create(name, imageID, userSpecified string, annotations map[string]string) (id string, err error) {
+	created, err := p.n.runtime().CreateContainer(p.n.T.Context(), &runtimeapi.CreateContainerRequest{
 		PodSandboxId: p.id, SandboxConfig: p.config,
 		Config: &runtimeapi.ContainerConfig{
 			Metadata:    &runtimeapi.ContainerMetadata{Name: name},
@@ -148,13 +159,18 @@ func (p *Pod) Run(name, imageID, userSpecified string, annotations map[string]st
 			}},
 		},
 	})
-	if err == nil {
-		_, err = p.n.runtime().StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
+	return created.GetContainerId(), err
+}
+
+// Containers lists the IDs of the node's containers, but for those of pods themselves.
+func (n *Node) Containers() (ids []string) {
+	n.T.Helper()
+	resp, err := n.runtime().ListContainers(n.T.Context(), &runtimeapi.ListContainersRequest{})
+	n.Must(err)
+	for _, c := range resp.GetContainers() {
+		ids = append(ids, c.GetId())
 	}
-	if err != nil {
-		p.n.T.Fatalf("run a container of %s: %v", userSpecified, err)
-	}
-	return created.GetContainerId()
+	return ids
 }
 
 // ContainerStatus returns what CRI says of a container.

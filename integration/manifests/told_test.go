@@ -1,0 +1,50 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manifests
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// TestQuarantineTellsNothing has an index confirmed to a caller who has proved nothing, and
+// the manifest in it refused: the error is the same whether the node has the image or not.
+func TestQuarantineTellsNothing(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, rules)
+	bob, moment := node.Credentials("bob", "Pa55-of-bob-0123456789"), regexp.MustCompile(` after [0-9.]+[mµ]?s`)
+	for _, code := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusPreconditionFailed} {
+		for _, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent"} {
+			told := func(repository string, here bool) string {
+				n.Push(repository+":1", resolvertest.Index(int64(code), 2, 500))
+				ref := nodetest.Named(repository + ":1")
+				if here {
+					n.MustPull(ref, alice())
+				}
+				defer quarantine(n.Registry, repository, code, platformOf(t, int64(code)))()
+				_, err := n.Pull(ref, bob, node.Hint("policy", policy))
+				if err == nil {
+					t.Fatalf("%d, %s: pulled", code, policy)
+				}
+				return moment.ReplaceAllString(strings.ReplaceAll(err.Error(), repository, "it"), "")
+			}
+			name := fmt.Sprintf("read/%s%d", strings.ToLower(policy), code)
+			if here, gone := told(name+"here", true), told(name+"gone", false); here != gone {
+				t.Errorf("%d, %s:\nhere: %s\ngone: %s", code, policy, here, gone)
+			}
+			ref := nodetest.Named(name + "here:1")
+			wantPull(n, ref, "Unchanged same_digest", node.Hint("policy", "Always"))
+			mark := n.Mark()
+			n.MustPull(ref, bob, node.Hint("policy", "Always")) // the quarantine is over
+			nodetest.Want(t, "outcome", n.Decision(mark, ref).Outcome, "Unchanged")
+		}
+	}
+}
