@@ -82,8 +82,7 @@ func (e *examiner) send(req *http.Request) (*http.Request, *http.Response, error
 
 // sendOrHead sends a request for a digest as one for the manifest, and by itself where the
 // answer says little about the digest. Where it is slow to come, both are under way: the first
-// answer counts. No failure tells which of them was sent: who may not use an image must not
-// learn by that whether it is on the node.
+// answer counts.
 func (e *examiner) sendOrHead(req *http.Request) (*http.Request, *http.Response, error) {
 	began, p := time.Now(), purpose.Of(req.Context())
 	once := p

@@ -58,8 +58,7 @@ func (s *scene) push(tag string, img v1.Image) (byDigest string) {
 }
 
 // wantPull pulls and holds what comes out; "~" is any success. Reuse without a
-// check must cost no request, and a check nothing but HEADs. The error is the
-// pull's.
+// check must cost no request, and a check no content. The error is the pull's.
 func (s *scene) wantPull(who caller, policy, ref, outcome string, opts ...node.PullOption) error {
 	s.T.Helper()
 	mark := s.Mark()
@@ -73,7 +72,7 @@ func (s *scene) wantPull(who caller, policy, ref, outcome string, opts ...node.P
 	if got.Outcome != outcome || (err != nil) != (outcome == "Failed") || (id == "") != (err != nil) {
 		s.T.Errorf("%v gets %s by %s: %s (%s, access %v), %v; want %s", who, ref, policy, got.Outcome, got.Reason, got.Access, err, outcome)
 	}
-	downloads := s.g.Count(resolvertest.Of("GET", resolvertest.Manifests)) + s.g.Count(resolvertest.Of("GET", resolvertest.Blobs))
+	downloads := s.g.Count(resolvertest.Of("GET", resolvertest.Blobs))
 	switch all := s.g.Count(resolvertest.NoProbe); outcome {
 	case "Present", "Fresh":
 		nodetest.Want(s.T, "requests for what needs none", all, 0)

@@ -11,7 +11,8 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// The registry client is told that there is no image, where a pull follows.
+// The registry client is told that the caller has no image, where a pull may follow: also
+// where there is one that the caller has not proved.
 func TestAbsentIsTold(t *testing.T) {
 	here := func() *store.Record { return cachedImage(first, now.Add(-time.Hour)) }
 	for name, test := range map[string]struct {
@@ -24,10 +25,10 @@ func TestAbsentIsTold(t *testing.T) {
 		"absent":             {nil, false, alice, rule(), true},
 		"absent, only asked": {nil, false, alice, rule(readManifest), true},
 		"here":               {here(), false, alice, rule(), false},
-		"another's":          {here(), false, bob, rule(), false},
+		"another's":          {here(), false, bob, rule(), true},
 		"cannot run":         {here(), true, alice, rule(), true},
 		"from there":         {here(), false, alice, rule(`allowed_sources = ["registry.test"]`), false},
-		"from elsewhere":     {here(), false, alice, rule(`allowed_sources = ["registry.test"]`), false},
+		"from elsewhere":     {here(), false, alice, rule(`allowed_sources = ["registry.test"]`), true},
 	} {
 		n := &node{record: test.record, remote: first, unrunnable: test.broken}
 		if name == "from there" {
@@ -38,7 +39,7 @@ func TestAbsentIsTold(t *testing.T) {
 		if _, err := n.engine(test.rules).Ensure(t.Context(), req); err != nil && !test.broken {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n.query.Absent != test.want {
+		if n.query.Absent != test.want || n.query.Anonymous {
 			t.Errorf("%s: %+v", name, n.query)
 		}
 	}

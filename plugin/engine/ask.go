@@ -57,13 +57,14 @@ func (a *answer) check(cached Confirmation) Check {
 
 // query is a check of one of the subject's references: the registry client is told
 // the digest of the cached image, and for which failures that would do. A caller who
-// may not have the image has none: how hosts are asked must not tell that it is there.
+// may not have the image has none, and the check begins as that of an absent image does: by
+// how hosts are asked, and by what becomes of that, nobody learns that it is there.
 func (t *task) query(reference string, local Local) resolver.Query {
 	q := resolver.Query{
 		Reference:   reference,
-		Credentials: t.Credentials,
-		Order:       orders[t.directives.ResolveFrom],
-		Fallback:    fallbacks(t.directives.Directives, local),
+		Credentials: t.Credentials, Anonymous: t.Caller == store.Anonymous,
+		Order:    orders[t.directives.ResolveFrom],
+		Fallback: fallbacks(t.directives.Directives, local),
 	}
 	if local.Usable() && local.Grant.Kind != GrantNone {
 		q.Known = local.target()
@@ -187,7 +188,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	c.use(t.askUses()...)
 	q := t.query(t.Name, c.local)
 	enforced := !e.dry && t.directives.Mode != policy.Observe
-	q.Absent = c.local.ImageID == "" && enforced
+	q.Absent = q.Known == "" && enforced
 	if c.unread = c.local.Grant.Kind == GrantNone && q.Nested != (resolver.Nested{}) && enforced; c.unread {
 		q.Nested = resolver.Nested{}
 	}
