@@ -27,6 +27,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/pool"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -60,11 +61,11 @@ func newPuller(t *testing.T, config transferlocal.TransferConfig, options Option
 	}
 }
 
-// pull resolves imageRef and transfers it. During the transfer, the registries
+// pull resolves imageRef, as once does, and transfers it. During the transfer, the registries
 // are as trouble makes them.
 func (p *puller) pull(t *testing.T, trouble func()) (Source, error) {
 	t.Helper()
-	got, err := p.session.Resolve(t.Context(), plenty)
+	got, err := p.session.Resolve(pool.WithOneTry(t.Context()), plenty)
 	if err != nil {
 		t.Fatal(err)
 	}

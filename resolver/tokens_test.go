@@ -99,11 +99,7 @@ func TestTokensRecover(t *testing.T) {
 				} else if s.class != failure.None {
 					wantClass(t, err, s.class)
 				}
-				var got []string
-				for _, request := range reg.Requests() {
-					got = append(got, request.Method+" "+string(request.Part))
-				}
-				if !slices.Equal(got, s.want) {
+				if got := parts(reg); !slices.Equal(got, s.want) {
 					t.Errorf("step %d: got requests %v, want %v", i, got, s.want)
 				}
 			}
