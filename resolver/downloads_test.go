@@ -100,7 +100,8 @@ func TestDownloadsAreBounded(t *testing.T) {
 func mostAtATime(t *testing.T, d *downloads, fetches []*fetch, ends int) int {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var running, most, entered atomic.Int64
+	var mu sync.Mutex
+	running, most, entered := 0, 0, 0
 	var all sync.WaitGroup
 	next := make(chan bool)
 	for _, of := range fetches {
@@ -109,10 +110,15 @@ func mostAtATime(t *testing.T, d *downloads, fetches []*fetch, ends int) int {
 			if err != nil {
 				return
 			}
-			entered.Add(1)
-			most.Store(max(most.Load(), running.Add(1)))
+			mu.Lock()
+			entered++
+			running++
+			most = max(most, running)
+			mu.Unlock()
 			<-next
-			running.Add(-1)
+			mu.Lock()
+			running--
+			mu.Unlock()
 			leave()
 			leave()
 		})
@@ -122,13 +128,15 @@ func mostAtATime(t *testing.T, d *downloads, fetches []*fetch, ends int) int {
 		next <- true
 		synctest.Wait()
 	}
-	if ends > 0 && entered.Load() < int64(min(len(fetches), ends+1)) {
-		t.Errorf("%d have entered, and %d left", entered.Load(), ends)
+	mu.Lock()
+	if ends > 0 && entered < min(len(fetches), ends+1) {
+		t.Errorf("%d have entered, and %d left", entered, ends)
 	}
+	mu.Unlock()
 	cancel()
 	close(next)
 	all.Wait()
-	return int(most.Load())
+	return most
 }
 
 // What nobody has wanted waits for room alone, and for a place too once somebody does; what

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,17 +40,24 @@ func TestOneConnection(t *testing.T) {
 // connections: net/http gives a request one that comes free while another is made.
 func TestBoundedConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var now, most atomic.Int64
+		var mu sync.Mutex
+		now, most := 0, 0
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now += n
+			most = max(most, now)
+		}
 		h := serve(t, "", func(w http.ResponseWriter, r *http.Request) {
-			defer now.Add(-1)
-			most.Store(max(most.Load(), now.Add(1)))
+			count(1)
+			defer count(-1)
 			time.Sleep(20 * time.Millisecond)
 			well(w, r)
 		})
 		h.roundTrip = 40 * time.Millisecond
 		atOnce(60, func(int) { h.want(t, 1) })
-		if n, at := h.connections(), most.Load(); n > 16 || at != 12 {
-			t.Errorf("%d connections, %d requests at a time, want at most 16 and 12", n, at)
+		if n := h.connections(); n > 16 || most != 12 {
+			t.Errorf("%d connections, %d requests at a time, want at most 16 and 12", n, most)
 		}
 	})
 }
