@@ -138,7 +138,7 @@ func TestPullIsPinned(t *testing.T) {
 	if n := r.Count(resolvertest.NoProbe); n != 3+5 {
 		t.Errorf("%d requests, want 8: %+v", n, r.Requests())
 	}
-	if n := r.Connections(); n > 4 {
+	if n := r.Used(map[string]bool{}); n > 4 {
 		t.Errorf("%d connections", n)
 	}
 

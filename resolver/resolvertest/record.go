@@ -43,6 +43,7 @@ type Request struct {
 	Path       string
 	Part       Part
 	Proto      string // HTTP/1.1 or HTTP/2.0
+	Connection string // the client's address
 	Query      url.Values
 	Header     http.Header // as received, Authorization replaced by its scheme
 	Status     int         // 0: no answer yet, or none at all
@@ -62,8 +63,8 @@ func (l *record) begin(w http.ResponseWriter, r *http.Request) http.ResponseWrit
 		h.Set("Authorization", scheme)
 	}
 	req := &Request{
-		Method: r.Method, Path: r.URL.Path, Part: partOf(r.URL.Path), Proto: r.Proto, Query: r.URL.Query(),
-		Header: h, Authorized: authorized, At: time.Now(),
+		Method: r.Method, Path: r.URL.Path, Part: partOf(r.URL.Path), Proto: r.Proto, Connection: r.RemoteAddr,
+		Query: r.URL.Query(), Header: h, Authorized: authorized, At: time.Now(),
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,6 +120,18 @@ func (r *Registry) Count(filter func(Request) bool) int {
 		}
 	}
 	return n
+}
+
+// Used adds the connections over which requests came, but for probes, which have their own, to
+// those that are known. It returns how many it has added.
+func (r *Registry) Used(known map[string]bool) (added int) {
+	before := len(known)
+	for _, req := range r.Requests() {
+		if NoProbe(req) {
+			known[req.Connection] = true
+		}
+	}
+	return len(known) - before
 }
 
 // Forget empties the record.
