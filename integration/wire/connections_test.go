@@ -29,31 +29,36 @@ func TestChallengeIsRemembered(t *testing.T) {
 		n.Push(name, nodetest.Image(i))
 		refs = append(refs, nodetest.Named(name))
 	}
-	checkAll := func(user string) {
+	// checkAll returns the challenges and the requests for tokens that it takes.
+	checkAll := func(user string) (challenges, tokens int) {
 		t.Helper()
+		n.Registry.Forget()
 		for _, ref := range refs {
 			n.MustPull(ref, node.Credentials(user, users[user]))
 		}
+		all, _ := connections{}.asked(n)
+		for _, r := range all {
+			if r.Status == http.StatusUnauthorized {
+				challenges++
+			}
+			if resolvertest.Of(http.MethodPost, resolvertest.Tokens)(r) {
+				tokens++
+			}
+		}
+		return challenges, tokens
 	}
 	checkAll("alice")
 	n.Restart()
-	n.Registry.Forget()
-	checkAll("alice")
-	nodetest.Want(t, "challenges", n.Registry.Count(challenge), 1)
-	nodetest.Want(t, "requests for tokens", n.Registry.Count(resolvertest.Of(http.MethodPost, resolvertest.Tokens)), len(refs))
-	n.Registry.Forget()
-	checkAll("bob")
-	nodetest.Want(t, "challenges of another caller", n.Registry.Count(challenge), 1)
+	challenges, tokens := checkAll("alice")
+	nodetest.Want(t, "challenges", challenges, 1)
+	nodetest.Want(t, "requests for tokens", tokens, len(refs))
+	challenges, _ = checkAll("bob")
+	nodetest.Want(t, "challenges of another caller", challenges, 1)
 	for _, r := range n.Registry.Requests() {
 		if want := map[bool]string{true: "HTTP/1.1", false: "HTTP/2.0"}[resolvertest.Probe(r)]; r.Proto != want {
 			t.Errorf("%s %s by %s, want %s", r.Method, r.Path, r.Proto, want)
 		}
 	}
-}
-
-// challenge is a filter for requests that were answered with what the registry wants.
-func challenge(r resolvertest.Request) bool {
-	return r.Status == http.StatusUnauthorized && !resolvertest.Probe(r)
 }
 
 // TestDeadConnections holds that connections which a balancer has forgotten make no
