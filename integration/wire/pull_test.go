@@ -63,23 +63,30 @@ type connections map[string]bool
 
 // asked returns the requests that the node's registry got, but for probes, and how many more
 // connections they came over. A busy machine leaves a request of a check without an answer for
-// a moment, so that it is sent a second time, over a connection of its own: neither counts.
+// a moment, so that it is sent a second time, over a connection of its own: neither counts,
+// whichever of the two the registry takes first.
 func (c connections) asked(n *nodetest.Node) (all []resolvertest.Request, opened int) {
+	begin := map[int]bool{} // those that begin a connection
 	for _, r := range n.Registry.Requests() {
 		if resolvertest.Probe(r) {
 			continue
 		}
-		begun := !c[r.Connection]
+		begins := !c[r.Connection]
 		c[r.Connection] = true
-		first := slices.IndexFunc(all, func(before resolvertest.Request) bool {
-			return before.Method == r.Method && before.Path == r.Path && before.Authorized == r.Authorized
+		twin := slices.IndexFunc(all, func(other resolvertest.Request) bool {
+			return other.Method == r.Method && other.Path == r.Path && other.Authorized == r.Authorized && other.Connection != r.Connection
 		})
 		ofCheck := r.Part == resolvertest.Tokens || r.Part == resolvertest.Manifests && !strings.Contains(r.Path, "sha256:")
-		if begun && ofCheck && first >= 0 {
-			all[first].Status = cmp.Or(all[first].Status, r.Status)
+		if ofCheck && twin >= 0 && (begins || begin[twin]) {
+			all[twin].Status = cmp.Or(all[twin].Status, r.Status)
+			begin[twin] = begin[twin] && begins
 			continue
 		}
-		if all = append(all, r); begun {
+		begin[len(all)] = begins
+		all = append(all, r)
+	}
+	for _, begins := range begin {
+		if begins {
 			opened++
 		}
 	}
