@@ -16,9 +16,14 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// maxLayouts bounds the memory of layouts that were read: some hundred bytes
-// each.
-const maxLayouts = 4096
+const (
+	// maxLayouts bounds the memory of layouts that were read: some hundred bytes each, with
+	// one index, or none.
+	maxLayouts = 4096
+	// maxRemembered bounds the documents of a layout that is remembered. Others are read
+	// each time: any number of indexes can be in one another.
+	maxRemembered = 64
+)
 
 // layoutKey is all that counts of a target: its size is whatever a registry claimed
 // that some record is of.
@@ -28,7 +33,8 @@ type layoutKey struct {
 }
 
 // layout holds what the documents of an image say about it. They are found by
-// their digests, so it never changes.
+// their digests, so it never changes. Of their descriptors it has what is asked of them,
+// since annotations, and the type of a config, can have megabytes.
 type layout struct {
 	imageID   digest.Digest
 	chainID   string               // of the top snapshot
@@ -53,7 +59,9 @@ func (i *Images) layout(ctx context.Context, provider content.Provider, target o
 	if err != nil {
 		return layout{}, err
 	}
-	i.layouts.Add(key, l)
+	if len(l.documents) <= maxRemembered {
+		i.layouts.Add(key, l)
+	}
 	return l, nil
 }
 
@@ -70,7 +78,7 @@ func readLayout(ctx context.Context, provider content.Provider, target ocispec.D
 	l := layout{
 		imageID:   manifest.Config.Digest,
 		chainID:   identity.ChainID(diffIDs).String(),
-		documents: []ocispec.Descriptor{manifest.Config},
+		documents: []ocispec.Descriptor{{Digest: manifest.Config.Digest, Size: manifest.Config.Size}},
 	}
 	children := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)
 	for desc := target; images.IsIndexType(desc.MediaType); { // an index may be in an index
@@ -82,7 +90,7 @@ func readLayout(ctx context.Context, provider content.Provider, target ocispec.D
 			return layout{}, fmt.Errorf("index %s of %s: %w", desc.Digest, target.Digest, err)
 		}
 		desc = next[0]
-		l.documents = append(l.documents, desc)
+		l.documents = append(l.documents, ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size})
 	}
 	return l, nil
 }
