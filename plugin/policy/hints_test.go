@@ -214,3 +214,26 @@ func TestHintsAreJudgedOnTheirOwn(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Where hosts have authority no hint has them passed over, under Tighten.
+func TestTightenKeepsAuthority(t *testing.T) {
+	for _, tc := range []struct{ authority, inForce, hint, want string }{
+		{"a.test", "Mirrors", "Origin", "allowed are Mirrors, OriginThenMirrors"},
+		{"a.test", "OriginThenMirrors", "Origin", "allowed is OriginThenMirrors"},
+		{"a.test", "Mirrors", "OriginThenMirrors", ""},
+		{"a.test", "Origin", "Origin", ""},
+		{"none", "Mirrors", "Origin", ""},
+	} {
+		rules := parseRules(t, "[[rule]]\nimages = ['**']\n")
+		rules[0].Overrides = overrides(t, map[Key]string{KeyResolveFrom: tc.inForce, KeyAuthority: tc.authority, KeyHints: Tighten.String()})
+		d, err := NewRules(Overrides{}, rules).For(Subject{
+			Image: Image{Repository: "docker.io/library/nginx"}, Annotations: map[string]string{"pullwarden.io/resolve-from": tc.hint},
+		})
+		switch {
+		case tc.want == "" && (err != nil || d.ResolveFrom.String() != tc.hint):
+			t.Errorf("%+v: got %s, %v", tc, d.ResolveFrom, err)
+		case tc.want != "" && (err == nil || !strings.HasSuffix(err.Error(), tc.want)):
+			t.Errorf("%+v: got %v", tc, err)
+		}
+	}
+}

@@ -40,7 +40,11 @@ func newTable() [keyCount]directive {
 			describe: "Mirrors: hosts.toml order | Origin: only the registry that the name says resolves the tag | OriginThenMirrors: mirrors' tags only where the origin is unreachable or unavailable",
 			parse:    resolveFrom.parse, format: ResolveFrom.String,
 			stricter: func(inForce, wanted ResolveFrom) bool { return wanted > inForce },
-			within:   resolveFrom.within,
+			// An authority is not asked under Origin, so that its refusals would be passed over.
+			keeps: func(inForce *Directives, wanted ResolveFrom) bool {
+				return wanted != Origin || inForce.Authority.None()
+			},
+			within: resolveFrom.within,
 		}.directive(),
 		KeyPullDeadline: pullDeadline.directive(),
 	}
@@ -210,9 +214,11 @@ type spec[T comparable] struct {
 
 	// For hints. choose judges under Allow, nil = all is well. stricter tells
 	// what Tighten lets pass beside the value in force, nil = no hint has this
-	// directive; within puts into words which values those are.
+	// directive, unless keeps, nil = all is well, says that another directive in force would
+	// be passed over; within puts into words which values those are.
 	choose   func(inForce, wanted T) error
 	stricter func(inForce, wanted T) bool
+	keeps    func(inForce *Directives, wanted T) bool
 	within   func(inForce T, stricter func(wanted T) bool) string
 }
 
@@ -272,9 +278,12 @@ func (s spec[T]) directive() directive {
 		}
 		return s.choose(s.get(inForce), s.get(wanted))
 	}
-	d.tightens = func(inForce, wanted *Directives) bool { return s.stricter(s.get(inForce), s.get(wanted)) }
+	tightens := func(inForce *Directives, wanted T) bool {
+		return s.stricter(s.get(inForce), wanted) && (s.keeps == nil || s.keeps(inForce, wanted))
+	}
+	d.tightens = func(inForce, wanted *Directives) bool { return tightens(inForce, s.get(wanted)) }
 	d.within = func(inForce *Directives) string {
-		return s.within(s.get(inForce), func(wanted T) bool { return s.stricter(s.get(inForce), wanted) })
+		return s.within(s.get(inForce), func(wanted T) bool { return tightens(inForce, wanted) })
 	}
 	return d
 }
