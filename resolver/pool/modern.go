@@ -40,7 +40,7 @@ func offer(t *http.Transport) *modern {
 	}
 	m.transport = &h2.Transport{
 		ConnPool: m, DisableCompression: t.DisableCompression, IdleConnTimeout: t.IdleConnTimeout,
-		ReadIdleTimeout: pingAfter, PingTimeout: pingTime,
+		ReadIdleTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: pingTime,
 	}
 	if limit := t.MaxResponseHeaderBytes; limit > 0 {
 		m.transport.MaxHeaderListSize = uint32(limit)
@@ -165,24 +165,28 @@ func (m *modern) MarkDead(dead *h2.ClientConn) {
 	}
 }
 
-// closeIdle ends the connections without requests. No lock is held while it looks at one:
-// that waits until the other end takes what is being written to it.
+// closeIdle ends the connections without requests. Nobody waits while it looks at one: that
+// takes until the other end takes what is being written to it.
 func (m *modern) closeIdle() {
 	m.mu.Lock()
 	all := maps.Clone(m.conns)
 	clear(m.conns) // so that no request begins
 	m.mu.Unlock()
 	for at, c := range all {
-		if s := c.State(); s.Closed || s.StreamsActive+s.StreamsReserved+s.StreamsPending == 0 {
-			_ = c.Close()
-			continue
-		}
-		m.mu.Lock()
-		m.conns[at] = c
-		m.mu.Unlock()
-		if c.State().Closed {
-			m.MarkDead(c)
-		}
+		go m.closeIfIdle(at, c)
+	}
+}
+
+func (m *modern) closeIfIdle(at net.Conn, c *h2.ClientConn) {
+	if s := c.State(); s.Closed || s.StreamsActive+s.StreamsReserved+s.StreamsPending == 0 {
+		_ = c.Close()
+		return
+	}
+	m.mu.Lock()
+	m.conns[at] = c
+	m.mu.Unlock()
+	if c.State().Closed {
+		m.MarkDead(c)
 	}
 }
 
