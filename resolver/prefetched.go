@@ -127,8 +127,7 @@ func (r *joinedReader) open() (io.ReadSeekCloser, error) {
 	r.opened = true
 	e := r.from
 	<-e.done
-	failed, judged := fault.As(e.err)
-	if e.err == nil || r.ctx.Err() != nil || r.underWay && judged && fault.TimedOut(failed.Err) {
+	if e.err == nil || r.ctx.Err() != nil || r.underWay && e.timedOut() {
 		r.fetcher.log.adopt(e.desc.Digest, e.log)
 		e.of.log, e.of.once = r.fetcher.log, false // the rest of a layer is somebody's need
 		r.rc, r.err = e.rc, e.err
@@ -136,6 +135,12 @@ func (r *joinedReader) open() (io.ReadSeekCloser, error) {
 		r.rc, r.err = r.fetcher.open(r.ctx, e.desc, &fetch{log: r.fetcher.log})
 	}
 	return r.rc, r.err
+}
+
+// timedOut reports whether the last host that was asked has kept the request waiting.
+func (e *prefetched) timedOut() bool {
+	failures := e.log.failures(e.desc.Digest)
+	return len(failures) > 0 && fault.TimedOut(failures[len(failures)-1].Err)
 }
 
 // Read implements io.Reader.
