@@ -21,7 +21,7 @@ import (
 
 // wedging is a host of HTTP/2 that answers what comes first on a connection, and then reads no
 // more of it, but goes on to say something, so that the connection counts as alive.
-func wedging(t *testing.T) *Pool {
+func wedging(t *testing.T, data int) *Pool {
 	t.Helper()
 	trusted := httptest.NewTLSServer(http.NotFoundHandler())
 	certificates := trusted.TLS.Certificates
@@ -63,8 +63,11 @@ func wedging(t *testing.T) *Pool {
 			}
 			<-settings
 			var block bytes.Buffer
-			_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "204"})
-			_ = f.WriteHeaders(h2.HeadersFrameParam{StreamID: asked, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true})
+			_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
+			_ = f.WriteHeaders(h2.HeadersFrameParam{StreamID: asked, BlockFragment: block.Bytes(), EndStream: data == 0, EndHeaders: true})
+			for range data {
+				_ = f.WriteData(asked, false, make([]byte, 16<<10))
+			}
 			for {
 				select {
 				case <-stop:
@@ -84,7 +87,7 @@ func wedging(t *testing.T) *Pool {
 // A host that reads no more keeps nobody from leaving its connections.
 func TestLeavingAWedgedConnection(t *testing.T) {
 	{
-		p := wedging(t)
+		p := wedging(t, 0)
 		ask := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
@@ -118,3 +121,33 @@ func TestLeavingAWedgedConnection(t *testing.T) {
 		}
 	}
 }
+
+// A host that reads no more holds nobody who reads what it sends beyond their time for long.
+func TestReadingFromAWedgedConnection(t *testing.T) {
+	p := wedging(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(WithLayer(ctx, mebi), http.MethodGet, "https://example.com/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := p.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		_, err := io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		t.Logf("%v after %v", err, time.Since(began))
+	case <-time.After(40 * time.Second):
+		t.Error("it is read from for ever")
+	}
+}
+
+const mebi = 1 << 20
