@@ -34,6 +34,13 @@ func layerOf(ctx context.Context) (size int64, layer bool) {
 	return size, layer
 }
 
+// ofPull reports whether a context is for content of a pull: a layer, or what has one try. Who
+// reads that counts its bytes as they come, and asks for the rest where it breaks off.
+func ofPull(ctx context.Context) bool {
+	_, layer := layerOf(ctx)
+	return layer || ctx.Value(onceKey{}) != nil
+}
+
 // Queue tells whether a request waits for a connection, which is nothing that its host
 // does. The zero value is that of a request that does not wait.
 type Queue struct {

@@ -47,7 +47,7 @@ type second struct {
 // one is silent.
 func (l *lane) ask(g *generation, req *http.Request) (*http.Response, *usage, error) {
 	began := time.Now()
-	if _, layer := layerOf(req.Context()); layer || req.Context().Value(onceKey{}) != nil {
+	if ofPull(req.Context()) {
 		return l.once(g, req, &usage{began: began})
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())

@@ -55,8 +55,7 @@ func (l *lane) once(g *generation, req *http.Request, used *usage) (*http.Respon
 	}
 	resp.Request = req
 	resp.Body = &body{ReadCloser: resp.Body, lane: l, generation: g, http2: resp.ProtoMajor == 2}
-	_, layer := layerOf(req.Context())
-	if layer || resp.ProtoMajor != 2 || req.Method == http.MethodHead || resp.StatusCode > 299 {
+	if ofPull(req.Context()) || resp.ProtoMajor != 2 || req.Method == http.MethodHead || resp.StatusCode > 299 {
 		return resp, used, nil
 	}
 	if err := buffer(resp); err != nil {
