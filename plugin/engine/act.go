@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -92,6 +93,11 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	if stop != nil {
 		return c.ended(*stop), action, false
 	}
+	if action.Do == Reuse && c.unread && c.cached != Confirmed {
+		if ended, failed := e.readUnread(ctx, t, c, k.session); failed {
+			return ended, action, false
+		}
+	}
 	if action.Do == Reuse {
 		same, err := e.lookAgain(ctx, t, &c)
 		if err == nil && same && action.Kind == Present {
@@ -115,7 +121,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	c.use(action.Used...)
 	target := c.local.target()
 	switch {
-	case action.Do != Reuse, c.unread && c.cached != Confirmed:
+	case action.Do != Reuse:
 		return c, action, false
 	case action.Kind == Present:
 		return c.ended(e.reuse(ctx, t, c.local, action, takeTurn)), action, false
@@ -123,6 +129,22 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(target)), action, false
 	}
 	return e.unchanged(ctx, t, c, action, takeTurn, t.names(target)...), action, false
+}
+
+// readUnread reads the manifest in the index that the registry has confirmed, in the way of a
+// pull, as [nested] says. It waits for no turn: nothing is pulled. The course has ended if
+// that failed.
+func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session) (_ course, failed bool) {
+	source := session.Source(c.answer.descriptor)
+	err := e.verifyManifest(ctx, t, c.answer, c.local.Record.Target, source)
+	if err == nil {
+		return c, false
+	}
+	c, cause := pullFailed(ctx, c, source, &try{tries: new(tries)}, err)
+	if cause != nil {
+		return e.fallBack(ctx, t, c, pulling, takeTurn, cause), true
+	}
+	return c, true
 }
 
 // judge decides by a registry's answer about the reference. Where only the caller's
