@@ -177,17 +177,24 @@ func (m *modern) closeIdle() {
 	}
 }
 
+// closeIfIdle ends a connection that no request can find, or has them find it again.
 func (m *modern) closeIfIdle(at net.Conn, c *h2.ClientConn) {
-	if s := c.State(); s.Closed || s.StreamsActive+s.StreamsReserved+s.StreamsPending == 0 {
-		_ = c.Close()
-		return
-	}
-	m.mu.Lock()
-	m.conns[at] = c
-	m.mu.Unlock()
-	if c.State().Closed {
+	for !idle(c) {
+		m.mu.Lock()
+		m.conns[at] = c
+		m.mu.Unlock()
+		if !idle(c) {
+			return // who ends the last request looks again
+		}
 		m.MarkDead(c)
 	}
+	_ = c.Close()
+}
+
+// idle reports whether a connection has no requests, also because it has ended.
+func idle(c *h2.ClientConn) bool {
+	s := c.State()
+	return s.Closed || s.StreamsActive+s.StreamsReserved+s.StreamsPending == 0
 }
 
 // errNoHeader is a time-out as net/http's are.
