@@ -4,12 +4,12 @@
 package resolver
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"context"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/platforms"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"

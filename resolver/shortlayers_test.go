@@ -7,11 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -21,63 +18,41 @@ import (
 func TestRestOfShortLayersIsBounded(t *testing.T) {
 	const downloads, layers = 3, 12
 	list, hosts := registries(t, 1)
-	r := list[0]
-	if _, err := r.Push(t.Context(), "team/app:v1", resolvertest.Image(1, layers, 1<<10)); err != nil {
+	if _, err := list[0].Push(t.Context(), "team/app:v1", resolvertest.Image(1, layers, 1<<10)); err != nil {
 		t.Fatal(err)
 	}
-	var running, most atomic.Int64
-	hold := make(chan struct{})
-	release := sync.OnceFunc(func() { close(hold) })
-	t.Cleanup(release)
-	var manifestLayers atomic.Pointer[map[string]bool]
-	r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-		names := manifestLayers.Load()
-		if names == nil || !strings.Contains(req.URL.Path, "/blobs/") || !(*names)[req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]] {
-			next.ServeHTTP(w, req)
-			return
+	var mu sync.Mutex
+	running, most, tooMany := 0, 0, make(chan struct{})
+	tell := sync.OnceFunc(func() { close(tooMany) })
+	enter := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		running += n
+		if most = max(most, running); most > downloads {
+			tell()
 		}
-		if req.Header.Get("Range") == "" { // one byte, and a regular end
-			answer := &buffer{}
-			next.ServeHTTP(answer, req)
-			_, _ = w.Write(answer.Bytes()[:1])
-			_ = http.NewResponseController(w).Flush()
-			return
-		}
-		n := running.Add(1)
-		defer running.Add(-1)
-		for {
-			was := most.Load()
-			if n <= was || most.CompareAndSwap(was, n) {
-				break
+	}
+	a := aheadOf(t, list[0], hosts, downloads, nil, func(r *resolvertest.Registry) {
+		r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			switch {
+			case !strings.Contains(req.URL.Path, "/blobs/"):
+				next.ServeHTTP(w, req)
+			case req.Header.Get("Range") == "": // one byte, and a regular end
+				answer := &buffer{}
+				next.ServeHTTP(answer, req)
+				_, _ = w.Write(answer.Bytes()[:1])
+				_ = http.NewResponseController(w).Flush()
+			default:
+				enter(1)
+				defer enter(-1)
+				select {
+				case <-tooMany:
+				case <-time.After(300 * time.Millisecond): // others had time to come
+				}
+				next.ServeHTTP(w, req)
 			}
-		}
-		<-hold
-		next.ServeHTTP(w, req)
+		})
 	})
-	s := open(t, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{Absent: true})
-	got, err := s.Resolve(t.Context(), plenty)
-	if err != nil {
-		t.Fatal(err)
-	}
-	src := s.Source(got.Descriptor).(*source)
-	src.SetResolverOptions(bounds(downloads)...)
-	fetcher, err := src.Fetcher(t.Context(), imageRef)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &ahead{registry: r, source: src, fetcher: fetcher}
-	rc, err := fetcher.Fetch(t.Context(), got.Descriptor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.manifest, err = decode[ocispec.Manifest](rc); err != nil {
-		t.Fatal(err)
-	}
-	names := map[string]bool{}
-	for _, l := range a.manifest.Layers {
-		names[l.Digest.String()] = true
-	}
-	manifestLayers.Store(&names)
 	var all sync.WaitGroup
 	for _, desc := range a.manifest.Layers {
 		all.Go(func() {
@@ -86,14 +61,8 @@ func TestRestOfShortLayersIsBounded(t *testing.T) {
 			}
 		})
 	}
-	deadline := time.Now().Add(5 * time.Second)
-	for most.Load() <= downloads && time.Now().Before(deadline) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	time.Sleep(500 * time.Millisecond)
-	release()
 	all.Wait()
-	if n := most.Load(); n > downloads {
-		t.Errorf("%d downloads at a time, want at most %d", n, downloads)
+	if most > downloads || most == 0 {
+		t.Errorf("%d downloads at a time, want at most %d", most, downloads)
 	}
 }

@@ -1,7 +1,6 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//nolint:staticcheck // http2 is deprecated in favour of net/http
 package wire
 
 import (

@@ -1,7 +1,6 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//nolint:staticcheck // http2 is deprecated in favour of net/http
 package pool
 
 import (
@@ -131,7 +130,7 @@ func TestReadingFromAWedgedConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := p.RoundTrip(req)
+	resp, err := p.RoundTrip(req) //nolint:bodyclose // below
 	if err != nil {
 		t.Fatal(err)
 	}
