@@ -4,6 +4,8 @@
 package deadline
 
 import (
+	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -44,6 +46,10 @@ func TestUnprovedCallerWaits(t *testing.T) {
 	t.Parallel()
 	s := newPrivateScene(t, func(string) bool { return true })
 	s.wantCached(asAlice)
+	answered := func(r resolvertest.Request) bool {
+		return r.Method == http.MethodGet && strings.HasSuffix(r.Path, "/manifests/1") && r.Status == http.StatusOK
+	}
+	before := s.Registry.Count(answered)
 	pulled := make(chan string, 1)
 	go func() {
 		id, err := s.Pull(s.ref, asBob)
@@ -52,7 +58,7 @@ func TestUnprovedCallerWaits(t *testing.T) {
 		}
 		pulled <- id
 	}()
-	nodetest.Eventually(t, "bob's check", func() bool { return s.Registry.Count(resolvertest.Of("HEAD", resolvertest.Manifests)) > 2 })
+	nodetest.Eventually(t, "bob's check", func() bool { return s.Registry.Count(answered) > before })
 	s.wantCached(asAlice)
 	select {
 	case id := <-pulled:
@@ -95,11 +101,11 @@ func TestNamespacesRefusedInTheBackground(t *testing.T) {
 		s.MustPull(s.ref, asAlice, pod)
 		s.MustPull(s.ref, pod, never)
 	}
+	s.Registry.Status(resolvertest.Blobs, 403) // once they are released
 	s.Tag("app", "1", s.new)
 	mark := s.Mark()
 	s.wantCached(asAlice, pods[0])
 	s.wantCached(asAlice, pods[1])
-	s.Registry.Status(resolvertest.Blobs, 403)
 	s.release()
 	nodetest.Eventually(t, "the pull fails", func() bool { return s.background(mark) != "" })
 	nodetest.Want(t, "pull in the background", s.background(mark), "Failed (forbidden)")

@@ -254,9 +254,12 @@ func (h *history) answersRight(p Pull, a answer) error {
 
 // open reports whether the image may be everybody's, but for a registry that is
 // asked first.
-func (h *history) open(p Pull) bool {
+func (h *history) open(p Pull) bool { return h.reg.now().policy(p) != Never && h.granted(p, open) }
+
+// granted reports whether that may be what the caller has of the image.
+func (h *history) granted(p Pull, what grant) bool {
 	now := h.reg.now()
-	return now.policy(p) != Never && slices.ContainsFunc(h.worlds, func(w World) bool { return w.grant(now, p) == open })
+	return slices.ContainsFunc(h.worlds, func(w World) bool { return w.grant(now, p) == what })
 }
 
 // requestsFit holds that what needs no request costs none, and a check no
@@ -267,13 +270,13 @@ func (h *history) requestsFit(p Pull, a answer) error {
 	if reads {
 		check = http.MethodGet
 	}
+	unproved := h.granted(p, none) // such an image is asked for as one that is not there: by its manifest
 	for _, r := range h.reg.requests() {
 		all++
-		if r.Method == http.MethodGet && (r.Part == resolvertest.Manifests && !reads || r.Part == resolvertest.Blobs) {
+		if r.Method == http.MethodGet && (r.Part == resolvertest.Manifests && !reads && !unproved || r.Part == resolvertest.Blobs) {
 			downloads++
 		}
-		// An image that is not there is asked for by its manifest.
-		if (r.Method == check || a.Outcome == Pulled) && r.Part == resolvertest.Manifests && r.Status == http.StatusOK {
+		if (r.Method == check || unproved || a.Outcome == Pulled) && r.Part == resolvertest.Manifests && r.Status == http.StatusOK {
 			confirmed++
 		}
 	}
