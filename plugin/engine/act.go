@@ -94,7 +94,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		return c.ended(*stop), action, false
 	}
 	if action.Do == Reuse && c.unread && c.cached != Confirmed {
-		if ended, failed := e.readUnread(ctx, t, c, k.session); failed {
+		if ended, over := e.readUnread(ctx, t, c, k.session); over {
 			return ended, action, false
 		}
 	}
@@ -132,12 +132,15 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 }
 
 // readUnread reads the manifest in the index that the registry has confirmed, in the way of a
-// pull, as [nested] says. It waits for no turn: nothing is pulled. The course has ended if
-// that failed.
-func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session) (_ course, failed bool) {
+// pull, as [nested] says. It waits for no turn: nothing is pulled. The course is over if that
+// failed.
+func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session) (_ course, over bool) {
 	source := session.Source(c.answer.descriptor)
 	err := e.verifyManifest(ctx, t, c.answer, c.local.Record.Target, source)
 	if err == nil {
+		if err := e.endRefused(ctx, t, &c, source); err != nil { // before a proof is stored
+			return c.ended(failed(ReasonInternal, err)), true
+		}
 		return c, false
 	}
 	c, cause := pullFailed(ctx, c, source, &try{tries: new(tries)}, err)

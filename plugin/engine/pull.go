@@ -67,6 +67,9 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 		if err := e.verifyManifest(ctx, t, a, local.Record.Target, source); err != nil {
 			return pullFailed(ctx, c, source, try, err)
 		}
+		if err := e.endRefused(ctx, t, &c, source); err != nil { // before a proof is stored
+			return c.ended(failed(ReasonInternal, err)), nil
+		}
 		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...), nil
 	}
 	if cause := try.shared(); cause != nil {
