@@ -135,8 +135,11 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 // pull, as [nested] says. It waits for no turn: nothing is pulled. The course is over if that
 // failed.
 func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session) (_ course, over bool) {
-	source := session.Source(c.answer.descriptor)
-	err := e.verifyManifest(ctx, t, c.answer, c.local.Record.Target, source)
+	source, target := session.Source(c.answer.descriptor), c.local.Record.Target
+	err := e.readManifest(ctx, t, target, source)
+	if err == nil {
+		err = e.verifyManifest(ctx, t, c.answer, target, source)
+	}
 	if err == nil {
 		if err := e.endRefused(ctx, t, &c, source); err != nil { // before a proof is stored
 			return c.ended(failed(ReasonInternal, err)), true

@@ -187,7 +187,7 @@ func (n *node) VerifyContent(_ context.Context, target ocispec.Descriptor, _ tra
 	return nil
 }
 
-func (n *node) VerifyManifest(_ context.Context, target ocispec.Descriptor, _ transfer.Fetcher, delivered func(digest.Digest) bool) error {
+func (n *node) VerifyManifest(_ context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error {
 	if delivered(cmp.Or(n.manifest, target.Digest)) {
 		return nil
 	}
@@ -198,6 +198,7 @@ func (n *node) VerifyManifest(_ context.Context, target ocispec.Descriptor, _ tr
 		n.pullFails = failure.Forbidden
 		return errTest
 	}
+	from.(*fakeFetcher).read = true
 	return nil
 }
 

@@ -81,18 +81,27 @@ func (s fakeSession) Origin() string { return "registry.test" }
 
 func (s fakeSession) Named() bool { return s.named }
 
-func (s fakeSession) Source(desc ocispec.Descriptor) resolver.Source { return fakeSource{s.node, desc} }
+func (s fakeSession) Source(desc ocispec.Descriptor) resolver.Source {
+	return fakeSource{s.node, desc, new(fakeFetcher)}
+}
 
 type fakeSource struct {
 	*node
-	desc ocispec.Descriptor
+	desc    ocispec.Descriptor
+	fetcher *fakeFetcher
+}
+
+// fakeFetcher knows whether the manifest in an index has been read from it.
+type fakeFetcher struct {
+	transfer.Fetcher
+	read bool
 }
 
 func (s fakeSource) Resolve(context.Context) (string, ocispec.Descriptor, error) {
 	return name, s.desc, nil
 }
 
-func (s fakeSource) Fetcher(context.Context, string) (transfer.Fetcher, error) { return nil, nil }
+func (s fakeSource) Fetcher(context.Context, string) (transfer.Fetcher, error) { return s.fetcher, nil }
 
 func (s fakeSource) Served() provenance.Provenance {
 	return provenance.Provenance{Reference: name, Hosts: []string{"registry.test"}}
@@ -106,7 +115,7 @@ func (s fakeSource) Hosts() []string { return []string{"registry.test"} }
 
 func (s fakeSource) ServedBy(digest.Digest) provenance.Provenance { return s.Served() }
 
-func (s fakeSource) Delivered(digest.Digest) bool { return false }
+func (s fakeSource) Delivered(d digest.Digest) bool { return s.fetcher.read && d == s.manifest }
 
 func (s fakeSource) Refusals() []resolver.Attempt { return nil }
 

@@ -55,3 +55,13 @@ func (e *Engine) verifyManifest(ctx context.Context, t task, a answer, target oc
 	read := func(d digest.Digest) bool { return d == a.verified.Digest || answering.Delivered(d) }
 	return e.Content.VerifyManifest(ctx, target, fetcher, read)
 }
+
+// readManifest reads the manifest that runs of an image from the hosts that a pull would ask
+// for it, in their order.
+func (e *Engine) readManifest(ctx context.Context, t task, target ocispec.Descriptor, source resolver.Source) error {
+	fetcher, err := source.Fetcher(ctx, t.Name)
+	if err != nil {
+		return err
+	}
+	return e.Content.VerifyManifest(ctx, target, fetcher, source.Delivered)
+}
