@@ -27,6 +27,9 @@ func TestAccessErrorsWithoutHead(t *testing.T) {
 		here, gone := g.scene(t, n, "private/here"), g.scene(t, n, "private/gone")
 		hereDigest, goneDigest := here.push("1", nodetest.Image(1)), gone.push("1", nodetest.Image(1))
 		here.wantPull(alice, "Always", here.ref(":1"), "Pulled")
+		imported := g.scene(t, n, "private/imported")
+		importedDigest := imported.push("1", nodetest.Image(1))
+		imported.Import(imported.ref(":1"), nodetest.Image(1))
 		told := func(s *scene, who caller, policy, ref string) string {
 			t.Helper()
 			_, err := s.Pull(ref, who.secret(), node.Hint("policy", policy))
@@ -42,6 +45,12 @@ func TestAccessErrorsWithoutHead(t *testing.T) {
 					private, absent := told(here, who, policy, refs[0]), told(gone, who, policy, refs[1])
 					if private != absent {
 						t.Errorf("%s, %v, %s:\nprivate: %s\nabsent:  %s", name, who, policy, private, absent)
+					}
+				}
+				for _, ref := range [][2]string{{imported.ref(":1"), gone.ref(":1")}, {importedDigest, goneDigest}} {
+					known, absent := told(imported, who, policy, ref[0]), told(gone, who, policy, ref[1])
+					if known != absent {
+						t.Errorf("%s, %v, %s:\nimported: %s\nabsent:   %s", name, who, policy, known, absent)
 					}
 				}
 			}

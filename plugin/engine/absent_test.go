@@ -26,6 +26,7 @@ func TestAbsentIsTold(t *testing.T) {
 		"absent, only asked": {nil, false, alice, rule(readManifest), true},
 		"here":               {here(), false, alice, rule(), false},
 		"another's":          {here(), false, bob, rule(), true},
+		"nobody knows whose": {cachedImage(first, time.Time{}), false, alice, rule(), true},
 		"cannot run":         {here(), true, alice, rule(), true},
 		"from there":         {here(), false, alice, rule(`allowed_sources = ["registry.test"]`), false},
 		"from elsewhere":     {here(), false, alice, rule(`allowed_sources = ["registry.test"]`), true},

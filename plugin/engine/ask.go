@@ -57,8 +57,9 @@ func (a *answer) check(cached Confirmation) Check {
 
 // query is a check of one of the subject's references: the registry client is told
 // the digest of the cached image, and for which failures that would do. A caller who
-// may not have the image has none, and the check begins as that of an absent image does: by
-// how hosts are asked, and by what becomes of that, nobody learns that it is there.
+// has not proved that they may have the image has none, and the check begins as that of an
+// absent image does: by how hosts are asked, and by what becomes of that, nobody learns that it
+// is there.
 func (t *task) query(reference string, local Local) resolver.Query {
 	q := resolver.Query{
 		Reference:   reference,
@@ -66,7 +67,7 @@ func (t *task) query(reference string, local Local) resolver.Query {
 		Order:    orders[t.directives.ResolveFrom],
 		Fallback: fallbacks(t.directives.Directives, local),
 	}
-	if local.Usable() && local.Grant.Kind != GrantNone {
+	if local.Usable() && local.Grant.Given() {
 		q.Known = local.target()
 	}
 	if t.readsManifests() {
@@ -189,7 +190,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	q := t.query(t.Name, c.local)
 	enforced := !e.dry && t.directives.Mode != policy.Observe
 	q.Absent = q.Known == "" && enforced
-	if c.unread = c.local.Grant.Kind == GrantNone && q.Nested != (resolver.Nested{}) && enforced; c.unread {
+	if c.unread = q.Known == "" && q.Nested != (resolver.Nested{}) && enforced; c.unread {
 		q.Nested = resolver.Nested{}
 	}
 	session, err := e.Registry.Open(ctx, q)
