@@ -19,6 +19,8 @@ import (
 // moments are parts of a message that tell when, or how long it took.
 var moments = regexp.MustCompile(` (after|within) [0-9.]+[mµn]?s|before [0-9TZ:-]+`)
 
+var allPolicies = []string{"Always", "IfDigestChanged", "IfNotPresent", "Never"}
+
 // TestAccessErrors holds that who may not have an image is not told whether it
 // is on the node: neither by the code nor by a word of the message.
 func TestAccessErrors(t *testing.T) {
@@ -40,20 +42,11 @@ func TestAccessErrors(t *testing.T) {
 			neither.push("1", nodetest.Image(2))
 
 			timeout := "5s"
-			told := func(s *scene, who caller, policy, ref string) string {
-				t.Helper()
-				_, err := s.Pull(ref, who.secret(), node.Hint("policy", policy, "verify-timeout", timeout))
-				if err == nil {
-					t.Fatalf("%v gets %s by %s", who, ref, policy)
-				}
-				text := fmt.Sprint(status.Code(err), ": ", status.Convert(err).Message())
-				return moments.ReplaceAllString(strings.ReplaceAll(text, s.repo, "private/it"), "")
-			}
 			for what, fault := range map[string]func(){
 				"says no": func() {},
 				"refuses connections": func() {
 					g.Refuse()
-					untilTriedOnce(t, func() string { return told(neither, nobody, "Always", neither.ref(":1")) })
+					untilTriedOnce(t, func() string { return neither.refusal(nobody, "Always", neither.ref(":1")) })
 				},
 				"hangs":        func() { g.Hang(resolvertest.Manifests); timeout = "100ms" },
 				"says 401":     func() { g.Status(resolvertest.Manifests, 401) },
@@ -65,21 +58,39 @@ func TestAccessErrors(t *testing.T) {
 			} {
 				timeout = "5s"
 				fault()
-				for _, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent", "Never"} {
-					for _, who := range []caller{nobody, wrong, eve} {
-						for _, pair := range [][2]*scene{{here, gone}, {moved, neither}} {
-							for _, objects := range [][2]string{{pair[0].ref(":1"), pair[1].ref(":1")}, {pair[0].digest, pair[1].digest}} {
-								private, absent := told(pair[0], who, policy, objects[0]), told(pair[1], who, policy, objects[1])
-								if private != absent {
-									t.Errorf("%v, %s, the registry %s:\nprivate: %s\nabsent:  %s", who, policy, what, private, absent)
-								}
-							}
-						}
-					}
+				for _, pair := range [][2]*scene{{here, gone}, {moved, neither}} {
+					wantSameRefusals("the registry "+what, allPolicies, pair[0], pair[1], "verify-timeout", timeout)
 				}
 				here.Restore()
 			}
 		})
+	}
+}
+
+// refusal is the error of a pull by who may not have the image, without where and when that was.
+func (s *scene) refusal(who caller, policy, ref string, hints ...string) string {
+	s.T.Helper()
+	_, err := s.Pull(ref, who.secret(), node.Hint(append([]string{"policy", policy}, hints...)...))
+	if err == nil {
+		s.T.Fatalf("%v gets %s by %s", who, ref, policy)
+	}
+	text := fmt.Sprint(status.Code(err), ": ", status.Convert(err).Message())
+	return moments.ReplaceAllString(strings.ReplaceAll(text, s.repo, "private/it"), "")
+}
+
+// wantSameRefusals holds that who may not have them cannot tell an image that is on the node
+// and one that is not apart, by tag and by digest.
+func wantSameRefusals(what string, policies []string, here, gone *scene, hints ...string) {
+	here.T.Helper()
+	for _, policy := range policies {
+		for _, who := range []caller{nobody, wrong, eve} {
+			for _, refs := range [][2]string{{here.ref(":1"), gone.ref(":1")}, {here.digest, gone.digest}} {
+				private, absent := here.refusal(who, policy, refs[0], hints...), gone.refusal(who, policy, refs[1], hints...)
+				if private != absent {
+					here.T.Errorf("%v, %s, %s:\nprivate: %s\nabsent:  %s", who, policy, what, private, absent)
+				}
+			}
+		}
 	}
 }
 
