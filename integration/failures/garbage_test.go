@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -145,15 +146,15 @@ func TestGarbageTwice(t *testing.T) {
 	img := bigImage(2)
 	size := layerSize(t, img)
 	n.Push("app:1", img)
-	fetched := 0
+	var fetched atomic.Int64
 	undo := onLayer(t, n.Registry, img, func(w http.ResponseWriter, r *http.Request) {
-		fetched++
+		fetched.Add(1)
 		_, _ = w.Write(make([]byte, size))
 	})
 	mark := n.Mark()
 	n.MustFail(ref, []string{"digest"})
 	nodetest.Want(t, "class", n.Decision(mark, ref).Class, "invalid")
-	nodetest.Want(t, "downloads of the layer", fetched, 2)
+	nodetest.Want(t, "downloads of the layer", fetched.Load(), 2)
 	undo()
 	refs, _ := unfinished(n)
 	nodetest.Want(t, "unfinished content", strings.Join(refs, " "), "")
