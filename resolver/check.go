@@ -84,7 +84,7 @@ func (s *session) check(ctx context.Context, h *host, p purpose.Purpose, manifes
 		_, _, err = asked.Resolve(ctx, s.spec.Locator+"@"+nested.Manifest.String())
 	}
 	if err == nil {
-		byNode := h.Identified || len(s.headers) > 0
+		byNode := s.identifies(h)
 		return Resolution{
 			Descriptor: desc, Anonymous: !e.shown && !byNode, ByNode: byNode,
 			Credentialed: h.authorizer != nil && h.authorizer.Credentialed(),

@@ -94,11 +94,14 @@ func (s *session) deliversFirst(h *host, attempts []Attempt) bool {
 	return false
 }
 
+// identifies reports whether the configuration shows a host who the node is.
+func (s *session) identifies(h *host) bool { return h.Identified || len(s.headers) > 0 }
+
 // letsNodeIn reports whether a host may answer because of who the node is, and not its
 // caller.
 func (s *session) letsNodeIn(h *host) bool {
 	switch {
-	case h.Identified || len(s.headers) > 0:
+	case s.identifies(h):
 		return true
 	case !s.query.Anonymous || s.query.Credentials == nil:
 		return false

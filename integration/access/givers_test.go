@@ -142,22 +142,30 @@ func TestRefusalByAnOriginBeforeItsMirror(t *testing.T) {
 	s.wantPull(alice, "Never", s.ref(":0"), "Failed")
 }
 
+// beforeAMirror is a scene in a registry with a mirror behind it, where alice and bob have
+// proved access to one image.
+func beforeAMirror(t *testing.T, options ...nodetest.Option) (s *scene, mirror *resolvertest.Registry) {
+	t.Helper()
+	n := nodetest.Start(t, options...)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "")
+	g.name = g.Host()
+	mirror = resolvertest.New(t)
+	n.WriteHosts(g.name, n.Server(g.Registry)+n.Mirror(g.Registry, "")+n.Mirror(mirror, ""))
+	s = g.scene(t, n, "private/app")
+	s.push("0", nodetest.Image(0))
+	s.wantPull(alice, "Always", s.ref(":0"), "Pulled")
+	s.wantPull(bob, "Always", s.ref(":0"), "Unchanged")
+	return s, mirror
+}
+
 // TestRefusalOfContentBeforeAMirror holds that a registry's refusal ends the caller's
 // proofs also in a pull, where a mirror behind it has the content.
 func TestRefusalOfContentBeforeAMirror(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Start(t)
-	g := newGuarded(t, resolvertest.WithTokenAuth, "")
-	g.name = g.Host()
-	mirror := resolvertest.New(t)
-	n.WriteHosts(g.name, n.Server(g.Registry)+n.Mirror(g.Registry, "")+n.Mirror(mirror, ""))
-	s := g.scene(t, n, "private/app")
-	s.push("0", nodetest.Image(0))
-	s.wantPull(alice, "Always", s.ref(":0"), "Pulled")
-	s.wantPull(bob, "Always", s.ref(":0"), "Unchanged")
+	s, mirror := beforeAMirror(t)
 	s.push("1", nodetest.Image(1))
-	n.PushTo(mirror, "private/app:1", nodetest.Image(1))
-	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	s.PushTo(mirror, "private/app:1", nodetest.Image(1))
+	s.g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if r.Method == http.MethodGet && (strings.Contains(r.URL.Path, "/manifests/") || strings.Contains(r.URL.Path, "/blobs/")) {
 			w.WriteHeader(http.StatusForbidden)
 			return

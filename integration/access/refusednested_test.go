@@ -17,20 +17,12 @@ import (
 // confirmed the index that is here, and a mirror behind the registry has the manifest.
 func TestRefusalOfAManifestBeforeAMirror(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Start(t, nodetest.Section(nodetest.IfDigestChanged, `check_with = "Manifest"`))
-	g := newGuarded(t, resolvertest.WithTokenAuth, "")
-	g.name = g.Host()
-	mirror := resolvertest.New(t)
-	n.WriteHosts(g.name, n.Server(g.Registry)+n.Mirror(g.Registry, "")+n.Mirror(mirror, ""))
-	s := g.scene(t, n, "private/app")
-	s.push("0", nodetest.Image(0))
-	s.wantPull(alice, "Always", s.ref(":0"), "Pulled")
-	s.wantPull(bob, "Always", s.ref(":0"), "Unchanged")
+	s, mirror := beforeAMirror(t, nodetest.Section(nodetest.IfDigestChanged, `check_with = "Manifest"`))
 	index := resolvertest.Index(1, 2, 500)
-	digest := n.PushTo(g.Registry, "private/app:1", index).String()
-	n.PushTo(mirror, "private/app:1", index)
+	digest := s.PushTo(s.g.Registry, "private/app:1", index).String()
+	s.PushTo(mirror, "private/app:1", index)
 	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
-	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	s.g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if strings.Contains(r.URL.Path, "/manifests/sha256:") && !strings.HasSuffix(r.URL.Path, digest) {
 			w.WriteHeader(http.StatusForbidden)
 			return

@@ -14,16 +14,26 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
+var (
+	moments = regexp.MustCompile(` after [0-9.]+[mµ]?s`)
+	digests = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
+)
+
+// told returns an error without which image of which repository it is about, and when.
+func told(err error, repository string) string {
+	text := moments.ReplaceAllString(strings.ReplaceAll(fmt.Sprint(err), repository, "it"), "")
+	return digests.ReplaceAllString(text, "a digest")
+}
+
 // TestQuarantineTellsNothing has an index confirmed to a caller who has proved nothing, and
 // the manifest in it refused: the error is the same whether the node has the image or not.
 func TestQuarantineTellsNothing(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, rules)
-	bob, moment := node.Credentials("bob", "Pa55-of-bob-0123456789"), regexp.MustCompile(` after [0-9.]+[mµ]?s`)
-	digests, seeds := regexp.MustCompile(`sha256:[0-9a-f]{64}`), int64(0)
+	bob, seeds := node.Credentials("bob", "Pa55-of-bob-0123456789"), int64(0)
 	for _, code := range []int{403, 404, 412, 429, 500} {
 		for _, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent"} {
-			told := func(repository string, here bool) string {
+			refused := func(repository string, here bool) string {
 				seeds++ // what is on the node by another name is not asked for
 				n.Push(repository+":1", resolvertest.Index(seeds, 2, 500))
 				ref := nodetest.Named(repository + ":1")
@@ -35,11 +45,10 @@ func TestQuarantineTellsNothing(t *testing.T) {
 				if err == nil {
 					t.Fatalf("%d, %s: pulled", code, policy)
 				}
-				text := moment.ReplaceAllString(strings.ReplaceAll(err.Error(), repository, "it"), "")
-				return digests.ReplaceAllString(text, "a digest")
+				return told(err, repository)
 			}
 			name := fmt.Sprintf("read/%s%d", strings.ToLower(policy), code)
-			if here, gone := told(name+"here", true), told(name+"gone", false); here != gone {
+			if here, gone := refused(name+"here", true), refused(name+"gone", false); here != gone {
 				t.Errorf("%d, %s:\nhere: %s\ngone: %s", code, policy, here, gone)
 			}
 			ref := nodetest.Named(name + "here:1")

@@ -6,7 +6,6 @@ package manifests
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -22,8 +21,7 @@ func TestQuarantineBesideAMirrorTellsNothing(t *testing.T) {
 	n := newNode(t, rulesByOrder)
 	mirror := resolvertest.New(t)
 	n.Serve("registry.test", n.Registry, mirror)
-	bob, moment := node.Credentials("bob", "Pa55-of-bob-0123456789"), regexp.MustCompile(` after [0-9.]+[mµ]?s`)
-	digests, seeds := regexp.MustCompile(`sha256:[0-9a-f]{64}`), int64(1000)
+	bob, seeds := node.Credentials("bob", "Pa55-of-bob-0123456789"), int64(1000)
 	for _, order := range []string{"origin", "need", "mirrors"} {
 		for _, state := range []string{"empty", "forbidding", "failing", "full"} {
 			undo := func() {}
@@ -34,7 +32,7 @@ func TestQuarantineBesideAMirrorTellsNothing(t *testing.T) {
 				undo = mirror.Status(resolvertest.Manifests, http.StatusInternalServerError)
 			}
 			for _, policy := range []string{"Always", "IfNotPresent"} {
-				told := func(repository string, here bool) string {
+				asked := func(repository string, here bool) string {
 					seeds++
 					seed := seeds
 					n.Push(repository+":1", resolvertest.Index(seed, 2, 500))
@@ -47,11 +45,10 @@ func TestQuarantineBesideAMirrorTellsNothing(t *testing.T) {
 					}
 					defer quarantine(n.Registry, repository, http.StatusForbidden, platformOf(t, seed))()
 					_, err := n.Pull(ref, bob, node.Hint("policy", policy))
-					text := strings.ReplaceAll(fmt.Sprint(err), repository, "it")
-					return digests.ReplaceAllString(moment.ReplaceAllString(text, ""), "a digest")
+					return told(err, repository)
 				}
 				name := fmt.Sprintf("%s/%s%s", order, strings.ToLower(policy), state)
-				if here, gone := told(name+"here", true), told(name+"gone", false); here != gone {
+				if here, gone := asked(name+"here", true), asked(name+"gone", false); here != gone {
 					t.Errorf("%s, %s, %s:\nhere: %s\ngone: %s", order, state, policy, here, gone)
 				}
 			}

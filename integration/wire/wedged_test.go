@@ -113,9 +113,10 @@ func wedge(t *testing.T, c net.Conn, stop <-chan struct{}) {
 	}
 }
 
-// TestRegistryThatReadsNoMore holds that a tenant's registry, of which the daemon keeps a
-// connection that cannot be written to, holds up no request for another registry.
-func TestRegistryThatReadsNoMore(t *testing.T) {
+// newWedged returns a node that keeps a connection to a tenant's registry which cannot be
+// written to.
+func newWedged(t *testing.T) *nodetest.Node {
+	t.Helper()
 	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`))
 	evil := wedging(t)
 	secret := node.Credentials("eve", strings.Repeat("~", 8000))
@@ -125,7 +126,24 @@ func TestRegistryThatReadsNoMore(t *testing.T) {
 		asked.Go(func() { _, _ = n.Pull(fmt.Sprintf("%s/app:%d", evil, i+2), secret) })
 	}
 	asked.Wait()
-	var slow atomic.Int64
+	return n
+}
+
+// wantStopped stops the node's daemon in that time.
+func wantStopped(t *testing.T, n *nodetest.Node, within time.Duration) {
+	t.Helper()
+	began := time.Now()
+	n.Stop()
+	if took := time.Since(began); took > within {
+		t.Errorf("the daemon has stopped after %v", took.Round(time.Second))
+	}
+}
+
+// TestRegistryThatReadsNoMore holds that a tenant's registry, of which the daemon keeps a
+// connection that cannot be written to, holds up no request for another registry.
+func TestRegistryThatReadsNoMore(t *testing.T) {
+	n := newWedged(t)
+	var asked sync.WaitGroup
 	slots := make(chan struct{}, 20)
 	for i := range 140 { // registries of anybody, which nobody has named in a hosts.toml
 		asked.Go(func() {
@@ -134,34 +152,17 @@ func TestRegistryThatReadsNoMore(t *testing.T) {
 			ref, began := fmt.Sprintf("127.0.1.%d:1/app:1", i+1), time.Now()
 			_, err := n.Pull(ref)
 			if took := time.Since(began); took > 30*time.Second {
-				slow.Add(1)
 				t.Errorf("%s took %v: %v", ref, took.Round(time.Second), err)
 			}
 		})
 	}
 	asked.Wait()
-	began := time.Now()
-	n.Stop()
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("the daemon has stopped after %v", took.Round(time.Second))
-	}
+	wantStopped(t, n, 30*time.Second)
 }
 
 // TestStopBesideARegistryThatReadsNoMore holds that such a registry does not keep the daemon
 // from stopping.
 func TestStopBesideARegistryThatReadsNoMore(t *testing.T) {
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `verify_timeout = "1s"`))
-	evil := wedging(t)
-	secret := node.Credentials("eve", strings.Repeat("~", 8000))
-	n.MustFail(evil+"/app:1", nil, secret)
-	var asked sync.WaitGroup
-	for i := range 30 {
-		asked.Go(func() { _, _ = n.Pull(fmt.Sprintf("%s/app:%d", evil, i+2), secret) })
-	}
-	asked.Wait()
-	began := time.Now()
-	n.Stop()
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("the daemon has stopped after %v", took.Round(time.Second))
-	}
+	n := newWedged(t)
+	wantStopped(t, n, 20*time.Second)
 }
