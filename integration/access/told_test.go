@@ -5,6 +5,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -24,10 +25,16 @@ func everythingTold(n *nodetest.Node, metrics string) map[string][]byte {
 	defer cancel()
 	told := map[string][]byte{}
 	err := filepath.WalkDir(n.Path(), func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the daemon has removed it meanwhile
+		}
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
 		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		told[path] = b
 		return err
 	})
