@@ -28,7 +28,7 @@ type orders struct {
 }
 
 // explain finds the orders in which the model allows all that the pulls
-// brought. Equal requests may share one check and one pull, and a request that
+// brought. Equal requests of a namespace may share one check and one pull, and one that
 // began before another's proof was there may ask all the same.
 func (o orders) explain(ctx context.Context) error {
 	var fit []World
@@ -147,7 +147,7 @@ func (o *orders) denied(after World, done []bool, p Pull) World {
 func (o *orders) sharing(i int, done []bool) [][]bool {
 	alone, all := slices.Clone(done), slices.Clone(done)
 	for j := range o.pulls {
-		if !done[j] && o.equal(o.pulls[j], o.pulls[i]) && o.answers[j].Saw == o.answers[i].Saw && o.endsTheSame(j, i) {
+		if !done[j] && o.equal(o.pulls[j], o.pulls[i]) && o.answers[j].Saw == o.answers[i].Saw {
 			all[j] = true
 		}
 	}
@@ -158,14 +158,7 @@ func (o *orders) sharing(i int, done []bool) [][]bool {
 	return [][]bool{alone, all}
 }
 
-// endsTheSame reports whether an answer that two requests share ends the same proofs:
-// a refusal also ends those of each pod's namespace.
-func (o *orders) endsTheSame(j, i int) bool {
-	class := o.answers[i].Class
-	return o.pulls[j].Namespace == o.pulls[i].Namespace || class != Unauthorized && class != Forbidden
-}
-
-// equal reports whether two requests have the same directives.
+// equal reports whether two requests are those of one namespace, with the same directives.
 func (o *orders) equal(a, b Pull) bool {
 	now := o.states[0]
 	for _, p := range []*Pull{&a, &b} {
@@ -173,9 +166,6 @@ func (o *orders) equal(a, b Pull) bool {
 			p.FailOn = None // as by default
 		}
 		p.Policy = now.policy(*p)
-		if !now.Rule.ByNamespace {
-			p.Namespace = NoNamespace
-		}
 		if p.Digest != 0 {
 			p.Name = p.repo() // the same for all tags of the repository
 		}

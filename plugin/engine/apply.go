@@ -226,7 +226,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, t
 	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class, Cached: c.cached})
 	c.use(action.Used...)
 	if action.Do == Fail {
-		return c.ended(registryFailed(t.directives.Directives, c.local, phase, cause, action.Reason))
+		return c.ended(registryFailed(t, c.local, phase, cause, action.Reason))
 	}
 	if c = c.ended(e.reuse(ctx, t, c.local, action, turn)); c.end.kind != UsedCached {
 		return c

@@ -177,7 +177,6 @@ type checked struct {
 
 // check asks the registry for the digest of the reference, in what is left of the time.
 func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
-	c.podNamespace = t.PodNamespace
 	watch := e.watchDenials(t)
 	if !c.inspected {
 		local, err := e.inspect(ctx, t)
@@ -204,7 +203,6 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	}
 	watch.restart()
 	a, err := e.ask(ctx, t, session, c.checkTime)
-	c.denied = slices.Concat(c.denied, a.refusals())
 	if revoking := e.revokeIfDenied(ctx, t, watch, a.refusals()); revoking != nil {
 		session.Close()
 		return checked{course: c.ended(failed(ReasonInternal, revoking)), watch: watch}
@@ -236,7 +234,6 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	if failedThere {
 		refusals = refusalsOf(cause)
 	}
-	c.denied = slices.Concat(c.denied, refusals)
 	if err := e.revokeIfDenied(ctx, t, watch, refusals); err != nil { // the yes to the tag stays
 		stop := failed(ReasonInternal, err)
 		return NotConfirmed, &stop

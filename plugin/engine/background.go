@@ -14,13 +14,6 @@ func (e *Engine) runShared(ctx context.Context, t task, k checked, reason Reason
 	start := e.Now()
 	defer p.cancel(nil)
 	c := e.pullShared(ctx, t, k, reason, p)
-	// A refusal holds for the pods of all namespaces that have asked for the pull: some
-	// may have left.
-	denied := c.denied[len(k.denied):]
-	if err := e.deny(ctx, t, e.pulls.seal(p, t.PodNamespace, denied), nil, denied); err != nil {
-		p.cause = nil
-		c = c.ended(failed(ReasonInternal, err))
-	}
 	if cause := context.Cause(ctx); c.end.kind == Failed && errors.Is(cause, errBackgroundLimit) {
 		c = c.ended(failed(ReasonPull, cause))
 		ctx = context.WithoutCancel(ctx)
@@ -57,7 +50,7 @@ func (e *Engine) pullShared(ctx context.Context, t task, k checked, reason Reaso
 	if cause != nil {
 		p.course, p.cause = c, cause
 		c.failed(cause)
-		c = c.ended(registryFailed(t.directives.Directives, Local{}, pulling, cause, Reason(cause.Class)))
+		c = c.ended(registryFailed(t, Local{}, pulling, cause, Reason(cause.Class)))
 		if err := e.revokeIfDenied(ctx, t, nil, c.refusals); err != nil {
 			p.cause = nil
 			c = c.ended(failed(ReasonInternal, err))

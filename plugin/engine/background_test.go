@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -15,33 +16,33 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// A refusal in the background ends the proofs of the namespaces of all pods that have
-// waited for the pull, also of those that have left with the cached image.
+// A refusal in the background ends the proofs of the caller and of the namespace whose
+// pod the pull was for. A pod of another namespace has made a check of its own, and has
+// left the download to the one that is under way: nobody has refused it anything.
 func TestRefusalInTheBackgroundOfNamespaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := changedNode()
-		n.pullFails = failure.Forbidden
-		n.record.Access = map[store.Fingerprint]store.Proof{}
-		of := map[store.Fingerprint]Request{}
-		for _, namespace := range []store.Fingerprint{"a", "b", "c"} {
-			req := n.request(nil)
-			req.PodNamespace = namespace
-			n.record.Access[namespace], of[namespace] = store.Proof{At: now, By: "registry.test"}, req
-		}
-		e := n.engine(rule(tenSeconds, `access_identity = "Namespace"`))
-		first := arrive(t, e, of["a"])
-		time.Sleep(time.Second)
-		second := arrive(t, e, of["b"])
-		wantOverdue(t, <-first, 10*time.Second)
-		wantOverdue(t, <-second, 10*time.Second)
-		time.Sleep(time.Hour)
-		wantBackground(t, n, "Failed (forbidden)")
-		for namespace, want := range map[store.Fingerprint]bool{alice: true, "a": true, "b": true, "c": false} {
-			if got := slices.Contains(n.revoked, namespace); got != want || n.pulls != 1 {
-				t.Errorf("revoked are the proofs of %v, after %d pulls; %s: want %v", n.revoked, n.pulls, namespace, want)
+	for identity, want := range map[string][]store.Fingerprint{byNamespace: {teamB}, "": {}} {
+		synctest.Test(t, func(t *testing.T) {
+			n := changedNode()
+			n.pullFails = failure.Forbidden
+			if identity == byNamespace {
+				n.record.Access = map[store.Fingerprint]store.Proof{}
+				for _, namespace := range fingerprints(teamA, teamB) {
+					n.record.Access[namespace] = store.Proof{At: now, By: "registry.test"}
+				}
 			}
-		}
-	})
+			e := n.engine(rule(tenSeconds, identity))
+			first := arrive(t, e, n.from(teamA, alice))
+			time.Sleep(time.Second)
+			second := arrive(t, e, n.from(teamB, alice))
+			wantOverdue(t, <-first, 10*time.Second)
+			wantOverdue(t, <-second, 10*time.Second)
+			time.Sleep(time.Hour)
+			wantBackground(t, n, "Failed (forbidden)")
+			if left := slices.Collect(maps.Keys(n.record.Access)); len(left) != len(want) || len(left) == 1 && left[0] != want[0] || n.pulls != 1 || n.checks != 2 {
+				t.Errorf("%q: left are the proofs of %v, after %d checks and %d pulls", identity, left, n.checks, n.pulls)
+			}
+		})
+	}
 }
 
 // A failure within the deadline is judged by its class. One in the background is told, and
@@ -142,36 +143,4 @@ func TestBackgroundPullIsBounded(t *testing.T) {
 			t.Errorf("told %v", o.Err)
 		}
 	})
-}
-
-// So does one for pods that have only shared the check of who left the pull to the
-// background, also where they hear of that end after the refusal.
-func TestRefusalInTheBackgroundOfWhoSharedTheCheck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := changedNode()
-		n.pullFails = failure.Forbidden
-		for _, namespace := range []store.Fingerprint{teamA, teamB} { // by a rule of before
-			n.record.Access[namespace] = store.Proof{At: now, By: "registry.test"}
-		}
-		n.onCheck = func() { time.Sleep(100 * time.Millisecond) }
-		e := n.engine(rule(tenSeconds))
-		one, two := arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamB, alice))
-		wantOverdue(t, <-one, 10*time.Second+100*time.Millisecond)
-		wantOverdue(t, <-two, 10*time.Second+100*time.Millisecond)
-		time.Sleep(time.Hour)
-		wantBackground(t, n, "Failed (forbidden)")
-		if len(n.record.Access) != 0 || n.checks != 1 || n.pulls != 1 {
-			t.Errorf("left are %v, after %d checks and %d pulls", n.record.Access, n.checks, n.pulls)
-		}
-	})
-	n := &node{record: cachedImage(first, now)}
-	n.record.Access[teamB] = store.Proof{At: now, By: "registry.test"}
-	e := n.engine(rule(tenSeconds))
-	p, ended := &sharedPull{done: make(chan struct{})}, course{podNamespace: teamA}
-	e.pulls.seal(p, teamA, []store.Refusal{{Host: "registry.test", Origin: true}})
-	ended.leftTo = p
-	one, _ := e.begin(n.from(teamB, alice))
-	if err := e.revokeIfJoinedDenied(t.Context(), one, ended); err != nil || !slices.Equal(n.revoked, fingerprints(teamB)) {
-		t.Errorf("after the refusal: revoked %v, %v", n.revoked, err)
-	}
 }

@@ -47,7 +47,7 @@ type pullWait struct {
 // course goes on where the pull of others did not bring what is needed.
 func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course {
 	t := w.task
-	p, added := e.pulls.join(t.pullKey(c.answer.verified.Digest), t.PodNamespace, func(p *sharedPull) bool {
+	p, added := e.pulls.join(t.pullKey(c.answer.verified.Digest), func(p *sharedPull) bool {
 		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		p.cancel = cancel
 		k := w.checked
@@ -72,7 +72,6 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 			}
 			if cached, ok := e.useOverdue(ctx, t, c); ok {
 				e.pulls.leave(p)
-				cached.leftTo = p
 				return cached
 			}
 		}

@@ -163,8 +163,8 @@ func (e *Engine) unasked(ctx context.Context, t task, c course) course {
 // Who joins has most of that time left, as if the check were its own.
 const joinPart = 10
 
-// coalesce asks a registry, once for all equal requests that come until it
-// answers, and acts on the answer, once for those too. Requests that come later
+// coalesce asks a registry, once for all equal requests of one namespace that come until
+// it answers, and acts on the answer, once for those too. Requests that come later
 // ask anew: the tag may have moved since. Callers that cannot be told apart share
 // nothing.
 func (e *Engine) coalesce(ctx context.Context, t task, c course) (course, bool) {
@@ -178,11 +178,6 @@ func (e *Engine) coalesce(ctx context.Context, t task, c course) (course, bool) 
 	})
 	if err != nil {
 		return c.ended(failed(ReasonCanceled, err)), joined
-	}
-	if joined {
-		if err := e.revokeIfJoinedDenied(ctx, t, result); err != nil {
-			return result.ended(failed(ReasonInternal, err)), joined
-		}
 	}
 	return result, joined
 }

@@ -39,17 +39,8 @@ func newError(t task, c course) error {
 		Reason: c.end.reason,
 		Class:  class,
 		Under:  t.directives.Describe(deciding(told(c.end.reason), c.used)),
-		Err:    withLeftOut(t, c.end),
+		Err:    c.end.cause,
 	}
-}
-
-// withLeftOut is the cause of a failure, and the hosts that the request's own directive
-// left out: requests of different rules share a check.
-func withLeftOut(t task, e end) error {
-	if len(e.leftOut) == 0 {
-		return e.cause
-	}
-	return fmt.Errorf("%w; %s leaves out %s", e.cause, t.directives.Describe(policy.KeyAllowedSources), strings.Join(e.leftOut, ", "))
 }
 
 // Error names the image and the reason, the directive under which it is one, and
@@ -95,9 +86,10 @@ func deciding(reason Reason, used []policy.Key) policy.Key {
 }
 
 // registryFailed ends a request that a failure of hosts in a phase fails. It says what
-// they did, and that there is a cached image which does not do, to callers who have
-// proved that they may have it.
-func registryFailed(d policy.Directives, local Local, phase string, cause *resolver.Error, reason Reason) end {
+// they did, which ones the request's directive left out, and that there is a cached image
+// which does not do, to callers who have proved that they may have it.
+func registryFailed(t task, local Local, phase string, cause *resolver.Error, reason Reason) end {
+	d := t.directives.Directives
 	var b strings.Builder
 	switch {
 	case reason == ReasonMaxStale:
@@ -112,9 +104,10 @@ func registryFailed(d policy.Directives, local Local, phase string, cause *resol
 		b.WriteString(string(cause.Class) + ": ")
 	}
 	b.WriteString(cause.Detail())
-	e := failed(reason, errors.New(b.String()))
-	e.leftOut = cause.LeftOut
-	return e
+	if len(cause.LeftOut) > 0 {
+		fmt.Fprintf(&b, "; %s leaves out %s", t.directives.Describe(policy.KeyAllowedSources), strings.Join(cause.LeftOut, ", "))
+	}
+	return failed(reason, errors.New(b.String()))
 }
 
 // RemoteText says why a cached image is no fallback whose bytes are elsewhere.

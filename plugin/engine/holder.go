@@ -73,29 +73,10 @@ func (t *task) denialKey(holder store.Fingerprint) denialKey {
 // requests that are under way, but not from that with these watches: what it was
 // told before still counts for it; nil for none. The error is one of writing that.
 func (e *Engine) revokeIfDenied(ctx context.Context, t task, own denialWatches, refusals []store.Refusal) error {
-	return e.deny(ctx, t, t.refused(), own, refusals)
-}
-
-// revokeIfJoinedDenied takes the proofs of the pod's namespace away where hosts refused
-// its caller in a check that it has joined, or refuse it in the pull that this has left to
-// the background. Those of the caller, whom both have in common, ended with the refusal,
-// and the check may have proved access anew since.
-func (e *Engine) revokeIfJoinedDenied(ctx context.Context, t task, joined course) error {
-	if t.PodNamespace == "" || t.PodNamespace == joined.podNamespace {
-		return nil
-	}
-	denied := joined.denied
-	if p := joined.leftTo; p != nil {
-		denied = slices.Concat(denied, e.pulls.include(p, t.PodNamespace))
-	}
-	return e.deny(ctx, t, []store.Fingerprint{t.PodNamespace}, nil, denied)
-}
-
-// deny takes the proofs of some holders away that the refusals end.
-func (e *Engine) deny(ctx context.Context, t task, holders []store.Fingerprint, own denialWatches, refusals []store.Refusal) error {
 	if len(refusals) == 0 {
 		return nil
 	}
+	holders := t.refused()
 	for _, holder := range holders {
 		if w := own.of(holder); w != nil {
 			w.deny(refusals...)

@@ -5,7 +5,6 @@ package engine
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -113,80 +112,97 @@ func TestProofsOfHolders(t *testing.T) {
 
 func fingerprints(all ...store.Fingerprint) []store.Fingerprint { return all }
 
-// Requests of two namespaces, with the same credentials, share no check: one of them
-// would fall back on the other's proof. Nor do requests of one namespace with two
-// secrets: one of them would ride on the other's.
+// Requests of two namespaces, with the same credentials, share no check, whose proofs
+// count whatever: what a registry says to one of them is no answer to the other. Nor do
+// requests of one namespace with two secrets: one of them would ride on the other's.
 func TestNamespacesShareNoCheck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &node{record: restricted(now.Add(-time.Minute), teamA), checkFails: failure.Unreachable, onCheck: func() { time.Sleep(time.Second) }}
-		e := n.engine(rule(`policy = "IfDigestChanged"`, byNamespace))
-		e.Observe = nil
-		for want, all := range map[Kind][]<-chan arrival{
-			UsedCached: {arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamA, bob))},
-			Failed:     {arrive(t, e, n.from(teamB, alice)), arrive(t, e, n.from("", alice))},
-		} {
-			for _, one := range all {
-				if a := <-one; a.outcome.Kind != want {
-					t.Errorf("got %s (%v), want %s", a.outcome.Kind, a.outcome.Err, want)
+	for identity, elsewhere := range map[string]Kind{byNamespace: Failed, "": UsedCached} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &node{checkFails: failure.Unreachable, onCheck: func() { time.Sleep(time.Second) }}
+			n.record = restricted(now.Add(-time.Minute), teamA)
+			if identity == "" {
+				n.record = restricted(now.Add(-time.Minute), alice, bob)
+			}
+			e := n.engine(rule(`policy = "IfDigestChanged"`, identity))
+			e.Observe = nil
+			for want, all := range map[Kind][]<-chan arrival{
+				UsedCached: {arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamA, bob))},
+				elsewhere:  {arrive(t, e, n.from(teamB, alice)), arrive(t, e, n.from("", alice)), arrive(t, e, n.from("", alice))},
+			} {
+				for _, one := range all {
+					if a := <-one; a.outcome.Kind != want {
+						t.Errorf("%q: got %s (%v), want %s", identity, a.outcome.Kind, a.outcome.Err, want)
+					}
 				}
 			}
-		}
-		if n.checks != 4 {
-			t.Errorf("%d checks", n.checks)
-		}
-	})
-}
-
-// A request that shares a check also shares a refusal, which ends the proofs of its
-// own namespace as well.
-func TestSharedRefusalEndsEachNamespacesProof(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &node{record: restricted(now, alice, teamA, teamB), checkFails: failure.Forbidden, onCheck: func() { time.Sleep(time.Second) }}
-		e := n.engine(rule(`policy = "Always"`))
-		e.Observe = nil
-		requests := []<-chan arrival{arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamB, alice))}
-		for _, one := range requests {
-			if a := <-one; a.outcome.Kind != Failed {
-				t.Errorf("got %s", a.outcome.Kind)
+			if n.checks != 4 {
+				t.Errorf("%q: %d checks", identity, n.checks)
 			}
-		}
-		if n.checks != 1 || len(n.record.Access) != 0 {
-			t.Errorf("%d checks, %v are left", n.checks, slices.Collect(maps.Keys(n.record.Access)))
-		}
-		if want := fingerprints(alice, teamA, teamB); !slices.Equal(n.revoked, want) {
-			t.Errorf("revoked %v, want %v", n.revoked, want)
-		}
-	})
+		})
+	}
 }
 
-// A request of another namespace that shares a check leaves the proof that the check
-// has given after a refusal: by the cached digest the registry refuses this caller, by
-// the tag it does not.
-func TestSharedRefusalLeavesTheSharedProof(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &node{record: restricted(now, teamB), remote: second}
-		e := n.engine(rule(`policy = "IfNotPresent"`))
-		e.Observe = nil
-		n.onCheck = func() {
-			time.Sleep(time.Second)
-			if n.checks == 2 { // about the cached digest
+// Of two namespaces with the same credentials that are asked about at the same time each
+// has its own answer. The refusal of one takes no proof away that is the other's.
+func TestRefusalIsOfOneNamespace(t *testing.T) {
+	for _, identity := range []string{byNamespace, ""} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &node{record: restricted(now, teamA, teamB), remote: first}
+			refused, allowed := make(chan struct{}), make(chan struct{})
+			n.onCheck = func() {
 				n.mu.Lock()
-				defer n.mu.Unlock()
-				n.checkFails = failure.Forbidden
+				gate := map[int]chan struct{}{1: refused, 2: allowed}[n.checks]
+				n.mu.Unlock()
+				<-gate
 			}
-		}
-		for _, one := range []<-chan arrival{arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamB, alice))} {
-			if a := <-one; a.outcome.Kind != Pulled {
-				t.Errorf("got %s (%v)", a.outcome.Kind, a.outcome.Err)
+			e := n.engine(rule(`policy = "Always"`, identity))
+			e.Observe = nil
+			a, b := arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamB, alice))
+			n.fail(failure.Forbidden)
+			close(refused)
+			if one := <-a; one.outcome.Kind != Failed || one.outcome.Class != failure.Forbidden {
+				t.Errorf("%q: who is refused has %s (%v)", identity, one.outcome.Kind, one.outcome.Err)
 			}
-		}
-		if _, proved := n.record.Access[alice]; !proved || n.pulls != 1 {
-			t.Errorf("%d pulls, proved is %v, revoked %v", n.pulls, n.record.Access, n.revoked)
-		}
-		if !slices.Contains(n.revoked, teamB) {
-			t.Errorf("revoked %v", n.revoked)
-		}
-	})
+			n.fail(failure.None)
+			close(allowed)
+			if other := <-b; other.outcome.Kind != Unchanged {
+				t.Errorf("%q: the other has %s (%v)", identity, other.outcome.Kind, other.outcome.Err)
+			}
+			if _, left := n.record.Access[teamB]; !left || len(n.record.Access) != 1 {
+				t.Errorf("%q: left are the proofs of %v", identity, n.record.Access)
+			}
+			if identity == byNamespace && !slices.Contains(n.proved, teamB) {
+				t.Errorf("proved is %v", n.proved)
+			}
+		})
+	}
+}
+
+// fail has the registry answer checks like that from now on.
+func (n *node) fail(class failure.Class) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.checkFails = class
+}
+
+// Pods of two namespaces share a download that comes to nothing, but no refusal of it.
+func TestNamespacesShareNoRefusalOfADownload(t *testing.T) {
+	for class, pulls := range map[failure.Class]int{failure.Unavailable: 2, failure.Forbidden: 3} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &node{record: restricted(now, teamA, teamB), remote: second, pullFails: class, pullTakes: time.Minute}
+			e := n.engine(rule(`policy = "Always"`))
+			e.Observe = nil
+			// The last two wait while the first one downloads.
+			for _, one := range []<-chan arrival{arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamA, alice)), arrive(t, e, n.from(teamB, alice))} {
+				if a := <-one; a.outcome.Kind != Failed || a.outcome.Class != class {
+					t.Errorf("%s: got %s (%v)", class, a.outcome.Kind, a.outcome.Err)
+				}
+			}
+			if n.pulls != pulls {
+				t.Errorf("%s: %d pulls", class, n.pulls)
+			}
+		})
+	}
 }
 
 // A pull that takes long is no proof for its namespace any more when the registry has

@@ -173,7 +173,7 @@ func (e *Engine) foreseeFailed(ctx context.Context, t task, c course, err error)
 	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class, Cached: c.cached})
 	c.use(action.Used...)
 	if action.Do == Fail {
-		return c.ended(registryFailed(t.directives.Directives, c.local, checking, cause, action.Reason))
+		return c.ended(registryFailed(t, c.local, checking, cause, action.Reason))
 	}
 	return c.ended(e.wouldEnd(ctx, t, c, action))
 }

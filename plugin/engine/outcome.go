@@ -175,10 +175,6 @@ type course struct {
 	checkTime time.Duration
 	end       end
 	within    policy.Deadline // for how long a foreseen pull would be waited for
-	// denied are all refusals of the caller, who was a pod of podNamespace.
-	denied       []store.Refusal
-	podNamespace store.Fingerprint
-	leftTo       *sharedPull // that goes on without the request; nil for none
 }
 
 // end is how a request ended.
@@ -188,8 +184,7 @@ type end struct {
 	imageID string
 	digest  digest.Digest
 	source  string
-	cause   error    // for Failed
-	leftOut []string // hosts that allowed_sources does not allow, for Failed
+	cause   error // for Failed
 }
 
 func failed(reason Reason, cause error) end {
@@ -236,7 +231,6 @@ func (c *course) answered(a answer) {
 // failed takes in a registry's failure.
 func (c *course) failed(cause *resolver.Error) {
 	c.class, c.refusals = cause.Class, refusalsOf(cause)
-	c.denied = slices.Concat(c.denied, c.refusals)
 	if slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.Authority }) {
 		c.use(policy.KeyAuthority)
 	}

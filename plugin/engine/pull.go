@@ -6,7 +6,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
@@ -67,7 +66,7 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 		if err := e.verifyManifest(ctx, t, a, local.Record.Target, source); err != nil {
 			return pullFailed(ctx, c, source, try, err)
 		}
-		if err := e.endRefused(ctx, t, &c, source); err != nil { // before a proof is stored
+		if err := e.endRefused(ctx, t, source); err != nil { // before a proof is stored
 			return c.ended(failed(ReasonInternal, err)), nil
 		}
 		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...), nil
@@ -100,7 +99,7 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 		if err := verify(ctx, target); err != nil {
 			return err
 		}
-		if err := e.endRefused(ctx, t, &c, source); err != nil { // before a proof is stored
+		if err := e.endRefused(ctx, t, source); err != nil { // before a proof is stored
 			return err
 		}
 		var err error
@@ -275,13 +274,11 @@ func (e *Engine) verifyContent(ctx context.Context, t task, c *course, source re
 	if err := e.Content.VerifyContent(ctx, c.answer.descriptor, fetcher); err != nil {
 		return err
 	}
-	return e.endRefused(ctx, t, c, source)
+	return e.endRefused(ctx, t, source)
 }
 
 // endRefused takes proofs away where the registry refused the caller content that
 // another host then had.
-func (e *Engine) endRefused(ctx context.Context, t task, c *course, source resolver.Source) error {
-	refusals := passedOver(source.Refusals())
-	c.denied = slices.Concat(c.denied, refusals)
-	return e.revokeIfDenied(ctx, t, nil, refusals)
+func (e *Engine) endRefused(ctx context.Context, t task, source resolver.Source) error {
+	return e.revokeIfDenied(ctx, t, nil, passedOver(source.Refusals()))
 }

@@ -96,12 +96,12 @@ func (t *task) names(target digest.Digest) []string {
 }
 
 // checkKey is what requests must have in common to share one check. The caller
-// is part of it: nobody rides on another's credentials. So is the holder: nobody
-// falls back on another's proof.
+// is part of it: nobody rides on another's credentials. So is the namespace of the pod:
+// what a registry says to one tenant is no answer to another, and takes nothing from it.
 type checkKey struct {
 	name           string
 	caller         Caller
-	holder         store.Fingerprint
+	podNamespace   store.Fingerprint
 	credentialHost string // the fingerprint does not tell it apart
 	snapshotter    string
 	directives     policy.Directives
@@ -111,7 +111,7 @@ func (t *task) checkKey() checkKey {
 	return checkKey{
 		name:           t.Name,
 		caller:         t.Caller,
-		holder:         t.holder(),
+		podNamespace:   t.PodNamespace,
 		credentialHost: t.CredentialHost,
 		snapshotter:    t.Snapshotter,
 		directives:     t.directives.Directives,

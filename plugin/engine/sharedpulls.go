@@ -25,12 +25,13 @@ const backgroundLimit = 2 * time.Hour
 var errBackgroundLimit = fmt.Errorf("the pull has not ended after %s in the background", backgroundLimit)
 
 // pullKey is what requests must have in common to wait for one pull: the digest, the
-// credentials, and all that says which hosts it may come from, and what these must
+// credentials, the namespace of the pod, and all that says which hosts it may come from, and what these must
 // deliver. For how long they wait, and what the cached image is to them, is their own.
 type pullKey struct {
 	name, credentialHost, snapshotter string
 	digest                            digest.Digest
 	caller                            Caller
+	podNamespace                      store.Fingerprint
 	resolveFrom                       policy.ResolveFrom
 	authority                         policy.Authority
 	allowedSources                    policy.Sources
@@ -40,7 +41,7 @@ type pullKey struct {
 func (t *task) pullKey(target digest.Digest) pullKey {
 	d := &t.directives.Directives
 	return pullKey{
-		name: t.Name, credentialHost: t.CredentialHost, snapshotter: t.Snapshotter, digest: target, caller: t.Caller,
+		name: t.Name, credentialHost: t.CredentialHost, snapshotter: t.Snapshotter, digest: target, caller: t.Caller, podNamespace: t.PodNamespace,
 		resolveFrom: d.ResolveFrom, authority: d.Authority, allowedSources: d.AllowedSources, checkWith: d.CheckWith,
 	}
 }
@@ -56,10 +57,6 @@ type sharedPull struct {
 	begun, kept bool
 	place       place       // of a kept one
 	limit       *time.Timer // of a kept one
-	// namespaces are those of the pods that have joined, also of those that have left, and
-	// denied what hosts have refused to all of them, once that is known.
-	namespaces []store.Fingerprint
-	denied     []store.Refusal
 	// done is closed when it has ended, in that course. With a cause registries have failed
 	// it: the course has not ended then, and each request that waits goes on by itself.
 	done   chan struct{}
@@ -75,15 +72,13 @@ type sharedPulls struct {
 	freed    chan struct{} // closed when a kept one ends; nil = nobody waits for that
 }
 
-// join waits with the others for the pull of that key, or adds one that start begins, for
-// a pod of that namespace. It is nil if start does not. Callers that cannot be told apart
-// share nothing.
-func (s *sharedPulls) join(key pullKey, namespace store.Fingerprint, start func(*sharedPull) bool) (p *sharedPull, added bool) {
+// join waits with the others for the pull of that key, or adds one that start begins. It
+// is nil if start does not. Callers that cannot be told apart share nothing.
+func (s *sharedPulls) join(key pullKey, start func(*sharedPull) bool) (p *sharedPull, added bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p = s.joinable[key]; p != nil {
 		p.waiting++
-		p.include(namespace)
 		return p, false
 	}
 	p = &sharedPull{key: key, began: time.Now(), waiting: 1, done: make(chan struct{})}
@@ -98,23 +93,6 @@ func (s *sharedPulls) join(key pullKey, namespace store.Fingerprint, start func(
 		s.joinable[key] = p
 	}
 	return p, true
-}
-
-// include is to be called with the lock.
-func (p *sharedPull) include(namespace store.Fingerprint) {
-	if namespace != "" && !slices.Contains(p.namespaces, namespace) {
-		p.namespaces = append(p.namespaces, namespace)
-	}
-}
-
-// include has a pull count for pods of a namespace that shared the check of one who has
-// left it to the background. It returns what was refused before: the caller takes the
-// proofs away that this ends.
-func (s *sharedPulls) include(p *sharedPull, namespace store.Fingerprint) (denied []store.Refusal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.include(namespace)
-	return p.denied
 }
 
 // begin notes that the turn of a pull has come.
@@ -195,16 +173,6 @@ func (s *sharedPulls) forget(p *sharedPull) {
 	if s.joinable[p.key] == p {
 		delete(s.joinable, p.key)
 	}
-}
-
-// seal lets nobody join a pull any more that hosts have refused that, and returns the
-// namespaces of all other pods that have than that which began it.
-func (s *sharedPulls) seal(p *sharedPull, began store.Fingerprint, denied []store.Refusal) (others []store.Fingerprint) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forget(p)
-	p.denied = denied
-	return slices.DeleteFunc(slices.Clone(p.namespaces), func(f store.Fingerprint) bool { return f == began })
 }
 
 // end lets those go on who wait for a pull. It reports whether it was kept.

@@ -228,7 +228,7 @@ func (s leavingOutSession) Resolve(ctx context.Context, timeout time.Duration) (
 	return r, err
 }
 
-// Each of two requests that share a check hears of its own rule.
+// Each of two namespaces hears of its own rule.
 func TestOwnRuleOfHostsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{checkFails: failure.Unreachable, onCheck: func() { time.Sleep(time.Second) }}
@@ -242,9 +242,6 @@ func TestOwnRuleOfHostsLeftOut(t *testing.T) {
 			if err := (<-one).outcome.Err; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("request %d gets %v", i+1, err)
 			}
-		}
-		if n.checks != 1 {
-			t.Errorf("%d checks", n.checks)
 		}
 	})
 }

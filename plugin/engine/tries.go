@@ -9,6 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // tries are the pulls of one image by equal requests, one after the other. A
@@ -22,11 +23,13 @@ type tries struct {
 }
 
 type failedTry struct {
-	number int64
-	cause  *resolver.Error
+	number       int64
+	podNamespace store.Fingerprint
+	cause        *resolver.Error
 }
 
-// tryKey is what requests must have in common to share a try.
+// tryKey is what requests must have in common to share a try: what a check takes, but for
+// the namespace of the pod. What hosts do not deliver they do not deliver to any.
 type tryKey struct {
 	checkKey
 	digest digest.Digest
@@ -35,8 +38,9 @@ type tryKey struct {
 // try is the part of one request in the tries of an image.
 type try struct {
 	*tries
-	number int64 // of the last try that had begun when this request came, then of its own
-	leave  func()
+	podNamespace store.Fingerprint
+	number       int64 // of the last try that had begun when this request came, then of its own
+	leave        func()
 }
 
 // newTry is called before a request waits for its turn. The caller leaves.
@@ -44,20 +48,26 @@ func (e *Engine) newTry(t task, target digest.Digest) *try {
 	if t.Caller == "" {
 		return &try{tries: new(tries), leave: func() {}} // it shares nothing
 	}
-	all, _, release := e.tries.Acquire(tryKey{t.checkKey(), target}, func() *tries { return new(tries) })
-	return &try{tries: all, number: all.begun.Load(), leave: func() { release() }}
+	key := t.checkKey()
+	key.podNamespace = ""
+	all, _, release := e.tries.Acquire(tryKey{key, target}, func() *tries { return new(tries) })
+	return &try{tries: all, podNamespace: t.PodNamespace, number: all.begun.Load(), leave: func() { release() }}
 }
 
 // shared returns why a try failed that began after this request came; nil for
-// none. It is called at the request's turn.
+// none. A refusal is shared with no other namespace: it takes proofs away. It is called at
+// the request's turn.
 func (y *try) shared() *resolver.Error {
-	if last := y.failed.Load(); last != nil && last.number > y.number {
-		return last.cause
+	last := y.failed.Load()
+	if last == nil || last.number <= y.number || last.podNamespace != y.podNamespace && len(last.cause.Refusals()) > 0 {
+		return nil
 	}
-	return nil
+	return last.cause
 }
 
 // begin and fail are called at the request's turn.
 func (y *try) begin() { y.number = y.begun.Add(1) }
 
-func (y *try) fail(cause *resolver.Error) { y.failed.Store(&failedTry{y.number, cause}) }
+func (y *try) fail(cause *resolver.Error) {
+	y.failed.Store(&failedTry{y.number, y.podNamespace, cause})
+}
