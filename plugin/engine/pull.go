@@ -93,8 +93,9 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 // fetch has containerd pull from the source.
 func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source) (course, error) {
 	a := c.answer
-	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), Write: e.Proofs.WriteProofs}
-	verify, pin := e.verifyStored(t, a, source), store.Pin{}
+	possesses := e.possesses(ctx, t, a.verified.Digest)
+	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), OwnDocuments: !possesses, Write: e.Proofs.WriteProofs}
+	verify, pin := e.verifyStored(t, a, source, possesses), store.Pin{}
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
 		if err := verify(ctx, target); err != nil {
 			return err
@@ -142,35 +143,37 @@ func pullFailed(ctx context.Context, c course, source resolver.Source, try *try,
 
 // verifyStored refuses to store an image under another digest than the registry's,
 // about which it has said nothing, and one that is not its own.
-func (e *Engine) verifyStored(t task, a answer, source resolver.Source) func(context.Context, ocispec.Descriptor) error {
-	verifyPossession := e.verifyPossession(t, source)
+func (e *Engine) verifyStored(t task, a answer, source resolver.Source, possesses bool) func(context.Context, ocispec.Descriptor) error {
 	return func(ctx context.Context, target ocispec.Descriptor) error {
 		if target.Digest != a.verified.Digest {
 			return fmt.Errorf("containerd has made %s of %s, which is not what the registry has", target.Digest, a.verified.Digest)
 		}
-		if err := e.verifyManifest(ctx, t, a, target, source); err != nil {
-			return err
+		if !possesses {
+			if err := e.verifyPossession(ctx, t, target, source); err != nil {
+				return err
+			}
 		}
-		return verifyPossession(ctx, target)
+		return e.verifyManifest(ctx, t, a, target, source)
 	}
+}
+
+// possesses reports whether an image came by this repository before: its hosts have shown then
+// that they have it.
+func (e *Engine) possesses(ctx context.Context, t task, target digest.Digest) bool {
+	known, err := e.Records.Get(ctx, t.canonical(target))
+	return err == nil && known.Target.Digest == target
 }
 
 // verifyPossession refuses an image that the hosts of the name do not have
 // themselves. A registry can answer with any digest, and nobody asks it for content
 // that is on the node: someone who knows the digest of another's private image
 // could have it by the name of a registry of their own.
-func (e *Engine) verifyPossession(t task, source resolver.Source) func(context.Context, ocispec.Descriptor) error {
-	return func(ctx context.Context, target ocispec.Descriptor) error {
-		known, err := e.Records.Get(ctx, t.canonical(target.Digest))
-		if err == nil && known.Target.Digest == target.Digest {
-			return nil // it came by this repository before
-		}
-		fetcher, err := source.Fetcher(ctx, t.Name)
-		if err != nil {
-			return err
-		}
-		return e.Content.VerifyPossession(ctx, target, fetcher, source.Delivered)
+func (e *Engine) verifyPossession(ctx context.Context, t task, target ocispec.Descriptor, source resolver.Source) error {
+	fetcher, err := source.Fetcher(ctx, t.Name)
+	if err != nil {
+		return err
 	}
+	return e.Content.VerifyPossession(ctx, target, fetcher, source.Delivered)
 }
 
 // recordPull keeps what a pull found out on the records that the pull itself

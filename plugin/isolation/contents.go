@@ -11,6 +11,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
 )
 
 // contents is the content store as one pull sees it: of what is not finished, it
@@ -20,11 +21,22 @@ type contents struct {
 	scope Scope
 	// labels are those that content is committed with; nil = none.
 	labels Labels
+	// own is what the pull may see of documents; nil = everything.
+	own *ownDocuments
 
 	mu sync.Mutex
 	// discarded are the bytes that were thrown away, by reference. They count as
 	// progress: those that are fetched in their place would not be seen otherwise.
 	discarded map[string]int64
+}
+
+// viewOf returns the content store as the pull of the context sees it.
+func viewOf(ctx context.Context, store content.Store) *contents {
+	c := &contents{Store: store, scope: ScopeOf(ctx), labels: labelsOf(ctx)}
+	if OwnDocuments(ctx) {
+		c.own = &ownDocuments{delivered: map[digest.Digest]bool{}, others: map[digest.Digest]bool{}}
+	}
+	return c
 }
 
 // View returns the content store as pulls of that scope see it. Content must not be written
@@ -52,7 +64,7 @@ func (c *contents) Writer(ctx context.Context, opts ...content.WriterOpt) (conte
 	if o.Ref == "" {
 		return nil, fmt.Errorf("the reference of unfinished content is empty: %w", errdefs.ErrInvalidArgument)
 	}
-	w := &writer{contents: c, ref: o.Ref, desc: o.Desc, ctx: ctx}
+	w := &writer{contents: c, ref: o.Ref, desc: o.Desc, hidden: c.opens(o.Desc), ctx: ctx}
 	if err := w.open(ctx); err != nil {
 		return nil, err
 	}

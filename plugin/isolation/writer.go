@@ -25,6 +25,7 @@ type writer struct {
 	contents       *contents
 	ref            string
 	desc           ocispec.Descriptor
+	hidden         bool // the content is written whether or not it is there: ownDocuments
 	restarted      bool
 	ctx            context.Context //nolint:containedctx // of the call that opened it: Write has none
 }
@@ -60,7 +61,11 @@ func (w *writer) open(ctx context.Context) error {
 }
 
 func (w *writer) reopen(ctx context.Context) (err error) {
-	w.Writer, err = w.contents.Store.Writer(ctx, content.WithRef(w.ref+w.contents.suffix()), content.WithDescriptor(w.desc))
+	desc := w.desc
+	if w.hidden {
+		desc.Digest = "" // by which the store would find it, also in other namespaces
+	}
+	w.Writer, err = w.contents.Store.Writer(ctx, content.WithRef(w.ref+w.contents.suffix()), content.WithDescriptor(desc))
 	if err != nil {
 		w.Writer = nil
 	}
@@ -76,9 +81,17 @@ func (w *writer) Status() (content.Status, error) {
 
 // Commit commits the content. When it has not the digest or size that it must
 // have, it is thrown away: the first time, the error is content.ErrReset, after
-// which content.Copy begins again.
+// which content.Copy begins again. A document that was hidden is shown from then on; where it
+// is there already, that stays as it is, since it has the same digest.
 func (w *writer) Commit(ctx context.Context, size int64, expected digest.Digest, opts ...content.Opt) error {
+	if w.hidden && expected == "" {
+		expected = w.desc.Digest
+	}
 	err := w.Writer.Commit(ctx, size, expected, append(slices.Clip(opts), w.contents.labelled(ctx, expected))...)
+	if w.hidden && expected != "" && (err == nil || errdefs.IsAlreadyExists(err)) {
+		w.contents.show(expected)
+		return nil
+	}
 	if !errdefs.IsFailedPrecondition(err) {
 		return err
 	}

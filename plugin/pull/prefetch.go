@@ -78,7 +78,7 @@ func (p *Puller) prefetching(plan *pwtransfer.Plan, snapshotter string) (from tr
 	}
 	return source.Prefetching(resolver.Prefetch{
 		Begin: func(ctx context.Context, desc ocispec.Descriptor) (end func(), ok bool) {
-			if p.has(ctx, plan.Scope, desc) {
+			if p.has(ctx, plan, desc) {
 				return nil, false
 			}
 			return p.prefetches.begin(plan.Scope, desc)
@@ -89,13 +89,14 @@ func (p *Puller) prefetching(plan *pwtransfer.Plan, snapshotter string) (from tr
 	})
 }
 
-// has reports whether content is on the node, or some of it has come to a pull of that
-// source. In doubt it is.
-func (p *Puller) has(ctx context.Context, scope isolation.Scope, desc ocispec.Descriptor) bool {
-	if _, err := p.contents.Info(ctx, desc.Digest); !errdefs.IsNotFound(err) {
+// has reports whether content is on the node for the pull of a plan, or some of it has come to a
+// pull of that source. In doubt it is.
+func (p *Puller) has(ctx context.Context, plan *pwtransfer.Plan, desc ocispec.Descriptor) bool {
+	hidden := plan.OwnDocuments && isolation.MayBeDocument(desc)
+	if _, err := p.contents.Info(ctx, desc.Digest); !hidden && !errdefs.IsNotFound(err) {
 		return true
 	}
-	_, err := isolation.View(p.contents, scope).Status(ctx, remotes.MakeRefKey(ctx, desc))
+	_, err := isolation.View(p.contents, plan.Scope).Status(ctx, remotes.MakeRefKey(ctx, desc))
 	return !errdefs.IsNotFound(err)
 }
 

@@ -46,6 +46,16 @@ func TestWhatIsPrefetched(t *testing.T) {
 	if _, ok := begin(n.ctx, ocispec.Descriptor{Digest: target}); ok {
 		t.Error("what is on the node is prefetched")
 	}
+	own := &prefetchedSource{}
+	p.prefetching(&pwtransfer.Plan{Source: own, Scope: scope, OwnDocuments: true}, "")
+	if end, ok := own.prefetch.Begin(n.ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: target}); ok {
+		end()
+	} else {
+		t.Error("a document that the source has to deliver is not prefetched")
+	}
+	if _, ok := own.prefetch.Begin(n.ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: target}); ok {
+		t.Error("a layer that is on the node is prefetched")
+	}
 	lacks := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5}
 	end, ok := begin(n.ctx, lacks)
 	if !ok {

@@ -89,7 +89,9 @@ func (s *contentSources) pendingOf(key contentKey) provenance.Provenance {
 
 // persist returns where d came from, and writes it to the content's labels if
 // they do not say it yet. The error is errdefs.ErrNotFound when the content is
-// not there. An error comes with the provenance that is pending.
+// not there. An error comes with the provenance that is pending. To a pull with documents of
+// its own, what it has fetched came from where it fetched it; it writes nothing: the labels are
+// committed with the content, and where that was there before, it came from elsewhere.
 func (s *contentSources) persist(ctx context.Context, d digest.Digest) (provenance.Provenance, error) {
 	// Read before the labels: another pull may write them in between, and then
 	// forgets what was pending.
@@ -97,6 +99,10 @@ func (s *contentSources) persist(ctx context.Context, d digest.Digest) (provenan
 	info, err := s.contents.Info(ctx, d)
 	if err != nil {
 		return pending, err
+	}
+	if isolation.OwnDocuments(ctx) && pending.Known() {
+		s.forget(ctx, d)
+		return pending, nil
 	}
 	written := decodeLabels(info.Labels)
 	if written.Known() || !pending.Known() {

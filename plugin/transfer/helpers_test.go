@@ -14,6 +14,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/core/transfer"
@@ -48,6 +49,7 @@ type node struct {
 	contents  content.Store
 	snapshots snapshots.Snapshotter
 	images    *orderedImages
+	leases    leases.Manager
 }
 
 func newNode(t *testing.T, track bool) *node {
@@ -74,10 +76,10 @@ func newNode(t *testing.T, track bool) *node {
 	n := &node{
 		t: t, ctx: namespaces.WithNamespace(t.Context(), "k8s.io"),
 		contents: db.ContentStore(), snapshots: db.Snapshotter("native"),
-		images: &orderedImages{Store: metadata.NewImageStore(db)},
+		images: &orderedImages{Store: metadata.NewImageStore(db)}, leases: metadata.NewLeaseManager(db),
 	}
 	n.Service = Decorate(transferlocal.NewTransferService(n.contents, n.images, transferlocal.TransferConfig{
-		Leases: metadata.NewLeaseManager(db),
+		Leases: n.leases,
 	}))
 	if track {
 		n.Track(TrackingConfig{

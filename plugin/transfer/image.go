@@ -44,6 +44,7 @@ func (s *imageSources) add(p provenance.Provenance) {
 // its own; elsewhere such a layer has no known source.
 type imageWalk struct {
 	contents     *contentSources
+	delivered    *deliveries
 	snapshotters []snapshots.Snapshotter
 	target       ocispec.Descriptor
 	sources      imageSources
@@ -61,9 +62,9 @@ func visitOf(desc ocispec.Descriptor) visit {
 }
 
 // ofImage returns where an image came from that is, or is to be, unpacked by
-// the snapshotters.
-func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor, unpackedBy ...snapshots.Snapshotter) (imageSources, error) {
-	w := &imageWalk{contents: s, snapshotters: unpackedBy, target: target, seen: map[visit]bool{}}
+// the snapshotters, to a pull that has fetched what is delivered.
+func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor, delivered *deliveries, unpackedBy ...snapshots.Snapshotter) (imageSources, error) {
+	w := &imageWalk{contents: s, delivered: delivered, snapshotters: unpackedBy, target: target, seen: map[visit]bool{}}
 	if err := w.document(ctx, target); err != nil {
 		return imageSources{unknown: true}, err
 	}
@@ -187,6 +188,9 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 
 // blob returns where content came from, and whether it is there.
 func (w *imageWalk) blob(ctx context.Context, desc ocispec.Descriptor) (p provenance.Provenance, there bool, err error) {
+	if p, there = w.delivered.of(desc.Digest); there {
+		return p, true, nil
+	}
 	p, err = w.contents.persist(ctx, desc.Digest)
 	switch {
 	case errdefs.IsNotFound(err):

@@ -32,6 +32,8 @@ type labelledStore struct {
 	tracker *tracker // nil: the sources are those of the plan's state
 	plan    *Plan    // nil: only sources are stored
 	hosts   []string // that this pull may ask, in their order
+	// delivered has the sources of what the pull has fetched.
+	delivered deliveries
 }
 
 // Store stores the records of the image with their labels.
@@ -43,7 +45,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	}
 	l := &labelledRecords{Store: records, plan: s.plan}
 	if s.tracker != nil {
-		sources, err := s.tracker.contents.ofImage(ctx, desc, s.tracker.snapshotters(s.UnpackPlatforms())...)
+		sources, err := s.tracker.contents.ofImage(ctx, desc, &s.delivered, s.tracker.snapshotters(s.UnpackPlatforms())...)
 		if err != nil {
 			prefixlog.G(ctx).WithError(err).Warnf("the sources of %s are not recorded", desc.Digest)
 		}

@@ -23,6 +23,8 @@ type trackedSource struct {
 	transfer.ImageFetcher
 	reporter SourceReporter
 	contents *contentSources
+	// delivered gets the sources of what this pull has fetched.
+	delivered *deliveries
 	// dropLost makes room for content of the image whose file is lost.
 	dropLost func(ctx context.Context, target digest.Digest)
 }
@@ -128,7 +130,11 @@ func (r *trackedReader) Close() error {
 	r.addSource()
 	if r.begun {
 		// A pull does not fail because its source cannot be written.
-		if _, err := r.source.contents.persist(r.ctx, r.desc.Digest); err != nil && !errdefs.IsNotFound(err) {
+		p, err := r.source.contents.persist(r.ctx, r.desc.Digest)
+		switch {
+		case err == nil:
+			r.source.delivered.add(r.desc.Digest, p)
+		case !errdefs.IsNotFound(err):
 			warnNotRecorded(r.ctx, r.desc.Digest, err)
 		}
 		// A broken file that another namespace alone had stays in the place of what has

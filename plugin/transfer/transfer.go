@@ -55,6 +55,9 @@ func (s *Service) Inner() transfer.Transferrer { return s.inner }
 // Pull carries out a plan. The options are those of Transfer.
 func (s *Service) Pull(ctx context.Context, plan *Plan, to *image.Store, opts ...transfer.Opt) error {
 	ctx = isolation.With(ctx, plan.Scope)
+	if plan.OwnDocuments {
+		ctx = isolation.WithOwnDocuments(ctx)
+	}
 	if t := s.tracker.Load(); t != nil {
 		ctx = isolation.WithLabels(ctx, t.contents.labelsFor(ctx, plan.Reference))
 	}
@@ -77,7 +80,7 @@ func (s *Service) pull(ctx context.Context, from transfer.ImageFetcher, to *labe
 	if reporter, ok := from.(SourceReporter); ok && to.tracker != nil {
 		to.hosts = reporter.Hosts()
 		from = &trackedSource{
-			ImageFetcher: from, reporter: reporter, contents: to.tracker.contents,
+			ImageFetcher: from, reporter: reporter, contents: to.tracker.contents, delivered: &to.delivered,
 			dropLost: func(ctx context.Context, target digest.Digest) {
 				to.tracker.dropLost(ctx, target, to.UnpackPlatforms())
 			},

@@ -80,17 +80,24 @@ func readLayout(ctx context.Context, provider content.Provider, target ocispec.D
 		chainID:   identity.ChainID(diffIDs).String(),
 		documents: []ocispec.Descriptor{{Digest: manifest.Config.Digest, Size: manifest.Config.Size}},
 	}
-	children := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)
 	for desc := target; images.IsIndexType(desc.MediaType); { // an index may be in an index
-		next, err := children(ctx, desc)
-		if err == nil && len(next) == 0 {
-			err = errdefs.ErrNotFound
+		if desc, err = manifestIn(ctx, provider, desc); err != nil {
+			return layout{}, fmt.Errorf("%w, of %s", err, target.Digest)
 		}
-		if err != nil {
-			return layout{}, fmt.Errorf("index %s of %s: %w", desc.Digest, target.Digest, err)
-		}
-		desc = next[0]
 		l.documents = append(l.documents, ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size})
 	}
 	return l, nil
+}
+
+// manifestIn returns what an index has for this platform, which may be another index.
+func manifestIn(ctx context.Context, provider content.Provider, index ocispec.Descriptor) (ocispec.Descriptor, error) {
+	p := platforms.Default()
+	next, err := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)(ctx, index)
+	if err == nil && len(next) == 0 {
+		err = errdefs.ErrNotFound
+	}
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("index %s: %w", index.Digest, err)
+	}
+	return next[0], nil
 }

@@ -94,26 +94,6 @@ func validate(d digest.Digest) error {
 	return nil
 }
 
-// VerifyPossession returns nil if the registry behind the fetcher has the image
-// of target for this platform, and does not only know digests: it delivers the
-// config. The config names the layers by their content, and a caller who may
-// read it may read them. delivered reports whether a blob has come from there
-// already; it is not fetched again then. Nothing is stored. The error is
-// errdefs.ErrFailedPrecondition for bytes that differ.
-func (i *Images) VerifyPossession(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error {
-	config, err := images.Config(ctx, i.documents(), target, platforms.Default())
-	if err != nil {
-		return fmt.Errorf("config of %s: %w", target.Digest, err)
-	}
-	if delivered(config.Digest) {
-		return nil
-	}
-	if err := i.verifyBlob(ctx, config, from, nil); err != nil {
-		return fmt.Errorf("take the config of %s again: %w", target.Digest, err)
-	}
-	return nil
-}
-
 // VerifyManifest returns nil if the registry behind the fetcher delivers the manifest of
 // target for this platform; the index that names it may be open to more. delivered reports
 // whether it has come from there already; it is not fetched again then. Nothing is stored.

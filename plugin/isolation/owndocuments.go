@@ -1,0 +1,129 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package isolation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+type ownDocumentsKey struct{}
+
+// WithOwnDocuments returns a context for a pull from a source that has not shown yet that it
+// has the image. Documents that are on the node already, in any namespace, are hidden from it
+// until the source itself has delivered them: what they name is not the source's to know.
+func WithOwnDocuments(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownDocumentsKey{}, true)
+}
+
+// OwnDocuments reports whether the context is for such a pull.
+func OwnDocuments(ctx context.Context) bool {
+	own, _ := ctx.Value(ownDocumentsKey{}).(bool)
+	return own
+}
+
+// MayBeDocument reports whether content may be an index, a manifest or a config, by what a
+// descriptor says of it: a config can have any type.
+func MayBeDocument(desc ocispec.Descriptor) bool {
+	return !images.IsLayerType(desc.MediaType) && desc.Size <= docker.MaxManifestSize
+}
+
+// ownDocuments is what a pull with documents of its own may see.
+type ownDocuments struct {
+	// delivered are the documents that the source has delivered to this pull.
+	delivered map[digest.Digest]bool
+	// others is what was opened as no document. It can be labelled, and not be read.
+	others map[digest.Digest]bool
+}
+
+// hidesFromReaders reports whether content of that size is a document that the source has not
+// delivered.
+func (c *contents) hidesFromReaders(d digest.Digest, size int64) bool {
+	if c.own == nil || size > docker.MaxManifestSize {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.own.delivered[d]
+}
+
+// hides reports whether the pull must not know that the content is there.
+func (c *contents) hides(info content.Info) bool {
+	if !c.hidesFromReaders(info.Digest, info.Size) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.own.others[info.Digest]
+}
+
+// opens takes note of content that a writer is opened for, and reports whether it is to be
+// written although it may be there.
+func (c *contents) opens(desc ocispec.Descriptor) bool {
+	if c.own == nil || MayBeDocument(desc) {
+		return c.own != nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.own.others[desc.Digest] = true
+	return false
+}
+
+// show shows a document that the source has delivered.
+func (c *contents) show(d digest.Digest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.own.delivered[d] = true
+}
+
+func errHidden(d digest.Digest) error {
+	return fmt.Errorf("content %v: %w", d, errdefs.ErrNotFound)
+}
+
+// Info returns that of content which is not hidden.
+func (c *contents) Info(ctx context.Context, d digest.Digest) (content.Info, error) {
+	info, err := c.Store.Info(ctx, d)
+	if err == nil && c.hides(info) {
+		return content.Info{}, errHidden(d)
+	}
+	return info, err
+}
+
+// Walk visits the content that is not hidden.
+func (c *contents) Walk(ctx context.Context, visit content.WalkFunc, filters ...string) error {
+	return c.Store.Walk(ctx, func(info content.Info) error {
+		if c.hides(info) {
+			return nil
+		}
+		return visit(info)
+	}, filters...)
+}
+
+// ReaderAt opens content that is not hidden, whatever the descriptor says that it is: layers
+// are unpacked without this view.
+func (c *contents) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content.ReaderAt, error) {
+	r, err := c.Store.ReaderAt(ctx, desc)
+	if err == nil && c.hidesFromReaders(desc.Digest, r.Size()) {
+		return nil, errors.Join(errHidden(desc.Digest), r.Close())
+	}
+	return r, err
+}
+
+// Delete removes content that is not hidden.
+func (c *contents) Delete(ctx context.Context, d digest.Digest) error {
+	if c.own != nil {
+		if _, err := c.Info(ctx, d); err != nil {
+			return err
+		}
+	}
+	return c.Store.Delete(ctx, d)
+}

@@ -1,0 +1,32 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver/provenance"
+)
+
+// deliveries are the sources of the content that one pull has fetched, also of that which was
+// there before, whose labels name others. The zero value is ready. Safe for concurrent use.
+type deliveries struct{ all sync.Map }
+
+// add adds content whose source is known.
+func (d *deliveries) add(content digest.Digest, p provenance.Provenance) {
+	if p.Known() {
+		d.all.Store(content, p)
+	}
+}
+
+// of returns the sources of content that the pull has fetched.
+func (d *deliveries) of(content digest.Digest) (p provenance.Provenance, ok bool) {
+	v, ok := d.all.Load(content)
+	if !ok {
+		return provenance.Provenance{}, false
+	}
+	return v.(provenance.Provenance), true
+}

@@ -1,0 +1,70 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/transfer/image"
+	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/plugin/isolation"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// planOwn pulls an image from a host that has to deliver the documents, and returns the sources
+// that the tag's record then tells.
+func (n *node) planOwn(img *fakeImage, host string) (source, content string) {
+	n.t.Helper()
+	service := n.Around(isolation.NewService(isolation.Config{
+		Contents: n.contents, Images: n.images, Transfer: transferlocal.TransferConfig{Leases: n.leases},
+	}))
+	p := &Plan{
+		Reference: appName, Source: &fakeSource{fakeImage: img, host: host}, OwnDocuments: true,
+		Scope: isolation.Source{Repository: host + "/app", Caller: host}.Scope(),
+		State: func(digest.Digest, store.State) store.State { return store.State{} },
+	}
+	if err := service.Pull(n.ctx, p, image.NewStore(appName)); err != nil {
+		n.t.Fatal(err)
+	}
+	labels := own(n.labels(appName))
+	return labels["pull-source"], labels["content-sources"]
+}
+
+// An image whose source has delivered the documents came from there, and its layers from where
+// they came from. What is said of the content stays, also where nothing is.
+func TestSourcesOfOwnDocuments(t *testing.T) {
+	for what, imported := range map[string]bool{"pulled": false, "imported": true} {
+		n := newNode(t, true)
+		img := newImage("a layer")
+		wantSource, want := "a/app:1", "a"
+		if imported {
+			wantSource, want = "", ""
+			for _, desc := range append([]ocispec.Descriptor{img.desc, img.config}, img.layers...) {
+				n.put(desc, img.blobs[desc.Digest])
+			}
+		} else if source, _ := n.mustPlan(img, "a", nil); source != wantSource {
+			t.Fatalf("pull-source is %q", source)
+		}
+		wantContent := map[bool]string{true: "", false: "b,a"}[imported]
+		if source, content := n.planOwn(img, "b"); source != "b/app:1" || content != wantContent {
+			t.Errorf("%s: %q and %q", what, source, content)
+		}
+		n.wantContent(img.desc, wantSource, want)
+		n.wantContent(img.config, "", want)
+		n.wantContent(img.layers[0], "", want)
+		if left := n.tracker.Load().contents.pending.Len(); left > 0 {
+			t.Errorf("%s: %d downloads are remembered for no use", what, left)
+		}
+	}
+	n := newNode(t, true)
+	img := newImage("a layer")
+	if source, content := n.planOwn(img, "b"); source != "b/app:1" || content != "" {
+		t.Errorf("new: %q and %q", source, content)
+	}
+	n.wantContent(img.desc, "b/app:1", "b")
+	n.wantContent(img.layers[0], "", "b")
+}
