@@ -11,6 +11,7 @@ import (
 	"io"
 
 	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
@@ -78,4 +79,19 @@ func Check(d digest.Digest, size int64) error {
 		return fmt.Errorf("%s is a document of %d bytes: more than %d are not allowed", d, size, docker.MaxManifestSize)
 	}
 	return nil
+}
+
+// DiffIDs returns the digests of the layers that the config of an image has, unpacked: none
+// for the config of something else. One that is no digest is an error.
+func DiffIDs(ctx context.Context, contents content.Provider, config ocispec.Descriptor) ([]digest.Digest, error) {
+	diffIDs, err := images.RootFS(ctx, Bounded{contents}, config)
+	if err != nil {
+		return nil, fmt.Errorf("config %s: %w", config.Digest, err)
+	}
+	for i, d := range diffIDs {
+		if err := d.Validate(); err != nil {
+			return nil, fmt.Errorf("config %s: diff ID %d: %w", config.Digest, i, err)
+		}
+	}
+	return diffIDs, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
-	"github.com/opencontainers/image-spec/identity"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/documents"
@@ -37,7 +37,7 @@ func (s *imageSources) add(p provenance.Provenance) {
 }
 
 // imageWalk collects the sources of the content of an image, and of its layers
-// in the snapshots of some snapshotters. A layer's content may be gone when its
+// in the snapshots of some snapshotters (chain.go). A layer's content may be gone when its
 // snapshot is still there: it is discarded, or the image is removed and a
 // container of it is not. Nobody fetches such a layer again. Where layers are
 // discarded, a snapshot therefore keeps the provenance of its layer in labels of
@@ -49,16 +49,23 @@ type imageWalk struct {
 	target       ocispec.Descriptor
 	sources      imageSources
 	seen         map[visit]bool
+	unpacked     map[digest.Digest][]unpackedContent // by diff ID; nil = not listed yet
 }
 
 // visit is a document as a descriptor calls it: what is below it depends on that.
 type visit struct {
-	digest          digest.Digest
-	manifest, index bool
+	digest                   digest.Digest
+	manifest, index, foreign bool
 }
 
 func visitOf(desc ocispec.Descriptor) visit {
-	return visit{desc.Digest, images.IsManifestType(desc.MediaType), images.IsIndexType(desc.MediaType)}
+	return visit{desc.Digest, images.IsManifestType(desc.MediaType), images.IsIndexType(desc.MediaType), foreign(desc)}
+}
+
+// foreign reports whether an index says of a manifest that it is not for this node, which
+// then never runs it.
+func foreign(desc ocispec.Descriptor) bool {
+	return desc.Platform != nil && !platforms.Default().Match(*desc.Platform)
 }
 
 // ofImage returns where an image came from that is, or is to be, unpacked by
@@ -122,68 +129,17 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor) error
 		p.Reference = ""
 		w.sources.add(p)
 	}
-	// The config of something else than an image names no layers.
-	diffIDs, err := images.RootFS(ctx, documents.Bounded{Provider: w.contents.contents}, manifest.Config)
-	if err != nil || len(diffIDs) != len(manifest.Layers) {
-		diffIDs = nil
-	}
-	for i, layer := range manifest.Layers {
-		var chainID string
-		if diffIDs != nil {
-			chainID = identity.ChainID(diffIDs[:i+1]).String()
-		}
-		if err := w.layer(ctx, layer, chainID); err != nil {
+	for _, layer := range manifest.Layers {
+		p, there, err := w.blob(ctx, layer)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// layer visits a layer's content and its snapshots.
-func (w *imageWalk) layer(ctx context.Context, desc ocispec.Descriptor, chainID string) error {
-	p, there, err := w.blob(ctx, desc)
-	if err != nil {
-		return err
-	}
-	p.Reference = ""
-	if there {
-		w.sources.add(p)
-	}
-	if chainID == "" {
-		return nil
-	}
-	for _, sn := range w.snapshotters {
-		info, err := sn.Stat(ctx, chainID)
-		switch {
-		case errdefs.IsNotFound(err) || err == nil && info.Kind != snapshots.KindCommitted:
-			continue
-		case err != nil:
-			return fmt.Errorf("snapshot %s: %w", chainID, err)
+		if there {
+			p.Reference = ""
+			w.sources.add(p)
 		}
-		w.sources.add(w.snapshot(ctx, sn, info, desc, p))
 	}
-	return nil
-}
-
-// snapshot returns where the layer in a snapshot came from. It writes it to the
-// snapshot where only the content says it so far: the snapshot is made of that
-// content if it is the younger of the two.
-func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snapshot snapshots.Info, layer ocispec.Descriptor, p provenance.Provenance) provenance.Provenance {
-	if written := decodeLabels(snapshot.Labels); written.Known() || !p.Known() {
-		return written
-	}
-	info, err := w.contents.contents.Info(ctx, layer.Digest)
-	if err != nil || info.CreatedAt.After(snapshot.Created) {
-		return provenance.Provenance{}
-	}
-	if !w.contents.keepWithSnapshots {
-		return p
-	}
-	labels, paths := encodeLabels(p)
-	if _, err := sn.Update(ctx, snapshots.Info{Name: snapshot.Name, Labels: labels}, paths...); err != nil {
-		warnNotRecorded(ctx, layer.Digest, err)
-	}
-	return p
+	return w.chain(ctx, manifest, foreign(desc))
 }
 
 // blob returns where content came from, and whether it is there.

@@ -1,0 +1,163 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/containerd/v2/pkg/labels"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/identity"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
+)
+
+// link is a layer of the chain that a container runs. The config names it.
+type link struct {
+	diffID  digest.Digest
+	chainID string
+	layer   digest.Digest // that the manifest has in its place
+}
+
+// unpackedContent is content that containerd has unpacked to some diff ID.
+type unpackedContent struct {
+	created time.Time
+	source  provenance.Provenance
+}
+
+// chain visits the layers that a container runs. containerd finds their snapshots by the
+// diff IDs of the config alone, whatever layers the manifest has, and fetches and compares
+// none for a snapshot that is there. So a layer of the manifest tells where a snapshot came
+// from only if it is known to unpack to the diff ID. The source of an image is unknown whose
+// config and manifest do not belong together. A foreign manifest is for another platform.
+func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, foreign bool) error {
+	diffIDs, err := documents.DiffIDs(ctx, w.contents.contents, manifest.Config)
+	if errdefs.IsNotFound(err) {
+		return nil // nothing can run without a config
+	}
+	layers := slices.DeleteFunc(slices.Clone(manifest.Layers), func(l ocispec.Descriptor) bool { return !images.IsLayerType(l.MediaType) })
+	if err != nil || len(diffIDs) > 0 && len(diffIDs) != len(layers) {
+		w.sources.unknown = true
+		return ctx.Err()
+	}
+	chainIDs := identity.ChainIDs(slices.Clone(diffIDs))
+	for i, diffID := range diffIDs {
+		if err := w.link(ctx, link{diffID, chainIDs[i].String(), layers[i].Digest}, foreign); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// link visits the snapshots of a layer. Where there is none yet, one may be made later,
+// by another image.
+func (w *imageWalk) link(ctx context.Context, l link, foreign bool) error {
+	there := false
+	for _, sn := range w.snapshotters {
+		info, err := sn.Stat(ctx, l.chainID)
+		switch {
+		case errdefs.IsNotFound(err) || err == nil && info.Kind != snapshots.KindCommitted:
+			continue
+		case err != nil:
+			return fmt.Errorf("snapshot %s: %w", l.chainID, err)
+		}
+		p, err := w.snapshot(ctx, sn, info, l)
+		if err != nil {
+			return err
+		}
+		w.sources.add(p)
+		there = true
+	}
+	if there || foreign {
+		return nil
+	}
+	_, known, err := w.unpacksTo(ctx, l)
+	w.sources.unknown = w.sources.unknown || !known
+	return err
+}
+
+// snapshot returns where the layer in a snapshot came from, and writes it to the
+// snapshot where only content says it so far.
+func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snapshot snapshots.Info, l link) (provenance.Provenance, error) {
+	if written := decodeLabels(snapshot.Labels); written.Known() {
+		return written, nil
+	}
+	p, err := w.madeOf(ctx, snapshot.Created, l)
+	if err != nil || !p.Known() || !w.contents.keepWithSnapshots {
+		return p, err
+	}
+	labels, paths := encodeLabels(p)
+	if _, err := sn.Update(ctx, snapshots.Info{Name: snapshot.Name, Labels: labels}, paths...); err != nil {
+		warnNotRecorded(ctx, l.layer, err)
+	}
+	return p, nil
+}
+
+// madeOf returns the source of the content that a snapshot was made of at that time: of the
+// layer in the manifest if it unpacks to the same, or else of all content that does. It is
+// zero where there is none, or one of unknown source. Content that came later made nothing.
+func (w *imageWalk) madeOf(ctx context.Context, at time.Time, l link) (provenance.Provenance, error) {
+	own, ok, err := w.unpacksTo(ctx, l)
+	if err != nil {
+		return provenance.Provenance{}, err
+	}
+	if ok && !own.created.After(at) {
+		return own.source, nil
+	}
+	if err := w.listUnpacked(ctx); err != nil {
+		return provenance.Provenance{}, err
+	}
+	var all provenance.Provenance
+	for _, c := range w.unpacked[l.diffID] {
+		switch {
+		case c.created.After(at):
+		case !c.source.Known():
+			return provenance.Provenance{}, nil
+		default:
+			all = all.Add(c.source)
+		}
+	}
+	return all, nil
+}
+
+// unpacksTo reports whether the layer of the manifest is known to unpack to the diff ID:
+// containerd has done so, or it is not compressed.
+func (w *imageWalk) unpacksTo(ctx context.Context, l link) (own unpackedContent, ok bool, err error) {
+	info, err := w.contents.contents.Info(ctx, l.layer)
+	switch {
+	case errdefs.IsNotFound(err):
+		return own, false, nil
+	case err != nil:
+		return own, false, err
+	}
+	return unpackedOf(info), l.layer == l.diffID || info.Labels[labels.LabelUncompressed] == l.diffID.String(), nil
+}
+
+// listUnpacked lists the content that was unpacked, once.
+func (w *imageWalk) listUnpacked(ctx context.Context) error {
+	if w.unpacked != nil {
+		return nil
+	}
+	w.unpacked = map[digest.Digest][]unpackedContent{}
+	return w.contents.contents.Walk(ctx, func(info content.Info) error {
+		diffID := digest.Digest(info.Labels[labels.LabelUncompressed])
+		w.unpacked[diffID] = append(w.unpacked[diffID], unpackedOf(info))
+		return nil
+	}, fmt.Sprintf("labels.%q", labels.LabelUncompressed))
+}
+
+func unpackedOf(info content.Info) unpackedContent {
+	p := decodeLabels(info.Labels)
+	p.Reference = "" // a layer belongs to many images
+	return unpackedContent{created: info.CreatedAt, source: p}
+}

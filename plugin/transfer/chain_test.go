@@ -1,0 +1,156 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transfer
+
+import (
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/pkg/labels"
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// forge makes an image with the layers of one image and a config that has the layers of
+// another.
+func forge(layers []ocispec.Descriptor, of *fakeImage) *fakeImage {
+	img := &fakeImage{blobs: map[digest.Digest][]byte{}, layers: layers}
+	img.config = img.add(ocispec.MediaTypeImageConfig, of.blobs[of.config.Digest])
+	img.desc = img.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{
+		MediaType: ocispec.MediaTypeImageManifest, Config: img.config, Layers: layers,
+	})
+	return img
+}
+
+// unpackedAs labels content as containerd does that has unpacked it.
+func (n *node) unpackedAs(d, diffID digest.Digest) {
+	n.t.Helper()
+	info := content.Info{Digest: d, Labels: map[string]string{labels.LabelUncompressed: diffID.String()}}
+	if _, err := n.contents.Update(n.ctx, info, "labels."+labels.LabelUncompressed); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// The layers of a manifest say nothing of snapshots that are made of others.
+func TestSourcesOfForgedLayers(t *testing.T) {
+	junk := ocispec.Descriptor{MediaType: "application/x-junk", Digest: digest.FromString("junk"), Size: 4}
+	for _, unpacked := range []bool{true, false} {
+		for what, layers := range map[string]func(own, chained []ocispec.Descriptor) []ocispec.Descriptor{
+			"others": func(own, _ []ocispec.Descriptor) []ocispec.Descriptor { return own },
+			"none":   func(_, _ []ocispec.Descriptor) []ocispec.Descriptor { return nil },
+			"fewer":  func(_, chained []ocispec.Descriptor) []ocispec.Descriptor { return chained[:1] },
+			"more":   func(own, chained []ocispec.Descriptor) []ocispec.Descriptor { return append(own[:1:1], chained...) },
+			"junk":   func(_, _ []ocispec.Descriptor) []ocispec.Descriptor { return []ocispec.Descriptor{junk, junk} },
+			"mixed": func(own, chained []ocispec.Descriptor) []ocispec.Descriptor {
+				return []ocispec.Descriptor{chained[0], own[1]}
+			},
+		} {
+			n := newNode(t, true)
+			own, chained := withRootFS(newImage("one", "two")), withRootFS(newImage("first", "second"))
+			n.fetch(own, "allowed.test")
+			n.put(chained.layers[0], chained.blobs[chained.layers[0].Digest])
+			n.put(chained.layers[1], chained.blobs[chained.layers[1].Digest])
+			if unpacked {
+				n.unpack(chained)
+			}
+			img := forge(layers(own.layers, chained.layers), chained)
+			n.putSome(img, "allowed.test")
+			for range 2 {
+				if _, unknown := n.store(img); unknown != "true" {
+					t.Errorf("%s, unpacked=%v: unknown is %q", what, unpacked, unknown)
+				}
+			}
+		}
+	}
+}
+
+// The layer of a snapshot may have come compressed in another way. Its sources are those of
+// all content that unpacks to it and was there before.
+func TestSourcesOfOtherContent(t *testing.T) {
+	n := newNode(t, true)
+	img := newImage("compressed")
+	diffID := digest.FromString("unpacked")
+	img.config = img.addJSON(ocispec.MediaTypeImageConfig, ocispec.Image{RootFS: ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{diffID}}})
+	img = forge(img.layers, img)
+	n.putSome(img, "a.test")
+	first, second, late := newImage("in one way"), newImage("in another"), newImage("later")
+	n.fetch(first, "first.test")
+	n.fetch(second, "second.test")
+	n.unpackedAs(first.layers[0].Digest, diffID)
+	n.unpackedAs(second.layers[0].Digest, diffID)
+	if _, err := n.snapshots.Prepare(n.ctx, "extract", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.snapshots.Commit(n.ctx, diffID.String(), "extract"); err != nil {
+		t.Fatal(err)
+	}
+	n.fetch(late, "late.test")
+	n.unpackedAs(late.layers[0].Digest, diffID)
+	if hosts, unknown := n.store(img); hosts != "a.test,first.test,second.test" && hosts != "a.test,second.test,first.test" || unknown != "" {
+		t.Errorf("sources %q, unknown %q", hosts, unknown)
+	}
+	info, err := n.snapshots.Stat(n.ctx, diffID.String())
+	if err != nil || info.Labels[store.LabelContentSources] == "" {
+		t.Errorf("the snapshot has the labels %v, %v", info.Labels, err)
+	}
+
+	// One of them came from nobody knows where.
+	imported := newImage("imported")
+	n.put(imported.layers[0], imported.blobs[imported.layers[0].Digest])
+	n.unpackedAs(imported.layers[0].Digest, diffID)
+	w := &imageWalk{contents: n.tracker.Load().contents}
+	if p, err := w.madeOf(n.ctx, time.Now(), link{diffID: diffID, layer: imported.layers[0].Digest}); err != nil || p.Known() {
+		t.Errorf("got %v, %v", p, err)
+	}
+}
+
+// A config that names no digests is of no image whose source is known.
+func TestSourcesOfBadConfigs(t *testing.T) {
+	for what, config := range map[string]any{
+		"no digest": map[string]any{"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"some-snapshot"}}},
+		"a text":    "text",
+	} {
+		n := newNode(t, true)
+		img := newImage("a layer")
+		if _, err := n.snapshots.Prepare(n.ctx, "extract", ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.snapshots.Commit(n.ctx, "some-snapshot", "extract"); err != nil {
+			t.Fatal(err)
+		}
+		img.config = img.addJSON(ocispec.MediaTypeImageConfig, config)
+		img = forge(img.layers, img)
+		n.putSome(img, "a.test")
+		if _, unknown := n.store(img); unknown != "true" {
+			t.Errorf("%s: unknown is %q", what, unknown)
+		}
+	}
+}
+
+// An index may name a manifest for another platform first, and for this one then. Of one
+// that is for another alone nobody expects that it is unpacked.
+func TestSourcesOfForeignManifests(t *testing.T) {
+	here, elsewhere := platforms.DefaultSpec(), ocispec.Platform{OS: "plan9", Architecture: "mips"}
+	for _, both := range []bool{true, false} {
+		n := newNode(t, true)
+		chained := withRootFS(newImage("first"))
+		img := forge(newImage("a layer").layers, chained)
+		manifest, again := img.desc, img.desc
+		manifest.Platform, again.Platform = &elsewhere, &here
+		index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{manifest}}
+		if both {
+			index.Manifests = append(index.Manifests, again)
+		}
+		img.desc = img.addJSON(ocispec.MediaTypeImageIndex, index)
+		n.putSome(img, "a.test")
+		sources, err := n.tracker.Load().contents.ofImage(n.ctx, img.desc, n.snapshots)
+		if err != nil || sources.unknown != both {
+			t.Errorf("for this platform too: %v: unknown is %v, %v", both, sources.unknown, err)
+		}
+	}
+}
