@@ -60,41 +60,18 @@ func inTrouble(ctx context.Context, key health.Key, p purpose.Purpose) *health.O
 
 // check asks one host, for the manifest at once if the pull that follows would. The
 // error's text is clean, and fault.AnswerClass judges it.
-func (s *session) check(ctx context.Context, h *host, p purpose.Purpose, manifest bool) (found Resolution, err error) {
-	start := time.Now()
+func (s *session) check(ctx context.Context, h *host, p purpose.Purpose, manifest bool) (Resolution, error) {
 	ctx = purpose.With(s.redactor.WithQuietLogger(ctx), p)
-	if h.authorizer != nil {
-		defer func() { h.authorizer.Finish(err == nil) }()
+	var end outcome
+	if manifest && !s.query.ReadManifest {
+		end = s.manifestOrDigest(ctx, h)
+	} else {
+		w := s.newWay(h, nil)
+		w.examiner.manifests = s.query.ReadManifest
+		end = w.resolve(ctx)
+		w.finish(end.err == nil)
 	}
-	e := &examiner{
-		known: s.query.Known, wanted: s.spec.Digest(), redactor: s.redactor,
-		manifests: s.query.ReadManifest || manifest, orHead: !s.query.ReadManifest,
-		authority: h.authority,
-	}
-	asked := dockerResolver(s.headers, h.registryHost(h.chain.Registry(h.examined(e)), h.dockerAuthorizer()))
-	_, desc, err := asked.Resolve(ctx, s.query.Reference)
-	if err == nil {
-		err = e.descriptor(desc)
-	}
-	if err == nil && desc.Digest != s.query.Known {
-		s.keep(h, desc, e.data)
-	}
-	if nested := s.query.Nested; err == nil && s.query.ReadManifest && nested.Manifest != "" && nested.Index == desc.Digest {
-		e.wanted, e.promised = nested.Manifest, ""
-		_, _, err = asked.Resolve(ctx, s.spec.Locator+"@"+nested.Manifest.String())
-	}
-	if err == nil {
-		byNode := s.identifies(h)
-		return Resolution{
-			Descriptor: desc, Anonymous: !e.shown && !byNode, ByNode: byNode,
-			Credentialed: h.authorizer != nil && h.authorizer.Credentialed(),
-		}, nil
-	}
-	if f, ok := fault.As(context.Cause(ctx)); ok {
-		err = f
-	}
-	err = s.redactor.Wrap(describe(ctx, err, e.status, s.redactor, time.Since(start)), err)
-	return Resolution{}, &checkError{error: err, elsewhere: e.elsewhere}
+	return end.found, end.err
 }
 
 // givenUp is why a check leaves a host that got into trouble meanwhile.
@@ -113,14 +90,15 @@ type checkError struct {
 func (e *checkError) Unwrap() error { return e.error }
 
 func failedCheck(h *host, err error, elapsed time.Duration) Attempt {
-	class, own := fault.AnswerClass(err), true
-	if e, ok := errors.AsType[*checkError](err); ok {
-		own = !e.elsewhere
+	return h.answer(fault.AnswerClass(err), err, elapsed, ownAnswer(h, err))
+}
+
+// ownAnswer reports whether a check failed by an answer of the host itself.
+func ownAnswer(h *host, err error) bool {
+	if e, ok := errors.AsType[*checkError](err); ok && e.elsewhere {
+		return false
 	}
-	if class.Refuses() {
-		own = own && fault.Refused(err, h.RegistryHost.Host)
-	}
-	return h.answer(class, err, elapsed, own)
+	return !fault.AnswerClass(err).Refuses() || fault.Refused(err, h.RegistryHost.Host)
 }
 
 // describe says what went wrong without the wrappings of docker's resolver,

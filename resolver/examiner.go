@@ -31,9 +31,9 @@ type examiner struct {
 	known     digest.Digest // what the node has, "" = nothing
 	wanted    digest.Digest // what the reference says, "" = it names a tag
 	manifests bool          // manifests are read, and not only asked for their digests
-	orHead    bool          // HEAD does as well: see sendOrHead
-	authority bool          // the host's "not found" ends the check
 	redactor  *redact.Redactor
+
+	unexplained bool // nobody asks for the reason of a refusal
 
 	status    string        // the last answer that was no success, for error texts
 	elsewhere bool          // it is not the host's own
@@ -48,6 +48,14 @@ func (e *examiner) before(next http.RoundTripper) http.RoundTripper {
 	return e
 }
 
+// asGet returns a request for a manifest as one for its bytes. Docker's resolver sends HEAD
+// first, and takes the answer to GET as well: it needs the header alone.
+func asGet(req *http.Request) *http.Request {
+	get := req.WithContext(req.Context())
+	get.Method, get.Header = http.MethodGet, req.Header.Clone()
+	return get
+}
+
 // errNoBlob is why a check asks for no blob.
 var errNoBlob = errors.New("a check asks for manifests only")
 
@@ -58,7 +66,10 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &fault.Fault{Class: failure.NotFound, Err: errNoBlob}
 	}
 	ctx := req.Context()
-	req, resp, err := e.send(req)
+	if e.manifests && req.Method == http.MethodHead {
+		req = asGet(req)
+	}
+	resp, err := e.next.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +79,7 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		e.status, e.elsewhere = e.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode))).Error(), !fault.Own(req)
-		if e.manifests && resp.StatusCode == http.StatusForbidden {
+		if e.ends(resp.StatusCode) {
 			return nil, e.refused(req, resp)
 		}
 		return resp, nil
@@ -88,8 +99,19 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// refused is the answer 403 to GET. Docker's resolver, which has sent HEAD, would ask once
-// more for the reason that it gives.
+// ends reports whether an answer with that status is handed to docker's resolver as a fault.
+// It has sent HEAD, and would ask by GET after 405, and after 403 for the reason.
+func (e *examiner) ends(status int) bool {
+	switch status {
+	case http.StatusForbidden:
+		return e.manifests || e.unexplained
+	case http.StatusMethodNotAllowed:
+		return e.manifests
+	}
+	return false
+}
+
+// refused is such an answer, with the reason that it gives.
 func (e *examiner) refused(req *http.Request, resp *http.Response) *fault.Fault {
 	defer resp.Body.Close()
 	text := redact.WithReason(fault.StatusText(resp.StatusCode), e.redactor.ReadReason(resp))

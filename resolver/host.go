@@ -96,25 +96,6 @@ func (h *host) registryHost(rt http.RoundTripper, authorizer docker.Authorizer) 
 	return asked
 }
 
-// examined returns what a check puts into the chain of the host: its examiner, which does
-// not see refusals of what the authorizer has presumed.
-func (h *host) examined(e *examiner) func(http.RoundTripper) http.RoundTripper {
-	return func(next http.RoundTripper) http.RoundTripper {
-		if h.authorizer != nil {
-			next = h.authorizer.Doubting(next)
-		}
-		return e.before(next)
-	}
-}
-
-// dockerAuthorizer is the authorizer, nil for none.
-func (h *host) dockerAuthorizer() docker.Authorizer {
-	if h.authorizer == nil {
-		return nil
-	}
-	return h.authorizer
-}
-
 // trackedAuthorizer is the authorizer for a Source, nil for none.
 func (h *host) trackedAuthorizer() docker.Authorizer {
 	if h.authorizer == nil {

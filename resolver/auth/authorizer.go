@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
@@ -56,49 +55,46 @@ type Options struct {
 // failures are judged. Safe for concurrent use.
 type Authorizer struct {
 	options Options
+	shared  *shared
 
-	mu     sync.Mutex
-	tokens map[string]*tokens // by address: a redirect's target may want tokens too
-
+	mu       sync.Mutex
 	presumed presumption
-
-	credentialed atomic.Bool // see Credentialed
 }
 
 var _ docker.Authorizer = (*Authorizer)(nil)
 
 // New returns an Authorizer.
 func New(options Options) *Authorizer {
-	return &Authorizer{options: options, tokens: map[string]*tokens{}}
+	return &Authorizer{options: options, shared: &shared{tokens: map[string]*tokens{}}}
 }
 
 // tokensOf returns the tokens of an address, host[:port]. They are looked for
 // without the lock, since credentials may have to be asked for.
 func (a *Authorizer) tokensOf(address string) *tokens {
-	a.mu.Lock()
-	t, ok := a.tokens[address]
-	a.mu.Unlock()
+	a.shared.mu.Lock()
+	t, ok := a.shared.tokens[address]
+	a.shared.mu.Unlock()
 	if ok {
 		return t
 	}
 	found := a.find(address)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if t, ok := a.tokens[address]; ok {
+	a.shared.mu.Lock()
+	defer a.shared.mu.Unlock()
+	if t, ok := a.shared.tokens[address]; ok {
 		return t
 	}
-	a.tokens[address] = found
+	a.shared.tokens[address] = found
 	return found
 }
 
 // Credentialed reports whether there were credentials for the host, or for one to which
 // it led that wanted some, or whether nobody knows.
-func (a *Authorizer) Credentialed() bool { return a.credentialed.Load() }
+func (a *Authorizer) Credentialed() bool { return a.shared.credentialed.Load() }
 
 // note takes note of credentials.
 func (a *Authorizer) note(username, secret string, err error) {
 	if err != nil || username != "" || secret != "" {
-		a.credentialed.Store(true)
+		a.shared.credentialed.Store(true)
 	}
 }
 

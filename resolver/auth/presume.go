@@ -13,20 +13,17 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
-// presumption is what a session has made of the challenge that its host is expected to
+// presumption is what a way of a check has made of the challenge that its host is expected to
 // give for the repository, since it has given it to the same caller for another one. The
 // token is asked for at once. Whatever goes wrong with it, the registry is asked without,
 // and what follows is as if nothing had been presumed. Guarded by the lock of Authorizer.
 type presumption struct {
-	first   *caller // whose first answer the session awaits on behalf of others; nil = none
 	tokens  *tokens // that meet what is presumed; nil = nothing is presumed
 	header  string  // the Authorization that was given for it
 	plain   bool    // the next request has none
 	doubted bool    // it was not believed
 	refused error   // by the token server
-
-	challenged bool // the host has said itself what it wants
-	wrong      int  // refusals of what was presumed
+	wrong   int     // refusals of what was presumed
 }
 
 // authorization returns the Authorization for a request, "" for none.
@@ -78,17 +75,12 @@ func (a *Authorizer) skipsOnce() bool {
 // presume makes tokens meet the challenge that is to be expected. Only checks do so: what
 // they find out is there when a pull begins.
 func (a *Authorizer) presume(ctx context.Context, t *tokens, u *url.URL) {
-	a.mu.Lock()
-	awaited := a.presumed.first != nil // the first answer is the session's own
-	a.mu.Unlock()
-	if awaited || t.caller == nil || purpose.Of(ctx).Kind != purpose.Check || !t.untried() {
+	if a.shared.awaits() || t.caller == nil || purpose.Of(ctx).Kind != purpose.Check || !t.untried() {
 		return
 	}
 	expected, known, first := t.caller.expect(ctx)
 	if first {
-		a.mu.Lock()
-		a.presumed.first = t.caller
-		a.mu.Unlock()
+		a.shared.await(t.caller)
 	}
 	if known {
 		t.presume(ctx, expected.answer(u, a.options.Scope.Repository)) //nolint:bodyclose // it has none
@@ -123,8 +115,8 @@ func (a *Authorizer) stands(t *tokens, last *http.Response) error {
 	if t.caller != nil && fault.First(last.Request) == last.Request {
 		t.caller.learn(seen, ok)
 	}
+	a.shared.isChallenged()
 	a.mu.Lock()
-	a.presumed.challenged = true
 	refused, of := a.presumed.refused, a.presumed.tokens
 	a.presumed.refused = nil
 	a.mu.Unlock()
@@ -134,25 +126,27 @@ func (a *Authorizer) stands(t *tokens, last *http.Response) error {
 	return nil
 }
 
-// Finish ends a check. answered tells that the host has answered it: what was presumed is
-// right then, and a host that has wanted nothing may do so again.
+// Finish ends a check, and the way of it that counts. Answered tells that the host has
+// answered it: what was presumed is right then, and a host that has wanted nothing may do so
+// again.
 func (a *Authorizer) Finish(answered bool) {
 	a.mu.Lock()
 	p := a.presumed
 	a.presumed = presumption{}
 	a.mu.Unlock()
+	first, challenged := a.shared.finish()
 	switch {
 	case !answered:
 	case p.tokens != nil && !p.doubted:
 		p.tokens.confirm()
-	case p.tokens != nil && !p.challenged:
+	case p.tokens != nil && !challenged:
 		p.tokens.unpresume()
 		p.tokens.caller.learn(challenge{}, false)
-	case p.first != nil && !p.challenged:
-		p.first.learn(challenge{}, false)
+	case first != nil && !challenged:
+		first.learn(challenge{}, false)
 	}
-	if p.first != nil {
-		p.first.answered()
+	if first != nil {
+		first.answered()
 	}
 }
 

@@ -57,8 +57,7 @@ type Purpose struct {
 	Force bool
 
 	// Once says that a request is not sent again, since who needs the answer asks anew: that
-	// of a fetch that is made before anybody needs the content, and the first of two ways in
-	// which a check asks.
+	// of a fetch that is made before anybody needs the content.
 	Once bool
 
 	// Health is what the session knows of hosts. nil = nothing.

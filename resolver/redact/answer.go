@@ -4,7 +4,6 @@
 package redact
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,25 +18,9 @@ const (
 	maxAnswer = 64 << 10 // bytes read of the body of an answer that is an error
 )
 
-type methodKey struct{}
-
-// InPlaceOf returns a context whose request is made in the place of one with that method:
-// errors name that one.
-func InPlaceOf(ctx context.Context, method string) context.Context {
-	return context.WithValue(ctx, methodKey{}, method)
-}
-
-// Method returns the method by which errors name a request.
-func Method(req *http.Request) string {
-	if method, ok := req.Context().Value(methodKey{}).(string); ok {
-		return method
-	}
-	return req.Method
-}
-
 // Request says which request failed, and gives the error a clean text.
 func (r *Redactor) Request(req *http.Request, err error) error {
-	return r.Wrap(fmt.Sprintf("%s %s: %v", Method(req), URL(req.URL), err), err)
+	return r.Wrap(fmt.Sprintf("%s %s: %v", req.Method, URL(req.URL), err), err)
 }
 
 // Answer describes an answer that is no success, as docker's resolver reports

@@ -11,7 +11,6 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 
 	"github.com/pullwarden/pullwarden/resolver/purpose"
-	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // whole reads the manifest that a check gets, within the bound of its size, before it
@@ -23,17 +22,11 @@ type whole struct {
 
 // RoundTrip implements http.RoundTripper. The body of a success in a check is in memory,
 // with at most one byte more than a manifest may have. One that says itself that it is
-// too long is not read. The answer to a request in the place of HEAD tells no more of a
-// failure than that to HEAD, but for 403, after which a reason is asked for.
+// too long is not read.
 func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := w.next.RoundTrip(req)
 	if err != nil || req.Method != http.MethodGet || purpose.Of(req.Context()).Kind != purpose.Check {
 		return resp, err
-	}
-	if resp.StatusCode >= 400 && resp.StatusCode != http.StatusForbidden && redact.Method(req) == http.MethodHead {
-		_ = resp.Body.Close() // the answer to HEAD has none
-		resp.Body = http.NoBody
-		return resp, nil
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 || resp.ContentLength > docker.MaxManifestSize {
 		return resp, nil

@@ -1,0 +1,52 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Way returns an Authorizer with the same tokens for one of the ways in which a check asks:
+// each doubts by itself, once, what was presumed, however the others have fared with it.
+func (a *Authorizer) Way() *Authorizer { return &Authorizer{options: a.options, shared: a.shared} }
+
+// shared is what the authorizers of one session and host have in common. Safe for
+// concurrent use.
+type shared struct {
+	mu         sync.Mutex
+	tokens     map[string]*tokens // by address: a redirect's target may want tokens too
+	first      *caller            // whose first answer the session awaits on behalf of others; nil = none
+	challenged bool               // the host has said itself, in a check, what it wants
+
+	credentialed atomic.Bool // see Credentialed
+}
+
+// awaits reports whether the host's first answer is the session's own.
+func (s *shared) awaits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first != nil
+}
+
+func (s *shared) await(first *caller) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.first = first
+}
+
+func (s *shared) isChallenged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.challenged = true
+}
+
+// finish returns what is known at the end of a check, and forgets it.
+func (s *shared) finish() (first *caller, challenged bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, challenged = s.first, s.challenged
+	s.first, s.challenged = nil, false
+	return first, challenged
+}
