@@ -6,16 +6,12 @@ package resolver
 import (
 	"context"
 	"io"
-	"net/url"
-	"slices"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
-	"github.com/pullwarden/pullwarden/resolver/provenance"
 )
 
 // fetcher lets the tracker know which digest its requests are for, and the judge
@@ -30,10 +26,6 @@ type fetcher struct {
 	ahead        *prefetcher // nil = nothing is prefetched
 	downloads    *downloads  // nil = containerd bounds them
 }
-
-// maxURLs bounds the urls of a descriptor that count. A manifest has room for a hundred
-// thousand, which would all be compared with each other, and be named.
-const maxURLs = 16
 
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
 // read, which can also be sought.
@@ -60,12 +52,11 @@ func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCl
 func (f *fetcher) open(ctx context.Context, desc ocispec.Descriptor, of *fetch) (io.ReadSeekCloser, error) {
 	of.digest, of.document, of.size = desc.Digest, isDocument(desc), desc.Size
 	of.blob, of.downloads = !images.IsManifestType(desc.MediaType) && !images.IsIndexType(desc.MediaType), f.downloads
-	desc.URLs = desc.URLs[:min(len(desc.URLs), maxURLs)]
+	desc.URLs, of.elsewhere = followable(desc, of.log.redactor)
 	if f.registryOnly {
-		of.log.unfollow(urlHosts(desc.URLs))
-		desc.URLs = nil
+		of.log.unfollow(of.elsewhere)
+		desc.URLs, of.elsewhere = nil, nil
 	}
-	of.elsewhere = urlHosts(desc.URLs)
 	ctx = withFetch(of.log.redactor.WithRedactedLogger(ctx), of)
 	rc, err := f.inner.Fetch(ctx, desc)
 	if err != nil {
@@ -99,19 +90,4 @@ func (e *fetchError) Unwrap() error { return e.err }
 func isDocument(desc ocispec.Descriptor) bool {
 	return desc.Size <= docker.MaxManifestSize && desc.Digest.Validate() == nil &&
 		(images.IsManifestType(desc.MediaType) || images.IsIndexType(desc.MediaType) || images.IsConfigType(desc.MediaType))
-}
-
-// urlHosts returns the hosts of those urls of a descriptor that containerd
-// follows.
-func urlHosts(urls []string) (names []string) {
-	for _, text := range urls {
-		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-			continue
-		}
-		if name := provenance.HostOf(u); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -5,10 +5,55 @@ package resolver
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
 	"sync"
 
+	"github.com/containerd/containerd/v2/core/images"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/provenance"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
+
+const (
+	// maxURLs bounds the urls of a descriptor that count. A manifest has room for a hundred
+	// thousand, which would all be compared with each other, and be named.
+	maxURLs = 16
+	// maxHost bounds a host that is followed, in bytes: labels and errors name it.
+	maxHost = 1 << 10
+)
+
+// followable returns those urls of a descriptor that containerd may follow, and their hosts.
+// Only layers have any: a manifest, an index or a config comes from a registry, since it says
+// what the image is. A url that has a secret of the pull is not followed, since name servers,
+// labels and the host itself would get that.
+func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, hosts []string) {
+	if !images.IsLayerType(desc.MediaType) {
+		return nil, nil
+	}
+	for _, text := range desc.URLs[:min(len(desc.URLs), maxURLs)] {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || len(u.Host) > maxHost || hasSecret(text, u, secrets) {
+			continue
+		}
+		urls = append(urls, text)
+		if name := provenance.HostOf(u); !slices.Contains(hosts, name) {
+			hosts = append(hosts, name)
+		}
+	}
+	return urls, hosts
+}
+
+// hasSecret reports whether a url has a secret, as it is or escaped.
+func hasSecret(text string, u *url.URL, secrets *redact.Redactor) bool {
+	query, err := url.QueryUnescape(u.RawQuery)
+	if err != nil {
+		query = u.RawQuery
+	}
+	return slices.ContainsFunc([]string{text, u.Host, u.Path, query}, secrets.In)
+}
 
 // GuardURLs has content behind the urls of descriptors fetched as that of hosts is: refused
 // where it is encoded more than once, and with no query in its spans. containerd follows

@@ -4,12 +4,16 @@
 package resolver
 
 import (
+	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -49,5 +53,96 @@ func TestLayerOfManyURLs(t *testing.T) {
 			}
 		}
 		_ = r.Close()
+	}
+}
+
+// Name servers get the host of a url, labels name it, and the host gets the rest: urls with a
+// secret of the pull are not followed, nor those with a host that no label has room for.
+func TestURLsOfSecrets(t *testing.T) {
+	layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5}
+	both := base64.RawURLEncoding.EncodeToString([]byte(username + ":" + password))
+	for what, address := range map[string]string{
+		"a password":                "%s/" + url.PathEscape(password),
+		"a password in a query":     "%s/layer?p=" + url.QueryEscape(password),
+		"a password that is quoted": "%s/" + percent(password),
+		"a token":                   "%s/layer?token=token-1",
+		"a token in the host":       "http://token-1.test/layer",
+		"a token in capitals":       "http://TOKEN-1.test/layer",
+		"credentials":               "http://" + both + ".test/layer",
+		"a long host":               "http://" + strings.Repeat("h", 2<<10) + ".test/layer",
+		"nothing":                   "%s/layer",
+	} {
+		for _, allow := range []func(string) bool{nil, func(string) bool { return true }} {
+			elsewhere, followed := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "layer") })
+			if strings.HasPrefix(address, "%s") {
+				address = elsewhere.URL + address[2:]
+			}
+			g := newGuarded(t)
+			server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Header.Get("Authorization") == "":
+					g.serve(w, r)
+				case strings.HasPrefix(r.URL.Path, "/v2/team/app/blobs/"):
+					w.WriteHeader(http.StatusNotFound)
+				default:
+					serveManifest(w, r)
+				}
+			})
+			s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: alice, Allow: allow})
+			got, err := s.Resolve(t.Context(), plenty)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source := s.Source(got.Descriptor)
+			from := layer
+			from.URLs = []string{address}
+			_, err = read(t, source, from)
+			if want := what == "nothing" && allow == nil; (err == nil) != want || (len(followed.list()) > 0) != want {
+				t.Errorf("%s: requests %q, error %v", what, followed.list(), err)
+			}
+			if names := source.Served().Hosts; len(names) > 1 && what != "nothing" {
+				t.Errorf("%s: sources %.100q", what, names)
+			}
+			if err == nil {
+				continue
+			}
+			e := wantClass(t, source.Failure(err), failure.NotFound)
+			if (len(e.LeftOut) > 0) != (what == "nothing") {
+				t.Errorf("%s: left out: %.100q", what, e.LeftOut)
+			}
+		}
+	}
+}
+
+// percent escapes each byte.
+func percent(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		fmt.Fprintf(&b, "%%%02x", c)
+	}
+	return b.String()
+}
+
+// Documents say what an image is: they come from a registry, wherever their urls lead.
+func TestURLsOfDocuments(t *testing.T) {
+	elsewhere, followed := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "content") })
+	server, asked := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "content") })
+	for _, mediaType := range []string{
+		ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, ocispec.MediaTypeImageConfig,
+		images.MediaTypeDockerSchema2Manifest, images.MediaTypeDockerSchema2ManifestList, images.MediaTypeDockerSchema2Config,
+		"application/vnd.example.config+json", "application/octet-stream", "",
+	} {
+		desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromString("content"), Size: 7, URLs: []string{elsewhere.URL}}
+		source := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{}).Source(desc)
+		before := len(asked.list())
+		if _, err := read(t, source, desc); err != nil {
+			t.Errorf("%q: %v", mediaType, err)
+		}
+		if served := source.Served().Hosts; len(asked.list()) != before+1 || len(served) != 1 || served[0] != serverHost(server) {
+			t.Errorf("%q: served by %v", mediaType, served)
+		}
+	}
+	if list := followed.list(); len(list) > 0 {
+		t.Errorf("followed: %v", list)
 	}
 }

@@ -121,6 +121,9 @@ func TestCleanOddSecrets(t *testing.T) {
 		if got := r.Clean(strings.Repeat("x", 10_000)); got != "***" {
 			t.Errorf("%s: the token: %q", what, got)
 		}
+		if r.In("nothing of it") || !r.In("it is "+secret+"!") || !r.In(strings.Repeat("x", 10_000)) {
+			t.Errorf("%s is not known", what)
+		}
 	}
 }
 

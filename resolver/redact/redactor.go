@@ -131,6 +131,13 @@ func (r *Redactor) hide(text string) string {
 	return text
 }
 
+// In reports whether a text has a secret.
+func (r *Redactor) In(text string) bool {
+	exact, pattern := r.compiled()
+	return slices.ContainsFunc(exact, func(v string) bool { return strings.Contains(text, v) }) ||
+		pattern != nil && pattern.MatchString(text)
+}
+
 // compiled returns the values that no pattern can or should be made of, and a
 // pattern of the others, nil for none: some texts change upper and lower case.
 func (r *Redactor) compiled() (exact []string, pattern *regexp.Regexp) {
