@@ -148,7 +148,7 @@ func TestSourcesOfForeignManifests(t *testing.T) {
 		}
 		img.desc = img.addJSON(ocispec.MediaTypeImageIndex, index)
 		n.putSome(img, "a.test")
-		sources, err := n.tracker.Load().contents.ofImage(n.ctx, img.desc, n.snapshots)
+		sources, err := n.tracker.Load().contents.ofImage(n.ctx, img.desc, &deliveries{}, n.snapshots)
 		if err != nil || sources.unknown != both {
 			t.Errorf("for this platform too: %v: unknown is %v, %v", both, sources.unknown, err)
 		}
