@@ -12,6 +12,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/documents"
+	"github.com/pullwarden/pullwarden/plugin/isolation"
 )
 
 // Documents refuses manifests, indexes and configs that are larger than
@@ -19,7 +20,8 @@ import (
 // digest, and those of too many objects: containerd reads them as a whole. Each is looked
 // at when it is listed, before any of it is fetched, and again when it is there: it may
 // have come by another pull, and be anything. It leaves the data out that descriptors have
-// with them, so that all content is fetched, and has a source.
+// with them, so that all content is fetched, and has a source. From a source that has to
+// deliver the documents it leaves their urls out, too: those prove nothing about it.
 func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFunc {
 	var configs sync.Map // by digest: those of manifests, whatever their type
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
@@ -34,6 +36,9 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 		}
 		for i := range children {
 			children[i].Data = nil
+			if isolation.OwnDocuments(ctx) && isolation.MayBeDocument(children[i]) {
+				children[i].URLs = nil
+			}
 			// The config is the first child of a manifest, whatever its type.
 			isConfig := i == 0 && images.IsManifestType(desc.MediaType)
 			if isConfig {
