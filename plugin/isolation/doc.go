@@ -17,8 +17,11 @@
 //	  │            caller wait for each other for some time, others never
 //	  └─ contents  its view of the content store: unfinished content of its own
 //	       │       scope only
+//	       ├─ ownDocuments  of what is finished, documents are hidden from a source that
+//	       │                has not shown that it has the image
 //	       ├─ writer  fetches once more what has not the digest that it must have
 //	       └─ labels  are written with the content, and not twice
 //
-// Finished content belongs to all: its digest was compared.
+// Finished layers belong to all: their digests were compared. Documents belong to those who have
+// delivered them: what they name is nobody else's to know.
 package isolation
