@@ -119,7 +119,7 @@ func TestAllowedSourcesOfForgedConfigs(t *testing.T) {
 			t.Parallel()
 			newChained(t, bring).wantRefused()
 		})
-		t.Run(what+", with layers discarded", func(t *testing.T) {
+		t.Run(what+" with layers discarded", func(t *testing.T) {
 			t.Parallel()
 			newChained(t, bring, nodetest.CRIImages("discard_unpacked_layers = true")).wantRefused()
 		})

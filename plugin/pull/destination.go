@@ -36,7 +36,7 @@ func (d *destination) ImageFilter(h images.HandlerFunc, contents content.Store) 
 		labels = images.ChildGCLabelsFilterLayers
 	}
 	platform := platforms.Default()
-	h = pwtransfer.ConfigTypes(pwtransfer.Documents(h, contents))
+	h = pwtransfer.ConfigTypes(pwtransfer.Documents(pwtransfer.Annotations(h), contents))
 	h = images.SetChildrenMappedLabels(contents, h, labels)
 	h = images.FilterPlatforms(h, platform)
 	return images.LimitManifests(h, platform, 1)

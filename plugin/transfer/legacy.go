@@ -14,8 +14,10 @@ import (
 
 // ImageFilter selects the content of a pull, as containerd's own store does.
 // Pulls with a plan have the digest that was compared, also where containerd
-// alone would convert the manifest: see ConfigTypes and Documents.
+// alone would convert the manifest: see ConfigTypes and Documents. No pull lets images
+// label snapshots as they like: see Annotations.
 func (s *labelledStore) ImageFilter(h images.HandlerFunc, contents content.Store) images.HandlerFunc {
+	h = Annotations(h)
 	if s.plan != nil {
 		h = ConfigTypes(Documents(h, contents))
 	}
