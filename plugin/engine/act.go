@@ -141,7 +141,7 @@ func (e *Engine) readUnread(ctx context.Context, t task, c course, session resol
 		err = e.verifyManifest(ctx, t, c.answer, target, source)
 	}
 	if err == nil {
-		if err := e.endRefused(ctx, t, source); err != nil { // before a proof is stored
+		if err := e.endRefused(ctx, t, nil, source); err != nil { // before a proof is stored
 			return c.ended(failed(ReasonInternal, err)), true
 		}
 		return c, false

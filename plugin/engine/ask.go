@@ -43,8 +43,13 @@ type answer struct {
 	byNode bool
 	// watch looks out for denials since the question.
 	watch denialWatches
-	// attempts failed before the host that answered, which is verified.By.
+	// attempts failed before the host that answered, which is verified.By. refusals are
+	// those of the caller among them that count.
 	attempts []resolver.Attempt
+	refusals []store.Refusal
+	// content is the source of the pull that follows; nil = none. What hosts refuse there
+	// ends what they have proved by the answer.
+	content resolver.Source
 	// elapsed is the time that the check took, of the time it may take.
 	elapsed time.Duration
 }
@@ -119,13 +124,20 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	a.byNode = r.ByNode || !r.Anonymous && t.asNode(r)
 	a.proved = t.provedBy(r.Anonymous, a.byNode)
 	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed
+	a.refusals = refusalsBefore(r, session.Origin())
 	return a, nil
 }
 
 // stillProved are the holders for whom the answer is a proof, without those that
-// were refused since.
+// were refused since, in this request by the last word of a host, or in another one.
 func (a *answer) stillProved() []store.Fingerprint {
-	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool { return a.watch.ended(f, a.proof()) })
+	var refusals []store.Refusal
+	if a.content != nil {
+		refusals = refusalsAmong(a.content.Refusals())
+	}
+	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool {
+		return a.watch.ended(f, a.proof()) || slices.ContainsFunc(refusals, func(no store.Refusal) bool { return no.Ends(f, a.proof()) })
+	})
 }
 
 // proof is the one that the answer is for those who have proved access by it.
@@ -138,20 +150,6 @@ func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 		proofs[f] = a.proof()
 	}
 	return proofs
-}
-
-// refusals are those of the caller before another host answered.
-func (a *answer) refusals() []store.Refusal { return passedOver(a.attempts) }
-
-// passedOver are the refusals of the caller by the registry itself, or who speaks for it,
-// where another host answered after it. A mirror's say nothing then.
-func passedOver(attempts []resolver.Attempt) (refusals []store.Refusal) {
-	for _, a := range attempts {
-		if a.Refused && (a.Origin || a.Authority) {
-			refusals = append(refusals, store.Refusal{Host: a.Host, Origin: true})
-		}
-	}
-	return refusals
 }
 
 // asNode reports whether an answer was given to the node, for a caller that has no
@@ -203,7 +201,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	}
 	watch.restart()
 	a, err := e.ask(ctx, t, session, c.checkTime)
-	if revoking := e.revokeIfDenied(ctx, t, watch, a.refusals()); revoking != nil {
+	if revoking := e.revokeIfDenied(ctx, t, watch, a.refusals); revoking != nil {
 		session.Close()
 		return checked{course: c.ended(failed(ReasonInternal, revoking)), watch: watch}
 	}
@@ -229,10 +227,10 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	defer session.Close()
 	// Denials since the question about the tag count: its answer may be acted on.
 	a, err := e.ask(ctx, t, session, c.checkTime)
-	refusals := a.refusals()
+	refusals := a.refusals
 	cause, failedThere := errors.AsType[*resolver.Error](err)
 	if failedThere {
-		refusals = refusalsOf(cause)
+		refusals = refusalsAmong(cause.Attempts)
 	}
 	if err := e.revokeIfDenied(ctx, t, watch, refusals); err != nil { // the yes to the tag stays
 		stop := failed(ReasonInternal, err)

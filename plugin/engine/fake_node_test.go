@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,12 +72,14 @@ type node struct {
 	pullErr     error // no registry at fault
 	verifyFails bool  // the bytes on the node differ
 	openErr     error
-	anonymous   bool // asks for no credentials
-	named       bool // has a hosts.toml
-	inNeed      bool // a mirror answers in the place of the registry
-	forgotten   bool // does not have old digests any more
-	quarantined bool // the registry refuses the manifest that runs, in a pull
-	imposes     bool // a registry that has the digest of what it does not have
+	anonymous   bool                               // asks for no credentials
+	named       bool                               // has a hosts.toml
+	inNeed      bool                               // a mirror answers in the place of the registry
+	forgotten   bool                               // does not have old digests any more
+	quarantined bool                               // the registry refuses the manifest that runs, in a pull
+	imposes     bool                               // a registry that has the digest of what it does not have
+	refuses     atomic.Pointer[[]resolver.Attempt] // content in a pull, that another host has
+	onVerify    func()                             // while content is compared
 	onOpen      func()
 	onCheck     func()
 	onPull      func()
@@ -178,6 +181,9 @@ func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified
 }
 
 func (n *node) VerifyContent(_ context.Context, target ocispec.Descriptor, _ transfer.Fetcher) error {
+	if n.onVerify != nil {
+		n.onVerify()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.verifiedContent = append(n.verifiedContent, target.Digest)

@@ -117,7 +117,12 @@ func (s fakeSource) ServedBy(digest.Digest) provenance.Provenance { return s.Ser
 
 func (s fakeSource) Delivered(d digest.Digest) bool { return s.fetcher.read && d == s.manifest }
 
-func (s fakeSource) Refusals() []resolver.Attempt { return nil }
+func (s fakeSource) Refusals() []resolver.Attempt {
+	if all := s.refuses.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
 
 func (s fakeSource) Progress() (waiting, bytes int64) { return 0, 0 }
 

@@ -98,11 +98,11 @@ func TestTrustedInNeed(t *testing.T) {
 
 // A refusal with the authority of the registry is one by the registry.
 func TestRefusalsOfAnAuthority(t *testing.T) {
-	got := refusalsOf(&resolver.Error{Attempts: []resolver.Attempt{
+	got := refusalsAmong([]resolver.Attempt{
 		{Host: "mirror.test", Class: failure.Forbidden, Refused: true},
 		{Host: "cache.test", Class: failure.Forbidden, Refused: true, Authority: true},
 		{Host: "cache.test", Class: failure.NotFound, Authority: true},
-	}})
+	})
 	if len(got) != 2 || got[0].Origin || !got[1].Origin {
 		t.Errorf("got %+v", got)
 	}

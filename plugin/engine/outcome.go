@@ -230,19 +230,11 @@ func (c *course) answered(a answer) {
 
 // failed takes in a registry's failure.
 func (c *course) failed(cause *resolver.Error) {
-	c.class, c.refusals = cause.Class, refusalsOf(cause)
+	c.class, c.refusals = cause.Class, refusalsAmong(cause.Attempts)
 	if slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.Authority }) {
 		c.use(policy.KeyAuthority)
 	}
 	c.attempts = slices.Concat(c.attempts, cause.Attempts)
-}
-
-// refusalsOf returns the hosts that refused the caller in a failure.
-func refusalsOf(cause *resolver.Error) (refusals []store.Refusal) {
-	for _, a := range cause.Refusals() {
-		refusals = append(refusals, store.Refusal{Host: a.Host, Origin: a.Origin || a.Authority})
-	}
-	return refusals
 }
 
 // newOutcome makes the outcome of a request of its course.

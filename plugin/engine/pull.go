@@ -52,6 +52,8 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 // pullAtTurn pulls when the turn has come. The course has ended, unless there is a
 // cause: why registries failed.
 func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason, session resolver.Session, try *try) (_ course, cause *resolver.Error) {
+	source := session.Source(c.answer.descriptor)
+	c.answer.content = source
 	a := c.answer
 	// While this request waited for its turn, another may have pulled the same.
 	local, err := e.inspect(ctx, t)
@@ -62,11 +64,10 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 	action := Decide(t.directives.Directives, local, a.check(NotConfirmed))
 	c.use(action.Used...)
 	if action.Do == Reuse {
-		source := session.Source(a.descriptor)
 		if err := e.verifyManifest(ctx, t, a, local.Record.Target, source); err != nil {
 			return pullFailed(ctx, c, source, try, err)
 		}
-		if err := e.endRefused(ctx, t, source); err != nil { // before a proof is stored
+		if err := e.endRefused(ctx, t, a.watch, source); err != nil { // before a proof is stored
 			return c.ended(failed(ReasonInternal, err)), nil
 		}
 		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...), nil
@@ -78,7 +79,6 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 		return e.foreseePull(ctx, t, c, action, reason), nil
 	}
 	try.begin()
-	source := session.Source(a.descriptor)
 	if action.Do == Reverify {
 		c, err = e.reverify(ctx, t, c, action, source)
 	} else {
@@ -100,7 +100,7 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 		if err := verify(ctx, target); err != nil {
 			return err
 		}
-		if err := e.endRefused(ctx, t, source); err != nil { // before a proof is stored
+		if err := e.endRefused(ctx, t, a.watch, source); err != nil { // before a proof is stored
 			return err
 		}
 		var err error
@@ -193,7 +193,7 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 	}
 	before := record.State
 	if t.foreign(before) {
-		if err := e.verifyContent(ctx, t, &c, source); err != nil {
+		if err := e.verifyContent(ctx, t, a, source); err != nil {
 			return c, err
 		}
 		before = withSources(before, source.Served())
@@ -254,7 +254,7 @@ func withSources(s store.State, served provenance.Provenance) store.State {
 // that has allowed hosts only, and compares them.
 func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, source resolver.Source) (course, error) {
 	a := c.answer
-	if err := e.verifyContent(ctx, t, &c, source); err != nil {
+	if err := e.verifyContent(ctx, t, a, source); err != nil {
 		return c, err
 	}
 	c.local.ForeignSource = false
@@ -269,19 +269,13 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 }
 
 // verifyContent takes every byte of an image that is here from the source.
-func (e *Engine) verifyContent(ctx context.Context, t task, c *course, source resolver.Source) error {
+func (e *Engine) verifyContent(ctx context.Context, t task, a answer, source resolver.Source) error {
 	fetcher, err := source.Fetcher(ctx, t.Name)
 	if err != nil {
 		return err
 	}
-	if err := e.Content.VerifyContent(ctx, c.answer.descriptor, fetcher); err != nil {
+	if err := e.Content.VerifyContent(ctx, a.descriptor, fetcher); err != nil {
 		return err
 	}
-	return e.endRefused(ctx, t, source)
-}
-
-// endRefused takes proofs away where the registry refused the caller content that
-// another host then had.
-func (e *Engine) endRefused(ctx context.Context, t task, source resolver.Source) error {
-	return e.revokeIfDenied(ctx, t, nil, passedOver(source.Refusals()))
+	return e.endRefused(ctx, t, a.watch, source)
 }
