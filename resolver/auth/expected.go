@@ -55,6 +55,23 @@ func (t *tokens) unpresume() {
 	}
 }
 
+// given returns the Authorization that was given last, "" for none.
+func (t *tokens) given() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.header
+}
+
+// revoked forgets what was presumed, where that Authorization is what has come of it.
+func (t *tokens) revoked(header string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.expected.presuming && t.header == header {
+		t.expected.presuming = false
+		t.drop()
+	}
+}
+
 // confirm takes note that what was presumed is right.
 func (t *tokens) confirm() {
 	t.mu.Lock()

@@ -20,6 +20,7 @@ import (
 type presumption struct {
 	tokens  *tokens // that meet what is presumed; nil = nothing is presumed
 	header  string  // the Authorization that was given for it
+	aged    bool    // it was given for it before: it may have been revoked since
 	plain   bool    // the next request has none
 	doubted bool    // it was not believed
 	refused error   // by the token server
@@ -45,13 +46,14 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 		within, cancel = context.WithTimeout(ctx, left/4)
 		defer cancel()
 	}
+	before := t.given()
 	header, err := t.authorization(within, u)
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.presumed.tokens, a.presumed.header = t, header
+	a.presumed.tokens, a.presumed.header, a.presumed.aged = t, header, header != "" && header == before
 	if err != nil {
 		a.presumed.doubted = true
 		if within.Err() == nil && fault.TokenClass(err).Refuses() {
@@ -88,7 +90,7 @@ func (a *Authorizer) presume(ctx context.Context, t *tokens, u *url.URL) {
 }
 
 // doubts takes note of an answer that refuses what was presumed, and reports whether it
-// does. The next request is made without.
+// does. The next request is made without; where the host wants a token then, it is a fresh one.
 func (a *Authorizer) doubts(sent string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,6 +100,9 @@ func (a *Authorizer) doubts(sent string) bool {
 	}
 	p.plain, p.doubted = true, true
 	p.wrong++
+	if p.aged {
+		p.tokens.revoked(sent)
+	}
 	return true
 }
 
