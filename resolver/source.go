@@ -59,6 +59,11 @@ type Source interface {
 	// Progress tells how many readers wait for content right now, from the request
 	// on, and how many bytes have come so far.
 	Progress() (waiting, bytes int64)
+	// Redacted returns a context in which what is logged has no secret of the pull, and Clean
+	// an error with that cause whose text has none; nil stays nil. containerd repeats what
+	// registries say, who may say what they were sent.
+	Redacted(ctx context.Context) context.Context
+	Clean(err error) error
 	// Failure judges the error of a transfer from this source by what was seen
 	// of the registries. It returns nil when none of them was at fault: no
 	// space, an image verifier, a layer that does not unpack.
@@ -138,9 +143,9 @@ func (src *source) SetResolverOptions(options ...transfer.ImageResolverOption) {
 
 // Fetcher implements transfer.ImageFetcher.
 func (src *source) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, error) {
-	inner, err := src.resolver.Fetcher(src.session.redactor.WithRedactedLogger(ctx), ref)
+	inner, err := src.resolver.Fetcher(src.Redacted(ctx), ref)
 	if err != nil {
-		return nil, src.session.redactor.Wrap(err.Error(), err)
+		return nil, src.Clean(err)
 	}
 	if src.ahead != nil {
 		src.ahead.ctx = ctx
@@ -191,6 +196,19 @@ func (src *source) Refusals() []Attempt { return src.log.withRefusals(nil) }
 // Progress implements Source.
 func (src *source) Progress() (waiting, bytes int64) {
 	return src.log.progress.waiting.Load(), src.log.progress.bytes.Load()
+}
+
+// Redacted implements Source.
+func (src *source) Redacted(ctx context.Context) context.Context {
+	return src.session.redactor.WithRedactedLogger(ctx)
+}
+
+// Clean implements Source.
+func (src *source) Clean(err error) error {
+	if err == nil {
+		return nil
+	}
+	return src.session.redactor.Wrap(err.Error(), err)
 }
 
 // Failure implements Source.

@@ -126,6 +126,10 @@ func (s fakeSource) Refusals() []resolver.Attempt {
 
 func (s fakeSource) Progress() (waiting, bytes int64) { return 0, 0 }
 
+func (s fakeSource) Redacted(ctx context.Context) context.Context { return ctx }
+
+func (s fakeSource) Clean(err error) error { return err }
+
 func (s fakeSource) Failure(error) *resolver.Error {
 	if s.pullFails == failure.None {
 		return nil

@@ -135,7 +135,7 @@ func (t *task) scope(source resolver.Source) isolation.Scope {
 func pullFailed(ctx context.Context, c course, source resolver.Source, try *try, err error) (_ course, cause *resolver.Error) {
 	cause = source.Failure(err)
 	if cause == nil || ctx.Err() != nil && len(cause.Refusals()) == 0 {
-		return c.ended(failed(ReasonPull, err)), nil
+		return c.ended(failed(ReasonPull, source.Clean(err))), nil
 	}
 	try.fail(cause)
 	return c, cause

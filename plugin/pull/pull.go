@@ -28,6 +28,17 @@ import (
 	"github.com/pullwarden/pullwarden/resolver"
 )
 
+// secretSource is a source that knows the secrets of its pull: registries may repeat what they
+// were sent, and containerd logs and returns what registries say.
+type secretSource interface {
+	// Redacted returns a context in which what is logged has no secret.
+	Redacted(ctx context.Context) context.Context
+	// Clean returns an error with that cause whose text has no secret; nil for nil.
+	Clean(err error) error
+}
+
+var _ secretSource = resolver.Source(nil)
+
 // ImageIndex is CRI's index of images in memory, from which it answers
 // ImageStatus and ListImages.
 type ImageIndex interface {
@@ -106,6 +117,10 @@ func (p *Puller) NeedsSandboxImage(handler string) bool {
 // image; "" = CRI's default. When Pull returns without an error, CRI shows the
 // image by its ID, its tag and its digest.
 func (p *Puller) Pull(ctx context.Context, plan *pwtransfer.Plan, snapshotter string) (imageID string, err error) {
+	if source, ok := plan.Source.(secretSource); ok {
+		ctx = source.Redacted(ctx)
+		defer func() { err = source.Clean(err) }()
+	}
 	started := time.Now()
 	snapshotter = cmp.Or(snapshotter, p.settings.Snapshotter)
 	ref := plan.Reference

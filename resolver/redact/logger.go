@@ -6,6 +6,7 @@ package redact
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,8 +32,15 @@ func (r *Redactor) WithRedactedLogger(ctx context.Context) context.Context {
 
 func (r *Redactor) withLogger(ctx context.Context, level log.Level) context.Context {
 	entry := log.G(ctx)
+	if f, ok := entry.Logger.Formatter.(*formatter); ok && f.redactor == r && level == entry.Logger.GetLevel() {
+		return ctx // it is redacted
+	}
 	logger := like(entry.Logger)
-	logger.Out, logger.Hooks = entry.Logger.Out, entry.Logger.Hooks
+	logger.Out, logger.Hooks = entry.Logger.Out, maps.Clone(entry.Logger.Hooks)
+	if len(logger.Hooks) > 0 {
+		clear(logger.Hooks)
+		logger.AddHook(&hook{next: entry.Logger.Hooks, redactor: r})
+	}
 	logger.ReportCaller, logger.ExitFunc, logger.BufferPool = entry.Logger.ReportCaller, entry.Logger.ExitFunc, entry.Logger.BufferPool
 	logger.Formatter = &formatter{next: entry.Logger.Formatter, redactor: r}
 	logger.Level = level
@@ -63,28 +71,51 @@ const headerPrefix = "request.header."
 var shownHeaders = []string{"accept", "accept-encoding", "content-type", "range", "user-agent"}
 
 // Format implements the formatter of a logger.
-func (f *formatter) Format(e *log.Entry) ([]byte, error) {
+func (f *formatter) Format(e *log.Entry) ([]byte, error) { return f.next.Format(f.redactor.entry(e)) }
+
+// hook passes entries on without secrets: containerd has a hook that makes events of spans of
+// them.
+type hook struct {
+	next interface {
+		Fire(level log.Level, e *log.Entry) error
+	}
+	redactor *Redactor
+}
+
+// Levels implements the hook of a logger.
+func (h *hook) Levels() (all []log.Level) {
+	for level := range log.TraceLevel + 1 {
+		all = append(all, level)
+	}
+	return all
+}
+
+// Fire implements the hook of a logger.
+func (h *hook) Fire(e *log.Entry) error { return h.next.Fire(e.Level, h.redactor.entry(e)) }
+
+// entry returns an entry without secrets.
+func (r *Redactor) entry(e *log.Entry) *log.Entry {
 	clean := *e
-	clean.Message = f.redactor.Clean(e.Message)
+	clean.Message = r.Clean(e.Message)
 	clean.Data = make(log.Fields, len(e.Data))
 	for key, value := range e.Data {
-		clean.Data[key] = f.field(value)
+		clean.Data[key] = r.field(value)
 		if header, ok := strings.CutPrefix(key, headerPrefix); ok && !slices.Contains(shownHeaders, header) {
 			clean.Data[key] = hidden
 		}
 	}
-	return f.next.Format(&clean)
+	return &clean
 }
 
 // field returns a value that is harmless as it is, or what it looks like.
-func (f *formatter) field(value any) any {
+func (r *Redactor) field(value any) any {
 	switch v := value.(type) {
 	case bool, int, int32, int64, uint, uint32, uint64, float64:
 		return v
 	case error:
-		return f.redactor.Clean(v.Error())
+		return r.Clean(v.Error())
 	case string:
-		return f.redactor.Clean(v)
+		return r.Clean(v)
 	}
-	return f.redactor.Clean(fmt.Sprint(value))
+	return r.Clean(fmt.Sprint(value))
 }

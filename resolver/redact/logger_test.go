@@ -6,10 +6,13 @@ package redact
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/containerd/log"
+	"github.com/sirupsen/logrus"
 )
 
 // No level, and no kind of field, lets a secret through.
@@ -36,5 +39,36 @@ func TestLoggers(t *testing.T) {
 				t.Errorf("level %v: logged %s", level, got)
 			}
 		}
+	}
+}
+
+// events is a hook that keeps what it is told.
+type events []string
+
+func (e *events) Levels() []log.Level { return []log.Level{log.WarnLevel} }
+
+func (e *events) Fire(entry *log.Entry) error {
+	*e = append(*e, fmt.Sprint(entry.Message, entry.Data))
+	return nil
+}
+
+// Hooks, of which one makes events of spans of entries, get no secret, and each entry once.
+func TestHooks(t *testing.T) {
+	var r Redactor
+	r.AddCredentials("alice", password)
+	var told events
+	entry := log.L.Dup()
+	entry.Logger = like(log.L.Logger)
+	entry.Logger.Out, entry.Logger.Formatter, entry.Logger.Level = io.Discard, log.L.Logger.Formatter, log.DebugLevel
+	entry.Logger.Hooks = map[log.Level][]logrus.Hook{log.WarnLevel: {&told}}
+	ctx := r.WithRedactedLogger(r.WithRedactedLogger(log.WithLogger(t.Context(), entry)))
+	log.G(ctx).Info("nothing for it")
+	log.G(ctx).WithField("field", password).WithError(errors.New(password)).Warn("it is " + password)
+	if len(told) != 1 || strings.Contains(told[0], password) || !strings.Contains(told[0], "it is ***") {
+		t.Errorf("told %q", told)
+	}
+	log.G(log.WithLogger(t.Context(), entry)).Warn(password)
+	if len(told) != 2 || !strings.Contains(told[1], password) {
+		t.Errorf("other loggers have changed: %q", told)
 	}
 }
