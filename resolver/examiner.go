@@ -18,6 +18,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/documents"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/redact"
@@ -156,7 +157,10 @@ func (e *examiner) accept(req *http.Request, resp *http.Response) error {
 		return fmt.Errorf("a manifest of %d bytes: more than %d are not allowed", resp.ContentLength, docker.MaxManifestSize)
 	}
 	if req.Method != http.MethodHead {
-		return e.read(resp, promised)
+		if err := e.read(resp, promised); err != nil {
+			return err
+		}
+		return documents.Validate(mediaType, e.data)
 	}
 	e.promised = promised
 	switch unusable := resp.ContentLength <= 0 || mediaType == ""; {

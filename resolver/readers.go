@@ -11,6 +11,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
 // retryReader asks all hosts once more when a fetch fails and some were passed
@@ -43,7 +45,7 @@ func (r *retryReader) Seek(offset int64, whence int) (int64, error) {
 var errUnseekable = errors.New("it cannot be sought")
 
 // verifyingReader reads a document as a whole and hands it out only if it has
-// its digest. Otherwise it would stay in the content store as an ingest that
+// its digest, and names others by digests. Otherwise it would stay in the content store as an ingest that
 // can neither be committed nor continued.
 type verifyingReader struct {
 	rc   io.ReadCloser
@@ -64,6 +66,10 @@ func (r *verifyingReader) load() error {
 	if err == nil {
 		if got := r.desc.Digest.Algorithm().FromBytes(data); got != r.desc.Digest {
 			err = fmt.Errorf("content with digest %s instead of %s", got, r.desc.Digest)
+		} else if err = documents.Validate(r.desc.MediaType, data); err != nil {
+			err = fmt.Errorf("%s: %w", r.desc.Digest, err)
+		}
+		if err != nil {
 			r.log.corrupt(r.desc.Digest, err)
 		}
 	}

@@ -1,7 +1,8 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package documents bounds the manifests, indexes and configs that are read as a whole.
+// Package documents bounds the manifests, indexes and configs that are read as a whole, and
+// refuses those that name things by what is no digest.
 package documents
 
 import (
@@ -23,6 +24,8 @@ import (
 // read them all, and an element that is none has 2 bytes there and some hundred in memory.
 const maxObjects = 4 * 10_000
 
+var errObjects = fmt.Errorf("it is a document of more than %d objects and elements, which are not allowed", maxObjects)
+
 // Bounded is content of which nothing can be read that is too large for a document, or
 // has too many objects, whatever names it as one: a pull sees what it fetches, and of an
 // index that may be less than what is here.
@@ -40,16 +43,20 @@ func (b Bounded) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content
 	return r, nil
 }
 
-// Check returns an error for a document that cannot be read, nil where there is none.
+// Check returns an error for a document that cannot be read, or that Validate refuses; nil
+// where there is none.
 func (b Bounded) Check(ctx context.Context, desc ocispec.Descriptor) error {
-	r, err := b.ReaderAt(ctx, desc)
+	data, err := content.ReadBlob(ctx, b, desc)
 	switch {
 	case errdefs.IsNotFound(err):
 		return nil
 	case err != nil:
 		return err
 	}
-	return r.Close()
+	if err := Validate(desc.MediaType, data); err != nil {
+		return fmt.Errorf("%s: %w", desc.Digest, err)
+	}
+	return nil
 }
 
 // check returns an error for a document that takes too much memory.
@@ -64,7 +71,7 @@ func check(d digest.Digest, r content.ReaderAt) error {
 		c.add(buf[:n])
 		switch {
 		case c.objects > maxObjects:
-			return fmt.Errorf("%s is a document of more than %d objects and elements, which are not allowed", d, maxObjects)
+			return fmt.Errorf("%s: %w", d, errObjects)
 		case errors.Is(err, io.EOF) || n == 0 && err == nil:
 			return nil
 		case err != nil:
@@ -88,10 +95,8 @@ func DiffIDs(ctx context.Context, contents content.Provider, config ocispec.Desc
 	if err != nil {
 		return nil, fmt.Errorf("config %s: %w", config.Digest, err)
 	}
-	for i, d := range diffIDs {
-		if err := d.Validate(); err != nil {
-			return nil, fmt.Errorf("config %s: diff ID %d: %w", config.Digest, i, err)
-		}
+	if err := checkDiffIDs(diffIDs); err != nil {
+		return nil, fmt.Errorf("config %s: %w", config.Digest, err)
 	}
 	return diffIDs, nil
 }

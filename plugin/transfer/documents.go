@@ -5,6 +5,7 @@ package transfer
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -17,16 +18,16 @@ import (
 
 // Documents refuses manifests, indexes and configs that are larger than
 // docker.MaxManifestSize, be it by what is said of them or by what is here of that
-// digest, and those of too many objects: containerd reads them as a whole. Each is looked
-// at when it is listed, before any of it is fetched, and again when it is there: it may
-// have come by another pull, and be anything. It leaves the data out that descriptors have
-// with them, so that all content is fetched, and has a source. From a source that has to
+// digest, and those of too many objects: containerd reads them as a whole. So it does those
+// whose digests are none. Each is looked at when it is listed, before any of it is fetched, and
+// again when it is there: it may have come by another pull, and be anything. It leaves the data
+// out that descriptors have with them, so that all content is fetched, and has a source. From a source that has to
 // deliver the documents it leaves their urls out, too: those prove nothing about it.
 func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFunc {
 	var configs sync.Map // by digest: those of manifests, whatever their type
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		if _, isConfig := configs.Load(desc.Digest); isConfig || isDocument(desc) {
-			if err := boundDocument(ctx, contents, desc); err != nil {
+			if err := checkDocument(ctx, contents, desc, isConfig); err != nil {
 				return nil, err
 			}
 		}
@@ -39,6 +40,9 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 			if isolation.OwnDocuments(ctx) && isolation.MayBeDocument(children[i]) {
 				children[i].URLs = nil
 			}
+			if err := documents.CheckDigest(fmt.Sprintf("child %d of %s", i, desc.Digest), children[i].Digest); err != nil {
+				return nil, err
+			}
 			// The config is the first child of a manifest, whatever its type.
 			isConfig := i == 0 && images.IsManifestType(desc.MediaType)
 			if isConfig {
@@ -47,7 +51,7 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 			if !isConfig && !isDocument(children[i]) {
 				continue
 			}
-			if err := boundDocument(ctx, contents, children[i]); err != nil {
+			if err := checkDocument(ctx, contents, children[i], isConfig); err != nil {
 				return nil, err
 			}
 		}
@@ -61,10 +65,14 @@ func isDocument(desc ocispec.Descriptor) bool {
 	return images.IsManifestType(desc.MediaType) || images.IsIndexType(desc.MediaType) || images.IsConfigType(desc.MediaType)
 }
 
-// boundDocument returns an error for a document that takes too much memory to be read.
-func boundDocument(ctx context.Context, contents content.Provider, desc ocispec.Descriptor) error {
+// checkDocument returns an error for a document that takes too much memory to be read, or
+// that names things by what is no digest.
+func checkDocument(ctx context.Context, contents content.Provider, desc ocispec.Descriptor, isConfig bool) error {
 	if err := documents.Check(desc.Digest, desc.Size); err != nil {
 		return err
+	}
+	if isConfig && !isDocument(desc) {
+		desc.MediaType = ocispec.MediaTypeImageConfig
 	}
 	return documents.Bounded{Provider: contents}.Check(ctx, desc)
 }

@@ -52,7 +52,7 @@ func (s *Service) Around(inner transfer.Transferrer) *Service {
 // Inner returns the service that this one is around.
 func (s *Service) Inner() transfer.Transferrer { return s.inner }
 
-// Pull carries out a plan. The options are those of Transfer.
+// Pull carries out a plan. The options are those of Transfer. The text of the error is bounded.
 func (s *Service) Pull(ctx context.Context, plan *Plan, to *image.Store, opts ...transfer.Opt) error {
 	ctx = isolation.With(ctx, plan.Scope)
 	if plan.OwnDocuments {
@@ -61,7 +61,7 @@ func (s *Service) Pull(ctx context.Context, plan *Plan, to *image.Store, opts ..
 	if t := s.tracker.Load(); t != nil {
 		ctx = isolation.WithLabels(ctx, t.contents.labelsFor(ctx, plan.Reference))
 	}
-	return s.pull(ctx, plan.Source, &labelledStore{imageStore: to, tracker: s.tracker.Load(), plan: plan}, opts...)
+	return bounded(s.pull(ctx, plan.Source, &labelledStore{imageStore: to, tracker: s.tracker.Load(), plan: plan}, opts...))
 }
 
 // Transfer lets the source of a pull from a registry be tracked.

@@ -1,0 +1,105 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package documents
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// maxMediaType bounds media types, in bytes: a type and a subtype have 127 each (RFC 6838).
+const maxMediaType = 255
+
+// Validate returns an error for a manifest, an index or a config, as the media type says,
+// that has too many objects, or names something by a digest which is none, or by a media type that is too long. Both
+// would get into labels, errors and names of files. The error names the field. What is no such
+// JSON is left to those who read it.
+func Validate(mediaType string, data []byte) error {
+	var c counter
+	if c.add(data); c.objects > maxObjects {
+		return errObjects
+	}
+	switch {
+	case images.IsManifestType(mediaType):
+		var m struct {
+			MediaType string               `json:"mediaType"`
+			Config    *ocispec.Descriptor  `json:"config"` // nil = it names none
+			Layers    []ocispec.Descriptor `json:"layers"`
+		}
+		if json.Unmarshal(data, &m) != nil {
+			return nil
+		}
+		if m.Config != nil {
+			if err := checkDescriptor("config", *m.Config); err != nil {
+				return err
+			}
+		}
+		return firstError(checkMediaType("mediaType", m.MediaType), checkDescriptors("layers", m.Layers))
+	case images.IsIndexType(mediaType):
+		var i ocispec.Index
+		if json.Unmarshal(data, &i) != nil {
+			return nil
+		}
+		return firstError(checkMediaType("mediaType", i.MediaType), checkDescriptors("manifests", i.Manifests))
+	case images.IsConfigType(mediaType):
+		var c struct {
+			RootFS ocispec.RootFS `json:"rootfs"`
+		}
+		if json.Unmarshal(data, &c) != nil {
+			return nil
+		}
+		return checkDiffIDs(c.RootFS.DiffIDs)
+	}
+	return nil
+}
+
+func checkDescriptors(field string, all []ocispec.Descriptor) error {
+	for i, desc := range all {
+		if err := checkDescriptor(fmt.Sprintf("%s[%d]", field, i), desc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkDescriptor(field string, desc ocispec.Descriptor) error {
+	return firstError(CheckDigest(field+".digest", desc.Digest), checkMediaType(field+".mediaType", desc.MediaType))
+}
+
+func checkDiffIDs(all []digest.Digest) error {
+	for i, d := range all {
+		if err := CheckDigest(fmt.Sprintf("rootfs.diff_ids[%d]", i), d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckDigest returns an error for a digest that is none, as which a field stands.
+func CheckDigest(field string, d digest.Digest) error {
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("%s is %.100q: %w", field, d, err)
+	}
+	return nil
+}
+
+func checkMediaType(field, mediaType string) error {
+	if len(mediaType) > maxMediaType {
+		return fmt.Errorf("%s has %d bytes: more than %d are not allowed", field, len(mediaType), maxMediaType)
+	}
+	return nil
+}
+
+func firstError(all ...error) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
