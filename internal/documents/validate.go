@@ -31,7 +31,7 @@ func Validate(mediaType string, data []byte) error {
 			Config    *ocispec.Descriptor  `json:"config"` // nil = it names none
 			Layers    []ocispec.Descriptor `json:"layers"`
 		}
-		if json.Unmarshal(data, &m) != nil {
+		if !decoded(data, &m) {
 			return nil
 		}
 		if m.Config != nil {
@@ -42,7 +42,7 @@ func Validate(mediaType string, data []byte) error {
 		return firstError(checkMediaType("mediaType", m.MediaType), checkDescriptors("layers", m.Layers))
 	case images.IsIndexType(mediaType):
 		var i ocispec.Index
-		if json.Unmarshal(data, &i) != nil {
+		if !decoded(data, &i) {
 			return nil
 		}
 		return firstError(checkMediaType("mediaType", i.MediaType), checkDescriptors("manifests", i.Manifests))
@@ -50,13 +50,16 @@ func Validate(mediaType string, data []byte) error {
 		var c struct {
 			RootFS ocispec.RootFS `json:"rootfs"`
 		}
-		if json.Unmarshal(data, &c) != nil {
+		if !decoded(data, &c) {
 			return nil
 		}
 		return checkDiffIDs(c.RootFS.DiffIDs)
 	}
 	return nil
 }
+
+// decoded reports whether v has the document.
+func decoded(data []byte, v any) bool { return json.Unmarshal(data, v) == nil }
 
 func checkDescriptors(field string, all []ocispec.Descriptor) error {
 	for i, desc := range all {
@@ -80,7 +83,7 @@ func checkDiffIDs(all []digest.Digest) error {
 	return nil
 }
 
-// CheckDigest returns an error for a digest that is none, as which a field stands.
+// CheckDigest returns an error, which names the field, for a digest that is none.
 func CheckDigest(field string, d digest.Digest) error {
 	if err := d.Validate(); err != nil {
 		return fmt.Errorf("%s is %.100q: %w", field, d, err)
