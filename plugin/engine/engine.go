@@ -131,9 +131,8 @@ func (e *Engine) begin(req Request) (t task, c course) {
 	return t, c
 }
 
-// walk takes a request from step to step. It reports whether the request
-// shared the check of an equal one.
-func (e *Engine) walk(ctx context.Context, t task, c course) (_ course, coalesced bool) {
+// walkOnce takes a request from step to step.
+func (e *Engine) walkOnce(ctx context.Context, t task, c course) (_ course, coalesced bool) {
 	if t.asksAlways() {
 		// Requests that join a check need no look at the node of their own.
 		return e.coalesce(ctx, t, c)

@@ -1,0 +1,55 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+)
+
+// maxWalks bounds how often a request begins anew because its image was removed.
+const maxWalks = 3
+
+// errRemoved ends a request whose image is removed each time.
+var errRemoved = errors.New("the image was removed from the node again and again, while it was pulled or checked")
+
+// walk takes a request from step to step, and from the first one again where its image was
+// removed meanwhile, or where its only name has been given to another one: registries,
+// verifiers, and the comparison of an image take their time. No success is one with an image
+// that is gone. It reports whether the request shared the check of an equal one.
+func (e *Engine) walk(ctx context.Context, t task, begun course) (c course, coalesced bool) {
+	for range maxWalks {
+		c, coalesced = e.walkOnce(ctx, t, begun)
+		gone, err := e.hasGone(ctx, t, c)
+		if err != nil {
+			return c.ended(failed(ReasonInternal, err)), coalesced
+		}
+		if !gone {
+			return c, coalesced
+		}
+	}
+	return c.ended(failed(ReasonInternal, errRemoved)), coalesced
+}
+
+// hasGone reports whether a request has ended with an image that is not on the node any
+// more. One that is there by its digest is not gone, whatever became of the tag: another
+// pull may have moved that.
+func (e *Engine) hasGone(ctx context.Context, t task, c course) (bool, error) {
+	if c.end.kind == Failed {
+		return false, nil
+	}
+	for _, name := range t.names(c.end.digest) {
+		record, err := e.Records.Get(ctx, name)
+		switch {
+		case err == nil && record.Target.Digest == c.end.digest:
+			return false, nil
+		case err != nil && !errdefs.IsNotFound(err):
+			return false, fmt.Errorf("read the image record: %w", err)
+		}
+	}
+	return true, nil
+}

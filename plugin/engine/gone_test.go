@@ -1,0 +1,83 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// once runs a function at its first call.
+func once(f func()) func() {
+	return func() {
+		if g := f; g != nil {
+			f = nil
+			g()
+		}
+	}
+}
+
+// An image that is removed, or whose name is given to another one, after all questions were
+// answered, while a verifier looks at it, is no success: it is pulled, or the request fails.
+func TestGoneBeforeTheEnd(t *testing.T) {
+	third := image("third")
+	for what, gone := range map[string]func(*node){
+		"removed":  (*node).remove,
+		"replaced": func(n *node) { n.mu.Lock(); n.record = cachedImage(third, now); n.record.Access = nil; n.mu.Unlock() },
+	} {
+		for directives, fails := range map[string]failure.Class{
+			`policy = "Always"`:                              failure.None,
+			`policy = "IfNotPresent"`:                        failure.None,
+			"policy = \"IfDigestChanged\"":                   failure.Unavailable,
+			"policy = \"IfDigestChanged\" # well":            failure.None,
+			"max_age = \"1h\"\npolicy = \"IfDigestChanged\"": failure.None,
+		} {
+			n := &node{record: cachedImage(first, now), remote: first, checkFails: fails, forgotten: true}
+			e := n.engine(rule(directives))
+			removed := once(func() { gone(n) })
+			e.VerifyImage = func(context.Context, string, ocispec.Descriptor) error { removed(); return nil }
+			o, err := e.Ensure(t.Context(), n.request(nil))
+			switch {
+			case fails != failure.None && (err == nil || o.Class != fails):
+				t.Errorf("%s, %s: %s (%s), %v", what, directives, o.Kind, o.Reason, err)
+			case fails == failure.None && (err != nil || o.Kind != Pulled || o.ImageID != imageID(first).String() || n.record.Target.Digest != first.Digest):
+				t.Errorf("%s, %s: %s (%s), %v", what, directives, o.Kind, o.Reason, err)
+			}
+		}
+	}
+}
+
+// So is one that goes while its bytes are compared, because other hosts served it.
+func TestGoneWhileItIsCompared(t *testing.T) {
+	foreign := func(s *store.State) { s.UnknownSources = true }
+	for what, n := range map[string]*node{
+		"here before": {record: cachedImage(first, now), remote: first},
+		"pulled":      {remote: first, onStore: foreign},
+	} {
+		if n.record != nil {
+			foreign(&n.record.State)
+		}
+		n.onVerify = once(n.remove)
+		o, err := n.engine(rule(`allowed_sources = ["*"]`)).Ensure(t.Context(), n.request(nil))
+		if err != nil || o.Kind != Pulled || n.record == nil || n.record.Target.Digest != first.Digest || o.ImageID != imageID(first).String() {
+			t.Errorf("%s: %s (%s), %v, the node has %v", what, o.Kind, o.Reason, err, n.record)
+		}
+	}
+}
+
+// An image that is removed each time fails the request.
+func TestGoneEachTime(t *testing.T) {
+	n := &node{remote: first, onStore: func(s *store.State) { s.UnknownSources = true }}
+	n.onVerify = n.remove
+	o, err := n.engine(rule(`allowed_sources = ["*"]`)).Ensure(t.Context(), n.request(nil))
+	if !errors.Is(err, errRemoved) || o.Kind != Failed || n.pulls != maxWalks {
+		t.Errorf("%s, %v after %d pulls", o.Kind, err, n.pulls)
+	}
+}
