@@ -103,6 +103,8 @@ type joinedReader struct {
 	opened bool
 	rc     io.ReadSeekCloser
 	err    error
+	offset int64 // in rc
+	again  bool  // what broke off was asked for again
 }
 
 // join returns a reader of what is prefetched. The context ends that, too.
@@ -114,6 +116,7 @@ func (f *fetcher) join(ctx context.Context, e *prefetched) *joinedReader {
 		r.underWay = true
 	}
 	f.downloads.wanted(e.of)
+	f.log.progress.take(e.log.progress)
 	r.unlink = context.AfterFunc(ctx, func() { e.cancel(context.Cause(ctx)) })
 	return r
 }
@@ -145,11 +148,42 @@ func (e *prefetched) timedOut() bool {
 
 // Read implements io.Reader.
 func (r *joinedReader) Read(p []byte) (int, error) {
-	rc, err := r.open()
-	if err != nil {
+	if _, err := r.open(); err != nil {
 		return 0, err
 	}
-	return rc.Read(p)
+	n, err := r.rc.Read(p)
+	r.offset += int64(n)
+	if err == nil || err == io.EOF || !r.reopen() { //nolint:errorlint // one that is wrapped is a failure
+		return n, err
+	}
+	if n == 0 {
+		n, err = r.rc.Read(p)
+		r.offset += int64(n)
+		return n, err
+	}
+	return n, nil
+}
+
+// reopen asks normally, once, for the rest of what is prefetched and has broken off: it may
+// have waited for long to be taken, and hosts close connections from which nobody reads.
+func (r *joinedReader) reopen() bool {
+	if r.again || r.rc != r.from.rc || r.ctx.Err() != nil {
+		return false
+	}
+	r.again = true
+	rc, err := r.fetcher.open(r.ctx, r.from.desc, &fetch{log: r.fetcher.log})
+	if err != nil {
+		return false
+	}
+	if r.offset > 0 {
+		if _, err := rc.Seek(r.offset, io.SeekStart); err != nil {
+			_ = rc.Close()
+			return false
+		}
+	}
+	_ = r.rc.Close() // who asks again needs its place among the downloads
+	r.rc = rc
+	return true
 }
 
 // Seek implements io.Seeker.
@@ -158,7 +192,11 @@ func (r *joinedReader) Seek(offset int64, whence int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return rc.Seek(offset, whence)
+	at, err := rc.Seek(offset, whence)
+	if err == nil {
+		r.offset = at
+	}
+	return at, err
 }
 
 // Close closes both.

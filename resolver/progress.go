@@ -5,13 +5,36 @@ package resolver
 
 import (
 	"io"
+	"sync"
 	"sync/atomic"
 )
 
-// progress is what a pull waits for, and what has come. Safe for concurrent use.
+// progress is what a pull waits for, and what has come, or the same of one prefetch. The zero
+// value is nothing. Safe for concurrent use.
 type progress struct {
 	waiting atomic.Int64 // reads under way
 	bytes   atomic.Int64 // of the content of all fetches, also of those that failed
+
+	mu    sync.Mutex
+	taken []*progress // of prefetches for which the pull waits, or has waited
+}
+
+// take adds what a prefetch waits for, and what has come to it: until then it is no progress
+// of the pull, and a prefetch that hangs does not end that.
+func (p *progress) take(prefetch *progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken = append(p.taken, prefetch)
+}
+
+func (p *progress) state() (waiting, bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waiting, bytes = p.waiting.Load(), p.bytes.Load()
+	for _, other := range p.taken {
+		waiting, bytes = waiting+other.waiting.Load(), bytes+other.bytes.Load()
+	}
+	return waiting, bytes
 }
 
 // read reads from an answer, or waits for one first.

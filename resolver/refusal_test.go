@@ -149,3 +149,33 @@ func TestSlowRefusalOfTheAbsent(t *testing.T) {
 		t.Errorf("got %v", e)
 	}
 }
+
+// The last word of a host on some content counts: a refusal that it makes up for, by serving
+// the content afterwards, is none.
+func TestRefusalThatIsMadeUpFor(t *testing.T) {
+	var code atomic.Int64
+	mirror, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if code := int(code.Load()); code != http.StatusOK {
+			answerStatus(code)(w, r)
+			return
+		}
+		serveManifest(w, r)
+	})
+	origin, _ := serve(t, serveManifest)
+	other, _ := serve(t, serveManifest)
+	for what, hosts := range map[string][]string{"a mirror": {mirror.URL, other.URL, origin.URL}, "the registry": {mirror.URL}} {
+		desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+		source := open(t, Options{HostDirs: []string{hostsDir(t, chain(hosts...))}}, Query{}).Source(desc)
+		fetcher, err := source.Fetcher(t.Context(), imageRef)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct{ code, refusals int }{{403, 1}, {200, 0}, {401, 1}, {404, 1}, {200, 0}} {
+			code.Store(int64(step.code))
+			_ = fetchAll(t, fetcher, desc)
+			if got := source.Refusals(); len(got) != step.refusals {
+				t.Errorf("%s, after %d: %v", what, step.code, got)
+			}
+		}
+	}
+}

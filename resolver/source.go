@@ -57,7 +57,7 @@ type Source interface {
 	// another host had it.
 	Refusals() []Attempt
 	// Progress tells how many readers wait for content right now, from the request
-	// on, and how many bytes have come so far.
+	// on, and how many bytes have come so far, without prefetches that nobody has taken.
 	Progress() (waiting, bytes int64)
 	// Redacted returns a context in which what is logged has no secret of the pull, and Clean
 	// an error with that cause whose text has none; nil stays nil. containerd repeats what
@@ -194,9 +194,7 @@ func (src *source) Delivered(d digest.Digest) bool {
 func (src *source) Refusals() []Attempt { return src.log.withRefusals(nil) }
 
 // Progress implements Source.
-func (src *source) Progress() (waiting, bytes int64) {
-	return src.log.progress.waiting.Load(), src.log.progress.bytes.Load()
-}
+func (src *source) Progress() (waiting, bytes int64) { return src.log.progress.state() }
 
 // Redacted implements Source.
 func (src *source) Redacted(ctx context.Context) context.Context {

@@ -133,13 +133,13 @@ func TestCleanKnowsQueries(t *testing.T) {
 	add := func(signature string) {
 		r.AddQuery(&url.URL{Host: "storage.test", RawQuery: "expires=3600&signature=" + url.QueryEscape(signature)})
 	}
-	for i := range 10_000 {
+	for i := range 4000 {
 		add(fmt.Sprintf("a/signature+of=%d", i))
 	}
 	add(strings.Repeat("x", 1<<10))
 	for text, want := range map[string]string{
-		"in 3600s: a/signature+of=9999":    "in 3600s: ***",
-		"a%2Fsignature%2Bof%3D9999&x=y":    "***&x=y",
+		"in 3600s: a/signature+of=3999":    "in 3600s: ***",
+		"a%2Fsignature%2Bof%3D3999&x=y":    "***&x=y",
 		"of " + strings.Repeat("x", 1<<10): "of ***",
 		"a/signature+of=1!":                "a/signature+of=1!",
 	} {
