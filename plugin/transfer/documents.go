@@ -13,7 +13,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/documents"
-	"github.com/pullwarden/pullwarden/plugin/isolation"
 )
 
 // Documents refuses manifests, indexes and configs that are larger than
@@ -21,8 +20,7 @@ import (
 // digest, and those of too many objects: containerd reads them as a whole. So it does those
 // whose digests are none. Each is looked at when it is listed, before any of it is fetched, and
 // again when it is there: it may have come by another pull, and be anything. It leaves the data
-// out that descriptors have with them, so that all content is fetched, and has a source. From a source that has to
-// deliver the documents it leaves their urls out, too: those prove nothing about it.
+// out that descriptors have with them, so that all content is fetched, and has a source.
 func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFunc {
 	var configs sync.Map // by digest: those of manifests, whatever their type
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
@@ -37,9 +35,6 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 		}
 		for i := range children {
 			children[i].Data = nil
-			if isolation.OwnDocuments(ctx) && isolation.MayBeDocument(children[i]) {
-				children[i].URLs = nil
-			}
 			if err := documents.CheckDigest(fmt.Sprintf("child %d of %s", i, desc.Digest), children[i].Digest); err != nil {
 				return nil, err
 			}

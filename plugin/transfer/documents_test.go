@@ -18,7 +18,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -111,27 +110,6 @@ func TestDocuments(t *testing.T) {
 	h := Documents(func(context.Context, ocispec.Descriptor) ([]ocispec.Descriptor, error) { return nil, failing }, infos{})
 	if _, err := h(t.Context(), manifest); !errors.Is(err, failing) {
 		t.Errorf("got %v", err)
-	}
-}
-
-// A source that has to deliver the documents delivers them itself, wherever they say they are.
-func TestURLsOfOwnDocuments(t *testing.T) {
-	urls := []string{"https://elsewhere.test/x"}
-	manifest := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("manifest"), Size: 1}
-	for own, want := range map[bool]int{true: 0, false: 1} {
-		ctx := t.Context()
-		if own {
-			ctx = isolation.WithOwnDocuments(ctx)
-		}
-		children := []ocispec.Descriptor{
-			{MediaType: octets, Digest: digest.FromString("config"), Size: 1, URLs: urls},
-			{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromString("layer"), Size: 1, URLs: urls},
-		}
-		h := Documents(func(context.Context, ocispec.Descriptor) ([]ocispec.Descriptor, error) { return children, nil }, infos{})
-		got, err := h(ctx, manifest)
-		if err != nil || len(got[0].URLs) != want || len(got[1].URLs) != 1 {
-			t.Errorf("own documents: %t: got %v, %v", own, got, err)
-		}
 	}
 }
 
