@@ -26,13 +26,15 @@ func told(err error, repository string) string {
 }
 
 // TestQuarantineTellsNothing has an index confirmed to a caller who has proved nothing, and
-// the manifest in it refused: the error is the same whether the node has the image or not.
+// the manifest in it refused: they do not get it, and the error is the same whether the node
+// has the image or not, also where checks ask for digests alone.
 func TestQuarantineTellsNothing(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, rules)
 	bob, seeds := node.Credentials("bob", "Pa55-of-bob-0123456789"), int64(0)
 	for _, code := range []int{403, 404, 412, 429, 500} {
-		for _, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent"} {
+		for _, under := range []string{"read Always", "read IfDigestChanged", "read IfNotPresent", "head Always", "head IfDigestChanged", "head IfNotPresent"} {
+			rule, policy, _ := strings.Cut(under, " ")
 			refused := func(repository string, here bool) string {
 				seeds++ // what is on the node by another name is not asked for
 				n.Push(repository+":1", resolvertest.Index(seeds, 2, 500))
@@ -43,13 +45,13 @@ func TestQuarantineTellsNothing(t *testing.T) {
 				defer quarantine(n.Registry, repository, code, platformOf(t, seeds))()
 				_, err := n.Pull(ref, bob, node.Hint("policy", policy))
 				if err == nil {
-					t.Fatalf("%d, %s: pulled", code, policy)
+					t.Fatalf("%d, %s: pulled", code, under)
 				}
 				return told(err, repository)
 			}
-			name := fmt.Sprintf("read/%s%d", strings.ToLower(policy), code)
+			name := fmt.Sprintf("%s/%s%d", rule, strings.ToLower(policy), code)
 			if here, gone := refused(name+"here", true), refused(name+"gone", false); here != gone {
-				t.Errorf("%d, %s:\nhere: %s\ngone: %s", code, policy, here, gone)
+				t.Errorf("%d, %s:\nhere: %s\ngone: %s", code, under, here, gone)
 			}
 			ref := nodetest.Named(name + "here:1")
 			wantPull(n, ref, "Unchanged same_digest", node.Hint("policy", "Always"))

@@ -93,7 +93,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	if stop != nil {
 		return c.ended(*stop), action, false
 	}
-	if action.Do == Reuse && c.unread && c.cached == NotAsked {
+	if action.Do == Reuse && c.unread && (c.cached == NotAsked || !t.readsManifests()) {
 		if ended, over := e.readUnread(ctx, t, c, k.session); over {
 			return ended, action, false
 		}

@@ -19,9 +19,9 @@ import (
 func (t *task) readsManifests() bool { return t.directives.CheckWith == policy.Manifest }
 
 // nested is the manifest that runs of the cached image, where that is an index; zero
-// elsewhere. It is read for whoever has just been confirmed the index. For a caller who
-// has proved nothing it is read in the way of a pull, so that nobody learns by an error
-// what the node has.
+// elsewhere. Where checks read manifests it is read for whoever has just been confirmed the
+// index. For a caller who has proved nothing it always is, in the way of a pull, so that nobody
+// learns by an error what the node has, or is given what the registry refuses.
 func nested(local Local) resolver.Nested {
 	if !local.Usable() || local.manifest == local.target() {
 		return resolver.Nested{}

@@ -82,6 +82,8 @@ func TestManifestIsAskedFor(t *testing.T) {
 		"a manifest":                    {rule(readManifest), alice, "", resolver.Nested{}, 0},
 		"a manifest, nothing proved":    {rule(readManifest), bob, "", resolver.Nested{}, 0},
 		"by its digest alone":           {rule(), alice, inner, resolver.Nested{}, 0},
+		"by its digest, nothing proved": {rule(), bob, inner, resolver.Nested{}, 1},
+		"by its digest, a manifest":     {rule(), bob, "", resolver.Nested{}, 0},
 	} {
 		n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, manifest: test.manifest}
 		req := n.request(nil)
@@ -90,7 +92,7 @@ func TestManifestIsAskedFor(t *testing.T) {
 		if err != nil || o.Kind != Unchanged || n.manifestsRead != test.reads || n.pulls != 0 {
 			t.Errorf("%s: %s, %v, %d reads, %d pulls", name, o.Kind, err, n.manifestsRead, n.pulls)
 		}
-		reads := name != "by its digest alone"
+		reads := !strings.HasPrefix(name, "by its digest")
 		if n.query.ReadManifest != reads || n.query.Nested != test.want || slices.Contains(o.Used, policy.KeyCheckWith) != reads {
 			t.Errorf("%s: query %+v, used %v", name, n.query, o.Used)
 		}
@@ -104,6 +106,24 @@ func TestManifestIsAskedFor(t *testing.T) {
 		for _, v := range n.verified {
 			if v.Read != want {
 				t.Errorf("%s: marked as %+v", name, v)
+			}
+		}
+	}
+}
+
+// A caller who has proved nothing is not given an image whose manifest the registry refuses
+// them, however checks ask, and whether the tag or the cached digest was confirmed.
+func TestRefusedManifestIsNobodys(t *testing.T) {
+	inner := digest.FromString("of this platform")
+	for name, remote := range map[string]ocispec.Descriptor{"the tag": first, "the cached digest": second} {
+		for _, with := range []string{`check_with = "Head"`, readManifest} {
+			n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: remote, manifest: inner, quarantined: true}
+			req := n.request(nil)
+			req.Caller = bob
+			o, err := n.engine(rule(`policy = "IfNotPresent"`, with)).Ensure(t.Context(), req)
+			nested := n.query.Nested.Manifest == inner // it was read by the check then
+			if !nested && (err == nil || o.Kind != Failed || o.Class != failure.Forbidden || n.manifestsRead != 1) {
+				t.Errorf("%s, %s: %s (%s), %v, %d reads", name, with, o.Kind, o.Reason, err, n.manifestsRead)
 			}
 		}
 	}
