@@ -75,11 +75,11 @@ func TestLargeDocuments(t *testing.T) {
 			f := &forgery{served: map[digest.Digest][]byte{large: zeros}}
 			f.top = top(f)
 			defer evil.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })()
-			name := "evil.test"
+			name, words := "evil.test", []string{"more than", "bytes", "not allowed"}
 			if what == "the target, that is here" {
-				name = "behind.test"
+				name, words = "behind.test", []string{"not_found", here.String()} // it has to deliver that
 			}
-			n.In(t).MustFail(fmt.Sprintf("%s/app:%d", name, i), []string{"more than", "bytes", "not allowed"})
+			n.In(t).MustFail(fmt.Sprintf("%s/app:%d", name, i), words)
 		})
 	}
 }

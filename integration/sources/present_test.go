@@ -35,7 +35,8 @@ func TestSourceOfAConfirmedImage(t *testing.T) {
 }
 
 // TestSourceOfWhatIsThere pulls what is on the node already. The bytes came from
-// where they came from then, and not from the host that answers now.
+// where they came from then, and not from the host that answers now. By the name of another
+// repository the documents come once more.
 func TestSourceOfWhatIsThere(t *testing.T) {
 	t.Parallel()
 	m := newMirrored(t)
@@ -47,12 +48,12 @@ func TestSourceOfWhatIsThere(t *testing.T) {
 
 	m.mirror.Refuse()
 	m.Registry.Forget()
-	again := func(what, ref string) {
+	again := func(what, ref, source, content string) {
 		t.Helper()
 		mark := m.Mark()
 		m.MustPull(ref)
 		nodetest.Want(t, what+": outcome", m.Decision(mark, ref).Outcome, "Pulled")
-		m.wantSources(what, ref, source, "")
+		m.wantSources(what, ref, source, content)
 		nodetest.Want(t, what+": verified by", m.Labels(ref)["verified-by"], m.Registry.Host())
 		m.WantRunnable(ref)
 	}
@@ -60,15 +61,17 @@ func TestSourceOfWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodetest.Eventually(t, "CRI has forgotten the tag", func() bool { return m.Status(ref).GetImage() == nil })
-	again("a record that was removed", ref)
-	again("the same content under another name", nodetest.Named("other/app:2"))
+	again("a record that was removed", ref, source, "")
+	hosts := m.mirror.Host() + "," + m.Registry.Host()
+	again("the same content under another name", nodetest.Named("other/app:2"), m.Registry.Host()+"/other/app:2", hosts)
+	m.wantSources("the first name", ref, source, "")
 	nodetest.Want(t, "manifests that the registry was asked for by digest", m.Registry.Count(byDigest), 0)
 
 	m.Push("app:1", nodetest.Image(2))
 	m.MustPull(ref)
 	m.wantSources("a change", ref, m.Registry.Host()+"/app:1", "")
 	m.Tag("app", "1", first)
-	again("a rollback", ref)
+	again("a rollback", ref, source, "")
 }
 
 // TestSourceOfAnImport holds that nobody served what was imported, and nothing
@@ -92,10 +95,13 @@ func TestSourceOfAnImport(t *testing.T) {
 	nodetest.Eventually(t, "the import is verified", func() bool { return m.Labels(ref)["verified-digest"] == dgst.String() })
 	m.wantSources("a confirmed import", ref, "", "")
 
-	// Nor under another name, which is pulled.
+	// Under another name, which is pulled, the mirror has served the documents, and nobody the
+	// layers.
 	m.both("copy:1", img)
 	m.MustPull(nodetest.Named("copy:1"))
-	m.wantSources("a copy", nodetest.Named("copy:1"), "", "")
+	m.wantSources("a copy", nodetest.Named("copy:1"), m.mirror.Host()+"/copy:1", "")
+	nodetest.Want(t, "a part of the copy is of unknown sources", m.Labels(nodetest.Named("copy:1"))["unknown-sources"] != "", true)
+	m.wantSources("the import", ref, "", "")
 	nodetest.Want(t, "copy verified by", m.Labels(nodetest.Named("copy:1"))["verified-by"], m.mirror.Host())
 	nodetest.Want(t, "manifests that the mirror was asked for by digest", m.mirror.Count(byDigest), 0)
 }
