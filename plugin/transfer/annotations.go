@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/containerd/v2/core/snapshots"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/store"
@@ -37,8 +36,8 @@ const snapshotPrefix = "containerd.io/snapshot/"
 
 // isReserved reports whether no image has to say that of a layer.
 func isReserved(key string) bool {
-	switch key {
-	case snapshots.LabelSnapshotRef, snapshots.LabelSnapshotUIDMapping, snapshots.LabelSnapshotGIDMapping,
+	switch key { // not all of these are exported by all minors of containerd
+	case "containerd.io/snapshot.ref", snapshotPrefix + "uidmapping", snapshotPrefix + "gidmapping",
 		snapshotPrefix + "diff-id", snapshotPrefix + "parent-chain-id", snapshotPrefix + "max-size":
 		return true
 	}
