@@ -9,10 +9,14 @@ import (
 	"fmt"
 
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
 )
 
 // maxWalks bounds how often a request begins anew because its image was removed.
 const maxWalks = 3
+
+// errGone is why an image could not be compared: it is not there any more.
+var errGone = errors.New("the image was removed meanwhile")
 
 // errRemoved ends a request whose image is removed each time.
 var errRemoved = errors.New("the image was removed from the node again and again, while it was pulled or checked")
@@ -36,16 +40,21 @@ func (e *Engine) walk(ctx context.Context, t task, begun course) (c course, coal
 }
 
 // hasGone reports whether a request has ended with an image that is not on the node any
-// more. One that is there by its digest is not gone, whatever became of the tag: another
-// pull may have moved that.
+// more, or has failed at nothing but that.
 func (e *Engine) hasGone(ctx context.Context, t task, c course) (bool, error) {
 	if c.end.kind == Failed {
-		return false, nil
+		return errors.Is(c.end.cause, errGone), nil
 	}
-	for _, name := range t.names(c.end.digest) {
+	return e.isGone(ctx, t, c.end.digest)
+}
+
+// isGone reports whether an image is not on the node any more. One that is there by its
+// digest is not gone, whatever became of the tag: another pull may have moved that.
+func (e *Engine) isGone(ctx context.Context, t task, target digest.Digest) (bool, error) {
+	for _, name := range t.names(target) {
 		record, err := e.Records.Get(ctx, name)
 		switch {
-		case err == nil && record.Target.Digest == c.end.digest:
+		case err == nil && record.Target.Digest == target:
 			return false, nil
 		case err != nil && !errdefs.IsNotFound(err):
 			return false, fmt.Errorf("read the image record: %w", err)

@@ -54,17 +54,22 @@ func TestGoneBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// So is one that goes while its bytes are compared, because other hosts served it.
+// So is one that goes while its bytes are compared, because other hosts served it, whether
+// or not its content goes with it at once.
 func TestGoneWhileItIsCompared(t *testing.T) {
 	foreign := func(s *store.State) { s.UnknownSources = true }
 	for what, n := range map[string]*node{
-		"here before": {record: cachedImage(first, now), remote: first},
-		"pulled":      {remote: first, onStore: foreign},
+		"here before":               {record: cachedImage(first, now)},
+		"pulled":                    {onStore: foreign},
+		"here before, with content": {record: cachedImage(first, now), verifyFails: true},
+		"pulled, with content":      {onStore: foreign, verifyFails: true},
 	} {
+		n.remote = first
 		if n.record != nil {
 			foreign(&n.record.State)
 		}
 		n.onVerify = once(n.remove)
+		n.onOpen = func() { n.verifyFails = n.verifyFails && n.checks == 0 } // the first time
 		o, err := n.engine(rule(`allowed_sources = ["*"]`)).Ensure(t.Context(), n.request(nil))
 		if err != nil || o.Kind != Pulled || n.record == nil || n.record.Target.Digest != first.Digest || o.ImageID != imageID(first).String() {
 			t.Errorf("%s: %s (%s), %v, the node has %v", what, o.Kind, o.Reason, err, n.record)

@@ -29,7 +29,8 @@ type Pins interface {
 // by its digest is current for no tag: nothing would ever supersede it.
 func (t *task) pins() bool { return t.directives.Pin && !t.byDigest() }
 
-// pin pins the image that ended a request, or has it released. A request to which another
+// pin pins the image that ended a request, or has it released. What a pull has stored with
+// a pin is reviewed already, see fetch. A request to which another
 // rule applies, or none, takes no pin away that a rule has for pods of other namespaces.
 func (e *Engine) pin(ctx context.Context, t task, c course) {
 	switch {
@@ -41,9 +42,6 @@ func (e *Engine) pin(ctx context.Context, t task, c course) {
 		e.Pins.Review(t.Name)
 	case c.end.kind != Failed:
 		e.Pins.Used(t.Name)
-	}
-	if e.pinsForOthers(t) && c.end.kind == Pulled {
-		e.Pins.Review(t.Name) // what came with a pin takes room
 	}
 }
 

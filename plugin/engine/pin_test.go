@@ -40,11 +40,12 @@ func TestPin(t *testing.T) {
 	}{
 		"reuse":                                 {rule: pin, may: true, told: "keep", used: true},
 		"reuse of a pinned one":                 {rule: pin, pinned: true, may: true, told: "keep", used: true},
-		"pull":                                  {rule: pin, may: true, change: moved, told: "keep", pulled: true, used: true},
+		"pull":                                  {rule: pin, may: true, change: moved, told: "reviewkeep", pulled: true, used: true},
+		"pull that fails once it is stored":     {rule: pin + "\nallowed_sources = [\"*\"]", may: true, change: differs, told: "review"},
 		"failure":                               {rule: pin, pinned: true, may: true, change: broken, told: ""},
 		"another rule":                          {rule: other, may: true, told: ""},
 		"another rule, pinned":                  {rule: other, pinned: true, may: true, told: "used"},
-		"another rule's pull, pinned":           {rule: other, pinned: true, may: true, change: moved, told: "usedreview", pulled: true},
+		"another rule's pull, pinned":           {rule: other, pinned: true, may: true, change: moved, told: "reviewused", pulled: true},
 		"another rule's pull, pinned meanwhile": {rule: other, may: true, change: pinnedMeanwhile, told: "review", pulled: true},
 		"no rule's pull, pinned meanwhile":      {rule: other, change: pinnedMeanwhile, told: ""},
 		"no rule":                               {rule: other, told: ""},
@@ -83,6 +84,9 @@ func TestPin(t *testing.T) {
 }
 
 func moved(n *node) { n.remote = second }
+
+// differs has the bytes of the new image differ from what the node has of it.
+func differs(n *node) { n.remote, n.verifyFails = second, true }
 
 // pinnedMeanwhile has a pod of another namespace pin the image while the new one comes.
 func pinnedMeanwhile(n *node) {

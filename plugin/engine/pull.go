@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
@@ -96,6 +97,7 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	possesses := e.possesses(ctx, t, a.verified.Digest)
 	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), OwnDocuments: !possesses, Write: e.Proofs.WriteProofs}
 	verify, pin := e.verifyStored(t, a, source, possesses), store.Pin{}
+	var pinned atomic.Bool
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
 		if err := verify(ctx, target); err != nil {
 			return err
@@ -110,9 +112,13 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	plan.State = func(_ digest.Digest, before store.State) store.State {
 		state := e.pulledState(a, before)
 		state.Pin = pin
+		pinned.Store(pin.Own)
 		return state
 	}
 	id, err := t.Runtime.Pull(ctx, plan)
+	if pinned.Load() { // whatever becomes of the request: what came with a pin takes room
+		e.Pins.Review(t.Name)
+	}
 	if err != nil {
 		return c, err
 	}
@@ -275,6 +281,9 @@ func (e *Engine) verifyContent(ctx context.Context, t task, a answer, source res
 		return err
 	}
 	if err := e.Content.VerifyContent(ctx, a.descriptor, fetcher); err != nil {
+		if gone, _ := e.isGone(ctx, t, a.descriptor.Digest); gone { // and so is its content
+			return fmt.Errorf("%w: %w", errGone, err)
+		}
 		return err
 	}
 	return e.endRefused(ctx, t, a.watch, source)
