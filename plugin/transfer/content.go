@@ -87,8 +87,8 @@ func (s *contentSources) pendingOf(key contentKey) provenance.Provenance {
 	return p
 }
 
-// persist returns where d came from, and writes it to the content's labels if
-// they do not say it yet. The error is errdefs.ErrNotFound when the content is
+// persist returns where d came from, which has just been fetched, and writes it to the content's
+// labels if they do not say it yet. The error is errdefs.ErrNotFound when the content is
 // not there. An error comes with the provenance that is pending. To a pull with documents of
 // its own, what it has fetched came from where it fetched it; it writes nothing: the labels are
 // committed with the content, and where that was there before, it came from elsewhere.
@@ -117,6 +117,18 @@ func (s *contentSources) persist(ctx context.Context, d digest.Digest) (provenan
 	}
 	s.forget(ctx, d)
 	return pending, nil
+}
+
+// written returns where d came from, which has not been fetched, as its labels say: what is
+// pending of it is of a download that others have finished. The error is errdefs.ErrNotFound when
+// the content is not there.
+func (s *contentSources) written(ctx context.Context, d digest.Digest) (provenance.Provenance, error) {
+	info, err := s.contents.Info(ctx, d)
+	if err != nil {
+		return provenance.Provenance{}, err
+	}
+	s.forget(ctx, d)
+	return decodeLabels(info.Labels), nil
 }
 
 // labelsFor returns what gives the labels of content that a pull of a reference commits: its

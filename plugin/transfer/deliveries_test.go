@@ -4,6 +4,7 @@
 package transfer
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/transfer/image"
@@ -19,19 +20,24 @@ import (
 // that the tag's record then tells.
 func (n *node) planOwn(img *fakeImage, host string) (source, content string) {
 	n.t.Helper()
-	service := n.Around(isolation.NewService(isolation.Config{
-		Contents: n.contents, Images: n.images, Transfer: transferlocal.TransferConfig{Leases: n.leases},
-	}))
-	p := &Plan{
-		Reference: appName, Source: &fakeSource{fakeImage: img, host: host}, OwnDocuments: true,
-		Scope: isolation.Source{Repository: host + "/app", Caller: host}.Scope(),
-		State: func(digest.Digest, store.State) store.State { return store.State{} },
-	}
-	if err := service.Pull(n.ctx, p, image.NewStore(appName)); err != nil {
+	if err := n.pullOwn(&fakeSource{fakeImage: img, host: host}); err != nil {
 		n.t.Fatal(err)
 	}
 	labels := own(n.labels(appName))
 	return labels["pull-source"], labels["content-sources"]
+}
+
+// pullOwn pulls from a source that has to deliver the documents.
+func (n *node) pullOwn(source *fakeSource) error {
+	service := n.Around(isolation.NewService(isolation.Config{
+		Contents: n.contents, Images: n.images, Transfer: transferlocal.TransferConfig{Leases: n.leases},
+	}))
+	p := &Plan{
+		Reference: appName, Source: source, OwnDocuments: true,
+		Scope: isolation.Source{Repository: source.host + "/app", Caller: source.host}.Scope(),
+		State: func(digest.Digest, store.State) store.State { return store.State{} },
+	}
+	return service.Pull(n.ctx, p, image.NewStore(appName))
 }
 
 // An image whose source has delivered the documents came from there, and its layers from where
@@ -67,4 +73,31 @@ func TestSourcesOfOwnDocuments(t *testing.T) {
 	}
 	n.wantContent(img.desc, "b/app:1", "b")
 	n.wantContent(img.layers[0], "", "b")
+}
+
+// What a source has begun to send, and not sent, came from who has sent it since: to a pull
+// with documents of its own, too.
+func TestSourcesOfLayersThatOthersFinished(t *testing.T) {
+	for what, imported := range map[string]bool{"pulled": false, "imported": true} {
+		n := newNode(t, true)
+		img := newImage("a layer")
+		layer := img.layers[0]
+		cut := &fakeSource{fakeImage: img, host: "b", cut: map[digest.Digest]int{layer.Digest: 3}}
+		if err := n.pullOwn(cut); !errors.Is(err, errGone) {
+			t.Fatalf("the host goes away: %v", err)
+		}
+		want, wantUnknown := "b,a", ""
+		if imported {
+			want, wantUnknown = "", "true"
+			n.put(layer, img.blobs[layer.Digest])
+		} else {
+			n.fetch(img, "a")
+		}
+		if source, content := n.planOwn(img, "b"); source != "b/app:1" || content != want {
+			t.Errorf("%s: %q and %q, want the content sources %q", what, source, content, want)
+		}
+		if unknown := own(n.labels(appName))["unknown-sources"]; unknown != wantUnknown {
+			t.Errorf("%s: unknown is %q, want %q", what, unknown, wantUnknown)
+		}
+	}
 }

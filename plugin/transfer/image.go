@@ -147,14 +147,9 @@ func (w *imageWalk) blob(ctx context.Context, desc ocispec.Descriptor) (p proven
 	if p, there = w.delivered.of(desc.Digest); there {
 		return p, true, nil
 	}
-	p, err = w.contents.persist(ctx, desc.Digest)
-	switch {
-	case errdefs.IsNotFound(err):
+	p, err = w.contents.written(ctx, desc.Digest)
+	if errdefs.IsNotFound(err) {
 		return provenance.Provenance{}, false, nil
-	case err != nil && !p.Known():
-		return p, false, err
-	case err != nil:
-		warnNotRecorded(ctx, desc.Digest, err)
 	}
-	return p, true, nil
+	return p, err == nil, err
 }

@@ -177,6 +177,9 @@ func (n *node) putSome(img *fakeImage, host string) {
 		}
 		contents.add(n.ctx, d, p)
 		n.put(ocispec.Descriptor{Digest: d, Size: int64(len(data))}, data)
+		if _, err := contents.persist(n.ctx, d); err != nil {
+			n.t.Fatal(err)
+		}
 	}
 }
 

@@ -131,10 +131,10 @@ func (r *trackedReader) Close() error {
 	if r.begun {
 		// A pull does not fail because its source cannot be written.
 		p, err := r.source.contents.persist(r.ctx, r.desc.Digest)
-		switch {
-		case err == nil:
+		if !errdefs.IsNotFound(err) {
 			r.source.delivered.add(r.desc.Digest, p)
-		case !errdefs.IsNotFound(err):
+		}
+		if err != nil && !errdefs.IsNotFound(err) {
 			warnNotRecorded(r.ctx, r.desc.Digest, err)
 		}
 		// A broken file that another namespace alone had stays in the place of what has
