@@ -83,12 +83,20 @@ func checkDiffIDs(all []digest.Digest) error {
 	return nil
 }
 
-// CheckDigest returns an error, which names the field, for a digest that is none.
+// maxQuoted bounds what an error repeats of something that should be a digest, in bytes.
+const maxQuoted = 200
+
+// CheckDigest returns an error, which names the field, for a digest that is none. The error has
+// all of it, or nothing: in a part of it nobody would find the secret that a registry repeats.
 func CheckDigest(field string, d digest.Digest) error {
-	if err := d.Validate(); err != nil {
-		return fmt.Errorf("%s is %.100q: %w", field, d, err)
+	switch err := d.Validate(); {
+	case err == nil:
+		return nil
+	case len(d) > maxQuoted:
+		return fmt.Errorf("%s has %d bytes: %w", field, len(d), err)
+	default:
+		return fmt.Errorf("%s is %q: %w", field, d, err)
 	}
-	return nil
 }
 
 func checkMediaType(field, mediaType string) error {

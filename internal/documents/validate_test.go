@@ -62,7 +62,7 @@ func TestValidate(t *testing.T) {
 		if (err != nil) != (tc.refused != "") || err != nil && !strings.HasPrefix(err.Error(), tc.refused+" ") {
 			t.Errorf("%s: %v, want %q", tc.what, err, tc.refused)
 		}
-		if err != nil && len(err.Error()) > 400 {
+		if err != nil && len(err.Error()) > 2*maxQuoted {
 			t.Errorf("%s: an error of %d bytes", tc.what, len(err.Error()))
 		}
 	}
@@ -76,4 +76,25 @@ func FuzzValidate(f *testing.F) {
 			_ = Validate(mediaType, []byte(text))
 		}
 	})
+}
+
+// A registry may name something by the secret that it was sent. Of what is cut nobody would
+// find it any more.
+func TestErrorsPartNoDigest(t *testing.T) {
+	for n := range 300 {
+		d := strings.Repeat("x", n) + "open-sesame-0123456789"
+		for what, err := range map[string]error{
+			"digest":   CheckDigest("digest", digest.Digest(d)),
+			"Validate": Validate(ocispec.MediaTypeImageIndex, fmt.Appendf(nil, `{"manifests":[{"digest":%q}]}`, d)),
+		} {
+			switch {
+			case err == nil:
+				t.Errorf("%s of %d bytes: no error", what, len(d))
+			case strings.Contains(err.Error(), "open") != strings.Contains(err.Error(), d):
+				t.Errorf("%s of %d bytes is parted: %v", what, len(d), err)
+			case len(err.Error()) > 400:
+				t.Errorf("%s of %d bytes: an error of %d bytes", what, len(d), len(err.Error()))
+			}
+		}
+	}
 }

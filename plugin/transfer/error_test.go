@@ -14,6 +14,8 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/containerd/errdefs"
+
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // failing is a transfer service that fails.
@@ -39,5 +41,33 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 	if err := Decorate(failing{}).Pull(t.Context(), &Plan{Source: &fakeSource{}}, image.NewStore(appName)); err != nil {
 		t.Error(err)
+	}
+}
+
+// redactingSource knows a secret, as that of a registry does.
+type redactingSource struct {
+	*fakeSource
+	redact.Redactor
+}
+
+// Clean gives an error a text without the secret; nil for nil.
+func (s *redactingSource) Clean(err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.Wrap(err.Error(), err)
+}
+
+// What is left of a secret where an error is cut would not be found any more.
+func TestBoundedErrorsPartNoSecret(t *testing.T) {
+	const secret = "open-sesame-0123456789"
+	source := &redactingSource{fakeSource: &fakeSource{}}
+	source.Add(secret)
+	for n := range len(secret) {
+		cause := fmt.Errorf("mkdir %s%s", strings.Repeat("x", maxErrorText-len("mkdir ")-n), secret)
+		err := Decorate(failing{cause}).Pull(t.Context(), &Plan{Source: source}, image.NewStore(appName))
+		if text := err.Error(); strings.Contains(text, "o") {
+			t.Errorf("%d bytes: %s", n, text[len(text)-len(secret)-4:])
+		}
 	}
 }

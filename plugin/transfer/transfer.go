@@ -61,7 +61,11 @@ func (s *Service) Pull(ctx context.Context, plan *Plan, to *image.Store, opts ..
 	if t := s.tracker.Load(); t != nil {
 		ctx = isolation.WithLabels(ctx, t.contents.labelsFor(ctx, plan.Reference))
 	}
-	return bounded(s.pull(ctx, plan.Source, &labelledStore{imageStore: to, tracker: s.tracker.Load(), plan: plan}, opts...))
+	err := s.pull(ctx, plan.Source, &labelledStore{imageStore: to, tracker: s.tracker.Load(), plan: plan}, opts...)
+	if source, ok := plan.Source.(interface{ Clean(err error) error }); ok {
+		err = source.Clean(err) // before it is cut: half a secret would not be found any more
+	}
+	return bounded(err)
 }
 
 // Transfer lets the source of a pull from a registry be tracked.

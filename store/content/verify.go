@@ -15,6 +15,8 @@ import (
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
 // VerifyContent fetches every byte of the image of target, for this platform,
@@ -88,8 +90,8 @@ func verifyUnpacked(layer io.Reader, diffID digest.Digest) error {
 // validate refuses digests that are none. containerd reads that of no layer that it
 // does not fetch, because its snapshot is there.
 func validate(d digest.Digest) error {
-	if err := d.Validate(); err != nil {
-		return fmt.Errorf("digest %.100q: %w: %w", d, err, errdefs.ErrFailedPrecondition)
+	if err := documents.CheckDigest("the digest", d); err != nil {
+		return fmt.Errorf("%w: %w", err, errdefs.ErrFailedPrecondition)
 	}
 	return nil
 }
