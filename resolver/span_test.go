@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // storage is a registry that sends its clients elsewhere for blobs, by URLs that say who
@@ -107,7 +108,7 @@ func TestGuardedURLsLeaveOthersAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ours {
-			req = req.WithContext(withFetch(t.Context(), &fetch{}))
+			req = req.WithContext(withFetch(t.Context(), &fetch{log: &fetchLog{redactor: &redact.Redactor{}}}))
 		}
 		resp, err := client.Do(req)
 		if err == nil {

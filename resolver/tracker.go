@@ -143,9 +143,6 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 	if of == nil {
 		return t.next.RoundTrip(req)
 	}
-	if req.Response != nil { // it is redirected
-		of.log.redactor.AddQuery(req.URL)
-	}
 	if of.avoids(t.host) {
 		of.passedOver.Store(true)
 		return nil, &fault.Fault{Class: failure.Invalid, Err: t.host.chain.Redactor.Request(req, errOtherDigest), ShortCircuited: true}

@@ -76,9 +76,11 @@ func guardURLs(before http.RoundTripper) *urlTransport {
 
 // RoundTrip implements http.RoundTripper.
 func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if fetchOf(req.Context()) == nil {
+	of := fetchOf(req.Context())
+	if of == nil {
 		return t.before.RoundTrip(req)
 	}
+	of.log.redactor.AddQuery(req.URL)
 	return t.guarded.RoundTrip(req)
 }
 

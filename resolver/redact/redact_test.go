@@ -147,8 +147,8 @@ func TestCleanKnowsQueries(t *testing.T) {
 			t.Errorf("%.100s: got %s", text, got)
 		}
 	}
-	if r.size > maxQueries {
-		t.Errorf("%d bytes are kept", r.size)
+	if r.queries.size > maxQueries {
+		t.Errorf("%d bytes are kept", r.queries.size)
 	}
 }
 

@@ -27,9 +27,6 @@ const (
 	minSecret  = 4   // shorter ones would turn every text into stars
 	maxPattern = 512 // bytes of a secret that is looked for in upper and lower case
 	hidden     = "***"
-
-	minQuery   = 16       // values of a query that are shorter sign nothing
-	maxQueries = 64 << 10 // bytes of such values that are known, the last ones
 )
 
 var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>\\]+`)
@@ -41,8 +38,7 @@ type Redactor struct {
 	mu      sync.Mutex
 	values  []string       // longest first
 	pattern *regexp.Regexp // of all values, nil = not made yet
-	queries []string       // values of queries, the last one last
-	size    int            // of queries, in bytes
+	queries queries
 }
 
 // Add makes texts hide the values from now on. Values of less than four bytes
@@ -136,29 +132,6 @@ func (r *Redactor) hide(text string) string {
 	return text
 }
 
-// AddQuery makes texts hide what the query of a URL has to which a host redirects: a storage
-// service may repeat by what it was signed.
-func (r *Redactor) AddQuery(u *url.URL) {
-	if u.RawQuery == "" {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, values := range u.Query() {
-		for _, value := range values {
-			for _, v := range []string{value, url.QueryEscape(value)} {
-				if len(v) >= minQuery && !slices.Contains(r.queries, v) {
-					r.queries, r.size = append(r.queries, v), r.size+len(v)
-				}
-			}
-		}
-	}
-	for r.size > maxQueries {
-		r.size -= len(r.queries[0])
-		r.queries = r.queries[1:]
-	}
-}
-
 // In reports whether a text has a secret.
 func (r *Redactor) In(text string) bool {
 	exact, pattern := r.compiled()
@@ -172,7 +145,7 @@ func (r *Redactor) In(text string) bool {
 func (r *Redactor) compiled() (exact []string, pattern *regexp.Regexp) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	exact = slices.Clone(r.queries)
+	exact = slices.Clone(r.queries.all)
 	var quoted []string
 	for _, v := range r.values {
 		if len(v) > maxPattern || !utf8.ValidString(v) {

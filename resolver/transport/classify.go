@@ -28,6 +28,9 @@ type classify struct {
 // RoundTrip implements http.RoundTripper.
 func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
+	if req.Response != nil { // it is redirected
+		c.redactor.AddQuery(req.URL)
+	}
 	var wire wire
 	resp, err := c.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())))
 	if err != nil {

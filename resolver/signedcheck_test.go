@@ -1,0 +1,46 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/containerd/log"
+)
+
+// A storage service repeats in errors by what the URL was signed that a check, too, was
+// redirected to.
+func TestChecksTellNoSignature(t *testing.T) {
+	const signed = "aSignatureOfAStorageURL/0123456789=="
+	// as URLs may have it: not escaped, in capitals, and in lower case, as .NET escapes
+	for _, query := range []string{"sig=" + signed, "sig=aSignatureOfAStorageURL%2F0123456789%3D%3D", "sig=aSignatureOfAStorageURL%2f0123456789%3d%3d"} {
+		for what, q := range map[string]Query{"HEAD": {}, "GET": {ReadManifest: true}, "both": {Absent: true}} {
+			for _, code := range []int{403, 400, 503} {
+				storage, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Warning", `299 - "`+r.URL.RawQuery+`"`)
+					w.WriteHeader(code)
+					_, _ = io.WriteString(w, "not by "+r.URL.RawQuery+", "+r.URL.Query().Get("sig"))
+				})
+				server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Location", storage.URL+"/manifest?"+query)
+					w.WriteHeader(http.StatusTemporaryRedirect)
+				})
+				entry, logged := newLogger(log.TraceLevel)
+				s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, q)
+				_, err := s.Resolve(log.WithLogger(t.Context(), entry), plenty)
+				if err == nil {
+					t.Fatal("there is an answer")
+				}
+				for where, text := range map[string]string{"error": err.Error(), "log": logged.String()} {
+					if strings.Contains(text, "aSignatureOf") {
+						t.Errorf("%s, %d, %s: %s:\n%s", what, code, query, where, text)
+					}
+				}
+			}
+		}
+	}
+}
