@@ -99,9 +99,10 @@ func (r *Redactor) entry(e *log.Entry) *log.Entry {
 	clean.Message = r.Clean(e.Message)
 	clean.Data = make(log.Fields, len(e.Data))
 	for key, value := range e.Data {
-		clean.Data[key] = r.field(value)
+		name := r.hide(key) // docker's resolver logs the names of an answer's headers
+		clean.Data[name] = r.field(value)
 		if header, ok := strings.CutPrefix(key, headerPrefix); ok && !slices.Contains(shownHeaders, header) {
-			clean.Data[key] = hidden
+			clean.Data[name] = hidden
 		}
 	}
 	return &clean

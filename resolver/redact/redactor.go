@@ -62,7 +62,8 @@ func (r *Redactor) AddCredentials(username, secret string) {
 	both := []byte(username + ":" + secret)
 	r.Add(encodings(secret)...)
 	// Unpadded, so that it is found with and without.
-	r.Add(base64.RawStdEncoding.EncodeToString(both), base64.RawURLEncoding.EncodeToString(both))
+	r.Add(encodings(base64.RawStdEncoding.EncodeToString(both))...)
+	r.Add(base64.RawURLEncoding.EncodeToString(both))
 }
 
 // encodings are what a text looks like where it is repeated: in a form, a path,
@@ -77,15 +78,17 @@ func encodings(text string) []string {
 		text, url.QueryEscape(text), url.PathEscape(text), html.EscapeString(text),
 		unquoted(string(escaped)), unquoted(strings.TrimSpace(plain.String())),
 		unquoted(strconv.Quote(text)), unquoted(strconv.QuoteToASCII(text)),
+		strings.ReplaceAll(unquoted(string(escaped)), "/", `\/`), // as PHP writes documents
 	}
 }
 
 func unquoted(s string) string { return s[1 : len(s)-1] }
 
-// AddHeader adds the credentials of an Authorization header.
+// AddHeader adds the credentials of an Authorization header, in the encodings in which they
+// may be repeated.
 func (r *Redactor) AddHeader(value string) {
 	if _, credentials, ok := strings.Cut(value, " "); ok {
-		r.Add(credentials)
+		r.Add(encodings(credentials)...)
 	}
 }
 
@@ -121,15 +124,34 @@ func (r *Redactor) Clean(text string) string {
 	return limit(r.hide(text), MaxText) // again: what is left out may have parted a secret
 }
 
+// hide looks for all secrets in the text as it is: one that is a part of another one, or
+// overlaps it, uncovers nothing of that.
 func (r *Redactor) hide(text string) string {
 	exact, pattern := r.compiled()
+	var found [][]int // from, to
 	for _, v := range exact {
-		text = strings.ReplaceAll(text, v, hidden)
+		for from := 0; ; {
+			i := strings.Index(text[from:], v)
+			if i < 0 {
+				break
+			}
+			from += i + len(v)
+			found = append(found, []int{from - len(v), from})
+		}
 	}
 	if pattern != nil {
-		text = pattern.ReplaceAllLiteralString(text, hidden)
+		found = append(found, pattern.FindAllStringIndex(text, -1)...)
 	}
-	return text
+	slices.SortFunc(found, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
+	var b strings.Builder
+	end := 0 // of what is hidden so far
+	for _, at := range found {
+		if at[0] >= end {
+			b.WriteString(text[end:at[0]] + hidden)
+		}
+		end = max(end, at[1])
+	}
+	return b.String() + text[end:]
 }
 
 // In reports whether a text has a secret.

@@ -1,0 +1,52 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import (
+	"encoding/base64"
+	"html"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/containerd/log"
+)
+
+// Tokens come back in the encodings in which passwords do.
+func TestCleanKnowsEncodingsOfTokens(t *testing.T) {
+	const token = "djE6bm9ib2R5/AbC+dEf=="
+	var r Redactor
+	r.AddHeader("Bearer " + token)
+	r.AddCredentials("alice", "ÿþ?>~~password")
+	basic := base64.StdEncoding.EncodeToString([]byte("alice:ÿþ?>~~password"))
+	for _, text := range []string{token, url.QueryEscape(token), url.PathEscape(token), html.EscapeString(token), url.QueryEscape(basic), strings.ReplaceAll(token, "/", `\/`)} {
+		if got := r.Clean("you sent " + text + "!"); strings.Contains(got, "dEf") || strings.Contains(got, basic[:8]) {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+// Docker's fetcher logs the names of an answer's headers, in lower case.
+func TestLogsRepeatNoSecretsInFields(t *testing.T) {
+	var r Redactor
+	r.AddHeader("Bearer Token-0123456789")
+	e := &log.Entry{Data: log.Fields{"response.header.x-token-0123456789": "x", "url": "y"}}
+	for key, value := range r.entry(e).Data {
+		if strings.Contains(key, "0123456789") || key == "url" && value != "y" {
+			t.Errorf("got %s: %v", key, value)
+		}
+	}
+}
+
+// The value of a query that is a part of a secret does not uncover the rest of it.
+func TestPartsOfSecrets(t *testing.T) {
+	var r Redactor
+	const token = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.payload.signature"
+	r.AddQuery(&url.URL{RawQuery: "a=" + token[:20] + "&b=" + strings.Repeat("y", 20)})
+	r.AddQuery(&url.URL{RawQuery: "a=" + strings.Repeat("y", 20) + "abcdef"})
+	r.AddHeader("Bearer " + token)
+	if got := r.Clean("x " + token + " " + strings.Repeat("y", 20) + "abcdef z"); got != "x *** *** z" {
+		t.Errorf("got %s", got)
+	}
+}
