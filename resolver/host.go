@@ -41,7 +41,7 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 	}
 	view := r.health.View(func() (health.Scope, bool) {
 		return r.tokens.Scope(repository, creds, set.Addresses())
-	}, named...)
+	}, named...).Hiding(redactor.In)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
 		h := &host{Host: configured, health: view, chain: transport.Config{

@@ -18,6 +18,7 @@ type View struct {
 	shared *Breakers
 	scope  func() (Scope, bool)
 	named  map[string]bool // Host of keys
+	secret func(text string) bool
 
 	mu  sync.Mutex
 	own map[Key]*record
@@ -37,12 +38,26 @@ func (b *Breakers) View(scope func() (Scope, bool), named ...Key) *View {
 	if scope == nil {
 		scope = func() (s Scope, known bool) { return s, false }
 	}
-	v := &View{shared: b, scope: sync.OnceValues(scope), named: map[string]bool{}, own: map[Key]*record{}}
+	v := &View{
+		shared: b, scope: sync.OnceValues(scope), named: map[string]bool{}, own: map[Key]*record{},
+		secret: func(string) bool { return false },
+	}
 	for _, key := range named {
 		v.named[key.Host] = true
 	}
 	return v
 }
+
+// Hiding has the view tell nobody of hosts whose names have a secret, and returns it: a
+// challenge can name a token server by what its host was sent, and those in trouble are shown.
+// It is called before the view is used.
+func (v *View) Hiding(secret func(text string) bool) *View {
+	v.secret = secret
+	return v
+}
+
+// hides reports whether the others hear nothing of a host.
+func (v *View) hides(key Key) bool { return key.For != "" && v.secret(key.Host) }
 
 // isNamed reports whether the operator has named a host, or the one that led there.
 func (v *View) isNamed(key Key) bool {
@@ -141,7 +156,7 @@ func (v *View) Answered(key Key, challenge bool) {
 // Slow has a host probed that does not answer a request so far, which waits for that
 // until then. A nil probe asks nobody.
 func (v *View) Slow(key Key, probe Probe, until time.Time) {
-	if v != nil && probe != nil {
+	if v != nil && probe != nil && !v.hides(key) {
 		v.shared.Slow(key, probe, v.isNamed(key), until)
 	}
 }
@@ -156,7 +171,7 @@ func (v *View) Failed(key Key, probe Probe, f Failure) {
 		return
 	}
 	limited := f.Class == failure.RateLimited
-	if probe != nil && !limited {
+	if probe != nil && !limited && !v.hides(key) {
 		v.shared.Failed(key, probe, v.isNamed(key))
 	}
 	v.remember(key, f)
