@@ -64,15 +64,9 @@ var GuardURLs = sync.OnceFunc(func() {
 })
 
 // urlTransport is the transport of a client that fetches share with others.
-type urlTransport struct {
-	before  lazyTransport
-	guarded http.RoundTripper
-}
+type urlTransport struct{ before lazyTransport }
 
-func guardURLs(before http.RoundTripper) *urlTransport {
-	b := lazyTransport{before}
-	return &urlTransport{b, transport.QuietSpans{Next: transport.EncodedOnce{Next: b}}}
-}
+func guardURLs(before http.RoundTripper) *urlTransport { return &urlTransport{lazyTransport{before}} }
 
 // RoundTrip implements http.RoundTripper.
 func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -81,7 +75,7 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.before.RoundTrip(req)
 	}
 	of.log.redactor.AddQuery(req.URL)
-	return t.guarded.RoundTrip(req)
+	return transport.QuietSpans{Next: transport.EncodedOnce{Next: t.before}, Redactor: of.log.redactor}.RoundTrip(req)
 }
 
 // CloseIdleConnections is what http.Client calls in its method of that name.

@@ -35,7 +35,7 @@ type Config struct {
 //	Registry                       Token
 //	   │                             │
 //	   │                          keepHome     no credentials for whom it redirects to
-//	quietSpans no query in a trace
+//	quietSpans no query and no secret in a trace
 //	guard      is the host in trouble? skip it
 //	retry      once more, if that may help and there is time
 //	examine                       limit        of a token server's answer
@@ -70,5 +70,5 @@ func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
 
 func (c Config) guarded(next http.RoundTripper) http.RoundTripper {
 	tried := &guard{next: &retry{next: next, redactor: c.Redactor}, host: c.Key, redactor: c.Redactor}
-	return QuietSpans{Next: tried}
+	return QuietSpans{Next: tried, Redactor: c.Redactor}
 }

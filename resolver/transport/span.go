@@ -12,19 +12,26 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
-// spanURL is the attribute in which the span of a request has its URL (OpenTelemetry's
-// semantic conventions for HTTP spans).
-const spanURL = "url.full"
+// The attributes in which the span of a request has its URL, and the host in that
+// (OpenTelemetry's semantic conventions for HTTP spans).
+const (
+	spanURL  = "url.full"
+	spanHost = "server.address"
+)
 
 // QuietSpans keeps queries out of the spans of requests, which containerd starts around
 // the chain of each of its clients: those of storage services and token servers hold
-// credentials. Next must not be nil.
-type QuietSpans struct{ Next http.RoundTripper }
+// credentials. Nor have spans what the redactor knows: a host may redirect to what it was
+// sent. Neither may be nil.
+type QuietSpans struct {
+	Next     http.RoundTripper
+	Redactor *redact.Redactor
+}
 
 // RoundTrip implements http.RoundTripper.
 func (q QuietSpans) RoundTrip(req *http.Request) (*http.Response, error) {
 	if span := trace.SpanFromContext(req.Context()); span.IsRecording() {
-		span.SetAttributes(attribute.String(spanURL, redact.URL(req.URL)))
+		span.SetAttributes(attribute.String(spanURL, q.Redactor.Clean(redact.URL(req.URL))), attribute.String(spanHost, q.Redactor.Clean(req.URL.Hostname())))
 	}
 	return q.Next.RoundTrip(req)
 }
