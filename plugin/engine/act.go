@@ -93,7 +93,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	if stop != nil {
 		return c.ended(*stop), action, false
 	}
-	if action.Do == Reuse && c.unread && (c.cached == NotAsked || !t.readsManifests()) {
+	if action.Do == Reuse && t.isUnread(c) {
 		if ended, over := e.readUnread(ctx, t, c, k.session); over {
 			return ended, action, false
 		}
@@ -114,7 +114,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		// The registry was told that nobody needs more than the digest, or another manifest
 		// was read than the one that would run.
 		digestOnly := tag.descriptor.Size == 0 || tag.descriptor.MediaType == ""
-		if action.Do != Reuse && digestOnly || action.Do == Reuse && !same && t.readsManifests() {
+		if action.Do != Reuse && digestOnly || action.Do == Reuse && !same && (t.readsManifests() || !c.local.Grant.Given()) {
 			return c, action, true
 		}
 	}
@@ -131,9 +131,9 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	return e.unchanged(ctx, t, c, action, takeTurn, t.names(target)...), action, false
 }
 
-// readUnread reads the manifest in the index that the registry has confirmed, in the way of a
-// pull, as [nested] says. It waits for no turn: nothing is pulled. The course is over if that
-// failed.
+// readUnread reads the manifest of the image that the registry has confirmed, in the way of a
+// pull, as [task.isUnread] says. It waits for no turn: nothing is pulled. The course is over if
+// that failed.
 func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session) (_ course, over bool) {
 	source, target := session.Source(c.answer.descriptor), c.local.Record.Target
 	err := e.readManifest(ctx, t, target, source)

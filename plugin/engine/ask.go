@@ -187,7 +187,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	q := t.query(t.Name, c.local)
 	enforced := !e.dry && t.directives.Mode != policy.Observe
 	q.Absent = q.Known == "" && enforced
-	if c.unread = q.Known == "" && nested(c.local) != (resolver.Nested{}) && enforced; c.unread {
+	if c.unread = q.Known == "" && c.local.Usable() && enforced; c.unread {
 		q.Nested = resolver.Nested{}
 	}
 	session, err := e.Registry.Open(ctx, q)

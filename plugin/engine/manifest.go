@@ -20,13 +20,23 @@ func (t *task) readsManifests() bool { return t.directives.CheckWith == policy.M
 
 // nested is the manifest that runs of the cached image, where that is an index; zero
 // elsewhere. Where checks read manifests it is read for whoever has just been confirmed the
-// index. For a caller who has proved nothing it always is, in the way of a pull, so that nobody
-// learns by an error what the node has, or is given what the registry refuses.
+// index.
 func nested(local Local) resolver.Nested {
 	if !local.Usable() || local.manifest == local.target() {
 		return resolver.Nested{}
 	}
 	return resolver.Nested{Index: local.target(), Manifest: local.manifest}
+}
+
+// isUnread reports whether the manifest that runs of the cached image is to be read before that
+// is reused: always for a caller who has proved nothing, in the way of a pull, so that nobody
+// learns by an error what the node has, or is given what the registry refuses. Where the node
+// itself was let in, that proves nothing, and each check would read a manifest that is no index's.
+func (t *task) isUnread(c course) bool {
+	if !c.unread || c.cached != NotAsked && t.readsManifests() {
+		return false
+	}
+	return !c.answer.byNode || nested(c.local) != (resolver.Nested{})
 }
 
 // hasRead reports whether the check beside containerd's own pull has read the manifest
@@ -54,6 +64,18 @@ func (e *Engine) verifyManifest(ctx context.Context, t task, a answer, target oc
 	}
 	read := func(d digest.Digest) bool { return d == a.verified.Digest || answering.Delivered(d) }
 	return e.Content.VerifyManifest(ctx, target, fetcher, read)
+}
+
+// verifyFound is verifyManifest of an image that is on the node. For a caller who has proved
+// nothing the hosts of the pull have to deliver the manifest, however checks ask: containerd
+// fetches nothing that is there by another tag, or by another's pull.
+func (e *Engine) verifyFound(ctx context.Context, t task, a answer, target ocispec.Descriptor, source resolver.Source, proved bool) error {
+	if !proved {
+		if err := e.readManifest(ctx, t, target, source); err != nil {
+			return err
+		}
+	}
+	return e.verifyManifest(ctx, t, a, target, source)
 }
 
 // readManifest reads the manifest that runs of an image from the hosts that a pull would ask

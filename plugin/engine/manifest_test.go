@@ -66,7 +66,7 @@ func TestCheckOfTheDigestCountsForNoManifest(t *testing.T) {
 }
 
 // The registry client is told what to read, and the check is marked as one that has read it.
-// For whoever has proved nothing the manifest in an index is read in the way of a pull.
+// For whoever has proved nothing the manifest that runs is read in the way of a pull.
 func TestManifestIsAskedFor(t *testing.T) {
 	inner := digest.FromString("of this platform")
 	for name, test := range map[string]struct {
@@ -80,10 +80,10 @@ func TestManifestIsAskedFor(t *testing.T) {
 		"an index, nothing proved":      {rule(readManifest), bob, inner, resolver.Nested{}, 1},
 		"an index, whose is the matter": {rule(readManifest, `policy = "IfNotPresent"`), bob, inner, resolver.Nested{}, 1},
 		"a manifest":                    {rule(readManifest), alice, "", resolver.Nested{}, 0},
-		"a manifest, nothing proved":    {rule(readManifest), bob, "", resolver.Nested{}, 0},
+		"a manifest, nothing proved":    {rule(readManifest), bob, "", resolver.Nested{}, 1}, // the check has it
 		"by its digest alone":           {rule(), alice, inner, resolver.Nested{}, 0},
 		"by its digest, nothing proved": {rule(), bob, inner, resolver.Nested{}, 1},
-		"by its digest, a manifest":     {rule(), bob, "", resolver.Nested{}, 0},
+		"by its digest, a manifest":     {rule(), bob, "", resolver.Nested{}, 1},
 	} {
 		n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, manifest: test.manifest}
 		req := n.request(nil)
@@ -124,6 +124,30 @@ func TestRefusedManifestIsNobodys(t *testing.T) {
 			nested := n.query.Nested.Manifest == inner // it was read by the check then
 			if !nested && (err == nil || o.Kind != Failed || o.Class != failure.Forbidden || n.manifestsRead != 1) {
 				t.Errorf("%s, %s: %s (%s), %v, %d reads", name, with, o.Kind, o.Reason, err, n.manifestsRead)
+			}
+		}
+	}
+}
+
+// Nor is it given to them by a pull that finds it on the node: by another tag of the
+// repository, or because another request has pulled it meanwhile. Who has proved access is
+// asked for nothing more.
+func TestRefusedManifestInAPull(t *testing.T) {
+	there := cachedImage(first, now.Add(-time.Hour))
+	for name, found := range map[string]func(*node){
+		"by another tag":   func(n *node) { n.record, n.unrunnable = there, true },
+		"pulled meanwhile": func(n *node) { n.onCheck = func() { n.record = there } },
+	} {
+		for _, inner := range []digest.Digest{"", digest.FromString("of this platform")} {
+			for caller, fails := range map[Caller]bool{alice: false, bob: true} {
+				n := &node{remote: first, manifest: inner, quarantined: true}
+				found(n)
+				req := n.request(nil)
+				req.Caller = caller
+				o, err := n.engine(rule()).Ensure(t.Context(), req)
+				if fails && (err == nil || o.Class != failure.Forbidden || slices.Contains(n.proved, bob)) || !fails && (err != nil || n.manifestsRead != 0) {
+					t.Errorf("%s, %s: %s (%s), %v, %d reads", name, caller, o.Kind, o.Reason, err, n.manifestsRead)
+				}
 			}
 		}
 	}

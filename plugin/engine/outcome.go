@@ -165,7 +165,7 @@ type course struct {
 	local     Local         // as it was last seen
 	inspected bool          // local was seen
 	mustAsk   bool          // a registry, whatever the budget: the cached image does not do
-	unread    bool          // the manifest in the index was left to the pull: see nested
+	unread    bool          // the manifest was left to the pull: see isUnread
 	before    digest.Digest // the record's target, as it was last seen
 	answer    answer        // the last one of a registry
 	cached    Confirmation  // what it said of the cached image

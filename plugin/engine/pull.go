@@ -65,7 +65,7 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 	action := Decide(t.directives.Directives, local, a.check(NotConfirmed))
 	c.use(action.Used...)
 	if action.Do == Reuse {
-		if err := e.verifyManifest(ctx, t, a, local.Record.Target, source); err != nil {
+		if err := e.verifyFound(ctx, t, a, local.Record.Target, source, local.Grant.Given()); err != nil {
 			return pullFailed(ctx, c, source, try, err)
 		}
 		if err := e.endRefused(ctx, t, a.watch, source); err != nil { // before a proof is stored
@@ -94,9 +94,12 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 // fetch has containerd pull from the source.
 func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source) (course, error) {
 	a := c.answer
-	possesses := e.possesses(ctx, t, a.verified.Digest)
+	possesses, proved, err := e.possesses(ctx, t, a.verified.Digest)
+	if err != nil {
+		return c.ended(failed(ReasonInternal, err)), nil
+	}
 	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), OwnDocuments: !possesses, Write: e.Proofs.WriteProofs}
-	verify, pin := e.verifyStored(t, a, source, possesses), store.Pin{}
+	verify, pin := e.verifyStored(t, a, source, possesses, proved), store.Pin{}
 	var pinned atomic.Bool
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
 		if err := verify(ctx, target); err != nil {
@@ -149,7 +152,7 @@ func pullFailed(ctx context.Context, c course, source resolver.Source, try *try,
 
 // verifyStored refuses to store an image under another digest than the registry's,
 // about which it has said nothing, and one that is not its own.
-func (e *Engine) verifyStored(t task, a answer, source resolver.Source, possesses bool) func(context.Context, ocispec.Descriptor) error {
+func (e *Engine) verifyStored(t task, a answer, source resolver.Source, possesses, proved bool) func(context.Context, ocispec.Descriptor) error {
 	return func(ctx context.Context, target ocispec.Descriptor) error {
 		if target.Digest != a.verified.Digest {
 			return fmt.Errorf("containerd has made %s of %s, which is not what the registry has", target.Digest, a.verified.Digest)
@@ -159,15 +162,22 @@ func (e *Engine) verifyStored(t task, a answer, source resolver.Source, possesse
 				return err
 			}
 		}
-		return e.verifyManifest(ctx, t, a, target, source)
+		return e.verifyFound(ctx, t, a, target, source, proved || !possesses)
 	}
 }
 
 // possesses reports whether an image came by this repository before: its hosts have shown then
-// that they have it.
-func (e *Engine) possesses(ctx context.Context, t task, target digest.Digest) bool {
-	known, err := e.Records.Get(ctx, t.canonical(target))
-	return err == nil && known.Target.Digest == target
+// that they have it. proved says that the caller may have it, by what is known of it.
+func (e *Engine) possesses(ctx context.Context, t task, target digest.Digest) (known, proved bool, err error) {
+	record, err := e.Records.Get(ctx, t.canonical(target))
+	switch {
+	case errdefs.IsNotFound(err) || err == nil && record.Target.Digest != target:
+		return false, false, nil
+	case err != nil:
+		return false, false, fmt.Errorf("read the image record: %w", err)
+	}
+	grant, _, err := e.authorize(ctx, t, record, e.trusted(ctx, t))
+	return true, grant.Given(), err
 }
 
 // verifyPossession refuses an image that the hosts of the name do not have
