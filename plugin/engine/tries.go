@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
@@ -19,13 +20,13 @@ import (
 // share a success by finding the image when their turn comes.
 type tries struct {
 	begun  atomic.Int64
-	failed atomic.Pointer[failedTry] // the last one; nil for none
+	mu     sync.Mutex
+	failed map[store.Fingerprint]failedTry // the last one of each namespace
 }
 
 type failedTry struct {
-	number       int64
-	podNamespace store.Fingerprint
-	cause        *resolver.Error
+	number int64
+	cause  *resolver.Error
 }
 
 // tryKey is what requests must have in common to share a try: what a check takes, but for
@@ -58,8 +59,15 @@ func (e *Engine) newTry(t task, target digest.Digest) *try {
 // none. A refusal is shared with no other namespace: it takes proofs away. It is called at
 // the request's turn.
 func (y *try) shared() *resolver.Error {
-	last := y.failed.Load()
-	if last == nil || last.number <= y.number || last.podNamespace != y.podNamespace && len(last.cause.Refusals()) > 0 {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	last := y.failed[y.podNamespace]
+	for _, other := range y.failed {
+		if other.number > last.number && len(other.cause.Refusals()) == 0 {
+			last = other
+		}
+	}
+	if last.number <= y.number {
 		return nil
 	}
 	return last.cause
@@ -69,5 +77,10 @@ func (y *try) shared() *resolver.Error {
 func (y *try) begin() { y.number = y.begun.Add(1) }
 
 func (y *try) fail(cause *resolver.Error) {
-	y.failed.Store(&failedTry{y.number, y.podNamespace, cause})
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.failed == nil {
+		y.failed = map[store.Fingerprint]failedTry{}
+	}
+	y.failed[y.podNamespace] = failedTry{y.number, cause}
 }
