@@ -4,9 +4,12 @@
 package resolver
 
 import (
+	"encoding/hex"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -48,11 +51,18 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, hosts 
 
 // hasSecret reports whether a url has a secret, as it is or escaped.
 func hasSecret(text string, u *url.URL, secrets *redact.Redactor) bool {
-	query, err := url.QueryUnescape(u.RawQuery)
-	if err != nil {
-		query = u.RawQuery
-	}
-	return slices.ContainsFunc([]string{text, u.Host, u.Path, query}, secrets.In)
+	return slices.ContainsFunc([]string{text, u.Host, u.Path, unescaped(u.RawQuery)}, secrets.In)
+}
+
+var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
+// unescaped returns a query as who reads it may unescape it. Unlike that of net/url it has what
+// stands beside something that is no escape.
+func unescaped(query string) string {
+	return escapes.ReplaceAllStringFunc(strings.ReplaceAll(query, "+", " "), func(escape string) string {
+		b, _ := hex.DecodeString(escape[1:]) // two digits
+		return string(b)
+	})
 }
 
 // GuardURLs has content behind the urls of descriptors fetched as that of hosts is: refused

@@ -65,6 +65,7 @@ func TestURLsOfSecrets(t *testing.T) {
 		"a password":                "%s/" + url.PathEscape(password),
 		"a password in a query":     "%s/layer?p=" + url.QueryEscape(password),
 		"a password that is quoted": "%s/" + percent(password),
+		"a password in a bad query": "%s/layer?p=%zz" + percent(password),
 		"a token":                   "%s/layer?token=token-1",
 		"a token in the host":       "http://token-1.test/layer",
 		"a token in capitals":       "http://TOKEN-1.test/layer",
