@@ -13,7 +13,12 @@ import (
 
 // deliveries are the sources of the content that one pull has fetched, also of that which was
 // there before, whose labels name others. The zero value is ready. Safe for concurrent use.
-type deliveries struct{ all sync.Map }
+type deliveries struct {
+	all sync.Map
+	// earlier are the sources of the documents that the pull has not fetched, where its own
+	// repository has delivered them before; zero = their labels say where they came from.
+	earlier provenance.Provenance
+}
 
 // add adds content whose source is known.
 func (d *deliveries) add(content digest.Digest, p provenance.Provenance) {

@@ -20,24 +20,24 @@ import (
 // that the tag's record then tells.
 func (n *node) planOwn(img *fakeImage, host string) (source, content string) {
 	n.t.Helper()
-	if err := n.pullOwn(&fakeSource{fakeImage: img, host: host}); err != nil {
+	if err := n.pullOf(&fakeSource{fakeImage: img, host: host}, appName, true); err != nil {
 		n.t.Fatal(err)
 	}
 	labels := own(n.labels(appName))
 	return labels["pull-source"], labels["content-sources"]
 }
 
-// pullOwn pulls from a source that has to deliver the documents.
-func (n *node) pullOwn(source *fakeSource) error {
+// pullOf pulls from a source that has to deliver the documents, or has done so before.
+func (n *node) pullOf(source *fakeSource, name string, own bool) error {
 	service := n.Around(isolation.NewService(isolation.Config{
 		Contents: n.contents, Images: n.images, Transfer: transferlocal.TransferConfig{Leases: n.leases},
 	}))
 	p := &Plan{
-		Reference: appName, Source: source, OwnDocuments: true,
+		Reference: name, Source: source, OwnDocuments: own,
 		Scope: isolation.Source{Repository: source.host + "/app", Caller: source.host}.Scope(),
 		State: func(digest.Digest, store.State) store.State { return store.State{} },
 	}
-	return service.Pull(n.ctx, p, image.NewStore(appName))
+	return service.Pull(n.ctx, p, image.NewStore(name))
 }
 
 // An image whose source has delivered the documents came from there, and its layers from where
@@ -83,7 +83,7 @@ func TestSourcesOfLayersThatOthersFinished(t *testing.T) {
 		img := newImage("a layer")
 		layer := img.layers[0]
 		cut := &fakeSource{fakeImage: img, host: "b", cut: map[digest.Digest]int{layer.Digest: 3}}
-		if err := n.pullOwn(cut); !errors.Is(err, errGone) {
+		if err := n.pullOf(cut, appName, true); !errors.Is(err, errGone) {
 			t.Fatalf("the host goes away: %v", err)
 		}
 		want, wantUnknown := "b,a", ""
@@ -98,6 +98,34 @@ func TestSourcesOfLayersThatOthersFinished(t *testing.T) {
 		}
 		if unknown := own(n.labels(appName))["unknown-sources"]; unknown != wantUnknown {
 			t.Errorf("%s: unknown is %q, want %q", what, unknown, wantUnknown)
+		}
+	}
+}
+
+// Another repository that has once delivered the same is no source of an image whose own
+// source has delivered it since: not of another tag, nor of what is known by its digest.
+func TestSourcesOfAnotherTagOfOwnDocuments(t *testing.T) {
+	n := newNode(t, true)
+	img := newImage("a layer")
+	const second = "registry.test/app:2"
+	canonical := "registry.test/app@" + img.desc.Digest.String()
+	for _, pull := range []struct {
+		host, name string
+		own        bool
+		removed    string
+	}{{"eve", "eve.test/app:1", true, ""}, {"b", appName, true, ""}, {"b", second, false, ""}, {"b", second, false, canonical}} {
+		if pull.removed != "" {
+			if err := n.images.Delete(n.ctx, pull.removed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := n.pullOf(&fakeSource{fakeImage: img, host: pull.host}, pull.name, pull.own); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{appName, second} {
+		if got := own(n.labels(name)); got["pull-source"] != "b/app:1" || got["content-sources"] != "b,eve" {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

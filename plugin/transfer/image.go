@@ -88,7 +88,7 @@ func (w *imageWalk) document(ctx context.Context, desc ocispec.Descriptor) error
 		return nil
 	}
 	w.seen[v] = true
-	p, there, err := w.blob(ctx, desc)
+	p, there, err := w.documentBlob(ctx, desc)
 	if err != nil || !there {
 		return err
 	}
@@ -121,7 +121,7 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor) error
 	if err := json.Unmarshal(data, &manifest); err != nil {
 		return fmt.Errorf("manifest %s: %w", desc.Digest, err)
 	}
-	p, there, err := w.blob(ctx, manifest.Config)
+	p, there, err := w.documentBlob(ctx, manifest.Config)
 	if err != nil {
 		return err
 	}
@@ -140,6 +140,16 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor) error
 		}
 	}
 	return w.chain(ctx, manifest, foreign(desc))
+}
+
+// documentBlob is blob for a document. Others may have delivered the same before its own source
+// has, and be named in its labels.
+func (w *imageWalk) documentBlob(ctx context.Context, desc ocispec.Descriptor) (p provenance.Provenance, there bool, err error) {
+	p, there, err = w.blob(ctx, desc)
+	if _, now := w.delivered.of(desc.Digest); there && !now && w.delivered.earlier.Known() {
+		p = w.delivered.earlier
+	}
+	return p, there, err
 }
 
 // blob returns where content came from, and whether it is there.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -45,6 +46,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	}
 	l := &labelledRecords{Store: records, plan: s.plan}
 	if s.tracker != nil {
+		s.delivered.earlier = l.earlier(ctx, desc)
 		sources, err := s.tracker.contents.ofImage(ctx, desc, &s.delivered, s.tracker.snapshotters(s.UnpackPlatforms())...)
 		if err != nil {
 			prefixlog.G(ctx).WithError(err).Warnf("the sources of %s are not recorded", desc.Digest)
@@ -61,6 +63,31 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		return err
 	})
 	return stored, err
+}
+
+// earlier returns the sources of an image whose documents its own repository has delivered
+// before, as the record of repository@digest says, or that of the reference; zero where
+// neither knows all of them.
+func (l *labelledRecords) earlier(ctx context.Context, target ocispec.Descriptor) (p provenance.Provenance) {
+	if l.plan == nil || l.plan.OwnDocuments {
+		return p
+	}
+	canonical := l.canonicalName(images.Image{Name: l.plan.Reference, Target: target})
+	for _, name := range []string{canonical, l.plan.Reference} {
+		img, err := l.Get(ctx, name)
+		if err != nil || img.Target.Digest != target.Digest {
+			continue
+		}
+		state := store.Decode(name, target.Digest, img.Labels)
+		if host, _, known := strings.Cut(state.PullSource, "/"); known && !state.UnknownSources {
+			p = provenance.Provenance{Reference: state.PullSource, Hosts: state.ContentSources, More: state.MoreSources}
+			if len(p.Hosts) == 0 {
+				p.Hosts = []string{host}
+			}
+			return p
+		}
+	}
+	return p
 }
 
 // labelledRecords adds labels to the records that a pull creates or replaces.
