@@ -64,7 +64,7 @@ func (c Config) Token() http.RoundTripper {
 }
 
 func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
-	next = EncodedOnce{Next: c.observed(next, c.Redactor)}
+	next = EncodedOnce{Next: c.observed(next, c.Redactor, tokens)}
 	return &report{next: &classify{next: next, redactor: c.Redactor}, host: c.Key, prober: newProber(c), tokens: tokens}
 }
 

@@ -35,16 +35,17 @@ type observe struct {
 	host       string
 	key        health.Key // of the host
 	configured bool
+	tokens     bool // the requests are for tokens
 	redactor   *redact.Redactor
 	observe    func(Observation)
 }
 
 // observed puts an observer before the next RoundTripper, unless nobody listens.
-func (c Config) observed(next http.RoundTripper, redactor *redact.Redactor) http.RoundTripper {
+func (c Config) observed(next http.RoundTripper, redactor *redact.Redactor, tokens bool) http.RoundTripper {
 	if c.Observe == nil {
 		return next
 	}
-	return &observe{next: next, host: c.Host, key: c.Key, configured: c.Configured, redactor: redactor, observe: c.Observe}
+	return &observe{next: next, host: c.Host, key: c.Key, configured: c.Configured, tokens: tokens, redactor: redactor, observe: c.Observe}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -54,7 +55,7 @@ func (o *observe) RoundTrip(req *http.Request) (*http.Response, error) {
 	seen := Observation{Host: o.host, Configured: o.configured, Method: req.Method, Elapsed: time.Since(start)}
 	if resp != nil {
 		seen.Code = resp.StatusCode
-		if keyOf(o.key, req) == o.key {
+		if !o.tokens && keyOf(o.key, req) == o.key { // nobody knows yet which tokens an answer has
 			seen.Quota, seen.Warnings = readQuota(resp.Header), readWarnings(resp.Header, o.redactor)
 		}
 	}

@@ -42,7 +42,7 @@ func newProber(c Config) *prober {
 		redactor.AddHeaders(headers)
 	}
 	return &prober{
-		next: &classify{next: c.observed(c.Probe, redactor), redactor: redactor},
+		next: &classify{next: c.observed(c.Probe, redactor, false), redactor: redactor},
 		host: c.Key, root: c.Root, headers: c.Headers,
 	}
 }
