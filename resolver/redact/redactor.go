@@ -56,6 +56,12 @@ func (r *Redactor) Add(values ...string) {
 	}
 }
 
+func (r *Redactor) knows(value string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.values, value)
+}
+
 // AddCredentials adds a secret in the encodings in which it may be repeated, and
 // in that of an Authorization header. The user's name alone is no secret.
 func (r *Redactor) AddCredentials(username, secret string) {
@@ -87,7 +93,7 @@ func unquoted(s string) string { return s[1 : len(s)-1] }
 // AddHeader adds the credentials of an Authorization header, in the encodings in which they
 // may be repeated.
 func (r *Redactor) AddHeader(value string) {
-	if _, credentials, ok := strings.Cut(value, " "); ok {
+	if _, credentials, ok := strings.Cut(value, " "); ok && !r.knows(credentials) {
 		r.Add(encodings(credentials)...)
 	}
 }
