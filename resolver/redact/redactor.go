@@ -29,7 +29,8 @@ const (
 	hidden     = "***"
 )
 
-var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>\\]+`)
+// urls are what looks like URLs. What encloses one may be in its query, too.
+var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>\\?]+(\?(\\.|[^\s"\\])*)?`)
 
 // Redactor knows what must never show up in a text: passwords, tokens, and what
 // they look like in headers and documents. Registries and proxies may repeat

@@ -50,3 +50,17 @@ func TestPartsOfSecrets(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// Queries may have what is not in the rest of a URL.
+func TestCleanCutsWholeQueries(t *testing.T) {
+	for text, want := range map[string]string{
+		`Get "https://h.test/p?f=UTF-8''x&sig=s3cret": EOF`:      `Get "https://h.test/p": EOF`,
+		`Get "https://h.test/p?f=\\x<y>&sig=s3cret#s3cret": EOF`: `Get "https://h.test/p": EOF`,
+		`Get "https://h.test/p?f=\"x\"&sig=s3cret": EOF`:         `Get "https://h.test/p": EOF`,
+		`see 'https://h.test/p' and https://h.test?s3cret, too`:  `see 'https://h.test/p' and https://h.test too`,
+	} {
+		if got := new(Redactor).Clean(text); got != want {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+}
