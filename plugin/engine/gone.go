@@ -10,13 +10,12 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
 // maxWalks bounds how often a request begins anew because its image was removed.
 const maxWalks = 3
-
-// errGone is why an image could not be compared: it is not there any more.
-var errGone = errors.New("the image was removed meanwhile")
 
 // errRemoved ends a request whose image is removed each time.
 var errRemoved = errors.New("the image was removed from the node again and again, while it was pulled or checked")
@@ -43,7 +42,7 @@ func (e *Engine) walk(ctx context.Context, t task, begun course) (c course, coal
 // more, or has failed at nothing but that.
 func (e *Engine) hasGone(ctx context.Context, t task, c course) (bool, error) {
 	if c.end.kind == Failed {
-		return errors.Is(c.end.cause, errGone), nil
+		return errors.Is(c.end.cause, transfer.ErrGone), nil
 	}
 	return e.isGone(ctx, t, c.end.digest)
 }

@@ -6,10 +6,12 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -75,6 +77,41 @@ func TestGoneWhileItIsCompared(t *testing.T) {
 			t.Errorf("%s: %s (%s), %v, the node has %v", what, o.Kind, o.Reason, err, n.record)
 		}
 	}
+}
+
+// So is one that goes after its pull has stored it, before that has ended or its record is read.
+func TestGoneAfterItIsStored(t *testing.T) {
+	for _, directive := range []string{"", `allowed_sources = ["*"]`} {
+		for what, gone := range map[string]func(*node, *Engine){
+			"before it has its names": func(n *node, _ *Engine) {
+				n.pullErr = fmt.Errorf("scripted: %w", transfer.ErrGone)
+				n.onPull = once(func() { n.onOpen = func() { n.pullErr = nil } })
+			},
+			"before its record is read": func(n *node, e *Engine) { e.Records = &goneRecords{node: n} },
+		} {
+			n := &node{remote: first}
+			e := n.engine(rule(directive))
+			gone(n, e)
+			o, err := e.Ensure(t.Context(), n.request(nil))
+			if err != nil || o.Kind != Pulled || n.pulls != 2 || n.record == nil || n.record.Target.Digest != first.Digest {
+				t.Errorf("%s, %s: %s (%s), %v, %d pulls", directive, what, o.Kind, o.Reason, err, n.pulls)
+			}
+		}
+	}
+}
+
+// goneRecords lose the first image that is there.
+type goneRecords struct {
+	*node
+	lost bool
+}
+
+func (r *goneRecords) Get(ctx context.Context, name string) (store.Record, error) {
+	if r.record != nil && !r.lost {
+		r.lost = true
+		r.remove()
+	}
+	return r.node.Get(ctx, name)
 }
 
 // An image that is removed each time fails the request.

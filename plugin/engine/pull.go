@@ -166,32 +166,6 @@ func (e *Engine) verifyStored(t task, a answer, source resolver.Source, possesse
 	}
 }
 
-// possesses reports whether an image came by this repository before: its hosts have shown then
-// that they have it. proved says that the caller may have it, by what is known of it.
-func (e *Engine) possesses(ctx context.Context, t task, target digest.Digest) (known, proved bool, err error) {
-	record, err := e.Records.Get(ctx, t.canonical(target))
-	switch {
-	case errdefs.IsNotFound(err) || err == nil && record.Target.Digest != target:
-		return false, false, nil
-	case err != nil:
-		return false, false, fmt.Errorf("read the image record: %w", err)
-	}
-	grant, _, err := e.authorize(ctx, t, record, e.trusted(ctx, t))
-	return true, grant.Given(), err
-}
-
-// verifyPossession refuses an image that the hosts of the name do not have
-// themselves. A registry can answer with any digest, and nobody asks it for content
-// that is on the node: someone who knows the digest of another's private image
-// could have it by the name of a registry of their own.
-func (e *Engine) verifyPossession(ctx context.Context, t task, target ocispec.Descriptor, source resolver.Source) error {
-	fetcher, err := source.Fetcher(ctx, t.Name)
-	if err != nil {
-		return err
-	}
-	return e.Content.VerifyPossession(ctx, target, fetcher, source.Delivered)
-}
-
 // recordPull keeps what a pull found out on the records that the pull itself
 // did not write it on. Under a list of sources it verifies content that was on
 // the node before, and came by another rule.
@@ -230,11 +204,12 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 // and may have moved the reference since.
 func (e *Engine) pulledRecord(ctx context.Context, t task, target digest.Digest) (r store.Record, err error) {
 	for _, name := range t.names(target) {
-		if r, err = e.Records.Get(ctx, name); err != nil || r.Target.Digest == target {
+		r, err = e.Records.Get(ctx, name)
+		if err == nil && r.Target.Digest == target || err != nil && !errdefs.IsNotFound(err) {
 			return r, err
 		}
 	}
-	return r, fmt.Errorf("no record has %s any more: %w", target, errdefs.ErrNotFound)
+	return r, fmt.Errorf("no record has %s any more: %w", target, transfer.ErrGone)
 }
 
 // pulledState is what a record says after a pull. Sources stay those
@@ -292,7 +267,7 @@ func (e *Engine) verifyContent(ctx context.Context, t task, a answer, source res
 	}
 	if err := e.Content.VerifyContent(ctx, a.descriptor, fetcher); err != nil {
 		if gone, _ := e.isGone(ctx, t, a.descriptor.Digest); gone { // and so is its content
-			return fmt.Errorf("%w: %w", errGone, err)
+			return fmt.Errorf("%w: %w", transfer.ErrGone, err)
 		}
 		return err
 	}

@@ -5,6 +5,7 @@ package pull
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -15,6 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/labels"
+	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
 // labels returns CRI's labels for the records of a reference.
@@ -38,14 +40,20 @@ func tagAndDigest(named reference.Named, target digest.Digest) (repoTag, repoDig
 	return repoTag, named.Name() + "@" + target.String()
 }
 
-// name gives an image the names by which CRI knows it, in CRI's order, and
-// tells CRI's index of each, so that CRI shows the image when name returns.
-func (p *Puller) name(ctx context.Context, target ocispec.Descriptor, marks map[string]string, names ...string) error {
-	for _, name := range names {
+// name makes the record of the image's ID, and has those that the pull has stored marked as
+// CRI's. One of these that is not there has been removed since: made anew it would say nothing
+// of who may have the image. It goes in CRI's order, and tells CRI's index of each, so that CRI
+// shows the image when name returns.
+func (p *Puller) name(ctx context.Context, target ocispec.Descriptor, marks map[string]string, imageID string, stored ...string) error {
+	for i, name := range append([]string{imageID}, stored...) {
 		if name == "" {
 			continue
 		}
-		if err := p.putRecord(ctx, images.Image{Name: name, Target: target, Labels: marks}); err != nil {
+		put := p.updateRecord
+		if i == 0 {
+			put = p.putRecord
+		}
+		if err := put(ctx, images.Image{Name: name, Target: target, Labels: marks}); err != nil {
 			return fmt.Errorf("failed to create image reference %q: %w", name, err)
 		}
 		if err := p.index.UpdateImage(ctx, name); err != nil {
@@ -63,19 +71,27 @@ func (p *Puller) putRecord(ctx context.Context, record images.Image) error {
 		if !errdefs.IsAlreadyExists(err) {
 			return err
 		}
-		old, err := p.images.Get(ctx, record.Name)
-		if err == nil {
-			paths := changes(old, record)
-			if len(paths) == 0 {
-				return nil
-			}
-			_, err = p.images.Update(ctx, record, paths...)
-		}
-		if !errdefs.IsNotFound(err) {
+		if err := p.updateRecord(ctx, record); !errors.Is(err, pwtransfer.ErrGone) {
 			return err
 		}
 		// Somebody has removed it meanwhile.
 	}
+}
+
+// updateRecord is putRecord of one that is there, or else [pwtransfer.ErrGone].
+func (p *Puller) updateRecord(ctx context.Context, record images.Image) error {
+	old, err := p.images.Get(ctx, record.Name)
+	if err == nil {
+		paths := changes(old, record)
+		if len(paths) == 0 {
+			return nil
+		}
+		_, err = p.images.Update(ctx, record, paths...)
+	}
+	if errdefs.IsNotFound(err) {
+		return fmt.Errorf("%w: %w", pwtransfer.ErrGone, err)
+	}
+	return err
 }
 
 // changes lists the fields of a record to update. A pin is only ever set:

@@ -3,7 +3,14 @@
 
 package transfer
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
+
+// ErrGone is why a pull, or a comparison, has come to nothing: the image that it has stored,
+// or compares, is not there any more.
+var ErrGone = errors.New("the image was removed meanwhile")
 
 // maxErrorText bounds the text of containerd's errors, in bytes: they repeat what images
 // say, such as the name of a file in a layer, which can have a megabyte.
