@@ -5,7 +5,6 @@ package access
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -24,25 +23,13 @@ import (
 func TestURLsOfDocuments(t *testing.T) {
 	t.Parallel()
 	n := nodetest.Start(t)
-	f := &forgery{served: map[digest.Digest][]byte{}}
+	img := nodetest.Image(1)
+	f := forge(n, img)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("the node asks elsewhere for %s", r.URL)
 		_, _ = w.Write(f.served[digest.Digest(path.Base(r.URL.Path))])
 	}))
 	t.Cleanup(elsewhere.Close)
-	img := nodetest.Image(1)
-	layers, err := img.Layers()
-	n.Must(err)
-	for _, l := range layers {
-		r, err := l.Compressed()
-		n.Must(err)
-		b, err := io.ReadAll(r)
-		n.Must(err)
-		f.served[digest.FromBytes(b)] = b
-	}
-	config, err := img.RawConfigFile()
-	n.Must(err)
-	f.served[digest.FromBytes(config)] = config
 	raw, err := img.RawManifest()
 	n.Must(err)
 	var manifest ocispec.Manifest

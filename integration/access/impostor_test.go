@@ -6,10 +6,12 @@ package access
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -24,6 +26,25 @@ import (
 type forgery struct {
 	top    ocispec.Descriptor // what its tag names
 	served map[digest.Digest][]byte
+}
+
+// forge returns a forgery that serves the config and the layers of an image.
+func forge(n *nodetest.Node, img v1.Image) *forgery {
+	n.T.Helper()
+	f := &forgery{served: map[digest.Digest][]byte{}}
+	config, err := img.RawConfigFile()
+	n.Must(err)
+	f.served[digest.FromBytes(config)] = config
+	layers, err := img.Layers()
+	n.Must(err)
+	for _, l := range layers {
+		r, err := l.Compressed()
+		n.Must(err)
+		b, err := io.ReadAll(r)
+		n.Must(err)
+		f.served[digest.FromBytes(b)] = b
+	}
+	return f
 }
 
 // add serves a document too.

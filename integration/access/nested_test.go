@@ -4,7 +4,6 @@
 package access
 
 import (
-	"io"
 	"net/http"
 	"testing"
 
@@ -39,22 +38,10 @@ func TestNestedIndexes(t *testing.T) {
 	n := nodetest.Start(t)
 	evil := resolvertest.New(t)
 	n.Serve("evil.test", evil)
-	f := &forgery{served: map[digest.Digest][]byte{}}
 	img := nodetest.Image(1)
+	f := forge(n, img)
 	manifest, err := img.RawManifest()
 	n.Must(err)
-	config, err := img.RawConfigFile()
-	n.Must(err)
-	f.served[digest.FromBytes(config)] = config
-	layers, err := img.Layers()
-	n.Must(err)
-	for _, l := range layers {
-		r, err := l.Compressed()
-		n.Must(err)
-		b, err := io.ReadAll(r)
-		n.Must(err)
-		f.served[digest.FromBytes(b)] = b
-	}
 	mediaType, err := img.MediaType()
 	n.Must(err)
 	desc := ocispec.Descriptor{MediaType: string(mediaType), Digest: digest.FromBytes(manifest), Size: int64(len(manifest))}
