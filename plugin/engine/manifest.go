@@ -30,10 +30,11 @@ func nested(local Local) resolver.Nested {
 
 // isUnread reports whether the manifest that runs of the cached image is to be read before that
 // is reused: always for a caller who has proved nothing, in the way of a pull, so that nobody
-// learns by an error what the node has, or is given what the registry refuses. Where the node
-// itself was let in, that proves nothing, and each check would read a manifest that is no index's.
+// learns by an error what the node has, or is given what the registry refuses. A registry that
+// could not say who may have the image is not asked again. Where the node itself was let in, that
+// proves nothing, and each check would read a manifest that is no index's.
 func (t *task) isUnread(c course) bool {
-	if !c.unread || c.cached != NotAsked && t.readsManifests() {
+	if !c.unread || c.cached == Unsaid || c.cached != NotAsked && t.readsManifests() {
 		return false
 	}
 	return !c.answer.byNode || nested(c.local) != (resolver.Nested{})
