@@ -53,7 +53,7 @@ func (b Bounded) Check(ctx context.Context, desc ocispec.Descriptor) error {
 	case err != nil:
 		return err
 	}
-	if err := Validate(desc.MediaType, data); err != nil {
+	if err := validateFields(desc.MediaType, data); err != nil {
 		return fmt.Errorf("%s: %w", desc.Digest, err)
 	}
 	return nil

@@ -4,6 +4,7 @@
 package documents
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -16,14 +17,19 @@ import (
 const maxMediaType = 255
 
 // Validate returns an error for a manifest, an index or a config, as the media type says,
-// that has too many objects, or names something by a digest which is none, or by a media type that is too long. Both
-// would get into labels, errors and names of files. The error names the field. What is no such
-// JSON is left to those who read it.
+// that has too many objects, or names something by a digest which is none, or by a media type
+// that is too long. Both would get into labels, errors and names of files. The error names the
+// field. What is no such JSON is left to those who read it.
 func Validate(mediaType string, data []byte) error {
 	var c counter
 	if c.add(data); c.objects > maxObjects {
 		return errObjects
 	}
+	return validateFields(mediaType, data)
+}
+
+// validateFields is Validate of a document whose objects are counted.
+func validateFields(mediaType string, data []byte) error {
 	switch {
 	case images.IsManifestType(mediaType):
 		var m struct {
@@ -39,13 +45,13 @@ func Validate(mediaType string, data []byte) error {
 				return err
 			}
 		}
-		return firstError(checkMediaType("mediaType", m.MediaType), checkDescriptors("layers", m.Layers))
+		return cmp.Or(checkMediaType("mediaType", m.MediaType), checkDescriptors("layers", m.Layers))
 	case images.IsIndexType(mediaType):
 		var i ocispec.Index
 		if !decoded(data, &i) {
 			return nil
 		}
-		return firstError(checkMediaType("mediaType", i.MediaType), checkDescriptors("manifests", i.Manifests))
+		return cmp.Or(checkMediaType("mediaType", i.MediaType), checkDescriptors("manifests", i.Manifests))
 	case images.IsConfigType(mediaType):
 		var c struct {
 			RootFS ocispec.RootFS `json:"rootfs"`
@@ -71,7 +77,7 @@ func checkDescriptors(field string, all []ocispec.Descriptor) error {
 }
 
 func checkDescriptor(field string, desc ocispec.Descriptor) error {
-	return firstError(CheckDigest(field+".digest", desc.Digest), checkMediaType(field+".mediaType", desc.MediaType))
+	return cmp.Or(CheckDigest(field+".digest", desc.Digest), checkMediaType(field+".mediaType", desc.MediaType))
 }
 
 func checkDiffIDs(all []digest.Digest) error {
@@ -102,15 +108,6 @@ func CheckDigest(field string, d digest.Digest) error {
 func checkMediaType(field, mediaType string) error {
 	if len(mediaType) > maxMediaType {
 		return fmt.Errorf("%s has %d bytes: more than %d are not allowed", field, len(mediaType), maxMediaType)
-	}
-	return nil
-}
-
-func firstError(all ...error) error {
-	for _, err := range all {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
