@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/transfer"
@@ -50,14 +49,11 @@ func (e *Engine) hasGone(ctx context.Context, t task, c course) (bool, error) {
 // isGone reports whether an image is not on the node any more. One that is there by its
 // digest is not gone, whatever became of the tag: another pull may have moved that.
 func (e *Engine) isGone(ctx context.Context, t task, target digest.Digest) (bool, error) {
-	for _, name := range t.names(target) {
-		record, err := e.Records.Get(ctx, name)
-		switch {
-		case err == nil && record.Target.Digest == target:
-			return false, nil
-		case err != nil && !errdefs.IsNotFound(err):
-			return false, fmt.Errorf("read the image record: %w", err)
-		}
+	switch _, err := e.pulledRecord(ctx, t, target); {
+	case errors.Is(err, transfer.ErrGone):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read the image record: %w", err)
 	}
-	return true, nil
+	return false, nil
 }

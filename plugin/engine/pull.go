@@ -199,9 +199,9 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 	return c.ended(pulled), nil
 }
 
-// pulledRecord returns the record of an image that was pulled: that of the reference, or
-// else that of repository@digest. Pulls that containerd makes by itself wait for no turn,
-// and may have moved the reference since.
+// pulledRecord returns the record of an image that was pulled, or reused: that of the
+// reference, or else that of repository@digest. Pulls that containerd makes by itself wait for
+// no turn, and may have moved the reference since. Without either, it is [transfer.ErrGone].
 func (e *Engine) pulledRecord(ctx context.Context, t task, target digest.Digest) (r store.Record, err error) {
 	for _, name := range t.names(target) {
 		r, err = e.Records.Get(ctx, name)
