@@ -156,12 +156,10 @@ func (r *joinedReader) Read(p []byte) (int, error) {
 	if err == nil || err == io.EOF || !r.reopen() { //nolint:errorlint // one that is wrapped is a failure
 		return n, err
 	}
-	if n == 0 {
-		n, err = r.rc.Read(p)
-		r.offset += int64(n)
-		return n, err
+	if n > 0 {
+		return n, nil
 	}
-	return n, nil
+	return r.Read(p)
 }
 
 // reopen asks normally, once, for the rest of what is prefetched and has broken off: it may

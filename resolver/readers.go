@@ -44,9 +44,9 @@ func (r *retryReader) Seek(offset int64, whence int) (int64, error) {
 
 var errUnseekable = errors.New("it cannot be sought")
 
-// verifyingReader reads a document as a whole and hands it out only if it has
-// its digest, and names others by digests. Otherwise it would stay in the content store as an ingest that
-// can neither be committed nor continued.
+// verifyingReader reads a document as a whole and hands it out only if it has its digest, and
+// names others by digests. Otherwise it would stay in the content store as an ingest that can
+// neither be committed nor continued.
 type verifyingReader struct {
 	rc   io.ReadCloser
 	desc ocispec.Descriptor

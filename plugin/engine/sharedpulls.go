@@ -25,8 +25,9 @@ const backgroundLimit = 2 * time.Hour
 var errBackgroundLimit = fmt.Errorf("the pull has not ended after %s in the background", backgroundLimit)
 
 // pullKey is what requests must have in common to wait for one pull: the digest, the
-// credentials, the namespace of the pod, and all that says which hosts it may come from, and what these must
-// deliver. For how long they wait, and what the cached image is to them, is their own.
+// credentials, the namespace of the pod, and all that says which hosts it may come from, and
+// what these must deliver. For how long they wait, and what the cached image is to them, is
+// their own.
 type pullKey struct {
 	name, credentialHost, snapshotter string
 	digest                            digest.Digest
