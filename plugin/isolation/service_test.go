@@ -6,7 +6,6 @@ package isolation
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,19 +18,29 @@ import (
 )
 
 // slowApplier takes a second, and counts how many layers it unpacks at once.
-type slowApplier struct{ running, most atomic.Int64 }
+type slowApplier struct {
+	mu            sync.Mutex
+	running, most int
+}
 
 func (a *slowApplier) Apply(context.Context, ocispec.Descriptor, []mount.Mount, ...diff.ApplyOpt) (ocispec.Descriptor, error) {
-	a.most.Store(max(a.most.Load(), a.running.Add(1)))
+	a.count(1)
 	time.Sleep(time.Second)
-	a.running.Add(-1)
+	a.count(-1)
 	return ocispec.Descriptor{}, nil
+}
+
+func (a *slowApplier) count(change int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running += change
+	a.most = max(a.most, a.running)
 }
 
 // max_concurrent_unpacks bounds the unpacking of all pulls together; 1, which is
 // containerd's default, bounds none.
 func TestUnpacksOfAllPulls(t *testing.T) {
-	for limit, want := range map[int]int64{1: 6, 2: 2} {
+	for limit, want := range map[int]int{1: 6, 2: 2} {
 		synctest.Test(t, func(t *testing.T) {
 			a := &slowApplier{}
 			given := []unpack.Platform{{Applier: a}, {Applier: a}}
@@ -44,7 +53,7 @@ func TestUnpacksOfAllPulls(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if got := a.most.Load(); got != want {
+			if got := a.most; got != want {
 				t.Errorf("limit %d: %d at once, want %d", limit, got, want)
 			}
 			if given[0].Applier != diff.Applier(a) {
