@@ -18,6 +18,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 	"github.com/containerd/errdefs"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
@@ -65,26 +66,8 @@ var _ docker.Authorizer = (*Authorizer)(nil)
 
 // New returns an Authorizer.
 func New(options Options) *Authorizer {
-	return &Authorizer{options: options, shared: &shared{tokens: map[string]*tokens{}}}
-}
-
-// tokensOf returns the tokens of an address, host[:port]. They are looked for
-// without the lock, since credentials may have to be asked for.
-func (a *Authorizer) tokensOf(address string) *tokens {
-	a.shared.mu.Lock()
-	t, ok := a.shared.tokens[address]
-	a.shared.mu.Unlock()
-	if ok {
-		return t
-	}
-	found := a.find(address)
-	a.shared.mu.Lock()
-	defer a.shared.mu.Unlock()
-	if t, ok := a.shared.tokens[address]; ok {
-		return t
-	}
-	a.shared.tokens[address] = found
-	return found
+	known, _ := simplelru.NewLRU[string, *tokens](maxAddresses, nil)
+	return &Authorizer{options: options, shared: &shared{tokens: known}}
 }
 
 // Credentialed reports whether there were credentials for the host, or for one to which
@@ -96,31 +79,6 @@ func (a *Authorizer) note(username, secret string, err error) {
 	if err != nil || username != "" || secret != "" {
 		a.shared.credentialed.Store(true)
 	}
-}
-
-// find returns tokens that are shared, unless nobody knows whose the
-// credentials are, or they are for elsewhere.
-func (a *Authorizer) find(address string) *tokens {
-	if !fault.SameHost(address, a.options.Host) {
-		return newTokens(a.renewer(a.options.ClientElsewhere(a.options.Redactor), a.away, nil))
-	}
-	username, secret, err := a.options.Credentials(address)
-	a.note(username, secret, err)
-	if err != nil || address != a.options.Host {
-		return newTokens(a.renewer(a.options.Client(a.options.Redactor), a.options.Credentials, a.options.Headers))
-	}
-	key := cacheKey{scope: a.options.Scope, credentials: a.options.Cache.fingerprint(username, secret)}
-	caller := a.options.Cache.callerOf(callerKey{key.scope.Configuration, key.scope.Host, key.credentials})
-	return a.options.Cache.share(key, func() *tokens {
-		var own redact.Redactor // they outlive the session
-		own.AddCredentials(username, secret)
-		for _, h := range a.options.Headers {
-			own.AddHeaders(h)
-		}
-		t := newTokens(a.renewer(a.options.Client(&own), fixed(username, secret), a.options.Headers))
-		t.caller = caller
-		return t
-	})
 }
 
 // away gives the credentials for an address to which the host redirects. Those that
@@ -162,13 +120,16 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	if a.inClear(req) {
 		return nil
 	}
-	t := a.tokensOf(req.URL.Host)
+	t := a.tokensFor(req.URL.Host)
+	if t == nil {
+		return nil
+	}
 	header, err := a.authorization(ctx, t, req.URL)
 	switch {
 	case err == nil:
 		a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
 		if header != "" {
-			a.options.Redactor.AddHeader(header)
+			a.options.Redactor.AddToken(header)
 			req.Header.Set("Authorization", header)
 		}
 		return nil

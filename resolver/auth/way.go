@@ -6,6 +6,8 @@ package auth
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Way returns an Authorizer with the same tokens for one of the ways in which a check asks:
@@ -16,9 +18,9 @@ func (a *Authorizer) Way() *Authorizer { return &Authorizer{options: a.options, 
 // concurrent use.
 type shared struct {
 	mu         sync.Mutex
-	tokens     map[string]*tokens // by address: a redirect's target may want tokens too
-	first      *caller            // whose first answer the session awaits on behalf of others; nil = none
-	challenged bool               // the host has said itself, in a check, what it wants
+	tokens     *simplelru.LRU[string, *tokens] // by address: a redirect's target may want tokens too
+	first      *caller                         // whose first answer the session awaits on behalf of others; nil = none
+	challenged bool                            // the host has said itself, in a check, what it wants
 
 	credentialed atomic.Bool // see Credentialed
 }

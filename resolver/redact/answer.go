@@ -14,8 +14,11 @@ import (
 )
 
 const (
-	maxReason = 256      // bytes of a registry's own words that an error repeats
-	maxAnswer = 64 << 10 // bytes read of the body of an answer that is an error
+	maxReason = 256 // bytes of a registry's own words that an error repeats
+
+	// MaxAnswer is how much is read of the body of an answer that is an error, in bytes.
+	// Docker's resolver reads as much.
+	MaxAnswer = 64_000
 )
 
 // Request says which request failed, and gives the error a clean text.
@@ -37,7 +40,7 @@ func (r *Redactor) ReadReason(resp *http.Response) string {
 	if resp.Body == nil {
 		return ""
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer))
 	if err != nil {
 		return ""
 	}
@@ -47,6 +50,9 @@ func (r *Redactor) ReadReason(resp *http.Response) string {
 // Reason is ReadReason for a body that has been read.
 func (r *Redactor) Reason(data []byte) string {
 	// It hides before it shortens: half a secret would not be found any more.
+	if len(data) >= MaxAnswer { // it is shortened
+		return ""
+	}
 	var document struct {
 		Errors []struct {
 			Code    string `json:"code"`

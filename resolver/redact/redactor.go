@@ -17,16 +17,17 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode/utf8"
 )
 
 const (
 	// MaxText bounds the text of an error, in bytes.
 	MaxText = 1 << 10
 
-	minSecret  = 4   // shorter ones would turn every text into stars
-	maxPattern = 512 // bytes of a secret that is looked for in upper and lower case
-	hidden     = "***"
+	minSecret = 4 // shorter ones would turn every text into stars
+	hidden    = "***"
+
+	maxTokens     = 64      // that are known, the last ones
+	maxTokenBytes = 1 << 20 // of them in all encodings
 )
 
 // urls are what looks like URLs. What encloses one may be in its query, too.
@@ -37,9 +38,10 @@ var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>\\?]+(\?(\\.|[^
 // what they were sent. The zero value knows nothing; safe for concurrent use.
 type Redactor struct {
 	mu      sync.Mutex
-	values  []string       // longest first
-	pattern *regexp.Regexp // of all values, nil = not made yet
-	queries queries
+	own     []string // folded, of the caller and the node: what was added is known for good
+	tokens  recent   // of token servers, who decide how many they issue
+	queries recent   // of URLs to which hosts redirect
+	all     []string // what is looked for; nil = not gathered yet
 }
 
 // Add makes texts hide the values from now on. Values of less than four bytes
@@ -48,19 +50,10 @@ func (r *Redactor) Add(values ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range values {
-		if len(v) >= minSecret && !slices.Contains(r.values, v) {
-			r.values, r.pattern = append(r.values, v), nil
+		if v = fold(v); len(v) >= minSecret && !slices.Contains(r.own, v) {
+			r.own, r.all = append(r.own, v), nil
 		}
 	}
-	if r.pattern == nil {
-		slices.SortStableFunc(r.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	}
-}
-
-func (r *Redactor) knows(value string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Contains(r.values, value)
 }
 
 // AddCredentials adds a secret in the encodings in which it may be repeated, and
@@ -91,11 +84,17 @@ func encodings(text string) []string {
 
 func unquoted(s string) string { return s[1 : len(s)-1] }
 
-// AddHeader adds the credentials of an Authorization header, in the encodings in which they
-// may be repeated.
-func (r *Redactor) AddHeader(value string) {
-	if _, credentials, ok := strings.Cut(value, " "); ok && !r.knows(credentials) {
-		r.Add(encodings(credentials)...)
+// AddToken adds the credentials of an Authorization header that a token server has issued, in
+// the encodings in which they may be repeated. Of many the last ones are known.
+func (r *Redactor) AddToken(header string) {
+	_, credentials, ok := strings.Cut(header, " ")
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tokens.add(maxTokens, maxTokenBytes, credentials, encodings) {
+		r.all = nil
 	}
 }
 
@@ -117,7 +116,9 @@ func (r *Redactor) AddHeaders(headers http.Header) {
 	for _, values := range headers {
 		for _, value := range values {
 			r.Add(encodings(value)...)
-			r.AddHeader(value)
+			if _, credentials, ok := strings.Cut(value, " "); ok {
+				r.Add(encodings(credentials)...)
+			}
 			r.addBasic(value)
 		}
 	}
@@ -131,25 +132,15 @@ func (r *Redactor) Clean(text string) string {
 	return limit(r.hide(text), MaxText) // again: what is left out may have parted a secret
 }
 
-// hide looks for all secrets in the text as it is: one that is a part of another one, or
-// overlaps it, uncovers nothing of that.
+// hide looks for all secrets in the text as it is, in upper and lower case: one that is a part
+// of another one, or overlaps it, uncovers nothing of that.
 func (r *Redactor) hide(text string) string {
-	exact, pattern := r.compiled()
-	var found [][]int // from, to
-	for _, v := range exact {
-		for from := 0; ; {
-			i := strings.Index(text[from:], v)
-			if i < 0 {
-				break
-			}
-			from += i + len(v)
-			found = append(found, []int{from - len(v), from})
-		}
+	folded := fold(text)
+	var found [][2]int // from, to
+	for _, v := range r.gathered() {
+		found = append(found, occurrences(folded, v)...)
 	}
-	if pattern != nil {
-		found = append(found, pattern.FindAllStringIndex(text, -1)...)
-	}
-	slices.SortFunc(found, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
+	slices.SortFunc(found, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
 	var b strings.Builder
 	end := 0 // of what is hidden so far
 	for _, at := range found {
@@ -161,32 +152,36 @@ func (r *Redactor) hide(text string) string {
 	return b.String() + text[end:]
 }
 
-// In reports whether a text has a secret.
-func (r *Redactor) In(text string) bool {
-	exact, pattern := r.compiled()
-	return slices.ContainsFunc(exact, func(v string) bool { return strings.Contains(text, v) }) ||
-		pattern != nil && pattern.MatchString(text)
-}
-
-// compiled returns the values that no pattern can or should be made of, and a
-// pattern of the others, nil for none: some texts change upper and lower case. What has
-// signed a URL nobody changes.
-func (r *Redactor) compiled() (exact []string, pattern *regexp.Regexp) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	exact = slices.Clone(r.queries.all)
-	var quoted []string
-	for _, v := range r.values {
-		if len(v) > maxPattern || !utf8.ValidString(v) {
-			exact = append(exact, v)
-		} else if r.pattern == nil {
-			quoted = append(quoted, regexp.QuoteMeta(v))
+// occurrences returns where a value is in a text; such as overlap are one.
+func occurrences(text, value string) (found [][2]int) {
+	for from := 0; ; from++ {
+		i := strings.Index(text[from:], value)
+		if i < 0 {
+			return found
+		}
+		from += i
+		if last := len(found) - 1; last >= 0 && from <= found[last][1] {
+			found[last][1] = from + len(value)
+		} else {
+			found = append(found, [2]int{from, from + len(value)})
 		}
 	}
-	if len(quoted) > 0 {
-		r.pattern = regexp.MustCompile("(?i)" + strings.Join(quoted, "|"))
+}
+
+// In reports whether a text has a secret.
+func (r *Redactor) In(text string) bool {
+	folded := fold(text)
+	return slices.ContainsFunc(r.gathered(), func(v string) bool { return strings.Contains(folded, v) })
+}
+
+// gathered returns what is looked for.
+func (r *Redactor) gathered() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil {
+		r.all = slices.Concat([]string{}, r.own, r.tokens.values(), r.queries.values())
 	}
-	return exact, r.pattern
+	return r.all
 }
 
 // Wrap gives cause a text that is clean.

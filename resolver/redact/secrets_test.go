@@ -6,6 +6,8 @@ package redact
 import (
 	"encoding/base64"
 	"html"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -17,7 +19,7 @@ import (
 func TestCleanKnowsEncodingsOfTokens(t *testing.T) {
 	const token = "djE6bm9ib2R5/AbC+dEf=="
 	var r Redactor
-	r.AddHeader("Bearer " + token)
+	r.AddToken("Bearer " + token)
 	r.AddCredentials("alice", "ÿþ?>~~password")
 	basic := base64.StdEncoding.EncodeToString([]byte("alice:ÿþ?>~~password"))
 	for _, text := range []string{token, url.QueryEscape(token), url.PathEscape(token), html.EscapeString(token), url.QueryEscape(basic), strings.ReplaceAll(token, "/", `\/`)} {
@@ -30,7 +32,7 @@ func TestCleanKnowsEncodingsOfTokens(t *testing.T) {
 // Docker's fetcher logs the names of an answer's headers, in lower case.
 func TestLogsRepeatNoSecretsInFields(t *testing.T) {
 	var r Redactor
-	r.AddHeader("Bearer Token-0123456789")
+	r.AddToken("Bearer Token-0123456789")
 	e := &log.Entry{Data: log.Fields{"response.header.x-token-0123456789": "x", "url": "y"}}
 	for key, value := range r.entry(e).Data {
 		if strings.Contains(key, "0123456789") || key == "url" && value != "y" {
@@ -45,7 +47,7 @@ func TestPartsOfSecrets(t *testing.T) {
 	const token = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.payload.signature"
 	r.AddQuery(&url.URL{RawQuery: "a=" + token[:20] + "&b=" + strings.Repeat("y", 20)})
 	r.AddQuery(&url.URL{RawQuery: "a=" + strings.Repeat("y", 20) + "abcdef"})
-	r.AddHeader("Bearer " + token)
+	r.AddToken("Bearer " + token)
 	if got := r.Clean("x " + token + " " + strings.Repeat("y", 20) + "abcdef z"); got != "x *** *** z" {
 		t.Errorf("got %s", got)
 	}
@@ -61,6 +63,54 @@ func TestCleanCutsWholeQueries(t *testing.T) {
 	} {
 		if got := new(Redactor).Clean(text); got != want {
 			t.Errorf("%s: got %s", text, got)
+		}
+	}
+}
+
+// A token server issues as many tokens as it likes, of any length.
+func TestManyTokens(t *testing.T) {
+	var r Redactor
+	for n := 300; n >= minSecret; n-- {
+		r.AddToken("Bearer " + strings.Repeat("a", n))
+		r.AddToken("Bearer in use")
+	}
+	if got := r.Clean("harmless, in use: " + strings.Repeat("a", 3000)); got != "harmless, ***: ***" {
+		t.Errorf("got %s", got)
+	}
+	for n := range 20 {
+		r.AddToken("Bearer " + strings.Repeat("<", 60<<10+n))
+	}
+	if r.tokens.encoded.Len() > maxTokens || r.tokens.size > maxTokenBytes {
+		t.Errorf("%d tokens of %d bytes are kept", r.tokens.encoded.Len(), r.tokens.size)
+	}
+}
+
+func TestOverlappingSecrets(t *testing.T) {
+	var r Redactor
+	r.Add("abcdefgh", "efghijkl", "ABAba", "Σίσυφος")
+	for text, want := range map[string]string{
+		"abcdefghijkl":    "***",
+		"ababaBA!":        "***!",
+		"abcdefghefghijk": "***efghijk",
+		"ababa-ababa":     "***-***",
+		"ΣΊΣΥΦΟΣ, ok":     "***, ok",
+	} {
+		if got := r.Clean(text); got != want {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+}
+
+// Half a secret would not be found, so that what is cut says nothing.
+func TestReasonOfCutAnswers(t *testing.T) {
+	const secret = "correct-horse-battery-staple"
+	var r Redactor
+	r.AddCredentials("alice", secret)
+	for cut := range len(secret) {
+		body := "denied:" + strings.Repeat(" ", MaxAnswer-len("denied:")-len(secret)+cut) + secret
+		got := r.ReadReason(&http.Response{Body: io.NopCloser(strings.NewReader(body))})
+		if strings.Contains(got, secret[:4]) {
+			t.Errorf("got %s", got)
 		}
 	}
 }

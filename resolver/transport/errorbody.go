@@ -7,12 +7,12 @@ import (
 	"bytes"
 	"io"
 	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
-const (
-	maxErrorBody  = 64 << 10        // bytes of an error's body that anybody sees
-	errorBodyTime = 2 * time.Second // for all of it: a pull has no other bound for that
-)
+// errorBodyTime bounds the reading of an error's body: a pull has no other bound for that.
+const errorBodyTime = 2 * time.Second
 
 // readError reads the body of an answer that is an error, within bounds, and closes it.
 // Whatever comes too late or is too much is left out: it says nothing that is needed.
@@ -21,7 +21,7 @@ func readError(body io.ReadCloser) io.ReadCloser {
 		return nil
 	}
 	timer := time.AfterFunc(errorBodyTime, func() { _ = body.Close() })
-	data, _ := io.ReadAll(io.LimitReader(body, maxErrorBody))
+	data, _ := io.ReadAll(io.LimitReader(body, redact.MaxAnswer))
 	if timer.Stop() {
 		_ = body.Close()
 	}

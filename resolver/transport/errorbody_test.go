@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/purpose"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // Errors of a pull end, however much a host has to say and however slowly.
@@ -22,7 +23,7 @@ func TestErrorBodiesAreBounded(t *testing.T) {
 		least int // bytes that come through
 	}{
 		"short":        {"", 0, 0},
-		"without end":  {strings.Repeat("x", 1000), 0, maxErrorBody},
+		"without end":  {strings.Repeat("x", 1000), 0, redact.MaxAnswer},
 		"byte by byte": {"x", 300 * time.Millisecond, 5},
 		"never":        {"x", time.Hour, 0},
 	} {
@@ -56,12 +57,12 @@ func TestErrorBodiesAreBounded(t *testing.T) {
 				}
 				data, err := io.ReadAll(io.LimitReader(resp.Body, 10<<20))
 				_ = resp.Body.Close()
-				if err != nil || len(data) < test.least || len(data) > maxErrorBody || time.Since(start) > errorBodyTime {
+				if err != nil || len(data) < test.least || len(data) > redact.MaxAnswer || time.Since(start) > errorBodyTime {
 					t.Errorf("%d bytes after %v: %v", len(data), time.Since(start), err)
 				}
 				time.Sleep(2 * time.Hour)
 				synctest.Wait()
-				if written > maxErrorBody+len(test.piece) {
+				if written > redact.MaxAnswer+len(test.piece) {
 					t.Errorf("%d bytes were read", written)
 				}
 			})
