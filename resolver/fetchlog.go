@@ -23,7 +23,7 @@ type fetchLog struct {
 
 	mu       sync.Mutex
 	contents map[digest.Digest]*content
-	notAsked []string // hosts of urls that are not followed
+	notAsked hostNames // of urls that are not followed
 }
 
 // content is all that is known about one digest.
@@ -135,24 +135,6 @@ func (l *fetchLog) allElsewhere() (hosts []string) {
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
-}
-
-// unfollow takes note of hosts of urls that are not followed.
-func (l *fetchLog) unfollow(hosts []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, h := range hosts {
-		if !slices.Contains(l.notAsked, h) {
-			l.notAsked = append(l.notAsked, h)
-		}
-	}
-}
-
-// unfollowed returns the hosts of urls that are not followed.
-func (l *fetchLog) unfollowed() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.notAsked)
 }
 
 // verified takes note that content has its digest.
