@@ -190,6 +190,7 @@ func TestMistakesOfCases(t *testing.T) {
 		}},
 		"without a failure": {"rules = ['rules']\n[[case]]\nimage = 'nginx'\nexpect.outcome = 'Failed'\n", "", []string{"a.toml:2:3: case[1].failure: is missing"}},
 		"nothing expected":  {"rules = ['rules']\n[[case]]\nimage = 'nginx'\n", "", []string{"a.toml:2:3: case[1].expect: says nothing"}},
+		"a hint twice":      {"rules = ['rules']\n[[case]]\nimage = 'nginx'\nhints = { policy = 'Always', 'pullwarden.io/policy' = 'Never' }\nexpect.rule = ''\n", "", []string{"a.toml:4:1: case[1].hints: \"policy\": is there twice"}},
 		"no cases":          {"rules = ['rules']\n", "", []string{"a.toml: case: is missing"}},
 		"rules":             {"rules = ['rules']\n[[case]]\nimage = 'nginx'\nexpect.rule = ''\n", "[[rule]]\nimages = []\n", []string{"rules/10.toml:2:1: rule[1].images: must name images"}},
 		"no rules":          {"rules = ['none']\n[[case]]\nimage = 'nginx'\nexpect.rule = ''\n", "", []string{"none: no such file"}},

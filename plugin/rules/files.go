@@ -46,7 +46,8 @@ func readFiles(dir string) ([]File, filestamp.Stamps, error) {
 		errs  []error
 	)
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".toml") {
+		// Editors and tools keep their own files under names that begin with a dot.
+		if !strings.HasSuffix(e.Name(), ".toml") || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
 		// A link, as a mounted ConfigMap has them, is followed.

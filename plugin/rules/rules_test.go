@@ -73,6 +73,10 @@ func TestRulesFollowTheFiles(t *testing.T) {
 	r.write("10.toml", always) // the first match decides, in the order of names
 	r.want(policy.Always, true)
 	r.write("notes.txt", "not a rule file")
+	r.write(".10.toml.swp.toml", "nor is this")
+	if err := os.Symlink("admin@host.4711:1795372056", filepath.Join(r.dir, ".#10.toml")); err != nil { // a lock of Emacs
+		t.Fatal(err)
+	}
 	r.want(policy.Always, true)
 	if err := os.Remove(filepath.Join(r.dir, "10.toml")); err != nil {
 		t.Fatal(err)

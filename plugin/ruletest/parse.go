@@ -7,6 +7,7 @@ package ruletest
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -78,12 +79,22 @@ func (c *caseTOML) FinishTOML(report func(key, problem string)) {
 	if c.Image.text == "" {
 		report("image", `is missing: write image = "registry.example.com/team/app:1"`)
 	}
+	for _, key := range slices.Sorted(maps.Keys(c.Hints)) {
+		if short, prefixed := strings.CutPrefix(key, policy.HintPrefix); prefixed && has(c.Hints, short) {
+			report("hints", fmt.Sprintf("%q: is there twice, also with the prefix %s", short, policy.HintPrefix))
+		}
+	}
 	if c.Expect.empty() {
 		report("expect", "says nothing: write directives, a rule, an error or an outcome")
 	}
 	if c.Failure.class == failure.None && (c.Expect.Outcome != "" || c.Expect.Reason != nil || c.Cached.value != "" || c.Checked != nil) {
 		report("failure", "is missing: outcome, reason, cached and checked are about what follows it")
 	}
+}
+
+func has(hints map[string]string, key string) bool {
+	_, ok := hints[key]
+	return ok
 }
 
 // imageTOML is a reference as a pod has it.
