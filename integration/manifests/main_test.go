@@ -73,7 +73,7 @@ func quarantine(r *resolvertest.Registry, repository string, code int, only ...d
 }
 
 // platformOf is the manifest of the node's platform in an index.
-func platformOf(t *testing.T, seed int64) digest.Digest {
+func platformOf(t testing.TB, seed int64) digest.Digest {
 	t.Helper()
 	d, err := resolvertest.Image(seed, 2, 500).Digest()
 	if err != nil {

@@ -93,7 +93,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	if stop != nil {
 		return c.ended(*stop), action, false
 	}
-	if action.Do == Reuse && t.isUnread(c) {
+	if action.Do == Reuse && c.isUnread() {
 		if ended, over := e.readUnread(ctx, t, c, k.session); over {
 			return ended, action, false
 		}
@@ -131,26 +131,17 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	return e.unchanged(ctx, t, c, action, takeTurn, t.names(target)...), action, false
 }
 
-// readUnread reads the manifest of the image that the registry has confirmed, in the way of a
-// pull, as [task.isUnread] says. It waits for no turn: nothing is pulled. The course is over if
-// that failed.
+// readUnread reads the manifest of the image that the tag stands for, as [course.isUnread] says.
+// The course is over if that failed: as the pull fails where the image is not there.
 func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session) (_ course, over bool) {
-	source, target := session.Source(c.answer.descriptor), c.local.Record.Target
-	err := e.readManifest(ctx, t, target, source)
-	if err == nil {
-		err = e.verifyManifest(ctx, t, c.answer, target, source)
-	}
-	if err == nil {
-		if err := e.endRefused(ctx, t, nil, source); err != nil { // before a proof is stored
-			return c.ended(failed(ReasonInternal, err)), true
-		}
-		return c, false
-	}
-	c, cause := pullFailed(ctx, c, source, &try{tries: new(tries)}, err)
-	if cause != nil {
+	cause, stop := e.readCached(ctx, t, c, c.answer, session)
+	switch {
+	case stop != nil:
+		return c.ended(*stop), true
+	case cause != nil:
 		return e.fallBack(ctx, t, c, pulling, takeTurn, cause), true
 	}
-	return c, true
+	return c, false
 }
 
 // judge decides by a registry's answer about the reference. Where only the caller's

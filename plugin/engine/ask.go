@@ -215,9 +215,10 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 }
 
 // askCached asks a registry whether the caller may have the cached image, by
-// its digest; nothing is downloaded. Only a caller who may have the tag gets
-// here: the error of one who may not must be the same as without an image. The
-// request stops where no host can be asked, or where the caller went away.
+// its digest; nothing is downloaded but the manifest, for who has proved nothing. Only a
+// caller who may have the tag gets here: the error of one who may not must be the same as
+// without an image. So nothing that a registry refuses here is an error. The request stops
+// where no host can be asked, or where the caller went away.
 func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialWatches) (Confirmation, *end) {
 	session, err := e.Registry.Open(ctx, t.query(t.canonical(c.local.target()), c.local))
 	if err != nil {
@@ -227,30 +228,36 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	defer session.Close()
 	// Denials since the question about the tag count: its answer may be acted on.
 	a, err := e.ask(ctx, t, session, c.checkTime)
+	confirmed := err == nil && a.verified.Digest == c.local.target()
+	var unread *end
+	if confirmed && c.unread && !t.readsManifests() { // else the check has read it
+		err, unread = e.readCached(ctx, t, *c, a, session)
+	}
 	refusals := a.refusals
 	cause, failedThere := errors.AsType[*resolver.Error](err)
 	if failedThere {
-		refusals = refusalsAmong(cause.Attempts)
+		refusals = slices.Concat(refusals, refusalsAmong(cause.Attempts))
 	}
 	if err := e.revokeIfDenied(ctx, t, watch, refusals); err != nil { // the yes to the tag stays
 		stop := failed(ReasonInternal, err)
 		return NotConfirmed, &stop
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		stop := failed(ReasonCanceled, ctx.Err())
 		return NotConfirmed, &stop
+	case unread != nil:
+		return NotConfirmed, unread
+	case confirmed && err == nil:
+		a.watch = watch
+		c.answered(a)
+		return Confirmed, nil
 	}
+	c.checked(a)
 	if failedThere && cannotSay.Has(cause.Class) {
-		c.checked(a)
 		return Unsaid, nil
 	}
-	if err != nil || a.verified.Digest != c.local.target() {
-		c.checked(a)
-		return NotConfirmed, nil
-	}
-	a.watch = watch
-	c.answered(a)
-	return Confirmed, nil
+	return NotConfirmed, nil
 }
 
 // notOpened ends a request whose hosts cannot be asked.

@@ -39,6 +39,8 @@ var (
 	first   = image("first")
 	second  = image("second")
 	errTest = errors.New("scripted")
+	// errQuarantined is that of a manifest which the registry refuses.
+	errQuarantined = errors.New("scripted: in quarantine")
 )
 
 func image(s string) ocispec.Descriptor {
@@ -76,7 +78,7 @@ type node struct {
 	named       bool                               // has a hosts.toml
 	inNeed      bool                               // a mirror answers in the place of the registry
 	forgotten   bool                               // does not have old digests any more
-	quarantined bool                               // the registry refuses the manifest that runs, in a pull
+	quarantined bool                               // the registry refuses the cached manifest that runs, in a pull
 	imposes     bool                               // a registry that has the digest of what it does not have
 	refuses     atomic.Pointer[[]resolver.Attempt] // content in a pull, that another host has
 	onVerify    func()                             // while content is compared
@@ -201,8 +203,7 @@ func (n *node) VerifyManifest(_ context.Context, target ocispec.Descriptor, from
 	defer n.mu.Unlock()
 	n.manifestsRead++
 	if n.quarantined {
-		n.pullFails = failure.Forbidden
-		return errTest
+		return errQuarantined
 	}
 	from.(*fakeFetcher).read = true
 	return nil

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -130,8 +131,11 @@ func (s fakeSource) Redacted(ctx context.Context) context.Context { return ctx }
 
 func (s fakeSource) Clean(err error) error { return err }
 
-func (s fakeSource) Failure(error) *resolver.Error {
-	if s.pullFails == failure.None {
+func (s fakeSource) Failure(err error) *resolver.Error {
+	switch {
+	case errors.Is(err, errQuarantined):
+		return failureOf(name, failure.Forbidden)
+	case s.pullFails == failure.None:
 		return nil
 	}
 	return failureOf(name, s.pullFails)

@@ -28,16 +28,36 @@ func nested(local Local) resolver.Nested {
 	return resolver.Nested{Index: local.target(), Manifest: local.manifest}
 }
 
-// isUnread reports whether the manifest that runs of the cached image is to be read before that
-// is reused: always for a caller who has proved nothing, in the way of a pull, so that nobody
-// learns by an error what the node has, or is given what the registry refuses. A registry that
-// could not say who may have the image is not asked again. Where the node itself was let in, that
-// proves nothing, and each check would read a manifest that is no index's.
-func (t *task) isUnread(c course) bool {
-	if !c.unread || c.cached == Unsaid || c.cached != NotAsked && t.readsManifests() {
-		return false
+// isUnread reports whether the manifest that runs of the cached image, for which the tag stands, is
+// to be read before that is reused: always for a caller who has proved nothing, in the way of a
+// pull, so that nobody learns by an error what the node has, or is given what the registry refuses.
+// Where the tag stands for another image, askCached reads it. Where the node itself was let in,
+// that proves nothing, and each check would read a manifest that is no index's.
+func (c *course) isUnread() bool {
+	return c.unread && c.cached == NotAsked && (!c.answer.byNode || nested(c.local) != (resolver.Nested{}))
+}
+
+// readCached reads the manifest that runs of the cached image, which a registry has confirmed by
+// that answer in the session, in the way of a pull. It waits for no turn: nothing is pulled. cause
+// is why registries failed, and stop ends a request where none of them is at fault.
+func (e *Engine) readCached(ctx context.Context, t task, c course, a answer, session resolver.Session) (cause error, stop *end) {
+	source, target := session.Source(a.descriptor), c.local.Record.Target
+	err := e.readManifest(ctx, t, target, source)
+	if err == nil {
+		err = e.verifyManifest(ctx, t, a, target, source)
 	}
-	return !c.answer.byNode || nested(c.local) != (resolver.Nested{})
+	if err != nil {
+		ended, cause := pullFailed(ctx, c, source, &try{tries: new(tries)}, err)
+		if cause != nil {
+			return cause, nil
+		}
+		return nil, &ended.end
+	}
+	if err := e.endRefused(ctx, t, nil, source); err != nil { // before a proof is stored
+		internal := failed(ReasonInternal, err)
+		return nil, &internal
+	}
+	return nil, nil
 }
 
 // hasRead reports whether the check beside containerd's own pull has read the manifest

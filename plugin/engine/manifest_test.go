@@ -112,19 +112,43 @@ func TestManifestIsAskedFor(t *testing.T) {
 }
 
 // A caller who has proved nothing is not given an image whose manifest the registry refuses
-// them, however checks ask, and whether the tag or the cached digest was confirmed.
+// them, however checks ask.
 func TestRefusedManifestIsNobodys(t *testing.T) {
-	inner := digest.FromString("of this platform")
-	for name, remote := range map[string]ocispec.Descriptor{"the tag": first, "the cached digest": second} {
+	for _, inner := range []digest.Digest{"", digest.FromString("of this platform")} {
 		for _, with := range []string{`check_with = "Head"`, readManifest} {
-			n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: remote, manifest: inner, quarantined: true}
+			n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, manifest: inner, quarantined: true}
 			req := n.request(nil)
 			req.Caller = bob
 			o, err := n.engine(rule(`policy = "IfNotPresent"`, with)).Ensure(t.Context(), req)
-			nested := n.query.Nested.Manifest == inner // it was read by the check then
-			if !nested && (err == nil || o.Kind != Failed || o.Class != failure.Forbidden || n.manifestsRead != 1) {
-				t.Errorf("%s, %s: %s (%s), %v, %d reads", name, with, o.Kind, o.Reason, err, n.manifestsRead)
+			if err == nil || o.Kind != Failed || o.Class != failure.Forbidden || n.manifestsRead != 1 {
+				t.Errorf("%q, %s: %s (%s), %v, %d reads", inner, with, o.Kind, o.Reason, err, n.manifestsRead)
 			}
+		}
+	}
+}
+
+// Where the tag stands for another image, what is refused of the cached one fails nothing: the
+// caller has proved the tag, and gets its image, as on a node without any.
+func TestRefusedManifestBehindAMovedTag(t *testing.T) {
+	for what, test := range map[string]struct {
+		quarantined bool
+		record      *store.Record
+		kind        Kind
+	}{
+		"refused":            {true, cachedImage(first, now.Add(-time.Hour)), Pulled},
+		"refused, imported":  {true, cachedImage(first, time.Time{}), Pulled},
+		"given":              {false, cachedImage(first, now.Add(-time.Hour)), Unchanged},
+		"given, an imported": {false, cachedImage(first, time.Time{}), Unchanged},
+	} {
+		n := &node{record: test.record, remote: second, quarantined: test.quarantined}
+		req := n.request(nil)
+		req.Caller = bob
+		o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
+		if err != nil || o.Kind != test.kind || n.manifestsRead != 1 {
+			t.Errorf("%s: %s (%s), %v, %d reads", what, o.Kind, o.Reason, err, n.manifestsRead)
+		}
+		if refused := len(n.revoked) > 0; refused != test.quarantined {
+			t.Errorf("%s: revoked %v", what, n.revoked)
 		}
 	}
 }
