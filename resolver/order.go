@@ -97,19 +97,6 @@ func (s *session) deliversFirst(h *host, attempts []Attempt) bool {
 // identifies reports whether the configuration shows a host who the node is.
 func (s *session) identifies(h *host) bool { return h.Identified || len(s.headers) > 0 }
 
-// letsNodeIn reports whether a host may answer because of who the node is, and not its
-// caller.
-func (s *session) letsNodeIn(h *host) bool {
-	switch {
-	case s.identifies(h):
-		return true
-	case !s.query.Anonymous || s.query.Credentials == nil:
-		return false
-	}
-	username, secret, err := s.query.Credentials(h.RegistryHost.Host)
-	return err != nil || username != "" || secret != ""
-}
-
 // inPlace is the class of the origin's failure where the host has answered in its place;
 // None for all other answers.
 func (s *session) inPlace(h *host, attempts []Attempt) failure.Class {

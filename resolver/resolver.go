@@ -126,14 +126,9 @@ type Query struct {
 	// Absent says that the caller has nothing for the reference, and may pull what it is
 	// told: a host is asked for the manifest at once, by GET in the place of HEAD, and the
 	// Source has its bytes. It is asked for the digest alone where the pull would ask another
-	// host first for the manifest, where that is slow to come or refused, and where the node
-	// itself may be let in: nobody proves anything then, and each check would read it. false =
-	// a check asks for the digest alone.
+	// host first for the manifest, and where that is slow to come or refused. false = a check
+	// asks for the digest alone.
 	Absent bool
-
-	// Anonymous says that the caller has no credentials: those that there are for a host
-	// are the node's.
-	Anonymous bool
 
 	// Nested is read, too, by ReadManifest where the name stands for its index: a
 	// registry may refuse it alone. The zero value means none.

@@ -126,7 +126,7 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 			}
 			begun := time.Now()
 			sh := s.share(within, hosts[i:], len(postponed), round)
-			sh.manifest = s.query.Absent && s.deliversFirst(h, attempts) && !s.letsNodeIn(h)
+			sh.manifest = s.query.Absent && s.deliversFirst(h, attempts)
 			found, open, err := s.ask(within, h, sh, round)
 			if open != nil {
 				postponed = append(postponed, h)

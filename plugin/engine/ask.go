@@ -39,8 +39,6 @@ type answer struct {
 	// originFailed is why the registry of the name could not say, where a mirror has
 	// answered in its place: no check for ages, and a reason to warn. None otherwise.
 	originFailed failure.Class
-	// byNode says that the node itself may have been let in, and not the caller.
-	byNode bool
 	// watch looks out for denials since the question.
 	watch denialWatches
 	// attempts failed before the host that answered, which is verified.By. refusals are
@@ -68,9 +66,9 @@ func (a *answer) check(cached Confirmation) Check {
 func (t *task) query(reference string, local Local) resolver.Query {
 	q := resolver.Query{
 		Reference:   reference,
-		Credentials: t.Credentials, Anonymous: t.Caller == store.Anonymous,
-		Order:    orders[t.directives.ResolveFrom],
-		Fallback: fallbacks(t.directives.Directives, local),
+		Credentials: t.Credentials,
+		Order:       orders[t.directives.ResolveFrom],
+		Fallback:    fallbacks(t.directives.Directives, local),
 	}
 	if local.Usable() && local.Grant.Given() {
 		q.Known = local.target()
@@ -121,8 +119,7 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	if t.readsManifests() {
 		a.verified.Read = store.Reading{At: a.verified.At, By: a.verified.By}
 	}
-	a.byNode = r.ByNode || !r.Anonymous && t.asNode(r)
-	a.proved = t.provedBy(r.Anonymous, a.byNode)
+	a.proved = t.provedBy(r.Anonymous, r.ByNode || !r.Anonymous && t.asNode(r))
 	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed
 	a.refusals = refusalsBefore(r, session.Origin())
 	return a, nil

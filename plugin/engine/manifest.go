@@ -31,11 +31,9 @@ func nested(local Local) resolver.Nested {
 // isUnread reports whether the manifest that runs of the cached image, for which the tag stands, is
 // to be read before that is reused: always for a caller who has proved nothing, in the way of a
 // pull, so that nobody learns by an error what the node has, or is given what the registry refuses.
-// Where the tag stands for another image, askCached reads it. Where the node itself was let in,
-// that proves nothing, and each check would read a manifest that is no index's.
-func (c *course) isUnread() bool {
-	return c.unread && c.cached == NotAsked && (!c.answer.byNode || nested(c.local) != (resolver.Nested{}))
-}
+// That holds where the node itself was let in, too, for whom each check reads it: nobody has
+// proved anything then. Where the tag stands for another image, askCached reads it.
+func (c *course) isUnread() bool { return c.unread && c.cached == NotAsked }
 
 // readCached reads the manifest that runs of the cached image, which a registry has confirmed by
 // that answer in the session, in the way of a pull. It waits for no turn: nothing is pulled. cause
