@@ -6,8 +6,10 @@ package engine
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -132,9 +134,18 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 }
 
 // readUnread reads the manifest of the image that the tag stands for, as [course.isUnread] says.
-// The course is over if that failed: as the pull fails where the image is not there.
+// The course is over if that failed: as the pull fails where the image is not there. An open
+// image that would do without the registry waits no longer for that than for the check.
 func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session) (_ course, over bool) {
-	cause, stop := e.readCached(ctx, t, c, c.answer, session)
+	within := time.Duration(0)
+	if fallbacks(t.directives.Directives, c.local).Has(failure.Unreachable) {
+		within = t.checkTimeAfter(c.checkTime)
+	}
+	begun := e.Now()
+	cause, stop := e.readCached(ctx, t, c, c.answer, session, within)
+	if within > 0 {
+		c.checkTime += e.Now().Sub(begun)
+	}
 	switch {
 	case stop != nil:
 		return c.ended(*stop), true

@@ -104,13 +104,18 @@ func (t *task) askUses() []policy.Key {
 	return keys
 }
 
+// checkTimeAfter is what is left of the time for checks. No time left is still a bound: 0
+// would be none.
+func (t *task) checkTimeAfter(spent time.Duration) time.Duration {
+	return max(t.directives.VerifyTimeout-spent, time.Millisecond)
+}
+
 // ask asks for the digest of a session's reference. spent is the part of the
 // time for checks that is used up. The error is a *resolver.Error, or that of
 // the context when the caller went away; the elapsed time is set even then.
 func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spent time.Duration) (answer, error) {
 	asked := e.Now()
-	// No time left is still a bound: 0 would be none.
-	r, err := session.Resolve(ctx, max(t.directives.VerifyTimeout-spent, time.Millisecond))
+	r, err := session.Resolve(ctx, t.checkTimeAfter(spent))
 	a := answer{elapsed: e.Now().Sub(asked)}
 	if err != nil {
 		return a, err
@@ -228,7 +233,9 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	confirmed := err == nil && a.verified.Digest == c.local.target()
 	var unread *end
 	if confirmed && c.unread && !t.readsManifests() { // else the check has read it
-		err, unread = e.readCached(ctx, t, *c, a, session)
+		begun := e.Now()
+		err, unread = e.readCached(ctx, t, *c, a, session, t.checkTimeAfter(c.checkTime+a.elapsed))
+		a.elapsed += e.Now().Sub(begun)
 	}
 	refusals := a.refusals
 	cause, failedThere := errors.AsType[*resolver.Error](err)

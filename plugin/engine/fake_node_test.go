@@ -79,6 +79,7 @@ type node struct {
 	inNeed      bool                               // a mirror answers in the place of the registry
 	forgotten   bool                               // does not have old digests any more
 	quarantined bool                               // the registry refuses the cached manifest that runs, in a pull
+	stalls      bool                               // the manifest that runs does not come, in a pull
 	imposes     bool                               // a registry that has the digest of what it does not have
 	refuses     atomic.Pointer[[]resolver.Attempt] // content in a pull, that another host has
 	onVerify    func()                             // while content is compared
@@ -195,9 +196,13 @@ func (n *node) VerifyContent(_ context.Context, target ocispec.Descriptor, _ tra
 	return nil
 }
 
-func (n *node) VerifyManifest(_ context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error {
+func (n *node) VerifyManifest(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error {
 	if delivered(cmp.Or(n.manifest, target.Digest)) {
 		return nil
+	}
+	if n.stalls {
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -135,6 +135,8 @@ func (s fakeSource) Failure(err error) *resolver.Error {
 	switch {
 	case errors.Is(err, errQuarantined):
 		return failureOf(name, failure.Forbidden)
+	case errors.Is(err, resolver.ErrNoProgress):
+		return failureOf(name, failure.Unreachable)
 	case s.pullFails == failure.None:
 		return nil
 	}

@@ -5,6 +5,9 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -36,26 +39,46 @@ func nested(local Local) resolver.Nested {
 func (c *course) isUnread() bool { return c.unread && c.cached == NotAsked }
 
 // readCached reads the manifest that runs of the cached image, which a registry has confirmed by
-// that answer in the session, in the way of a pull. It waits for no turn: nothing is pulled. cause
-// is why registries failed, and stop ends a request where none of them is at fault.
-func (e *Engine) readCached(ctx context.Context, t task, c course, a answer, session resolver.Session) (cause error, stop *end) {
+// that answer in the session, in the way of a pull. It waits for no turn: nothing is pulled. within
+// bounds it as a part of the check, after which the registry is unreachable; 0 = as a pull is
+// bounded. cause is why registries failed, and stop ends a request where none of them is at fault.
+func (e *Engine) readCached(ctx context.Context, t task, c course, a answer, session resolver.Session, within time.Duration) (cause error, stop *end) {
 	source, target := session.Source(a.descriptor), c.local.Record.Target
-	err := e.readManifest(ctx, t, target, source)
-	if err == nil {
-		err = e.verifyManifest(ctx, t, a, target, source)
-	}
-	if err != nil {
-		ended, cause := pullFailed(ctx, c, source, &try{tries: new(tries)}, err)
-		if cause != nil {
-			return cause, nil
+	err := inTime(ctx, within, func(ctx context.Context) error {
+		if err := e.readManifest(ctx, t, target, source); err != nil {
+			return err
 		}
-		return nil, &ended.end
+		return e.verifyManifest(ctx, t, a, target, source)
+	})
+	var ended course
+	if err != nil {
+		var registries *resolver.Error
+		if ended, registries = pullFailed(ctx, c, source, &try{tries: new(tries)}, err); registries != nil {
+			return registries, nil
+		}
 	}
 	if err := e.endRefused(ctx, t, nil, source); err != nil { // before a proof is stored
-		internal := failed(ReasonInternal, err)
-		return nil, &internal
+		ended = c.ended(failed(ReasonInternal, err))
+	}
+	if ended.over() {
+		return nil, &ended.end
 	}
 	return nil, nil
+}
+
+// inTime reads from registries for so long; 0 = without a bound. That the time is over is a
+// failure of theirs.
+func inTime(ctx context.Context, within time.Duration, read func(context.Context) error) error {
+	if within == 0 {
+		return read(ctx)
+	}
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := read(bounded)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", resolver.ErrNoProgress, err)
+	}
+	return err
 }
 
 // hasRead reports whether the check beside containerd's own pull has read the manifest
