@@ -64,31 +64,45 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 	c.saw(local)
 	action := Decide(t.directives.Directives, local, a.check(NotConfirmed))
 	c.use(action.Used...)
-	if action.Do == Reuse {
-		if err := e.verifyFound(ctx, t, a, local.Record.Target, source, local.Grant.Given()); err != nil {
-			return pullFailed(ctx, c, source, try, err)
+	found := action.Do == Reuse
+	if !found || t.asksForFound(local) {
+		if cause := try.shared(found); cause != nil {
+			return c, cause
 		}
-		if err := e.endRefused(ctx, t, a.watch, source); err != nil { // before a proof is stored
-			return c.ended(failed(ReasonInternal, err)), nil
-		}
-		return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...), nil
+		try.begin(found)
 	}
-	if cause := try.shared(); cause != nil {
-		return c, cause
-	}
-	if e.dry {
+	switch {
+	case found:
+		c, err = e.reuseFound(ctx, t, c, action, source)
+	case e.dry:
 		return e.foreseePull(ctx, t, c, action, reason), nil
-	}
-	try.begin()
-	if action.Do == Reverify {
+	case action.Do == Reverify:
 		c, err = e.reverify(ctx, t, c, action, source)
-	} else {
+	default:
 		c, err = e.fetch(ctx, t, c, reason, source)
 	}
 	if err != nil {
 		return pullFailed(ctx, c, source, try, err)
 	}
 	return c, nil
+}
+
+// asksForFound reports whether hosts may be asked for the manifest of an image that is
+// found on the node: see [Engine.verifyFound].
+func (t *task) asksForFound(local Local) bool {
+	return !local.Grant.Given() || t.readsManifests() && nested(local) != (resolver.Nested{})
+}
+
+// reuseFound reuses the image that was found when the turn of a pull had come.
+func (e *Engine) reuseFound(ctx context.Context, t task, c course, action Action, source resolver.Source) (course, error) {
+	a := c.answer
+	if err := e.verifyFound(ctx, t, a, c.local.Record.Target, source, c.local.Grant.Given()); err != nil {
+		return c, err
+	}
+	if err := e.endRefused(ctx, t, a.watch, source); err != nil { // before a proof is stored
+		return c.ended(failed(ReasonInternal, err)), nil
+	}
+	return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...), nil
 }
 
 // fetch has containerd pull from the source.

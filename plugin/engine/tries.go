@@ -17,7 +17,8 @@ import (
 // request that waits for its turn shares the failure of a try that began while
 // it waited. So a download that comes to nothing holds up a line of requests for
 // the rest of its own time and for one more, not once for each of them. They
-// share a success by finding the image when their turn comes.
+// share a success by finding the image when their turn comes. Who finds it may still have to
+// ask for its manifest, and shares the failure of that alone.
 type tries struct {
 	begun  atomic.Int64
 	mu     sync.Mutex
@@ -26,6 +27,7 @@ type tries struct {
 
 type failedTry struct {
 	number int64
+	found  bool // nothing but a manifest was asked for
 	cause  *resolver.Error
 }
 
@@ -41,6 +43,7 @@ type try struct {
 	*tries
 	podNamespace store.Fingerprint
 	number       int64 // of the last try that had begun when this request came, then of its own
+	found        bool  // the image of its own try was on the node
 	leave        func()
 }
 
@@ -56,25 +59,23 @@ func (e *Engine) newTry(t task, target digest.Digest) *try {
 }
 
 // shared returns why a try failed that began after this request came; nil for
-// none. A refusal is shared with no other namespace: it takes proofs away. It is called at
-// the request's turn.
-func (y *try) shared() *resolver.Error {
+// none. A refusal is shared with no other namespace: it takes proofs away. found says that
+// the image is on the node. It is called at the request's turn.
+func (y *try) shared(found bool) *resolver.Error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	last := y.failed[y.podNamespace]
-	for _, other := range y.failed {
-		if other.number > last.number && len(other.cause.Refusals()) == 0 {
+	last := failedTry{number: y.number}
+	for namespace, other := range y.failed {
+		mine := namespace == y.podNamespace || len(other.cause.Refusals()) == 0
+		if mine && (other.found || !found) && other.number > last.number {
 			last = other
 		}
-	}
-	if last.number <= y.number {
-		return nil
 	}
 	return last.cause
 }
 
 // begin and fail are called at the request's turn.
-func (y *try) begin() { y.number = y.begun.Add(1) }
+func (y *try) begin(found bool) { y.number, y.found = y.begun.Add(1), found }
 
 func (y *try) fail(cause *resolver.Error) {
 	y.mu.Lock()
@@ -82,5 +83,5 @@ func (y *try) fail(cause *resolver.Error) {
 	if y.failed == nil {
 		y.failed = map[store.Fingerprint]failedTry{}
 	}
-	y.failed[y.podNamespace] = failedTry{y.number, cause}
+	y.failed[y.podNamespace] = failedTry{y.number, y.found, cause}
 }

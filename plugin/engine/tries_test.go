@@ -4,7 +4,14 @@
 package engine
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -25,10 +32,10 @@ func TestTriesBesideAnotherNamespace(t *testing.T) {
 		a, b, waiting := of("a"), of("b"), of("a")
 		failed := map[*try]*resolver.Error{}
 		for _, y := range []*try{a, b} {
-			y.begin()
+			y.begin(false)
 			failed[y] = failureOf(name, class)
 			y.fail(failed[y])
-			if late := of("a"); late.shared() != nil {
+			if late := of("a"); late.shared(false) != nil {
 				t.Errorf("%s: shared with a request that came later", class)
 			}
 		}
@@ -36,11 +43,88 @@ func TestTriesBesideAnotherNamespace(t *testing.T) {
 		if all {
 			want = failed[b] // the last one
 		}
-		if got := waiting.shared(); got != want {
+		if got := waiting.shared(false); got != want {
 			t.Errorf("%s: shared %v", class, got)
 		}
-		if got := of("c").shared(); got != nil {
+		if got := of("c").shared(false); got != nil {
 			t.Errorf("%s: shared %v with a namespace that came later", class, got)
 		}
 	}
+}
+
+// Who finds the image on the node shares the failure of one who has found it, too: others
+// have asked for more than its manifest.
+func TestTriesOfAnImageThatIsFound(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		for _, waits := range []bool{false, true} {
+			e := new(Engine)
+			of := func() *try {
+				y := e.newTry(task{Request: Request{Name: name, Caller: alice}}, first.Digest)
+				t.Cleanup(y.leave)
+				return y
+			}
+			one, waiting := of(), of()
+			one.begin(failed)
+			one.fail(failureOf(name, failure.Unavailable))
+			if got := waiting.shared(waits); (got != nil) != (failed || !waits) {
+				t.Errorf("found by the one that failed: %v, by the one that waits: %v, shared %v", failed, waits, got)
+			}
+		}
+	}
+}
+
+// slowManifests deliver no manifest for five minutes, and fail then.
+type slowManifests struct {
+	*node
+	reads int
+}
+
+func (m *slowManifests) VerifyManifest(ctx context.Context, _ ocispec.Descriptor, _ transfer.Fetcher, _ func(digest.Digest) bool) error {
+	select {
+	case <-time.After(5 * time.Minute):
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reads++
+	m.pullFails = failure.Unreachable
+	return errTest
+}
+
+// A manifest that does not come, of an image that others have pulled meanwhile, holds up a
+// line of requests who have to ask for it for its own time, not once for each of them.
+func TestLineSharesAManifestThatDoesNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{remote: first, pullTakes: time.Minute}
+		e := n.engine(rule(`policy = "Always"`))
+		m := &slowManifests{node: n}
+		e.Content, e.Observe = m, nil
+		bobs := func() <-chan arrival {
+			req := n.request(nil)
+			req.Caller = bob
+			defer time.Sleep(time.Second)
+			return arrive(t, e, req)
+		}
+		one := arrive(t, e, n.request(nil))
+		time.Sleep(time.Second)
+		var line []<-chan arrival
+		for range 6 {
+			line = append(line, bobs())
+		}
+		if a := <-one; a.outcome.Kind != Pulled {
+			t.Fatalf("who pulls: %s, %v", a.outcome.Kind, a.outcome.Err)
+		}
+		for i, l := range line {
+			if a := <-l; a.outcome.Kind != Failed || a.outcome.Class != failure.Unreachable || a.took > 6*time.Minute {
+				t.Errorf("%d: %s (%s) after %s", i, a.outcome.Kind, a.outcome.Class, a.took)
+			}
+		}
+		if m.reads != 1 {
+			t.Errorf("%d have asked for the manifest", m.reads)
+		}
+		// Who comes later asks by itself.
+		if <-bobs(); m.reads != 2 {
+			t.Errorf("afterwards, %d have asked for the manifest", m.reads)
+		}
+	})
 }
