@@ -66,7 +66,7 @@ type Source interface {
 	Clean(err error) error
 	// Failure judges the error of a transfer from this source by what was seen
 	// of the registries. It returns nil when none of them was at fault: no
-	// space, an image verifier, a layer that does not unpack.
+	// space, an image verifier, a layer that does not unpack. Refusals end proofs then, too.
 	//
 	// Call it only while the caller's own context is alive. An error that is an
 	// [ErrNoProgress] always has a failure, whatever else it is.
@@ -229,10 +229,10 @@ func (src *source) Failure(err error) *Error {
 		// Content has not the digest or size that it must have.
 		attempts = src.log.unverified(src.session.redactor.Wrap(err.Error(), err))
 	}
-	if attempts = src.log.withRefusals(attempts); len(attempts) == 0 {
+	if len(attempts) == 0 {
 		return nil
 	}
-	return src.newError(attempts)
+	return src.newError(src.log.withRefusals(attempts))
 }
 
 // newError is newError for the session's reference, with all hosts that were left out.

@@ -81,10 +81,16 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 	default:
 		c, err = e.fetch(ctx, t, c, reason, source)
 	}
-	if err != nil {
-		return pullFailed(ctx, c, source, try, err)
+	if err == nil {
+		return c, nil
 	}
-	return c, nil
+	if c, cause = pullFailed(ctx, c, source, try, err); cause == nil {
+		// Whatever has failed it, the hosts' refusals count.
+		if err := e.endRefused(ctx, t, nil, source); err != nil {
+			return c.ended(failed(ReasonInternal, err)), nil
+		}
+	}
+	return c, cause
 }
 
 // asksForFound reports whether hosts may be asked for the manifest of an image that is

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver"
@@ -109,6 +110,25 @@ func TestLastWordAboutContent(t *testing.T) {
 		if _, proved := n.record.Access[alice]; proved != tc.proved || len(n.revoked) == 0 {
 			t.Errorf("%s: proved %v, revoked %v", what, proved, n.revoked)
 		}
+	}
+}
+
+// A refusal of content that another host had ends proofs, too, where the pull fails on the node
+// itself, be it in the background; the failure stays the node's.
+func TestRefusalInAPullThatFailsOnTheNode(t *testing.T) {
+	for what, directives := range map[string][]string{"waited for": {`policy = "Always"`}, "in the background": {tenSeconds}} {
+		synctest.Test(t, func(t *testing.T) {
+			n := changedNode()
+			n.pullErr = errTest
+			n.refuse(refusedBy("registry.test", true))
+			a := <-arrive(t, n.engine(rule(directives...)), n.request(nil))
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			_, proved := n.record.Access[alice]
+			if last := n.outcomes[len(n.outcomes)-1]; proved || last.Kind != Failed || last.Reason != ReasonPull || last.Class != failure.None {
+				t.Errorf("%s: first %s, at last %s (%s), class %q, still proved: %v", what, a.outcome.Kind, last.Kind, last.Reason, last.Class, proved)
+			}
+		})
 	}
 }
 
