@@ -24,6 +24,7 @@ var reserved = []string{
 	node.LabelPrefix + "content-sources", node.LabelPrefix + "pull-source",
 	"containerd.io/snapshot/remote", "containerd.io/snapshot/remote/stargz.reference",
 	"containerd.io/snapshot/cri.image-ref", "containerd.io/snapshot/cri.layer-digest",
+	"containerd.io/snapshot/image-ref", "containerd.io/snapshot/devmapper/fstype", "containerd.io/snapshot/anything",
 	"containerd.io/snapshot/uidmapping", "containerd.io/snapshot/parent-chain-id", "containerd.io/snapshot/max-size",
 }
 

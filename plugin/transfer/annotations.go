@@ -14,12 +14,11 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// Annotations leaves out the annotations that containerd, its clients and pullwarden give
-// to layers, or to their snapshots, themselves. containerd makes labels of a snapshot of all
-// of a layer's annotations that look like such: an image could say where its layers came from,
-// that the snapshot which others share is a remote one, or from which registry a remote
-// snapshotter is to fetch it. Those by which images describe themselves to a snapshotter, such
-// as containerd.io/snapshot/stargz/toc.digest, stay.
+// Annotations leaves out the annotations of layers that containerd would make labels of their
+// snapshots of, but for those by which images describe themselves to a snapshotter. Snapshots
+// are shared, and their labels are for containerd, its clients and snapshotters to write: an
+// image could say where its layers came from, that a snapshot is a remote one, from which
+// registry a remote snapshotter is to fetch it, or which file of the node it is to write.
 func Annotations(h images.HandlerFunc) images.HandlerFunc {
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		children, err := h(ctx, desc)
@@ -32,17 +31,27 @@ func Annotations(h images.HandlerFunc) images.HandlerFunc {
 	}
 }
 
-const snapshotPrefix = "containerd.io/snapshot/"
+// snapshotPrefix is that of the annotations which containerd makes labels of, and of a label
+// that it writes itself, containerd.io/snapshot.ref.
+const snapshotPrefix = "containerd.io/snapshot"
+
+// described are the annotations that snapshotters read of the images made for them, behind the
+// prefix. They are named one by one, since the same snapshotters read what only they and
+// their clients are to write under names alike, such as /overlaybd/record-trace-path.
+var described = map[string]bool{
+	"/stargz/toc.digest": true,
+
+	"/nydus-blob": true, "/nydus-bootstrap": true, "/nydus-ref": true, "/nydus-signature": true,
+
+	"/overlaybd/blob-digest": true, "/overlaybd/blob-size": true, "/overlaybd/blob-fs-type": true,
+	"/overlaybd/acceleration-layer":      true,
+	"/overlaybd/turbo-oci/target-digest": true, "/overlaybd/turbo-oci/target-media-type": true,
+	"/overlaybd/fastoci/target-digest": true, "/overlaybd/fastoci/target-media-type": true,
+}
 
 // isReserved reports whether no image has to say that of a layer.
 func isReserved(key string) bool {
-	switch key { // not all of these are exported by all minors of containerd
-	case "containerd.io/snapshot.ref", snapshotPrefix + "uidmapping", snapshotPrefix + "gidmapping",
-		snapshotPrefix + "diff-id", snapshotPrefix + "parent-chain-id", snapshotPrefix + "max-size":
-		return true
-	}
-	own, ofSnapshot := strings.CutPrefix(key, snapshotPrefix)
-	// Remote snapshotters find by these which layer of which image, and in which registry.
-	remote := own == "remote" || strings.HasPrefix(own, "remote/") || strings.HasPrefix(own, "cri.")
-	return ofSnapshot && remote || strings.HasPrefix(key, store.Prefix)
+	behind, ofSnapshot := strings.CutPrefix(key, snapshotPrefix)
+	ofSnapshot = ofSnapshot && (strings.HasPrefix(behind, "/") || behind == ".ref")
+	return ofSnapshot && !described[behind] || strings.HasPrefix(key, store.Prefix)
 }

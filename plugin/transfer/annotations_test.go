@@ -20,7 +20,6 @@ func TestAnnotations(t *testing.T) {
 		"containerd.io/snapshot/stargz/toc.digest":     "sha256:1",
 		"containerd.io/snapshot/overlaybd/blob-size":   "1",
 		"containerd.io/snapshot/nydus-blob":            "true",
-		"containerd.io/snapshot/remoteness":            "far",
 		"io.containers.estargz.uncompressed-size":      "2",
 		"org.opencontainers.image.title":               "a layer",
 		"containerd.io/snapshotter":                    "none",
@@ -33,6 +32,9 @@ func TestAnnotations(t *testing.T) {
 		"containerd.io/snapshot.ref", "containerd.io/snapshot/remote", "containerd.io/snapshot/remote/stargz.reference",
 		"containerd.io/snapshot/remote/urls", "containerd.io/snapshot/uidmapping", "containerd.io/snapshot/gidmapping",
 		"containerd.io/snapshot/diff-id", "containerd.io/snapshot/parent-chain-id", "containerd.io/snapshot/max-size",
+		"containerd.io/snapshot/image-ref", "containerd.io/snapshot/devmapper/fstype", "containerd.io/snapshot/overlay.active.path",
+		"containerd.io/snapshot/pullsecret", "containerd.io/snapshot/nydus-tarfs", "containerd.io/snapshot/stargz",
+		"containerd.io/snapshot/overlaybd/record-trace-path", "containerd.io/snapshot/anything",
 	} {
 		all[key] = "forged"
 	}
