@@ -5,9 +5,11 @@ package content
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
@@ -68,5 +70,37 @@ func TestPossessionIsVerifiedInOrder(t *testing.T) {
 	}
 	if err := stored.VerifyPossession(ctx, img.layerDesc, nil, func(digest.Digest) bool { return true }); err == nil {
 		t.Error("something without a config is possessed")
+	}
+}
+
+// A registry that delivers some of the documents is told nothing of the others, be they on the
+// node or not: it is asked for the same, and the errors are the same.
+func TestPossessionTellsNothing(t *testing.T) {
+	img := newTestImage(t)
+	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
+	there := newDB(t, t.TempDir())
+	img.putAll(ctx, t, there)
+	descs := []ocispec.Descriptor{img.target, img.configDesc}
+	target, order, all := putIndexed(t, img, func(desc ocispec.Descriptor, b []byte) {
+		put(ctx, t, there, desc, b)
+		descs = slices.Insert(descs, 0, desc)
+	})
+	for n := range order {
+		has, absent := map[digest.Digest][]byte{}, newDB(t, t.TempDir())
+		for k, d := range order[:n] {
+			has[d] = all[d]
+			put(ctx, t, absent, descs[k], all[d])
+		}
+		for what, delivered := range map[string]bool{"delivered before": true, "not delivered before": false} {
+			var told []string
+			for _, db := range []*metadata.DB{absent, there} {
+				f := &fetcher{has: has}
+				err := New(db, 0).VerifyPossession(ctx, target, f, func(d digest.Digest) bool { return delivered && has[d] != nil })
+				told = append(told, fmt.Sprintf("%v, asked for %v", err, f.taken))
+			}
+			if told[0] != told[1] {
+				t.Errorf("with %d documents %s: absent: %s; there: %s", n, what, told[0], told[1])
+			}
+		}
 	}
 }
