@@ -64,7 +64,7 @@ func (c *contents) Writer(ctx context.Context, opts ...content.WriterOpt) (conte
 	if o.Ref == "" {
 		return nil, fmt.Errorf("the reference of unfinished content is empty: %w", errdefs.ErrInvalidArgument)
 	}
-	w := &writer{contents: c, ref: o.Ref, desc: o.Desc, hidden: c.opens(o.Desc), ctx: ctx}
+	w := &writer{contents: c, ref: o.Ref, desc: o.Desc, hidden: c.opens(ctx, o.Desc), ctx: ctx}
 	if err := w.open(ctx); err != nil {
 		return nil, err
 	}

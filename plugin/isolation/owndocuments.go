@@ -7,9 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/containerd/containerd/v2/core/content"
-	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
@@ -31,15 +32,30 @@ func OwnDocuments(ctx context.Context) bool {
 	return own
 }
 
-// MayBeDocument reports whether content may be an index, a manifest or a config, by what a
-// descriptor says of it: a config can have any type.
-func MayBeDocument(desc ocispec.Descriptor) bool {
-	return !images.IsLayerType(desc.MediaType) && desc.Size <= docker.MaxManifestSize
+// MayBeDocument reports whether content may be an index, a manifest or a config. Of what is
+// here, the bytes say that, whatever a descriptor says: a registry that knows the digest of a
+// document could call it a layer, or large, to see whether it is asked for it. Documents are
+// JSON, and no layer begins as JSON does. What is not here may be in another namespace, from
+// which containerd takes what has the size that is claimed.
+func MayBeDocument(ctx context.Context, contents content.Provider, desc ocispec.Descriptor) bool {
+	r, err := contents.ReaderAt(ctx, ocispec.Descriptor{Digest: desc.Digest})
+	if err != nil {
+		return desc.Size <= docker.MaxManifestSize
+	}
+	defer r.Close()
+	if r.Size() > docker.MaxManifestSize {
+		return false
+	}
+	var first [1]byte
+	if _, err := io.ReadFull(io.NewSectionReader(r, 0, 1), first[:]); err != nil {
+		return true
+	}
+	return strings.ContainsRune("{ \t\r\n", rune(first[0]))
 }
 
 // ownDocuments is what a pull with documents of its own may see.
 type ownDocuments struct {
-	// delivered are the documents that the source has delivered to this pull.
+	// delivered is what the source has delivered to this pull that may be documents.
 	delivered map[digest.Digest]bool
 	// others is what was opened as no document. It can be labelled, and not be read.
 	others map[digest.Digest]bool
@@ -48,12 +64,14 @@ type ownDocuments struct {
 // hidesFromReaders reports whether content of that size is a document that the source has not
 // delivered.
 func (c *contents) hidesFromReaders(d digest.Digest, size int64) bool {
-	if c.own == nil || size > docker.MaxManifestSize {
-		return false
-	}
+	return c.own != nil && size <= docker.MaxManifestSize && !c.isDelivered(d)
+}
+
+// isDelivered reports whether the source has delivered a document.
+func (c *contents) isDelivered(d digest.Digest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.own.delivered[d]
+	return c.own.delivered[d]
 }
 
 // hides reports whether the pull must not know that the content is there.
@@ -68,9 +86,12 @@ func (c *contents) hides(info content.Info) bool {
 
 // opens takes note of content that a writer is opened for, and reports whether it is to be
 // written although it may be there.
-func (c *contents) opens(desc ocispec.Descriptor) bool {
-	if c.own == nil || MayBeDocument(desc) {
-		return c.own != nil
+func (c *contents) opens(ctx context.Context, desc ocispec.Descriptor) bool {
+	if c.own == nil {
+		return false
+	}
+	if MayBeDocument(ctx, c.Store, desc) {
+		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

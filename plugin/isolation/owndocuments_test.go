@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"testing"
@@ -169,18 +170,19 @@ func TestOwnDocumentsOfAnotherNamespace(t *testing.T) {
 	wantHidden(ctx, t, c, manifestDesc, false)
 }
 
-// Layers, and what is larger than any document, are shared: they are not fetched again. What is
-// taken for one of them is not shown as a document.
+// Layers, and what is larger than any document, are shared: they are not fetched again.
 func TestWeightsAreFetchedOnce(t *testing.T) {
 	ctx, view := newContents(t)
 	store := view(Scope{}).Store
 	weights := make([]byte, docker.MaxManifestSize+1)
+	few := weights[:10]
 	for _, shared := range []struct {
 		desc ocispec.Descriptor
 		b    []byte
 	}{
 		{ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: desc.Digest, Size: desc.Size}, layer},
 		{ocispec.Descriptor{MediaType: "application/vnd.weights", Digest: digest.FromBytes(weights), Size: int64(len(weights))}, weights},
+		{ocispec.Descriptor{MediaType: "application/vnd.weights", Digest: digest.FromBytes(few), Size: int64(len(few))}, few},
 	} {
 		put(ctx, t, store, shared.desc, shared.b)
 		c := ownView(ctx, store)
@@ -190,21 +192,38 @@ func TestWeightsAreFetchedOnce(t *testing.T) {
 		_, err := c.Update(ctx, content.Info{Digest: shared.desc.Digest, Labels: map[string]string{"by": "eve"}}, "labels.by")
 		check(t, err)
 	}
-	put(ctx, t, store, manifestDesc, manifest)
-	for what, claimed := range map[string]ocispec.Descriptor{
+}
+
+// Whatever a descriptor says that a document is, the source is asked for it as where it is not
+// on the node: by no claim it finds out whether it is there, in this namespace or another.
+func TestClaimsTellNothing(t *testing.T) {
+	claims := map[string]ocispec.Descriptor{
 		"a layer":    {MediaType: ocispec.MediaTypeImageLayer, Digest: manifestDesc.Digest, Size: manifestDesc.Size},
 		"large":      {MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDesc.Digest, Size: docker.MaxManifestSize + 1},
 		"of no size": {MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDesc.Digest},
-	} {
-		c := ownView(ctx, store)
-		_ = remotes.Fetch(ctx, c, serving(), claimed)
-		for _, as := range []ocispec.Descriptor{claimed, manifestDesc} {
-			if _, err := c.ReaderAt(ctx, as); !errdefs.IsNotFound(err) {
-				t.Errorf("%s can be read: %v", what, err)
+		"weights":    {MediaType: "application/vnd.weights", Digest: manifestDesc.Digest, Size: docker.MaxManifestSize + 1},
+	}
+	for what, claimed := range claims {
+		absent := ""
+		for _, where := range []string{"", "elsewhere", "k8s.io"} {
+			ctx, view := newContents(t)
+			store := view(Scope{}).Store
+			if where != "" {
+				put(namespaces.WithNamespace(ctx, where), t, store, manifestDesc, manifest)
 			}
-		}
-		if err := remotes.Fetch(ctx, c, serving(), manifestDesc); !errors.Is(err, errNotServed) {
-			t.Errorf("%s: %v", what, err)
+			c, r := ownView(ctx, store), serving()
+			told := fmt.Sprintf("%v, asked for %v", remotes.Fetch(ctx, c, r, claimed), r.asked)
+			if where == "" {
+				absent = told
+			}
+			if told != absent {
+				t.Errorf("%s, in %q: %s, want %s", what, where, told, absent)
+			}
+			for _, as := range []ocispec.Descriptor{claimed, manifestDesc} {
+				if _, err := c.ReaderAt(ctx, as); !errdefs.IsNotFound(err) {
+					t.Errorf("%s, in %q, can be read: %v", what, where, err)
+				}
+			}
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (p *Puller) prefetching(plan *pwtransfer.Plan, snapshotter string) (from tr
 // has reports whether content is on the node for the pull of a plan, or some of it has come to a
 // pull of that source. In doubt it is.
 func (p *Puller) has(ctx context.Context, plan *pwtransfer.Plan, desc ocispec.Descriptor) bool {
-	hidden := plan.OwnDocuments && isolation.MayBeDocument(desc)
+	hidden := plan.OwnDocuments && isolation.MayBeDocument(ctx, p.contents, desc)
 	if _, err := p.contents.Info(ctx, desc.Digest); !hidden && !errdefs.IsNotFound(err) {
 		return true
 	}

@@ -34,8 +34,13 @@ func (s *prefetchedSource) Prefetching(p resolver.Prefetch) (resolver.Source, fu
 // and nothing is twice.
 func TestWhatIsPrefetched(t *testing.T) {
 	n := newNode(t)
-	ref, target := n.push("app:1", resolvertest.Image(1, 2, 100))
+	img := resolvertest.Image(1, 2, 100)
+	ref, target := n.push("app:1", img)
 	n.pull(settings(), ref, "")
+	layers, err := img.Layers()
+	check(t, err)
+	layer, err := layers[0].Digest()
+	check(t, err)
 	p := n.puller(settings())
 	scope := isolation.Source{Repository: "registry.test/app", Caller: "alice"}.Scope()
 	source := &prefetchedSource{}
@@ -48,12 +53,14 @@ func TestWhatIsPrefetched(t *testing.T) {
 	}
 	own := &prefetchedSource{}
 	p.prefetching(&pwtransfer.Plan{Source: own, Scope: scope, OwnDocuments: true}, "")
-	if end, ok := own.prefetch.Begin(n.ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: target}); ok {
-		end()
-	} else {
-		t.Error("a document that the source has to deliver is not prefetched")
+	for _, mediaType := range []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageLayer} {
+		if end, ok := own.prefetch.Begin(n.ctx, ocispec.Descriptor{MediaType: mediaType, Digest: target}); ok {
+			end()
+		} else {
+			t.Errorf("a document that the source has to deliver is not prefetched as %s", mediaType)
+		}
 	}
-	if _, ok := own.prefetch.Begin(n.ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: target}); ok {
+	if _, ok := own.prefetch.Begin(n.ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.Digest(layer.String())}); ok {
 		t.Error("a layer that is on the node is prefetched")
 	}
 	lacks := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5}

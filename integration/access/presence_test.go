@@ -1,0 +1,94 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// askedFor pulls a forgery by a name of its own registry, and reports how often that was asked
+// for the private image, and with which error the pull has failed.
+func (c *claims) askedFor(name string, f *forgery) (asked int, failure string) {
+	c.T.Helper()
+	evil := resolvertest.New(c.T)
+	evil.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
+	c.Serve(name, evil)
+	_, err := c.Pull(name+"/x:1", node.Hint("policy", "Always"))
+	if err == nil {
+		c.T.Fatalf("%s is pulled", name)
+	}
+	for _, r := range evil.Requests() {
+		if strings.HasSuffix(r.Path, c.top.Digest.String()) {
+			asked++
+		}
+	}
+	failure = strings.ReplaceAll(strings.ReplaceAll(err.Error(), name, "evil"), evil.Host(), "evil")
+	return asked, took.ReplaceAllString(failure, "after a while")
+}
+
+// took is how long a request took, in an error.
+var took = regexp.MustCompile(`after [0-9.]+[a-zµ]+`)
+
+// addImageOf has the forgery serve an image whose manifest has that as a layer.
+func (f *forgery) addImageOf(t *testing.T, layer ocispec.Descriptor) {
+	t.Helper()
+	config := f.add(t, ocispec.Image{
+		Platform: platforms.DefaultSpec(),
+		RootFS:   ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{layer.Digest}},
+	})
+	config.MediaType = ocispec.MediaTypeImageConfig
+	f.top = f.add(t, ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: config, Layers: []ocispec.Descriptor{layer},
+	})
+}
+
+// TestPresenceOfAPrivateImage has registries of a tenant's try to find out whether a private
+// image is on the node, of which they know the digest alone: by an error, or by what they are
+// asked for.
+func TestPresenceOfAPrivateImage(t *testing.T) {
+	t.Parallel()
+	for what, forge := range map[string]func(t *testing.T, c *claims, f *forgery){
+		// The image is for a compatible platform in an index of the tenant's: containerd's own
+		// filter passes the exact one alone, and so does not ask for it.
+		"for a compatible platform": func(t *testing.T, c *claims, f *forgery) {
+			image := c.top
+			image.Platform = &ocispec.Platform{OS: "linux", Architecture: "386"}
+			f.top = f.add(t, ocispec.Index{
+				Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex,
+				Manifests: []ocispec.Descriptor{image},
+			})
+		},
+		"as a layer": func(t *testing.T, c *claims, f *forgery) {
+			f.addImageOf(t, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: c.top.Digest, Size: c.top.Size})
+		},
+		"as something large": func(t *testing.T, c *claims, f *forgery) {
+			f.addImageOf(t, ocispec.Descriptor{MediaType: "application/vnd.weights", Digest: c.top.Digest, Size: 8 << 20})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := newClaims(t, false)
+			f := &forgery{served: map[digest.Digest][]byte{}}
+			forge(t, c, f)
+			absent, absentErr := c.askedFor("evil-absent.test", f)
+			c.wantPull(alice, "Always", c.ref(":1"), "Pulled")
+			there, thereErr := c.askedFor("evil-there.test", f)
+			nodetest.Want(t, "requests for the private image", there, absent)
+			nodetest.Want(t, "error", thereErr, absentErr)
+		})
+	}
+}
