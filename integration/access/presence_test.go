@@ -6,6 +6,7 @@ package access
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,4 +92,33 @@ func TestPresenceOfAPrivateImage(t *testing.T) {
 			nodetest.Want(t, "error", thereErr, absentErr)
 		})
 	}
+}
+
+// TestDocumentsAreFetchedOnce has a registry name a document many times, which it has to deliver
+// itself: it is asked for it once.
+func TestDocumentsAreFetchedOnce(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	img := nodetest.Image(1)
+	f := forge(n, img)
+	raw, err := img.RawManifest()
+	n.Must(err)
+	here := platforms.DefaultSpec()
+	manifest := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(raw), Size: int64(len(raw)), Platform: &here}
+	f.served[manifest.Digest] = raw
+	f.top = f.add(t, ocispec.Index{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex,
+		Manifests: slices.Repeat([]ocispec.Descriptor{manifest}, 20),
+	})
+	registry := resolvertest.New(t)
+	registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
+	n.Serve("many.test", registry)
+	n.MustPull("many.test/x:1")
+	asked := 0
+	for _, r := range registry.Requests() {
+		if strings.HasSuffix(r.Path, manifest.Digest.String()) {
+			asked++
+		}
+	}
+	nodetest.Want(t, "requests for the manifest", asked, 1)
 }

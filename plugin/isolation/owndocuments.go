@@ -85,9 +85,9 @@ func (c *contents) hides(info content.Info) bool {
 }
 
 // opens takes note of content that a writer is opened for, and reports whether it is to be
-// written although it may be there.
+// written although it may be there. What the source has delivered is not written again.
 func (c *contents) opens(ctx context.Context, desc ocispec.Descriptor) bool {
-	if c.own == nil {
+	if c.own == nil || c.isDelivered(desc.Digest) {
 		return false
 	}
 	if MayBeDocument(ctx, c.Store, desc) {
