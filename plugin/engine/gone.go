@@ -57,3 +57,12 @@ func (e *Engine) isGone(ctx context.Context, t task, target digest.Digest) (bool
 	}
 	return false, nil
 }
+
+// orGone makes the error of looking into an image on the node one that begins the request
+// anew, where the image has gone, and its content with it.
+func (e *Engine) orGone(ctx context.Context, t task, target digest.Digest, err error) error {
+	if gone, _ := e.isGone(ctx, t, target); gone {
+		return fmt.Errorf("%w: %w", transfer.ErrGone, err)
+	}
+	return err
+}

@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/plugin/transfer"
+	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -79,12 +82,39 @@ func TestGoneWhileItIsCompared(t *testing.T) {
 	}
 }
 
+// So is one that others have pulled meanwhile, and that goes while its manifest is looked for.
+func TestGoneWhileItsManifestIsRead(t *testing.T) {
+	n := &node{remote: first}
+	n.onCheck = once(func() { n.record = cachedImage(first, now) })
+	e := n.engine(rule(`policy = "Always"`))
+	e.Content = lostManifests{n, once(n.remove)}
+	req := n.request(nil)
+	req.Caller = bob
+	o, err := e.Ensure(t.Context(), req)
+	if err != nil || o.Kind != Pulled || n.pulls != 1 || n.record == nil {
+		t.Errorf("%s (%s), %v, %d pulls", o.Kind, o.Reason, err, n.pulls)
+	}
+}
+
+// lostManifests are those of images that are gone when they are looked for.
+type lostManifests struct {
+	*node
+	gone func()
+}
+
+func (m lostManifests) VerifyManifest(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error {
+	if m.gone(); m.record == nil && m.pulls == 0 {
+		return errdefs.ErrNotFound
+	}
+	return m.node.VerifyManifest(ctx, target, from, delivered)
+}
+
 // So is one that goes after its pull has stored it, before that has ended or its record is read.
 func TestGoneAfterItIsStored(t *testing.T) {
 	for _, directive := range []string{"", `allowed_sources = ["*"]`} {
 		for what, gone := range map[string]func(*node, *Engine){
 			"before it has its names": func(n *node, _ *Engine) {
-				n.pullErr = fmt.Errorf("scripted: %w", transfer.ErrGone)
+				n.pullErr = fmt.Errorf("scripted: %w", pwtransfer.ErrGone)
 				n.onPull = once(func() { n.onOpen = func() { n.pullErr = nil } })
 			},
 			"before its record is read": func(n *node, e *Engine) { e.Records = &goneRecords{node: n} },

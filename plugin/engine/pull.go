@@ -103,7 +103,7 @@ func (t *task) asksForFound(local Local) bool {
 func (e *Engine) reuseFound(ctx context.Context, t task, c course, action Action, source resolver.Source) (course, error) {
 	a := c.answer
 	if err := e.verifyFound(ctx, t, a, c.local.Record.Target, source, c.local.Grant.Given()); err != nil {
-		return c, err
+		return c, e.orGone(ctx, t, a.verified.Digest, err)
 	}
 	if err := e.endRefused(ctx, t, a.watch, source); err != nil { // before a proof is stored
 		return c.ended(failed(ReasonInternal, err)), nil
@@ -286,10 +286,7 @@ func (e *Engine) verifyContent(ctx context.Context, t task, a answer, source res
 		return err
 	}
 	if err := e.Content.VerifyContent(ctx, a.descriptor, fetcher); err != nil {
-		if gone, _ := e.isGone(ctx, t, a.descriptor.Digest); gone { // and so is its content
-			return fmt.Errorf("%w: %w", transfer.ErrGone, err)
-		}
-		return err
+		return e.orGone(ctx, t, a.descriptor.Digest, err)
 	}
 	return e.endRefused(ctx, t, a.watch, source)
 }
