@@ -6,6 +6,7 @@ package access
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -53,7 +54,12 @@ func TestDocumentsWithoutDigests(t *testing.T) {
 		"layers[1].digest":    func(f *forgery) ocispec.Descriptor { return manifest(f, config(f), good, named("sha256:../../x")) },
 		"layers[0].mediaType": func(f *forgery) ocispec.Descriptor { return manifest(f, config(f), typed) },
 		"config.digest":       func(f *forgery) ocispec.Descriptor { return manifest(f, named("none")) },
-		"rootfs.diff_ids[0]":  func(f *forgery) ocispec.Descriptor { return manifest(f, config(f, "a-snapshot"), good) },
+		"config.mediaType": func(f *forgery) ocispec.Descriptor { // containerd does not read the null
+			config, err := json.Marshal(typed)
+			n.Must(err)
+			return f.add(t, json.RawMessage(`{"mediaType":"`+ocispec.MediaTypeImageManifest+`","config":`+string(config)+`,"config":null,"layers":[]}`))
+		},
+		"rootfs.diff_ids[0]": func(f *forgery) ocispec.Descriptor { return manifest(f, config(f, "a-snapshot"), good) },
 		"manifests[0].digest": func(f *forgery) ocispec.Descriptor {
 			m := named("none")
 			m.MediaType = ocispec.MediaTypeImageManifest

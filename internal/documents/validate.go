@@ -32,20 +32,11 @@ func Validate(mediaType string, data []byte) error {
 func validateFields(mediaType string, data []byte) error {
 	switch {
 	case images.IsManifestType(mediaType):
-		var m struct {
-			MediaType string               `json:"mediaType"`
-			Config    *ocispec.Descriptor  `json:"config"` // nil = it names none
-			Layers    []ocispec.Descriptor `json:"layers"`
-		}
+		var m ocispec.Manifest // containerd's own, so that both take the same for its config
 		if !decoded(data, &m) {
 			return nil
 		}
-		if m.Config != nil {
-			if err := checkDescriptor("config", *m.Config); err != nil {
-				return err
-			}
-		}
-		return cmp.Or(checkMediaType("mediaType", m.MediaType), checkDescriptors("layers", m.Layers))
+		return cmp.Or(checkDescriptor("config", m.Config), checkMediaType("mediaType", m.MediaType), checkDescriptors("layers", m.Layers))
 	case images.IsIndexType(mediaType):
 		var i ocispec.Index
 		if !decoded(data, &i) {
