@@ -1,8 +1,8 @@
 // Copyright The pullwarden Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package documents bounds the manifests, indexes and configs that are read as a whole, and
-// refuses those that name things by what is no digest.
+// Package documents bounds the manifests, indexes and configs that are read as a whole, refuses
+// those that name things by what is no digest, and reads all of them from the content store.
 package documents
 
 import (
@@ -29,11 +29,27 @@ var errObjects = fmt.Errorf("it is a document of more than %d objects and elemen
 // Bounded is content of which nothing can be read that is too large for a document, or
 // has too many objects, whatever names it as one: a pull sees what it fetches, and of an
 // index that may be less than what is here.
+//
+// Manifests and indexes are read without the data that their descriptors have with them:
+// containerd takes that for the content, which then need not be here, has no source, and was
+// not looked at.
 type Bounded struct{ content.Provider }
 
 // ReaderAt implements content.Provider.
 func (b Bounded) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content.ReaderAt, error) {
-	r, err := b.Provider.ReaderAt(ctx, desc)
+	r, err := counted(b).ReaderAt(ctx, desc)
+	if err != nil || !namesOthers(desc) {
+		return r, err
+	}
+	return withoutData(r)
+}
+
+// counted is Bounded with the data.
+type counted struct{ content.Provider }
+
+// ReaderAt implements content.Provider.
+func (c counted) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content.ReaderAt, error) {
+	r, err := c.Provider.ReaderAt(ctx, desc)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +62,7 @@ func (b Bounded) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content
 // Check returns an error for a document that cannot be read, or that Validate refuses; nil
 // where there is none.
 func (b Bounded) Check(ctx context.Context, desc ocispec.Descriptor) error {
-	data, err := content.ReadBlob(ctx, b, desc)
+	data, err := content.ReadBlob(ctx, counted(b), desc)
 	switch {
 	case errdefs.IsNotFound(err):
 		return nil

@@ -9,17 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/containerd/containerd/v2/core/content"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-type readerAt struct{ *bytes.Reader }
+func readerOf(text string) content.ReaderAt { return &inMemory{bytes.NewReader([]byte(text))} }
 
-func (readerAt) Close() error { return nil }
-
-func checkText(text string) error {
-	return check(digest.FromString(text), readerAt{bytes.NewReader([]byte(text))})
-}
+func checkText(text string) error { return check(digest.FromString(text), readerOf(text)) }
 
 // TestElementsAreCounted refuses documents of many elements, whatever these are: Go's
 // decoder makes a descriptor of each before it reports that it is none.

@@ -17,9 +17,9 @@ import (
 const maxMediaType = 255
 
 // Validate returns an error for a manifest, an index or a config, as the media type says,
-// that has too many objects, or names something by a digest which is none, or by a media type
-// that is too long. Both would get into labels, errors and names of files. The error names the
-// field. What is no such JSON is left to those who read it.
+// that has too many objects, or names something by a digest which is none, by a media type
+// that is too long, or with data that is too large. The first two would get into labels, errors
+// and names of files. The error names the field. What is no such JSON is left to those who read it.
 func Validate(mediaType string, data []byte) error {
 	var c counter
 	if c.add(data); c.objects > maxObjects {
@@ -36,13 +36,14 @@ func validateFields(mediaType string, data []byte) error {
 		if !decoded(data, &m) {
 			return nil
 		}
-		return cmp.Or(checkDescriptor("config", m.Config), checkMediaType("mediaType", m.MediaType), checkDescriptors("layers", m.Layers))
+		return cmp.Or(checkDescriptor("config", m.Config),
+			checkLength("mediaType", len(m.MediaType), maxMediaType), checkDescriptors("layers", m.Layers))
 	case images.IsIndexType(mediaType):
 		var i ocispec.Index
 		if !decoded(data, &i) {
 			return nil
 		}
-		return cmp.Or(checkMediaType("mediaType", i.MediaType), checkDescriptors("manifests", i.Manifests))
+		return cmp.Or(checkLength("mediaType", len(i.MediaType), maxMediaType), checkDescriptors("manifests", i.Manifests))
 	case images.IsConfigType(mediaType):
 		var c struct {
 			RootFS ocispec.RootFS `json:"rootfs"`
@@ -68,7 +69,8 @@ func checkDescriptors(field string, all []ocispec.Descriptor) error {
 }
 
 func checkDescriptor(field string, desc ocispec.Descriptor) error {
-	return cmp.Or(CheckDigest(field+".digest", desc.Digest), checkMediaType(field+".mediaType", desc.MediaType))
+	return cmp.Or(CheckDigest(field+".digest", desc.Digest),
+		checkLength(field+".mediaType", len(desc.MediaType), maxMediaType), checkLength(field+".data", len(desc.Data), maxData))
 }
 
 func checkDiffIDs(all []digest.Digest) error {
@@ -96,9 +98,9 @@ func CheckDigest(field string, d digest.Digest) error {
 	}
 }
 
-func checkMediaType(field, mediaType string) error {
-	if len(mediaType) > maxMediaType {
-		return fmt.Errorf("%s has %d bytes: more than %d are not allowed", field, len(mediaType), maxMediaType)
+func checkLength(field string, length, most int) error {
+	if length > most {
+		return fmt.Errorf("%s has %d bytes: more than %d are not allowed", field, length, most)
 	}
 	return nil
 }

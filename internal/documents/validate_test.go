@@ -4,6 +4,7 @@
 package documents
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,6 +22,9 @@ func TestValidate(t *testing.T) {
 	fine, long := good("application/x"), strings.Repeat("x", 256)
 	bad := func(d string) string { return fmt.Sprintf(`{"mediaType":"application/x","digest":%q,"size":1}`, d) }
 	of := func(config, layers string) string { return fmt.Sprintf(`{"config":%s,"layers":[%s]}`, config, layers) }
+	data := func(length int) string {
+		return strings.TrimSuffix(fine, "}") + fmt.Sprintf(`,"data":%q}`, base64.StdEncoding.EncodeToString(make([]byte, length)))
+	}
 	diffIDs := func(all ...string) string {
 		return fmt.Sprintf(`{"rootfs":{"type":"layers","diff_ids":["%s"]}}`, strings.Join(all, `","`))
 	}
@@ -35,6 +39,10 @@ func TestValidate(t *testing.T) {
 		{"no config", manifest, `{"layers":[` + fine + `]}`, "config.digest"},
 		{"a bad config, and none", manifest, `{"config":` + bad("none") + `,"config":null}`, "config.digest"},
 		{"a long type of a config, and none", manifest, `{"config":` + good(long) + `,"config":null}`, "config.mediaType"},
+		{"some data", manifest, of(fine, data(maxData)), ""},
+		{"much data of a config", manifest, of(data(maxData+1), fine), "config.data"},
+		{"much data of a layer", manifest, of(fine, data(maxData+1)), "layers[0].data"},
+		{"much data of a manifest", index, `{"manifests":[` + data(maxData+1) + `]}`, "manifests[0].data"},
 		{"an empty config", manifest, of("{}", fine), "config.digest"},
 		{"many objects", manifest, of(fine, strings.Repeat("{},", maxObjects)+"{}"), "it"},
 		{"a bad config", manifest, of(bad("sha256:00"), fine), "config.digest"},

@@ -24,6 +24,7 @@ import (
 	"github.com/distribution/reference"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/documents"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 )
@@ -137,7 +138,8 @@ func (p *Puller) Pull(ctx context.Context, plan *pwtransfer.Plan, snapshotter st
 	span.AddEvent("Pull and unpack image complete")
 
 	img := images.Image{Name: ref, Target: target}
-	config, err := img.Config(ctx, p.contents, platforms.Default())
+	provider := documents.Bounded{Provider: p.contents}
+	config, err := img.Config(ctx, provider, platforms.Default())
 	if err != nil {
 		return "", fmt.Errorf("get image config descriptor: %w", err)
 	}
@@ -147,7 +149,11 @@ func (p *Puller) Pull(ctx context.Context, plan *pwtransfer.Plan, snapshotter st
 	if err := p.name(ctx, target, p.labels(ref), imageID, repoTag, repoDigest); err != nil {
 		return "", err
 	}
-	size, err := usage.CalculateImageUsage(ctx, img, p.contents, usage.WithManifestLimit(platforms.Default(), 1), usage.WithManifestUsage())
+	contents := struct {
+		content.InfoProvider
+		content.Provider
+	}{p.contents, provider}
+	size, err := usage.CalculateImageUsage(ctx, img, contents, usage.WithManifestLimit(platforms.Default(), 1), usage.WithManifestUsage())
 	if err == nil {
 		span.SetAttributes(tracing.Attribute("image.size.bytes", size))
 	}

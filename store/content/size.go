@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/images/usage"
 	"github.com/containerd/platforms"
@@ -24,8 +25,11 @@ func (i *Images) Size(ctx context.Context, target ocispec.Descriptor) (id digest
 	if err != nil {
 		return "", 0, err
 	}
-	img := images.Image{Target: target}
-	bytes, err = usage.CalculateImageUsage(ctx, img, i.db.ContentStore(), usage.WithManifestLimit(platforms.Default(), 1), usage.WithManifestUsage())
+	contents := struct {
+		content.InfoProvider
+		content.Provider
+	}{i.db.ContentStore(), i.documents()}
+	bytes, err = usage.CalculateImageUsage(ctx, images.Image{Target: target}, contents, usage.WithManifestLimit(platforms.Default(), 1), usage.WithManifestUsage())
 	if err != nil {
 		return "", 0, fmt.Errorf("size of %s: %w", target.Digest, err)
 	}
