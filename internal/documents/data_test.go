@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -77,6 +78,35 @@ func TestConfigsAreReadAsTheyAre(t *testing.T) {
 	desc := describe(ocispec.MediaTypeImageConfig, config)
 	if got, err := content.ReadBlob(t.Context(), Bounded{blobs{desc.Digest: config}}, desc); err != nil || string(got) != config {
 		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// TestForNode takes of an index what containerd runs.
+func TestForNode(t *testing.T) {
+	ours, theirs := platforms.DefaultSpec(), ocispec.Platform{OS: "plan9", Architecture: "mips"}
+	of := func(text string, p *ocispec.Platform) ocispec.Descriptor {
+		desc := describe(ocispec.MediaTypeImageManifest, text)
+		desc.Platform = p
+		return desc
+	}
+	for want, all := range map[string][]ocispec.Descriptor{
+		"ours":    {of("theirs", &theirs), of("any", nil), of("ours", &ours), of("again", &ours)},
+		"any":     {of("theirs", &theirs), of("any", nil)},
+		"nothing": {of("theirs", &theirs)},
+	} {
+		data, err := json.Marshal(ocispec.Index{Manifests: all})
+		if err != nil {
+			t.Fatal(err)
+		}
+		index := describe(ocispec.MediaTypeImageIndex, string(data))
+		got, err := ForNode(blobs{index.Digest: string(data)})(t.Context(), index)
+		if want == "nothing" {
+			if !errdefs.IsNotFound(err) {
+				t.Errorf("got %v, %v", got, err)
+			}
+		} else if err != nil || len(got) != 1 || got[0].Digest != digest.FromString(want) {
+			t.Errorf("got %v, %v, want %s", got, err, want)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -102,6 +103,14 @@ func Check(d digest.Digest, size int64) error {
 		return fmt.Errorf("%s is a document of %d bytes: more than %d are not allowed", d, size, docker.MaxManifestSize)
 	}
 	return nil
+}
+
+// ForNode lists what a document names, as the provider has that: of an index only what containerd
+// takes of it on this node, which may be another index. The error is errdefs.ErrNotFound for an
+// index that has nothing for it.
+func ForNode(contents content.Provider) images.HandlerFunc {
+	p := platforms.Default()
+	return images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(contents), p), p, 1)
 }
 
 // DiffIDs returns the digests of the layers that the config of an image has, unpacked: none

@@ -39,11 +39,11 @@ type unpackedContent struct {
 // diff IDs of the config alone, whatever layers the manifest has, and fetches and compares
 // none for a snapshot that is there. So a layer of the manifest tells where a snapshot came
 // from only if it is known to unpack to the diff ID. The source of an image is unknown whose
-// config and manifest do not belong together. A foreign manifest is for another platform.
-func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, foreign bool) error {
+// config and manifest do not belong together. What does not run need not be unpacked.
+func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, runs bool) error {
 	diffIDs, err := documents.DiffIDs(ctx, w.contents.contents, manifest.Config)
 	if errdefs.IsNotFound(err) {
-		return nil // nothing can run without a config
+		return nil // nothing can run without a config, and addDocument has noted it
 	}
 	layers := slices.DeleteFunc(slices.Clone(manifest.Layers), func(l ocispec.Descriptor) bool { return !images.IsLayerType(l.MediaType) })
 	if err != nil || len(diffIDs) > 0 && len(diffIDs) != len(layers) {
@@ -52,7 +52,7 @@ func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, foreig
 	}
 	chainIDs := identity.ChainIDs(slices.Clone(diffIDs))
 	for i, diffID := range diffIDs {
-		if err := w.link(ctx, link{diffID, chainIDs[i].String(), layers[i].Digest}, foreign); err != nil {
+		if err := w.link(ctx, link{diffID, chainIDs[i].String(), layers[i].Digest}, runs); err != nil {
 			return err
 		}
 	}
@@ -61,7 +61,7 @@ func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, foreig
 
 // link visits the snapshots of a layer. Where there is none yet, one may be made later,
 // by another image.
-func (w *imageWalk) link(ctx context.Context, l link, foreign bool) error {
+func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 	there := false
 	for _, sn := range w.snapshotters {
 		info, err := sn.Stat(ctx, l.chainID)
@@ -78,7 +78,7 @@ func (w *imageWalk) link(ctx context.Context, l link, foreign bool) error {
 		w.sources.add(p)
 		there = true
 	}
-	if there || foreign {
+	if there || !runs {
 		return nil
 	}
 	_, known, err := w.unpacksTo(ctx, l)

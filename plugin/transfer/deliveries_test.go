@@ -28,7 +28,7 @@ func (n *node) planOwn(img *fakeImage, host string) (source, content string) {
 }
 
 // pullOf pulls from a source that has to deliver the documents, or has done so before.
-func (n *node) pullOf(source *fakeSource, name string, own bool) error {
+func (n *node) pullOf(source *fakeSource, name string, own bool, opts ...image.StoreOpt) error {
 	service := n.Around(isolation.NewService(isolation.Config{
 		Contents: n.contents, Images: n.images, Transfer: transferlocal.TransferConfig{Leases: n.leases},
 	}))
@@ -37,7 +37,7 @@ func (n *node) pullOf(source *fakeSource, name string, own bool) error {
 		Scope: isolation.Source{Repository: source.host + "/app", Caller: source.host}.Scope(),
 		State: func(digest.Digest, store.State) store.State { return store.State{} },
 	}
-	return service.Pull(n.ctx, p, image.NewStore(name))
+	return service.Pull(n.ctx, p, image.NewStore(name, opts...))
 }
 
 // An image whose source has delivered the documents came from there, and its layers from where

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
@@ -52,27 +53,40 @@ type imageWalk struct {
 	unpacked     map[digest.Digest][]unpackedContent // by diff ID; nil = not listed yet
 }
 
-// visit is a document as a descriptor calls it: what is below it depends on that.
+// visit is a document as a descriptor calls it: what is below it depends on that. Of an index,
+// containerd runs one manifest alone.
 type visit struct {
-	digest                   digest.Digest
-	manifest, index, foreign bool
+	digest                digest.Digest
+	manifest, index, runs bool
 }
 
-func visitOf(desc ocispec.Descriptor) visit {
-	return visit{desc.Digest, images.IsManifestType(desc.MediaType), images.IsIndexType(desc.MediaType), foreign(desc)}
+func visitOf(desc ocispec.Descriptor, runs bool) visit {
+	return visit{desc.Digest, images.IsManifestType(desc.MediaType), images.IsIndexType(desc.MediaType), runs}
 }
 
-// foreign reports whether an index says of a manifest that it is not for this node, which
-// then never runs it.
-func foreign(desc ocispec.Descriptor) bool {
-	return desc.Platform != nil && !platforms.Default().Match(*desc.Platform)
+// documents are the manifests, indexes and configs among the content.
+func (s *contentSources) documents() content.Provider { return documents.Bounded{Provider: s.contents} }
+
+// complete returns an error unless the documents are on the node that say what a container of
+// the image runs. A pull fetches what is for the very platform of the node, and containerd runs
+// what is for another that the node can run, or has been left out in another way, as well: it
+// would read it from the data of the descriptor, with which come no sources and no bounds.
+func (s *contentSources) complete(ctx context.Context, target ocispec.Descriptor) error {
+	manifest, err := images.Manifest(ctx, s.documents(), target, platforms.Default())
+	if err == nil {
+		_, err = s.contents.Info(ctx, manifest.Config.Digest)
+	}
+	if err != nil {
+		return fmt.Errorf("what runs of %s is not on the node: %w", target.Digest, err)
+	}
+	return nil
 }
 
 // ofImage returns where an image came from that is, or is to be, unpacked by
 // the snapshotters, to a pull that has fetched what is delivered.
 func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor, delivered *deliveries, unpackedBy ...snapshots.Snapshotter) (imageSources, error) {
 	w := &imageWalk{contents: s, delivered: delivered, snapshotters: unpackedBy, target: target, seen: map[visit]bool{}}
-	if err := w.document(ctx, target); err != nil {
+	if err := w.document(ctx, target, true); err != nil {
 		return imageSources{unknown: true}, err
 	}
 	return w.sources, nil
@@ -81,30 +95,34 @@ func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor,
 // document visits an index or a manifest, and all below it, once: nested indexes
 // can name each other so often that there are more ways to a document than anybody
 // could walk. A name as something that has nothing below it is no visit to a
-// manifest. One of another platform is not there.
-func (w *imageWalk) document(ctx context.Context, desc ocispec.Descriptor) error {
-	v := visitOf(desc)
+// manifest. One of another platform is not there. What runs and is not there may come from
+// anywhere.
+func (w *imageWalk) document(ctx context.Context, desc ocispec.Descriptor, runs bool) error {
+	v := visitOf(desc, runs)
 	if w.seen[v] {
 		return nil
 	}
 	w.seen[v] = true
-	p, there, err := w.documentBlob(ctx, desc)
+	there, err := w.addDocument(ctx, desc, runs)
 	if err != nil || !there {
 		return err
 	}
-	if desc.Digest != w.target.Digest {
-		p.Reference = ""
-	}
-	w.sources.add(p)
 	if images.IsManifestType(desc.MediaType) {
-		return w.manifest(ctx, desc)
+		return w.manifest(ctx, desc, runs)
 	}
-	children, err := images.Children(ctx, documents.Bounded{Provider: w.contents.contents}, desc)
-	if err != nil {
+	children, err := images.Children(ctx, w.contents.documents(), desc)
+	if err != nil || len(children) == 0 {
+		return err
+	}
+	ours, err := documents.ForNode(w.contents.documents())(ctx, desc)
+	if err != nil && !errdefs.IsNotFound(err) {
 		return err
 	}
 	for _, child := range children {
-		if err := w.document(ctx, child); err != nil {
+		isOurs := slices.ContainsFunc(ours, func(our ocispec.Descriptor) bool {
+			return our.Digest == child.Digest && our.MediaType == child.MediaType
+		})
+		if err := w.document(ctx, child, runs && isOurs); err != nil {
 			return err
 		}
 	}
@@ -112,8 +130,8 @@ func (w *imageWalk) document(ctx context.Context, desc ocispec.Descriptor) error
 }
 
 // manifest visits the config and the layers.
-func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor) error {
-	data, err := content.ReadBlob(ctx, documents.Bounded{Provider: w.contents.contents}, desc)
+func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor, runs bool) error {
+	data, err := content.ReadBlob(ctx, w.contents.documents(), desc)
 	if err != nil {
 		return err
 	}
@@ -121,13 +139,8 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor) error
 	if err := json.Unmarshal(data, &manifest); err != nil {
 		return fmt.Errorf("manifest %s: %w", desc.Digest, err)
 	}
-	p, there, err := w.documentBlob(ctx, manifest.Config)
-	if err != nil {
+	if _, err := w.addDocument(ctx, manifest.Config, runs); err != nil {
 		return err
-	}
-	if there {
-		p.Reference = ""
-		w.sources.add(p)
 	}
 	for _, layer := range manifest.Layers {
 		p, there, err := w.blob(ctx, layer)
@@ -139,17 +152,28 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor) error
 			w.sources.add(p)
 		}
 	}
-	return w.chain(ctx, manifest, foreign(desc))
+	return w.chain(ctx, manifest, runs)
 }
 
-// documentBlob is blob for a document. Others may have delivered the same before its own source
-// has, and be named in its labels.
-func (w *imageWalk) documentBlob(ctx context.Context, desc ocispec.Descriptor) (p provenance.Provenance, there bool, err error) {
-	p, there, err = w.blob(ctx, desc)
-	if _, now := w.delivered.of(desc.Digest); there && !now && w.delivered.earlier.Known() {
+// addDocument adds the sources of a document, and reports whether it is there. Others may have
+// delivered the same before its own source has, and be named in its labels.
+func (w *imageWalk) addDocument(ctx context.Context, desc ocispec.Descriptor, runs bool) (there bool, err error) {
+	p, there, err := w.blob(ctx, desc)
+	if err != nil {
+		return false, err
+	}
+	if !there {
+		w.sources.unknown = w.sources.unknown || runs
+		return false, nil
+	}
+	if _, now := w.delivered.of(desc.Digest); !now && w.delivered.earlier.Known() {
 		p = w.delivered.earlier
 	}
-	return p, there, err
+	if desc.Digest != w.target.Digest {
+		p.Reference = ""
+	}
+	w.sources.add(p)
+	return true, nil
 }
 
 // blob returns where content came from, and whether it is there.

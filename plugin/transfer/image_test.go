@@ -190,7 +190,7 @@ func TestSourcesOfAManifestThatIsAlsoSomethingElse(t *testing.T) {
 	img := newImage("a layer")
 	here := platforms.DefaultSpec()
 	manifest, disguised := img.desc, img.desc
-	manifest.Platform, disguised.Platform, disguised.MediaType = &here, &here, "application/x-something"
+	manifest.Platform, disguised.MediaType = &here, "application/x-something"
 	src := &fakeSource{fakeImage: img, host: "a", by: map[digest.Digest]string{img.layers[0].Digest: "b"}}
 	img.desc = img.addJSON(ocispec.MediaTypeImageIndex, ocispec.Index{
 		MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{disguised, manifest},

@@ -14,6 +14,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
 const (
@@ -66,8 +68,7 @@ func (i *Images) layout(ctx context.Context, provider content.Provider, target o
 }
 
 func readLayout(ctx context.Context, provider content.Provider, target ocispec.Descriptor) (layout, error) {
-	p := platforms.Default()
-	manifest, err := images.Manifest(ctx, provider, target, p)
+	manifest, err := images.Manifest(ctx, provider, target, platforms.Default())
 	if err != nil {
 		return layout{}, fmt.Errorf("manifest of %s: %w", target.Digest, err)
 	}
@@ -91,8 +92,7 @@ func readLayout(ctx context.Context, provider content.Provider, target ocispec.D
 
 // manifestIn returns what an index has for this platform, which may be another index.
 func manifestIn(ctx context.Context, provider content.Provider, index ocispec.Descriptor) (ocispec.Descriptor, error) {
-	p := platforms.Default()
-	next, err := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(provider), p), p, 1)(ctx, index)
+	next, err := documents.ForNode(provider)(ctx, index)
 	if err == nil && len(next) == 0 {
 		err = errdefs.ErrNotFound
 	}

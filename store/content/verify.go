@@ -12,7 +12,6 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/pkg/archive/compression"
 	"github.com/containerd/errdefs"
-	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -25,8 +24,7 @@ import (
 // Nothing is stored. The error is errdefs.ErrFailedPrecondition for bytes that
 // differ.
 func (i *Images) VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error {
-	p := platforms.Default()
-	children := images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(i.documents()), p), p, 1)
+	children := documents.ForNode(i.documents())
 	verify := func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		if err := i.verifyBlob(ctx, desc, from, nil); err != nil || !images.IsManifestType(desc.MediaType) {
 			return nil, err
