@@ -9,6 +9,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -126,6 +127,33 @@ func TestSourcesOfAnotherTagOfOwnDocuments(t *testing.T) {
 	for _, name := range []string{appName, second} {
 		if got := own(n.labels(name)); got["pull-source"] != "b/app:1" || got["content-sources"] != "b,eve" {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// Another registry that has delivered, under a name of its own, what an index has for other
+// platforms is no source of that index, which its own registry delivers afterwards with all that
+// the node needs of it. Of some nodes one of the platforms could run.
+func TestSourcesOfOtherPlatforms(t *testing.T) {
+	here := platforms.DefaultSpec()
+	for _, arch := range []string{"s390x", "386"} {
+		n := newNode(t, true)
+		there := ocispec.Platform{OS: "linux", Architecture: arch}
+		other, img := newImage("of another platform"), newImage("a layer")
+		ours, theirs := img.desc, other.desc
+		ours.Platform, theirs.Platform = &here, &there
+		img.desc = img.addJSON(ocispec.MediaTypeImageIndex, ocispec.Index{
+			MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{theirs, ours},
+		})
+		err := n.pullOf(&fakeSource{fakeImage: other, host: "eve"}, "eve.test/app:1", true) // a manifest, for whichever platform
+		if err == nil {
+			err = n.pullOf(&fakeSource{fakeImage: img, host: "b"}, appName, true, image.WithPlatforms(here))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := own(n.labels(appName)); got["pull-source"] != "b/app:1" || got["content-sources"] != "" || got["unknown-sources"] != "" {
+			t.Errorf("%s: the image has the labels %v", arch, got)
 		}
 	}
 }

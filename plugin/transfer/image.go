@@ -95,14 +95,18 @@ func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor,
 // document visits an index or a manifest, and all below it, once: nested indexes
 // can name each other so often that there are more ways to a document than anybody
 // could walk. A name as something that has nothing below it is no visit to a
-// manifest. One of another platform is not there. What runs and is not there may come from
-// anywhere.
+// manifest. What never runs here, such as that of another platform, counts where this pull has
+// fetched it: others can have brought it for an image of theirs. What runs and is not there may
+// come from anywhere.
 func (w *imageWalk) document(ctx context.Context, desc ocispec.Descriptor, runs bool) error {
 	v := visitOf(desc, runs)
 	if w.seen[v] {
 		return nil
 	}
 	w.seen[v] = true
+	if _, now := w.delivered.of(desc.Digest); !runs && !now {
+		return nil
+	}
 	there, err := w.addDocument(ctx, desc, runs)
 	if err != nil || !there {
 		return err
