@@ -32,12 +32,20 @@ func Validate(mediaType string, data []byte) error {
 func validateFields(mediaType string, data []byte) error {
 	switch {
 	case images.IsManifestType(mediaType):
-		var m ocispec.Manifest // containerd's own, so that both take the same for its config
+		var m struct {
+			MediaType string               `json:"mediaType"`
+			Config    configField          `json:"config"`
+			Layers    []ocispec.Descriptor `json:"layers"`
+		}
 		if !decoded(data, &m) {
 			return nil
 		}
-		return cmp.Or(checkDescriptor("config", m.Config),
-			checkLength("mediaType", len(m.MediaType), maxMediaType), checkDescriptors("layers", m.Layers))
+		if m.Config.named {
+			if err := checkDescriptor("config", m.Config.Descriptor); err != nil {
+				return err
+			}
+		}
+		return cmp.Or(checkLength("mediaType", len(m.MediaType), maxMediaType), checkDescriptors("layers", m.Layers))
 	case images.IsIndexType(mediaType):
 		var i ocispec.Index
 		if !decoded(data, &i) {
@@ -54,6 +62,22 @@ func validateFields(mediaType string, data []byte) error {
 		return checkDiffIDs(c.RootFS.DiffIDs)
 	}
 	return nil
+}
+
+// configField is the config of a manifest. As to containerd, a null takes away nothing that the
+// manifest has said of it before.
+type configField struct {
+	ocispec.Descriptor
+	named bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *configField) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	c.named = true
+	return json.Unmarshal(data, &c.Descriptor)
 }
 
 // decoded reports whether v has the document.
