@@ -142,7 +142,7 @@ func (e *Engine) readUnread(ctx context.Context, t task, c course, session resol
 		within = t.checkTimeAfter(c.checkTime)
 	}
 	begun := e.Now()
-	cause, stop := e.readCached(ctx, t, c, c.answer, session, within)
+	stop, cause := e.readCached(ctx, t, c, c.answer, session, within)
 	if within > 0 {
 		c.checkTime += e.Now().Sub(begun)
 	}

@@ -83,6 +83,7 @@ type node struct {
 	imposes     bool                               // a registry that has the digest of what it does not have
 	refuses     atomic.Pointer[[]resolver.Attempt] // content in a pull, that another host has
 	onVerify    func()                             // while content is compared
+	onRead      func() error                       // of the manifest that runs, in a pull
 	onOpen      func()
 	onCheck     func()
 	onPull      func()
@@ -203,6 +204,11 @@ func (n *node) VerifyManifest(ctx context.Context, target ocispec.Descriptor, fr
 	if n.stalls {
 		<-ctx.Done()
 		return ctx.Err()
+	}
+	if n.onRead != nil {
+		if err := n.onRead(); err != nil {
+			return err
+		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

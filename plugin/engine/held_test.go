@@ -53,3 +53,22 @@ func TestManifestThatDoesNotComeInTime(t *testing.T) {
 		})
 	}
 }
+
+// Where an image goes while its manifest is read for a caller who has proved nothing, be it the
+// tag's, or the cached one under a tag that has moved, the request begins anew.
+func TestGoneWhileItIsReadForTheUnproved(t *testing.T) {
+	for _, remote := range []ocispec.Descriptor{first, second} {
+		n := &node{record: cachedImage(first, now), remote: remote}
+		n.onRead = func() error {
+			n.onRead = nil
+			n.remove()
+			return errTest
+		}
+		req := n.request(nil)
+		req.Caller = bob
+		o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
+		if err != nil || o.Kind != Pulled || n.record == nil || n.record.Target.Digest != remote.Digest {
+			t.Errorf("%s: %s (%s), %v, the node has %v", remote.Digest, o.Kind, o.Reason, err, n.record)
+		}
+	}
+}

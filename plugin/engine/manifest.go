@@ -42,7 +42,7 @@ func (c *course) isUnread() bool { return c.unread && c.cached == NotAsked }
 // that answer in the session, in the way of a pull. It waits for no turn: nothing is pulled. within
 // bounds it as a part of the check, after which the registry is unreachable; 0 = as a pull is
 // bounded. cause is why registries failed, and stop ends a request where none of them is at fault.
-func (e *Engine) readCached(ctx context.Context, t task, c course, a answer, session resolver.Session, within time.Duration) (cause error, stop *end) {
+func (e *Engine) readCached(ctx context.Context, t task, c course, a answer, session resolver.Session, within time.Duration) (stop *end, cause error) {
 	source, target := session.Source(a.descriptor), c.local.Record.Target
 	err := inTime(ctx, within, func(ctx context.Context) error {
 		if err := e.readManifest(ctx, t, target, source); err != nil {
@@ -52,16 +52,17 @@ func (e *Engine) readCached(ctx context.Context, t task, c course, a answer, ses
 	})
 	var ended course
 	if err != nil {
+		err = e.orGone(ctx, t, target.Digest, err)
 		var registries *resolver.Error
 		if ended, registries = pullFailed(ctx, c, source, &try{tries: new(tries)}, err); registries != nil {
-			return registries, nil
+			return nil, registries
 		}
 	}
 	if err := e.endRefused(ctx, t, nil, source); err != nil { // before a proof is stored
 		ended = c.ended(failed(ReasonInternal, err))
 	}
 	if ended.over() {
-		return nil, &ended.end
+		return &ended.end, nil
 	}
 	return nil, nil
 }
