@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/documents"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
@@ -228,6 +229,8 @@ func (src *source) Failure(err error) *Error {
 	case errdefs.IsFailedPrecondition(err):
 		// Content has not the digest or size that it must have.
 		attempts = src.log.unverified(src.session.redactor.Wrap(err.Error(), err))
+	case errors.Is(err, documents.ErrInvalid):
+		attempts = src.blame(failure.Invalid, err)
 	}
 	if len(attempts) == 0 {
 		return nil

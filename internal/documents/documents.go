@@ -25,7 +25,15 @@ import (
 // read them all, and an element that is none has 2 bytes there and some hundred in memory.
 const maxObjects = 4 * 10_000
 
-var errObjects = fmt.Errorf("it is a document of more than %d objects and elements, which are not allowed", maxObjects)
+// ErrInvalid marks errors about what a registry says: it is at fault, and not the node.
+var ErrInvalid = errors.New("it breaks the specification, or a bound of containerd's")
+
+// invalid is an error that is ErrInvalid, with a text that does not say so.
+type invalid struct{ error }
+
+func (e invalid) Unwrap() []error { return []error{e.error, ErrInvalid} }
+
+var errObjects = invalid{fmt.Errorf("it is a document of more than %d objects and elements, which are not allowed", maxObjects)}
 
 // Bounded is content of which nothing can be read that is too large for a document, or
 // has too many objects, whatever names it as one: a pull sees what it fetches, and of an
@@ -71,7 +79,7 @@ func (b Bounded) Check(ctx context.Context, desc ocispec.Descriptor) error {
 		return err
 	}
 	if err := validateFields(desc.MediaType, data); err != nil {
-		return fmt.Errorf("%s: %w", desc.Digest, err)
+		return invalid{fmt.Errorf("%s: %w", desc.Digest, err)}
 	}
 	return nil
 }
@@ -97,10 +105,11 @@ func check(d digest.Digest, r content.ReaderAt) error {
 	}
 }
 
-// Check returns an error for a document of more than docker.MaxManifestSize bytes.
+// Check returns an error, which is ErrInvalid, for a document of more than
+// docker.MaxManifestSize bytes.
 func Check(d digest.Digest, size int64) error {
 	if size > docker.MaxManifestSize {
-		return fmt.Errorf("%s is a document of %d bytes: more than %d are not allowed", d, size, docker.MaxManifestSize)
+		return invalid{fmt.Errorf("%s is a document of %d bytes: more than %d are not allowed", d, size, docker.MaxManifestSize)}
 	}
 	return nil
 }

@@ -109,6 +109,19 @@ func checkDiffIDs(all []digest.Digest) error {
 // maxQuoted bounds what an error repeats of something that should be a digest, in bytes.
 const maxQuoted = 200
 
+// CheckChild returns an error, which is ErrInvalid, for what containerd does not fetch of a
+// document: content without a digest, or without a size.
+func CheckChild(parent digest.Digest, number int, child ocispec.Descriptor) error {
+	field := fmt.Sprintf("child %d of %s", number, parent)
+	if err := CheckDigest(field, child.Digest); err != nil {
+		return invalid{err}
+	}
+	if child.Size <= 0 {
+		return invalid{fmt.Errorf("%s: %s has the size %d", field, child.Digest, child.Size)}
+	}
+	return nil
+}
+
 // CheckDigest returns an error, which names the field, for a digest that is none. The error has
 // all of it, or nothing: in a part of it nobody would find the secret that a registry repeats.
 func CheckDigest(field string, d digest.Digest) error {

@@ -5,7 +5,6 @@ package transfer
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -18,9 +17,10 @@ import (
 // Documents refuses manifests, indexes and configs that are larger than
 // docker.MaxManifestSize, be it by what is said of them or by what is here of that
 // digest, and those of too many objects: containerd reads them as a whole. So it does those
-// whose digests are none. Each is looked at when it is listed, before any of it is fetched, and
-// again when it is there: it may have come by another pull, and be anything. It leaves the data
-// out that descriptors have with them, so that all content is fetched, and has a source.
+// that name something without a digest or a size. Each is looked at when it is listed, before
+// any of it is fetched, and again when it is there: it may have come by another pull, and be
+// anything. It leaves the data out that descriptors have with them, so that all content is
+// fetched, and has a source.
 func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFunc {
 	var configs sync.Map // by digest: those of manifests, whatever their type
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
@@ -35,7 +35,7 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 		}
 		for i := range children {
 			children[i].Data = nil
-			if err := documents.CheckDigest(fmt.Sprintf("child %d of %s", i, desc.Digest), children[i].Digest); err != nil {
+			if err := documents.CheckChild(desc.Digest, i, children[i]); err != nil {
 				return nil, err
 			}
 			// The config is the first child of a manifest, whatever its type.

@@ -1,0 +1,59 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// What containerd fetches of no registry, for what documents say of it, is the registry's fault.
+func TestDocumentsOfWhatIsNotFetched(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	n.WriteRules("10.toml", "[[rule]]\nimages = ['made.test/**']\npolicy = 'IfDigestChanged'\n[rule.on]\ninvalid = 'UseCached'\n")
+	img := nodetest.Image(1)
+	f := forge(n, img)
+	raw, err := img.RawManifest()
+	n.Must(err)
+	var good ocispec.Manifest
+	n.Must(json.Unmarshal(raw, &good))
+	f.top = f.add(t, good)
+	registry := resolvertest.New(t)
+	registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
+	n.Serve("made.test", registry)
+	n.MustPull("made.test/app:1")
+
+	sized := func(size int64) ocispec.Descriptor {
+		content := []byte("a layer that is not there")
+		f.served[digest.FromBytes(content)] = content
+		m := good
+		m.Layers = []ocispec.Descriptor{{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromBytes(content), Size: size}}
+		return f.add(t, m)
+	}
+	large := append(bytes.Clone(raw), bytes.Repeat([]byte(" "), 5<<20)...)
+	f.served[digest.FromBytes(large)] = large
+	here := platforms.DefaultSpec()
+	manifest := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(large), Size: int64(len(large)), Platform: &here}
+	for what, top := range map[string]ocispec.Descriptor{
+		"a large manifest in an index": f.add(t, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{manifest}}),
+		"a layer of no bytes":          sized(0),
+		"a layer of less":              sized(-1),
+	} {
+		f.top = top
+		mark := n.Mark()
+		n.MustPull("made.test/app:1")
+		d := n.Decision(mark, "made.test/app:1")
+		nodetest.Want(t, what, d.Outcome+" "+d.Class, "UsedCached invalid")
+	}
+}
