@@ -64,12 +64,12 @@ func (r *Redactor) Reason(data []byte) string {
 		for _, e := range document.Errors {
 			parts = append(parts, strings.Trim(e.Code+": "+e.Message, ": "))
 		}
-		return limit(oneLine(r.hide(strings.Join(parts, ", "))), maxReason)
+		return limit(oneLine(r.hide(strings.Join(parts, ", "), false)), maxReason)
 	}
 	if contentType := http.DetectContentType(data); !strings.HasPrefix(contentType, "text/plain") {
 		return ""
 	}
-	return limit(oneLine(r.hide(string(data))), maxReason)
+	return limit(oneLine(r.hide(string(data), false)), maxReason)
 }
 
 // WithReason appends a reason to a text, unless it is "".

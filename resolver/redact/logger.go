@@ -99,7 +99,7 @@ func (r *Redactor) entry(e *log.Entry) *log.Entry {
 	clean.Message = r.Clean(e.Message)
 	clean.Data = make(log.Fields, len(e.Data))
 	for key, value := range e.Data {
-		name := r.hide(key) // docker's resolver logs the names of an answer's headers
+		name := r.hide(key, false) // docker's resolver logs the names of an answer's headers
 		clean.Data[name] = r.field(value)
 		if header, ok := strings.CutPrefix(key, headerPrefix); ok && !slices.Contains(shownHeaders, header) {
 			clean.Data[name] = hidden

@@ -115,7 +115,11 @@ func TestCleanOddSecrets(t *testing.T) {
 		if got := r.Clean("nothing of it"); got != "nothing of it" {
 			t.Errorf("%s: got %q", what, got)
 		}
-		if got := r.Clean("it is " + secret + "!"); got != "it is ***!" {
+		want := "it is ***!"
+		if len(secret) > maxCleaned {
+			want = "it is ***…"
+		}
+		if got := r.Clean("it is " + secret + "!"); got != want {
 			t.Errorf("%s: got %q", what, got)
 		}
 		if got := r.Clean(strings.Repeat("x", 10_000)); got != "***" {

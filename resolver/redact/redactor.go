@@ -23,8 +23,9 @@ const (
 	// MaxText bounds the text of an error, in bytes.
 	MaxText = 1 << 10
 
-	minSecret = 4 // shorter ones would turn every text into stars
-	hidden    = "***"
+	minSecret  = 4         // shorter ones would turn every text into stars
+	maxCleaned = MaxAnswer // bytes of a text that are looked at
+	hidden     = "***"
 
 	maxTokens     = 64      // that are known, the last ones
 	maxTokenBytes = 1 << 20 // of them in all encodings
@@ -127,18 +128,27 @@ func (r *Redactor) AddHeaders(headers http.Header) {
 // Clean makes a text fit for an error: one line, no secrets, URLs without user
 // and query, not endless.
 func (r *Redactor) Clean(text string) string {
-	text = oneLine(r.hide(text))
+	rest := len(text) > maxCleaned
+	if rest {
+		text = text[:maxCleaned]
+	}
+	text = oneLine(r.hide(text, rest))
 	text = urls.ReplaceAllStringFunc(text, RawURL)
-	return limit(r.hide(text), MaxText) // again: what is left out may have parted a secret
+	text = r.hide(text, rest) // again: what is left out may have parted a secret
+	if rest {
+		text += "…"
+	}
+	return limit(text, MaxText)
 }
 
 // hide looks for all secrets in the text as it is, in upper and lower case: one that is a part
-// of another one, or overlaps it, uncovers nothing of that.
-func (r *Redactor) hide(text string) string {
+// of another one, or overlaps it, uncovers nothing of that. rest says that there is more of the
+// text: what begins at its end may be a secret.
+func (r *Redactor) hide(text string, rest bool) string {
 	folded := fold(text)
 	var found [][2]int // from, to
 	for _, v := range r.gathered() {
-		found = append(found, occurrences(folded, v)...)
+		found = append(found, occurrences(folded, v, rest)...)
 	}
 	slices.SortFunc(found, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
 	var b strings.Builder
@@ -150,22 +160,6 @@ func (r *Redactor) hide(text string) string {
 		end = max(end, at[1])
 	}
 	return b.String() + text[end:]
-}
-
-// occurrences returns where a value is in a text; such as overlap are one.
-func occurrences(text, value string) (found [][2]int) {
-	for from := 0; ; from++ {
-		i := strings.Index(text[from:], value)
-		if i < 0 {
-			return found
-		}
-		from += i
-		if last := len(found) - 1; last >= 0 && from <= found[last][1] {
-			found[last][1] = from + len(value)
-		} else {
-			found = append(found, [2]int{from, from + len(value)})
-		}
-	}
 }
 
 // In reports whether a text has a secret.
@@ -180,6 +174,8 @@ func (r *Redactor) gathered() []string {
 	defer r.mu.Unlock()
 	if r.all == nil {
 		r.all = slices.Concat([]string{}, r.own, r.tokens.values(), r.queries.values())
+		slices.Sort(r.all)
+		r.all = slices.Compact(r.all)
 	}
 	return r.all
 }

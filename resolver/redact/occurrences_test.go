@@ -1,0 +1,75 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import (
+	"strings"
+	"testing"
+)
+
+// plainly is what occurrences finds, byte by byte.
+func plainly(text, value string, rest bool) (is []bool) {
+	is = make([]bool, len(text))
+	for i := range text {
+		end := min(i+len(value), len(text))
+		if text[i:end] == value[:end-i] && (rest || end-i == len(value)) {
+			for j := i; j < end; j++ {
+				is[j] = true
+			}
+		}
+	}
+	return is
+}
+
+func FuzzOccurrences(f *testing.F) {
+	f.Add("abababab-abab", "abab", true)
+	f.Add("aabaaabaab", "aabaa", false)
+	f.Add("abc", "abcd", true)
+	f.Fuzz(func(t *testing.T, text, value string, rest bool) {
+		if value == "" {
+			return
+		}
+		got := make([]bool, len(text))
+		for _, at := range occurrences(text, value, rest) {
+			for i := at[0]; i < at[1]; i++ {
+				got[i] = true
+			}
+		}
+		for i, want := range plainly(text, value, rest) {
+			if got[i] != want {
+				t.Fatalf("%q in %q: byte %d: %v", value, text, i, got[i])
+			}
+		}
+	})
+}
+
+// Whoever chooses secrets and text makes nobody search for long.
+func TestTimeOfClean(t *testing.T) {
+	var r Redactor
+	r.AddCredentials("alice", strings.Repeat("a", 500_000))
+	for n := range 64 {
+		r.AddToken("Bearer " + strings.Repeat("a", 30_000+n))
+	}
+	if got := r.Clean("failed: " + strings.Repeat("a", 1_000_000) + ": file name too long"); got != "failed: ***…" {
+		t.Errorf("got %.100s", got)
+	}
+	if got := r.Reason([]byte(strings.Repeat("a", MaxAnswer-1))); got != "***" {
+		t.Errorf("got %.100s", got)
+	}
+}
+
+// Half a secret at the end of what is looked at would not be found.
+func TestCleanLongTexts(t *testing.T) {
+	const secret = "correct-horse-battery-staple"
+	var r Redactor
+	r.Add(secret, "two  words of it")
+	for _, text := range []string{secret, strings.ToUpper(secret), "two  words of it"} {
+		for cut := range len(text) {
+			got := r.Clean("denied:" + strings.Repeat(" ", maxCleaned-len("denied:")-cut) + text + " and so on")
+			if got != "denied: ***…" && got != "denied:…" && got != "denied: …" {
+				t.Errorf("%d bytes: got %s", cut, got)
+			}
+		}
+	}
+}
