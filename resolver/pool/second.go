@@ -113,19 +113,18 @@ func (s *second) alive() bool {
 
 // run is the second try, on a goroutine of its own.
 func (s *second) run() {
-	next, own, ctx := s.begin()
+	next, own, again := s.begin()
 	if next == nil {
 		return
 	}
 	used := &usage{began: time.Now()}
 	if own {
-		used.connected = func(on httptrace.GotConnInfo, _ protocol) { s.hold(ctx, on) }
+		used.connected = func(on httptrace.GotConnInfo, _ protocol) { s.hold(again.Context(), on) }
 	}
 	var resp *http.Response
-	again, ok := rewind(s.req)
 	err := errors.New("its body is gone")
-	if ok {
-		resp, used, err = s.lane.once(next, again.WithContext(ctx), used) //nolint:bodyclose // decide does
+	if again != nil {
+		resp, used, err = s.lane.once(next, again, used) //nolint:bodyclose // decide does
 	}
 	s.decide(next, own, used, resp, err)
 }
@@ -159,9 +158,11 @@ func (s *second) decide(next *generation, own bool, used *usage, resp *http.Resp
 	next.closeLeft()
 }
 
-// begin returns the connections for the second try, and its context; nil where there is
-// none, now or at all. own tells that the connections are made for it.
-func (s *second) begin() (next *generation, own bool, ctx context.Context) {
+// begin returns the connections for the second try, and its request, nil where that cannot be
+// sent again; no connections where there is no second try, now or at all. own tells that they
+// are made for it. The body is asked for while the first try goes on: transports before this
+// one keep what they give, and look at it when they have an answer.
+func (s *second) begin() (next *generation, own bool, again *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over || s.timer == nil {
@@ -177,8 +178,13 @@ func (s *second) begin() (next *generation, own bool, ctx context.Context) {
 		return nil, false, nil
 	}
 	s.done = make(chan struct{})
-	ctx, s.cancel = context.WithCancel(s.req.Context())
-	return next, own, ctx
+	ctx, cancel := context.WithCancel(s.req.Context())
+	s.cancel = cancel
+	if sent, ok := rewind(s.req); ok {
+		again = sent.WithContext(ctx)
+		again.GetBody = nil // net/http would ask for it later
+	}
+	return next, own, again
 }
 
 // hold holds the second try up when there is a connection for it, until it is to be sent.
