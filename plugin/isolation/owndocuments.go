@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
@@ -35,16 +36,17 @@ func OwnDocuments(ctx context.Context) bool {
 // MayBeDocument reports whether content may be an index, a manifest or a config. Of what is
 // here, the bytes say that, whatever a descriptor says: a registry that knows the digest of a
 // document could call it a layer, or large, to see whether it is asked for it. Documents are
-// JSON, and no layer begins as JSON does. What is not here may be in another namespace, from
-// which containerd takes what has the size that is claimed.
+// JSON; a layer that begins as JSON does is taken for one, and fetched once more. What is not
+// here may be in another namespace, from which containerd takes what has the size that is
+// claimed.
 func MayBeDocument(ctx context.Context, contents content.Provider, desc ocispec.Descriptor) bool {
 	r, err := contents.ReaderAt(ctx, ocispec.Descriptor{Digest: desc.Digest})
 	if err != nil {
 		return desc.Size <= docker.MaxManifestSize
 	}
 	defer r.Close()
-	if r.Size() > docker.MaxManifestSize {
-		return false
+	if r.Size() > docker.MaxManifestSize { // it is none, but may be called one
+		return desc.Size <= docker.MaxManifestSize && !images.IsLayerType(desc.MediaType)
 	}
 	var first [1]byte
 	if _, err := io.ReadFull(io.NewSectionReader(r, 0, 1), first[:]); err != nil {

@@ -39,13 +39,13 @@ type labelledStore struct {
 
 // Store stores the records of the image with their labels.
 func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, records images.Store) ([]images.Image, error) {
-	if s.plan != nil && s.tracker != nil {
-		if err := s.tracker.contents.complete(ctx, desc); err != nil {
+	if s.plan != nil && s.plan.Verify != nil {
+		if err := s.plan.Verify(ctx, desc); err != nil {
 			return nil, err
 		}
 	}
-	if s.plan != nil && s.plan.Verify != nil {
-		if err := s.plan.Verify(ctx, desc); err != nil {
+	if s.plan != nil && s.tracker != nil { // after: what Verify refuses must tell nothing of the node
+		if err := s.tracker.contents.complete(ctx, desc); err != nil {
 			return nil, err
 		}
 	}
