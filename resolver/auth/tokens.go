@@ -155,21 +155,19 @@ func (t *tokens) leave(r *tokenRun, cause error) {
 // repository that had no token.
 func (t *tokens) challenge(ctx context.Context, last *http.Response, repository string) error {
 	seen, read := readChallenge(last, repository)
+	fresh := t.renew()
+	err := fresh.AddResponses(ctx, []*http.Response{last})
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.expected.presuming && (!read || !t.expected.was(seen, repository)) {
 		t.drop()
 	}
 	t.expected.tried, t.expected.presuming = true, false
-	inner, known := t.inner, t.challenged
-	t.mu.Unlock()
-	if known {
+	if t.challenged {
 		return nil // the request was sent before that was known
 	}
-	err := inner.AddResponses(ctx, []*http.Response{last})
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err == nil && t.inner == inner {
-		t.challenged, t.wants = true, bare(last) //nolint:bodyclose // it has none
+	if err == nil {
+		t.inner, t.challenged, t.wants = fresh, true, bare(last) //nolint:bodyclose // it has none
 	}
 	return err
 }
