@@ -26,6 +26,7 @@ type second struct {
 	first *generation
 	used  *usage // by the first try
 	req   *http.Request
+	sent  *http.Request           // what both tries send
 	dead  context.CancelCauseFunc // ends the first try
 
 	mu     sync.Mutex
@@ -50,10 +51,12 @@ func (l *lane) ask(g *generation, req *http.Request) (*http.Response, *usage, er
 	if ofPull(req.Context()) {
 		return l.once(g, req, &usage{began: began})
 	}
+	sent, over := sharedBody(req)
+	defer over()
 	ctx, cancel := context.WithCancelCause(req.Context())
-	s := &second{lane: l, first: g, used: &usage{began: began}, req: req, dead: cancel}
+	s := &second{lane: l, first: g, used: &usage{began: began}, req: req, sent: sent, dead: cancel}
 	s.used.connected = s.watch
-	resp, used, err := l.once(g, req.WithContext(ctx), s.used)
+	resp, used, err := l.once(g, sent.WithContext(ctx), s.used)
 	if err == nil {
 		l.timed(used, began)
 	}
@@ -113,18 +116,19 @@ func (s *second) alive() bool {
 
 // run is the second try, on a goroutine of its own.
 func (s *second) run() {
-	next, own, again := s.begin()
+	next, own, ctx := s.begin()
 	if next == nil {
 		return
 	}
 	used := &usage{began: time.Now()}
 	if own {
-		used.connected = func(on httptrace.GotConnInfo, _ protocol) { s.hold(again.Context(), on) }
+		used.connected = func(on httptrace.GotConnInfo, _ protocol) { s.hold(ctx, on) }
 	}
 	var resp *http.Response
+	again, ok := rewind(s.sent)
 	err := errors.New("its body is gone")
-	if again != nil {
-		resp, used, err = s.lane.once(next, again, used) //nolint:bodyclose // decide does
+	if ok {
+		resp, used, err = s.lane.once(next, again.WithContext(ctx), used) //nolint:bodyclose // decide does
 	}
 	s.decide(next, own, used, resp, err)
 }
@@ -158,11 +162,9 @@ func (s *second) decide(next *generation, own bool, used *usage, resp *http.Resp
 	next.closeLeft()
 }
 
-// begin returns the connections for the second try, and its request, nil where that cannot be
-// sent again; no connections where there is no second try, now or at all. own tells that they
-// are made for it. The body is asked for while the first try goes on: transports before this
-// one keep what they give, and look at it when they have an answer.
-func (s *second) begin() (next *generation, own bool, again *http.Request) {
+// begin returns the connections for the second try, and its context; nil where there is
+// none, now or at all. own tells that the connections are made for it.
+func (s *second) begin() (next *generation, own bool, ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over || s.timer == nil {
@@ -178,13 +180,8 @@ func (s *second) begin() (next *generation, own bool, again *http.Request) {
 		return nil, false, nil
 	}
 	s.done = make(chan struct{})
-	ctx, cancel := context.WithCancel(s.req.Context())
-	s.cancel = cancel
-	if sent, ok := rewind(s.req); ok {
-		again = sent.WithContext(ctx)
-		again.GetBody = nil // net/http would ask for it later
-	}
-	return next, own, again
+	ctx, s.cancel = context.WithCancel(s.req.Context())
+	return next, own, ctx
 }
 
 // hold holds the second try up when there is a connection for it, until it is to be sent.
