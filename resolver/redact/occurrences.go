@@ -5,17 +5,26 @@ package redact
 
 import "strings"
 
+// maxIndexed bounds the values, in bytes, that strings.Index looks for: it compares hashes of
+// longer ones, and whoever chooses value and text has these be the same.
+const maxIndexed = 32
+
 // occurrences returns where a value is in a text, from and to; such as overlap are one. rest says
 // that there is more of the text, so that the value may begin at its end. Whoever chose
 // value and text, that takes no longer than to read both: the text is searched as Knuth, Morris
-// and Pratt do, but for what has nothing of the value.
+// and Pratt do.
 func occurrences(text, value string, rest bool) (found [][2]int) {
-	from := strings.Index(text, value)
+	from := 0
 	switch {
-	case from < 0 && !rest:
+	case len(value) > len(text) && !rest:
 		return nil
-	case from < 0:
-		from = max(0, len(text)-len(value)+1)
+	case len(value) <= maxIndexed: // quicker
+		if from = strings.Index(text, value); from < 0 && !rest {
+			return nil
+		}
+		if from < 0 {
+			from = max(0, len(text)-len(value)+1)
+		}
 	}
 	borders := bordersOf(value[:min(len(value), len(text)-from)])
 	matched := 0 // bytes of the value that end here

@@ -47,11 +47,11 @@ func FuzzOccurrences(f *testing.F) {
 // Whoever chooses secrets and text makes nobody search for long.
 func TestTimeOfClean(t *testing.T) {
 	var r Redactor
-	r.AddCredentials("alice", strings.Repeat("a", 500_000))
-	for n := range 64 {
+	r.AddCredentials("alice", strings.Repeat("a", 100_000))
+	for n := range 16 {
 		r.AddToken("Bearer " + strings.Repeat("a", 30_000+n))
 	}
-	if got := r.Clean("failed: " + strings.Repeat("a", 1_000_000) + ": file name too long"); got != "failed: ***…" {
+	if got := r.Clean("failed: " + strings.Repeat("a", 60_000) + " " + strings.Repeat("a", 1_000_000) + ": file name too long"); got != "failed: ***…" {
 		t.Errorf("got %.100s", got)
 	}
 	if got := r.Reason([]byte(strings.Repeat("a", MaxAnswer-1))); got != "***" {
@@ -63,11 +63,11 @@ func TestTimeOfClean(t *testing.T) {
 func TestCleanLongTexts(t *testing.T) {
 	const secret = "correct-horse-battery-staple"
 	var r Redactor
-	r.Add(secret, "two  words of it")
-	for _, text := range []string{secret, strings.ToUpper(secret), "two  words of it"} {
+	r.Add(secret, "two  words of it", "клюква и мёд")
+	for _, text := range []string{secret, strings.ToUpper(secret), "two  words of it", "https://alice:hunter22@proxy", "клюква и мёд"} {
 		for cut := range len(text) {
 			got := r.Clean("denied:" + strings.Repeat(" ", maxCleaned-len("denied:")-cut) + text + " and so on")
-			if got != "denied: ***…" && got != "denied:…" && got != "denied: …" {
+			if got != "denied: ***…" && got != "denied:…" {
 				t.Errorf("%d bytes: got %s", cut, got)
 			}
 		}

@@ -129,8 +129,8 @@ func (r *Redactor) AddHeaders(headers http.Header) {
 // and query, not endless.
 func (r *Redactor) Clean(text string) string {
 	rest := len(text) > maxCleaned
-	if rest {
-		text = text[:maxCleaned]
+	if rest { // at a space: half a URL, or half a character, would not be known
+		text = text[:max(0, strings.LastIndexAny(text[:maxCleaned], " \t\r\n"))]
 	}
 	text = oneLine(r.hide(text, rest))
 	text = urls.ReplaceAllStringFunc(text, RawURL)
@@ -165,7 +165,7 @@ func (r *Redactor) hide(text string, rest bool) string {
 // In reports whether a text has a secret.
 func (r *Redactor) In(text string) bool {
 	folded := fold(text)
-	return slices.ContainsFunc(r.gathered(), func(v string) bool { return strings.Contains(folded, v) })
+	return slices.ContainsFunc(r.gathered(), func(v string) bool { return len(occurrences(folded, v, false)) > 0 })
 }
 
 // gathered returns what is looked for.
