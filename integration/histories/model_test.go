@@ -96,6 +96,9 @@ func (w World) ask(now, later Registry, p Pull) (all []Branch) {
 			all = append(all, w.failed(now, p, said.class, false))
 			continue
 		}
+		if said.content < 0 && w.grant(now, p) != given { // the manifest is read, and its bytes say another digest
+			all = append(all, w.failed(now, p, Invalid, false))
+		}
 		all = append(all, w.answered(now, later, p, said)...)
 	}
 	return all
