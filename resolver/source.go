@@ -230,7 +230,7 @@ func (src *source) Failure(err error) *Error {
 		// Content has not the digest or size that it must have.
 		attempts = src.log.unverified(src.session.redactor.Wrap(err.Error(), err))
 	case errors.Is(err, documents.ErrInvalid):
-		attempts = src.blame(failure.Invalid, err)
+		attempts = src.blameDocument(err)
 	}
 	if len(attempts) == 0 {
 		return nil
@@ -254,6 +254,16 @@ func (src *source) blameLastHost(fe *fetchError) []Attempt {
 	}
 	text := fmt.Sprintf("%s: %v", fe.digest, fe.err)
 	return []Attempt{hosts[len(hosts)-1].attempt(failure.Invalid, src.session.redactor.Wrap(text, fe.err), 0)}
+}
+
+// blameDocument blames the host that served a document last for what that says.
+func (src *source) blameDocument(err error) []Attempt {
+	if of, ok := errors.AsType[*documents.Error](err); ok {
+		if hosts := src.log.sources(of.Document); len(hosts) > 0 {
+			return []Attempt{hosts[len(hosts)-1].attempt(failure.Invalid, src.session.redactor.Wrap(err.Error(), err), 0)}
+		}
+	}
+	return src.blame(failure.Invalid, err)
 }
 
 // blame blames the registry that the name says, or else the last host.

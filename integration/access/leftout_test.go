@@ -55,7 +55,7 @@ func TestManyHostsLeftOut(t *testing.T) {
 	})
 	mark := n.Mark()
 	_, err := n.Pull("evil.test/app:1")
-	if err == nil || !strings.Contains(err.Error(), "leaves out 0.0.xxx") || !strings.Contains(err.Error(), ", others") {
+	if err == nil || !strings.Contains(err.Error(), ".xxx") || !strings.Contains(err.Error(), ", others") {
 		t.Fatalf("got %.500v", err)
 	}
 	if len(err.Error()) > 8<<10 {

@@ -57,3 +57,26 @@ func TestDocumentsOfWhatIsNotFetched(t *testing.T) {
 		nodetest.Want(t, what, d.Outcome+" "+d.Class, "UsedCached invalid")
 	}
 }
+
+// What an index says of other platforms is not fetched, and does not matter.
+func TestSizesOfOtherPlatforms(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	img := nodetest.Image(1)
+	f := forge(n, img)
+	raw, err := img.RawManifest()
+	n.Must(err)
+	var m ocispec.Manifest
+	n.Must(json.Unmarshal(raw, &m))
+	here, there := platforms.DefaultSpec(), ocispec.Platform{OS: "linux", Architecture: "s390x"}
+	ours := f.add(t, m)
+	ours.Platform = &here
+	m.Annotations = map[string]string{"of": "another platform"}
+	theirs := f.add(t, m)
+	theirs.Platform, theirs.Size = &there, 0
+	f.top = f.add(t, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{ours, theirs}})
+	registry := resolvertest.New(t)
+	registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
+	n.Serve("made.test", registry)
+	n.MustPull("made.test/app:1")
+}

@@ -28,6 +28,23 @@ const maxObjects = 4 * 10_000
 // ErrInvalid marks errors about what a registry says: it is at fault, and not the node.
 var ErrInvalid = errors.New("it breaks the specification, or a bound of containerd's")
 
+// Error is an error about what a document says, or is said to be.
+type Error struct {
+	Document digest.Digest // that says it
+	err      error
+}
+
+// In returns an error about a document; nil for nil.
+func In(document digest.Digest, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Document: document, err: err}
+}
+
+func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Unwrap() error { return e.err }
+
 // invalid is an error that is ErrInvalid, with a text that does not say so.
 type invalid struct{ error }
 

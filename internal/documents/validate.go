@@ -110,13 +110,14 @@ func checkDiffIDs(all []digest.Digest) error {
 const maxQuoted = 200
 
 // CheckChild returns an error, which is ErrInvalid, for what containerd does not fetch of a
-// document: content without a digest, or without a size.
-func CheckChild(parent digest.Digest, number int, child ocispec.Descriptor) error {
-	field := fmt.Sprintf("child %d of %s", number, parent)
+// document: content without a digest, or of a manifest without a size. Of an index it may fetch
+// some alone.
+func CheckChild(parent ocispec.Descriptor, number int, child ocispec.Descriptor) error {
+	field := fmt.Sprintf("child %d of %s", number, parent.Digest)
 	if err := CheckDigest(field, child.Digest); err != nil {
 		return invalid{err}
 	}
-	if child.Size <= 0 {
+	if child.Size <= 0 && images.IsManifestType(parent.MediaType) {
 		return invalid{fmt.Errorf("%s: %s has the size %d", field, child.Digest, child.Size)}
 	}
 	return nil

@@ -26,7 +26,7 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		if _, isConfig := configs.Load(desc.Digest); isConfig || isDocument(desc) {
 			if err := checkDocument(ctx, contents, desc, isConfig); err != nil {
-				return nil, err
+				return nil, documents.In(desc.Digest, err)
 			}
 		}
 		children, err := h(ctx, desc)
@@ -35,8 +35,8 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 		}
 		for i := range children {
 			children[i].Data = nil
-			if err := documents.CheckChild(desc.Digest, i, children[i]); err != nil {
-				return nil, err
+			if err := documents.CheckChild(desc, i, children[i]); err != nil {
+				return nil, documents.In(desc.Digest, err)
 			}
 			// The config is the first child of a manifest, whatever its type.
 			isConfig := i == 0 && images.IsManifestType(desc.MediaType)
@@ -47,7 +47,7 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 				continue
 			}
 			if err := checkDocument(ctx, contents, children[i], isConfig); err != nil {
-				return nil, err
+				return nil, documents.In(desc.Digest, err)
 			}
 		}
 		return children, nil
