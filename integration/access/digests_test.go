@@ -101,7 +101,7 @@ func TestLongErrors(t *testing.T) {
 	n.Must(err)
 	n.Push("app:1", img)
 	mark := n.Mark()
-	err = n.MustFail(nodetest.Named("app:1"), []string{"failed to extract layer", "xxx"})
+	err = n.MustFail(nodetest.Named("app:1"), []string{"failed to extract layer", "open…"})
 	if len(err.Error()) > 3000 {
 		t.Errorf("an error of %d bytes", len(err.Error()))
 	}
