@@ -4,12 +4,8 @@
 package access
 
 import (
-	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
-
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -21,17 +17,12 @@ func TestBlameForADocument(t *testing.T) {
 	n := nodetest.Start(t)
 	img := nodetest.Image(1)
 	f := forge(n, img)
-	raw, err := img.RawManifest()
-	n.Must(err)
-	var m ocispec.Manifest
-	n.Must(json.Unmarshal(raw, &m))
+	m := manifestOf(n, img)
 	m.Layers[0].Size = 0
 	f.top = f.add(t, m)
-	registry, mirror := resolvertest.New(t), resolvertest.New(t)
-	registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { http.NotFound(w, r) })
-	mirror.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
+	registry, mirror := resolvertest.New(t), f.registry(t)
 	n.Serve("made.test", registry, mirror)
-	_, err = n.Pull("made.test/app:1")
+	_, err := n.Pull("made.test/app:1")
 	if err == nil || !strings.Contains(err.Error(), "invalid") || !strings.Contains(err.Error(), "host "+mirror.Host()) {
 		t.Errorf("got %v", err)
 	}

@@ -4,7 +4,6 @@
 package access
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -15,7 +14,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // TestURLsOfDocuments has a registry serve an index and a manifest that say that the manifest
@@ -30,18 +28,14 @@ func TestURLsOfDocuments(t *testing.T) {
 		_, _ = w.Write(f.served[digest.Digest(path.Base(r.URL.Path))])
 	}))
 	t.Cleanup(elsewhere.Close)
-	raw, err := img.RawManifest()
-	n.Must(err)
-	var manifest ocispec.Manifest
-	n.Must(json.Unmarshal(raw, &manifest))
+	manifest := manifestOf(n, img)
 	manifest.Config.URLs = []string{elsewhere.URL + "/" + manifest.Config.Digest.String()}
 	inner := f.add(t, manifest)
 	inner.URLs = []string{elsewhere.URL + "/" + inner.Digest.String()}
 	f.top = f.add(t, ocispec.Index{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{inner},
 	})
-	registry := resolvertest.New(t)
-	registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
+	registry := f.registry(t)
 	n.Serve("urls.test", registry)
 	n.MustPull("urls.test/app:1")
 	n.WantRunnable("urls.test/app:1")

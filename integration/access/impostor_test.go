@@ -47,6 +47,23 @@ func forge(n *nodetest.Node, img v1.Image) *forgery {
 	return f
 }
 
+// registry starts a registry that serves the forgery.
+func (f *forgery) registry(t testing.TB) *resolvertest.Registry {
+	t.Helper()
+	r := resolvertest.New(t)
+	r.Script(func(w http.ResponseWriter, req *http.Request, _ http.Handler) { f.serve(w, req) })
+	return r
+}
+
+// manifestOf returns the manifest of an image.
+func manifestOf(n *nodetest.Node, img v1.Image) (m ocispec.Manifest) {
+	n.T.Helper()
+	raw, err := img.RawManifest()
+	n.Must(err)
+	n.Must(json.Unmarshal(raw, &m))
+	return m
+}
+
 // add serves a document too.
 func (f *forgery) add(t *testing.T, document any) ocispec.Descriptor {
 	t.Helper()

@@ -4,7 +4,6 @@
 package access
 
 import (
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,15 +16,13 @@ import (
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // askedFor pulls a forgery by a name of its own registry, and reports how often that was asked
 // for the private image, and with which error the pull has failed.
 func (c *claims) askedFor(name string, f *forgery) (asked int, failure string) {
 	c.T.Helper()
-	evil := resolvertest.New(c.T)
-	evil.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
+	evil := f.registry(c.T)
 	c.Serve(name, evil)
 	_, err := c.Pull(name+"/x:1", node.Hint("policy", "Always"))
 	if err == nil {
@@ -110,8 +107,7 @@ func TestDocumentsAreFetchedOnce(t *testing.T) {
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex,
 		Manifests: slices.Repeat([]ocispec.Descriptor{manifest}, 20),
 	})
-	registry := resolvertest.New(t)
-	registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
+	registry := f.registry(t)
 	n.Serve("many.test", registry)
 	n.MustPull("many.test/x:1")
 	asked := 0

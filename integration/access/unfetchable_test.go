@@ -5,8 +5,6 @@ package access
 
 import (
 	"bytes"
-	"encoding/json"
-	"net/http"
 	"testing"
 
 	"github.com/containerd/platforms"
@@ -14,7 +12,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // What containerd fetches of no registry, for what documents say of it, is the registry's fault.
@@ -24,14 +21,9 @@ func TestDocumentsOfWhatIsNotFetched(t *testing.T) {
 	n.WriteRules("10.toml", "[[rule]]\nimages = ['made.test/**']\npolicy = 'IfDigestChanged'\n[rule.on]\ninvalid = 'UseCached'\n")
 	img := nodetest.Image(1)
 	f := forge(n, img)
-	raw, err := img.RawManifest()
-	n.Must(err)
-	var good ocispec.Manifest
-	n.Must(json.Unmarshal(raw, &good))
+	good := manifestOf(n, img)
 	f.top = f.add(t, good)
-	registry := resolvertest.New(t)
-	registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
-	n.Serve("made.test", registry)
+	n.Serve("made.test", f.registry(t))
 	n.MustPull("made.test/app:1")
 
 	sized := func(size int64) ocispec.Descriptor {
@@ -41,7 +33,7 @@ func TestDocumentsOfWhatIsNotFetched(t *testing.T) {
 		m.Layers = []ocispec.Descriptor{{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromBytes(content), Size: size}}
 		return f.add(t, m)
 	}
-	large := append(bytes.Clone(raw), bytes.Repeat([]byte(" "), 5<<20)...)
+	large := append(bytes.Clone(f.served[f.top.Digest]), bytes.Repeat([]byte(" "), 5<<20)...)
 	f.served[digest.FromBytes(large)] = large
 	here := platforms.DefaultSpec()
 	manifest := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(large), Size: int64(len(large)), Platform: &here}
@@ -64,10 +56,7 @@ func TestSizesOfOtherPlatforms(t *testing.T) {
 	n := nodetest.Start(t)
 	img := nodetest.Image(1)
 	f := forge(n, img)
-	raw, err := img.RawManifest()
-	n.Must(err)
-	var m ocispec.Manifest
-	n.Must(json.Unmarshal(raw, &m))
+	m := manifestOf(n, img)
 	here, there := platforms.DefaultSpec(), ocispec.Platform{OS: "linux", Architecture: "s390x"}
 	ours := f.add(t, m)
 	ours.Platform = &here
@@ -75,8 +64,6 @@ func TestSizesOfOtherPlatforms(t *testing.T) {
 	theirs := f.add(t, m)
 	theirs.Platform, theirs.Size = &there, 0
 	f.top = f.add(t, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{ours, theirs}})
-	registry := resolvertest.New(t)
-	registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
-	n.Serve("made.test", registry)
+	n.Serve("made.test", f.registry(t))
 	n.MustPull("made.test/app:1")
 }

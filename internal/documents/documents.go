@@ -34,13 +34,8 @@ type Error struct {
 	err      error
 }
 
-// In returns an error about a document; nil for nil.
-func In(document digest.Digest, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &Error{Document: document, err: err}
-}
+// In returns an error about a document.
+func In(document digest.Digest, err error) error { return &Error{Document: document, err: err} }
 
 func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
@@ -68,6 +63,14 @@ func (b Bounded) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content
 		return r, err
 	}
 	return withoutData(r)
+}
+
+// WithInfo is Bounded with what the store knows of the content.
+func WithInfo(store content.InfoReaderProvider) content.InfoReaderProvider {
+	return struct {
+		content.InfoProvider
+		content.Provider
+	}{store, Bounded{store}}
 }
 
 // counted is Bounded with the data.

@@ -138,8 +138,8 @@ func (p *Puller) Pull(ctx context.Context, plan *pwtransfer.Plan, snapshotter st
 	span.AddEvent("Pull and unpack image complete")
 
 	img := images.Image{Name: ref, Target: target}
-	provider := documents.Bounded{Provider: p.contents}
-	config, err := img.Config(ctx, provider, platforms.Default())
+	contents := documents.WithInfo(p.contents)
+	config, err := img.Config(ctx, contents, platforms.Default())
 	if err != nil {
 		return "", fmt.Errorf("get image config descriptor: %w", err)
 	}
@@ -149,10 +149,6 @@ func (p *Puller) Pull(ctx context.Context, plan *pwtransfer.Plan, snapshotter st
 	if err := p.name(ctx, target, p.labels(ref), imageID, repoTag, repoDigest); err != nil {
 		return "", err
 	}
-	contents := struct {
-		content.InfoProvider
-		content.Provider
-	}{p.contents, provider}
 	size, err := usage.CalculateImageUsage(ctx, img, contents, usage.WithManifestLimit(platforms.Default(), 1), usage.WithManifestUsage())
 	if err == nil {
 		span.SetAttributes(tracing.Attribute("image.size.bytes", size))

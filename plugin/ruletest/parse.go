@@ -80,7 +80,8 @@ func (c *caseTOML) FinishTOML(report func(key, problem string)) {
 		report("image", `is missing: write image = "registry.example.com/team/app:1"`)
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Hints)) {
-		if short, prefixed := strings.CutPrefix(key, policy.HintPrefix); prefixed && has(c.Hints, short) {
+		short, prefixed := strings.CutPrefix(key, policy.HintPrefix)
+		if _, twice := c.Hints[short]; prefixed && twice {
 			report("hints", fmt.Sprintf("%q: is there twice, also with the prefix %s", short, policy.HintPrefix))
 		}
 	}
@@ -90,11 +91,6 @@ func (c *caseTOML) FinishTOML(report func(key, problem string)) {
 	if c.Failure.class == failure.None && (c.Expect.Outcome != "" || c.Expect.Reason != nil || c.Cached.value != "" || c.Checked != nil) {
 		report("failure", "is missing: outcome, reason, cached and checked are about what follows it")
 	}
-}
-
-func has(hints map[string]string, key string) bool {
-	_, ok := hints[key]
-	return ok
 }
 
 // imageTOML is a reference as a pod has it.

@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/images/usage"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
 // Size returns the size in bytes that CRI shows of the image of target, and the ID by
@@ -25,10 +26,7 @@ func (i *Images) Size(ctx context.Context, target ocispec.Descriptor) (id digest
 	if err != nil {
 		return "", 0, err
 	}
-	contents := struct {
-		content.InfoProvider
-		content.Provider
-	}{i.db.ContentStore(), i.documents()}
+	contents := documents.WithInfo(i.db.ContentStore())
 	bytes, err = usage.CalculateImageUsage(ctx, images.Image{Target: target}, contents, usage.WithManifestLimit(platforms.Default(), 1), usage.WithManifestUsage())
 	if err != nil {
 		return "", 0, fmt.Errorf("size of %s: %w", target.Digest, err)
