@@ -49,7 +49,6 @@ func (r *Redactor) ReadReason(resp *http.Response) string {
 
 // Reason is ReadReason for a body that has been read.
 func (r *Redactor) Reason(data []byte) string {
-	// It hides before it shortens: half a secret would not be found any more.
 	if len(data) >= MaxAnswer { // it is shortened
 		return ""
 	}
@@ -64,12 +63,12 @@ func (r *Redactor) Reason(data []byte) string {
 		for _, e := range document.Errors {
 			parts = append(parts, strings.Trim(e.Code+": "+e.Message, ": "))
 		}
-		return limit(oneLine(r.hide(strings.Join(parts, ", "), false)), maxReason)
+		return limit(r.whole(strings.Join(parts, ", "), false), maxReason)
 	}
 	if contentType := http.DetectContentType(data); !strings.HasPrefix(contentType, "text/plain") {
 		return ""
 	}
-	return limit(oneLine(r.hide(string(data), false)), maxReason)
+	return limit(r.whole(string(data), false), maxReason)
 }
 
 // WithReason appends a reason to a text, unless it is "".

@@ -10,8 +10,10 @@ import (
 )
 
 // fold makes upper and lower case the same, and leaves each byte of other texts in its place:
-// some hosts and proxies change the case of what they repeat.
+// some hosts and proxies change the case of what they repeat. A plus is a space, which it is in
+// forms.
 func fold(text string) string {
+	text = strings.ReplaceAll(text, "+", " ")
 	if isASCII(text) {
 		return strings.ToUpper(text) // the same, quicker
 	}

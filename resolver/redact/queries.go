@@ -10,7 +10,8 @@ import (
 
 const (
 	minQuery   = 16       // values of a query that are shorter sign nothing
-	maxQueries = 64 << 10 // bytes of such values that are known, the last ones, and of a query that is read
+	maxValues  = 256      // that are known, the last ones
+	maxQueries = 64 << 10 // bytes of them, and of a query that is read
 )
 
 // AddQuery makes texts hide what the query of a URL has to which a host redirects: a storage
@@ -26,19 +27,12 @@ func (r *Redactor) AddQuery(u *url.URL) {
 		if len(value) < minQuery {
 			continue
 		}
+		if plain, err := url.QueryUnescape(value); err == nil && len(plain) >= minQuery {
+			value = plain // it is found however it is escaped
+		}
 		value = strings.Clone(value) // the rest of the URL may be much longer
-		if r.queries.add(maxQueries/minQuery, maxQueries, value, escapings) {
+		if r.queries.add(maxValues, maxQueries, value) {
 			r.all = nil
 		}
 	}
-}
-
-// escapings are a value of a query as it is, and in the other ways to write it: whoever made
-// the URL may escape in another one.
-func escapings(raw string) []string {
-	value, err := url.QueryUnescape(raw)
-	if err != nil || len(value) < minQuery {
-		return []string{raw}
-	}
-	return []string{raw, value, url.QueryEscape(value)}
 }

@@ -64,29 +64,6 @@ func TestCleanHidesBeforeAndAfter(t *testing.T) {
 	}
 }
 
-// Secrets that were sent come back in forms, documents, quotes and other cases.
-func TestCleanKnowsEncodings(t *testing.T) {
-	const secret = `s3cret: %&+/=?"\<é>`
-	var r Redactor
-	r.AddCredentials("alice", secret)
-	for _, text := range append(encodings(secret),
-		base64.StdEncoding.EncodeToString([]byte("alice:"+secret)),
-		base64.URLEncoding.EncodeToString([]byte("alice:"+secret)),
-		strings.ToUpper(secret), strings.ToLower(url.QueryEscape(secret)),
-		fmt.Sprintf("%q", []string{secret}),
-	) {
-		if got := strings.Trim(r.Clean(text), `["=]`); got != "***" {
-			t.Errorf("%s: got %s", text, got)
-		}
-	}
-	// Half a secret would not be found.
-	for n := range maxReason + 10 {
-		if got := r.Clean(r.Reason([]byte(strings.Repeat("x", n) + secret))); strings.Contains(got, "s3") {
-			t.Fatalf("after %d bytes: %s", n, got)
-		}
-	}
-}
-
 // A registry may repeat the password that a header of hosts.toml has in Base64.
 func TestCleanKnowsHeaders(t *testing.T) {
 	var r Redactor
@@ -137,13 +114,13 @@ func TestCleanKnowsQueries(t *testing.T) {
 	add := func(signature string) {
 		r.AddQuery(&url.URL{Host: "storage.test", RawQuery: "expires=3600&signature=" + url.QueryEscape(signature)})
 	}
-	for i := range 4000 {
+	for i := range 1000 {
 		add(fmt.Sprintf("a/signature+of=%d", i))
 	}
 	add(strings.Repeat("x", 1<<10))
 	for text, want := range map[string]string{
-		"in 3600s: a/signature+of=3999":    "in 3600s: ***",
-		"a%2Fsignature%2Bof%3D3999&x=y":    "***&x=y",
+		"in 3600s: a/signature+of=999":    "in 3600s: ***",
+		"a%2Fsignature%2Bof%3D999&x=y":    "***&x=y",
 		"of " + strings.Repeat("x", 1<<10): "of ***",
 		"a/signature+of=1!":                "a/signature+of=1!",
 	} {

@@ -8,13 +8,9 @@ package redact
 import (
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
-	"html"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -28,15 +24,16 @@ const (
 	hidden     = "***"
 
 	maxTokens     = 64      // that are known, the last ones
-	maxTokenBytes = 1 << 20 // of them in all encodings
+	maxTokenBytes = 1 << 20 // of them
 )
 
-// urls are what looks like URLs. What encloses one may be in its query, too.
-var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>\\?]+(\?(\\.|[^\s"\\])*)?`)
+// urls are what looks like URLs, also as PHP writes them. What encloses one may be in its user
+// and its query, too.
+var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*:\\?/\\?/([^\s"<>]*@)?(\\/|[^\s"'<>\\?])*(\?(\\.|[^\s"\\])*)?`)
 
 // Redactor knows what must never show up in a text: passwords, tokens, and what
-// they look like in headers and documents. Registries and proxies may repeat
-// what they were sent. The zero value knows nothing; safe for concurrent use.
+// they look like in headers. Registries and proxies may repeat what they were sent,
+// escaped in some way. The zero value knows nothing; safe for concurrent use.
 type Redactor struct {
 	mu      sync.Mutex
 	own     []string // folded, of the caller and the node: what was added is known for good
@@ -57,36 +54,20 @@ func (r *Redactor) Add(values ...string) {
 	}
 }
 
-// AddCredentials adds a secret in the encodings in which it may be repeated, and
-// in that of an Authorization header. The user's name alone is no secret.
+// AddCredentials adds a secret, also as an Authorization header has it. The user's name alone is
+// no secret.
 func (r *Redactor) AddCredentials(username, secret string) {
 	both := []byte(username + ":" + secret)
-	r.Add(encodings(secret)...)
+	r.Add(spellings(secret)...)
 	// Unpadded, so that it is found with and without.
-	r.Add(encodings(base64.RawStdEncoding.EncodeToString(both))...)
-	r.Add(base64.RawURLEncoding.EncodeToString(both))
+	r.Add(base64.RawStdEncoding.EncodeToString(both), base64.RawURLEncoding.EncodeToString(both))
 }
 
-// encodings are what a text looks like where it is repeated: in a form, a path,
-// a document, a page, or in quotes.
-func encodings(text string) []string {
-	var plain strings.Builder
-	e := json.NewEncoder(&plain)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text)               //nolint:errchkjson // a string
-	escaped, _ := json.Marshal(text) //nolint:errchkjson // a string
-	return []string{
-		text, url.QueryEscape(text), url.PathEscape(text), html.EscapeString(text),
-		unquoted(string(escaped)), unquoted(strings.TrimSpace(plain.String())),
-		unquoted(strconv.Quote(text)), unquoted(strconv.QuoteToASCII(text)),
-		strings.ReplaceAll(unquoted(string(escaped)), "/", `\/`), // as PHP writes documents
-	}
-}
+// spellings are a text as it is, and as documents have what is no UTF-8.
+func spellings(text string) []string { return []string{text, string([]rune(text))} }
 
-func unquoted(s string) string { return s[1 : len(s)-1] }
-
-// AddToken adds the credentials of an Authorization header that a token server has issued, in
-// the encodings in which they may be repeated. Of many the last ones are known.
+// AddToken adds the credentials of an Authorization header that a token server has issued. Of
+// many the last ones are known.
 func (r *Redactor) AddToken(header string) {
 	_, credentials, ok := strings.Cut(header, " ")
 	if !ok {
@@ -94,7 +75,7 @@ func (r *Redactor) AddToken(header string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tokens.add(maxTokens, maxTokenBytes, credentials, encodings) {
+	if r.tokens.add(maxTokens, maxTokenBytes, credentials) {
 		r.all = nil
 	}
 }
@@ -116,9 +97,9 @@ func (r *Redactor) addBasic(value string) {
 func (r *Redactor) AddHeaders(headers http.Header) {
 	for _, values := range headers {
 		for _, value := range values {
-			r.Add(encodings(value)...)
+			r.Add(spellings(value)...)
 			if _, credentials, ok := strings.Cut(value, " "); ok {
-				r.Add(encodings(credentials)...)
+				r.Add(spellings(credentials)...)
 			}
 			r.addBasic(value)
 		}
@@ -132,24 +113,26 @@ func (r *Redactor) Clean(text string) string {
 	if rest { // at a space: half a URL, or half a character, would not be known
 		text = text[:max(0, strings.LastIndexAny(text[:maxCleaned], " \t\r\n"))]
 	}
-	text = oneLine(r.hide(text, rest))
-	text = urls.ReplaceAllStringFunc(text, RawURL)
-	text = r.hide(text, rest) // again: what is left out may have parted a secret
+	text = r.whole(text, rest)
 	if rest {
 		text += "…"
 	}
 	return limit(text, MaxText)
 }
 
-// hide looks for all secrets in the text as it is, in upper and lower case: one that is a part
-// of another one, or overlaps it, uncovers nothing of that. rest says that there is more of the
-// text: what begins at its end may be a secret.
+// whole is a text that is clean, and not shortened: half a secret, or half a URL, would not be
+// known any more. rest says that there is more of the text: what begins at its end may be a
+// secret.
+func (r *Redactor) whole(text string, rest bool) string {
+	text = oneLine(r.hide(text, rest))
+	text = urls.ReplaceAllStringFunc(text, func(raw string) string { return RawURL(strings.ReplaceAll(raw, `\/`, "/")) })
+	return r.hide(text, rest) // again: what is left out may have parted a secret
+}
+
+// hide looks for all secrets in the text as it is and unescaped, in upper and lower case: one
+// that is a part of another one, or overlaps it, uncovers nothing of that.
 func (r *Redactor) hide(text string, rest bool) string {
-	folded := fold(text)
-	var found [][2]int // from, to
-	for _, v := range r.gathered() {
-		found = append(found, occurrences(folded, v, rest)...)
-	}
+	found := r.places(text, rest)
 	slices.SortFunc(found, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
 	var b strings.Builder
 	end := 0 // of what is hidden so far
@@ -162,11 +145,28 @@ func (r *Redactor) hide(text string, rest bool) string {
 	return b.String() + text[end:]
 }
 
-// In reports whether a text has a secret.
-func (r *Redactor) In(text string) bool {
-	folded := fold(text)
-	return slices.ContainsFunc(r.gathered(), func(v string) bool { return len(occurrences(folded, v, false)) > 0 })
+// places returns where secrets are in a text, from and to.
+func (r *Redactor) places(text string, rest bool) (found [][2]int) {
+	secrets := r.gathered()
+	if len(secrets) == 0 {
+		return nil
+	}
+	for _, as := range readings(text) {
+		folded := fold(as.text)
+		for _, v := range secrets {
+			for _, at := range occurrences(folded, v, rest) {
+				found = append(found, as.place(at))
+			}
+		}
+	}
+	return found
 }
+
+// In reports whether a text has a secret.
+func (r *Redactor) In(text string) bool { return len(r.places(text, false)) > 0 }
+
+// Is reports whether a text is a secret, as a whole.
+func (r *Redactor) Is(text string) bool { return r.hide(text, false) == hidden }
 
 // gathered returns what is looked for.
 func (r *Redactor) gathered() []string {

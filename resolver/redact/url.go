@@ -20,12 +20,17 @@ func RawURL(raw string) string {
 	} else {
 		scheme, rest = "", raw // the user would be taken for a scheme, or for a path
 	}
-	rest, _, _ = strings.Cut(rest, "?")
-	rest, _, _ = strings.Cut(rest, "#")
-	return scheme + rest[strings.LastIndex(rest, "@")+1:]
+	plain := rest
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		plain = rest[:end]
+		if strings.Contains(rest[end:], "@") {
+			return scheme + hidden // either may be in a password
+		}
+	}
+	return scheme + plain[strings.LastIndex(plain, "@")+1:]
 }
 
 // URL returns scheme, host and path of a URL.
 func URL(u *url.URL) string {
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
