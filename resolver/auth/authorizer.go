@@ -139,10 +139,12 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	return a.fail(req, fault.TokenClass(err), "token: "+a.tokenText(err), err)
 }
 
-// inClear reports whether the host itself has redirected a request to where it has no
-// TLS: anybody can answer there, and name a token server of their own.
+// inClear reports whether a request was redirected to the host itself, where that has no TLS,
+// or from TLS to where another has none: anybody can answer there, ask for credentials, and
+// name a token server of their own.
 func (a *Authorizer) inClear(req *http.Request) bool {
-	return fault.SameHost(req.URL.Host, a.options.Host) && !fault.AtHome(req.URL, fault.First(req).URL)
+	first := fault.First(req).URL
+	return fault.SameHost(req.URL.Host, a.options.Host) && !fault.AtHome(req.URL, first) || first.Scheme == "https" && req.URL.Scheme == "http"
 }
 
 // AddResponses implements docker.Authorizer. It is called after each answer

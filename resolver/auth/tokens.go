@@ -59,8 +59,11 @@ func newTokens(renew func(*meter) docker.Authorizer) *tokens {
 }
 
 // drop forgets challenge and tokens: docker's authorizer keeps a token request
-// that failed or was given up, and would fail with it for ever.
-func (t *tokens) drop() { t.inner, t.challenged, t.wants, t.header = t.renew(), false, nil, "" }
+// that failed or was given up, and would fail with it for ever. Who comes next joins none that is
+// under way, since it is for another challenge.
+func (t *tokens) drop() {
+	t.inner, t.challenged, t.wants, t.header, t.run = t.renew(), false, nil, "", nil
+}
 
 // authorization returns the Authorization for requests to u, "" for none. It asks
 // the token server if need be. An error
@@ -140,9 +143,7 @@ func (t *tokens) leave(r *tokenRun, cause error) {
 	r.waiters--
 	last := r.waiters == 0
 	if last && t.run == r {
-		// The next caller must not wait for what is given up here.
-		t.run = nil
-		t.drop()
+		t.drop() // the next caller must not wait for what is given up here
 	}
 	t.mu.Unlock()
 	if last {
