@@ -22,27 +22,32 @@ type byHost map[string]func(*http.Request) (*http.Response, error)
 
 func (b byHost) RoundTrip(req *http.Request) (*http.Response, error) { return b[req.URL.Host](req) }
 
+// tokenServers are one that was presumed, slow to refuse, and the right one.
+func tokenServers() byHost {
+	say := func(req *http.Request, code int, text string) *http.Response {
+		return &http.Response{StatusCode: code, Status: fmt.Sprint(code), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: req}
+	}
+	return byHost{
+		"presumed.test": func(req *http.Request) (*http.Response, error) {
+			select {
+			case <-time.After(time.Second):
+			case <-req.Context().Done():
+				return nil, req.Context().Err()
+			}
+			return say(req, http.StatusUnauthorized, ""), nil
+		},
+		"right.test": func(req *http.Request) (*http.Response, error) {
+			return say(req, http.StatusOK, `{"token":"good","access_token":"good"}`), nil
+		},
+	}
+}
+
 // A check presumes what the host wants, and its token server is slow to refuse that. A pull with the
 // same credentials, to which the host itself says what it wants, must not be refused for what was
 // presumed.
 func TestPullsJoinNoPresumption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		say := func(req *http.Request, code int, text string) *http.Response {
-			return &http.Response{StatusCode: code, Status: fmt.Sprint(code), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: req}
-		}
-		servers := byHost{
-			"presumed.test": func(req *http.Request) (*http.Response, error) {
-				select {
-				case <-time.After(time.Second):
-				case <-req.Context().Done():
-					return nil, req.Context().Err()
-				}
-				return say(req, http.StatusUnauthorized, ""), nil
-			},
-			"right.test": func(req *http.Request) (*http.Response, error) {
-				return say(req, http.StatusOK, `{"token":"good","access_token":"good"}`), nil
-			},
-		}
+		servers := tokenServers()
 		cache, of := NewCache(), &set{}
 		session := func(repository string) *Authorizer {
 			var redactor redact.Redactor
@@ -56,16 +61,16 @@ func TestPullsJoinNoPresumption(t *testing.T) {
 		request := func() *http.Request {
 			return &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: registryName, Path: "/v2/"}, Header: http.Header{}}
 		}
-		challenge := func(realm, repository string) *http.Response {
-			return &http.Response{StatusCode: http.StatusUnauthorized, Request: request(), Header: http.Header{
+		challenge := func(realm, repository string) []*http.Response {
+			return []*http.Response{{StatusCode: http.StatusUnauthorized, Request: request(), Header: http.Header{
 				"Www-Authenticate": {fmt.Sprintf(`Bearer realm="https://%s/token",scope="repository:%s:pull"`, realm, repository)},
-			}}
+			}}}
 		}
 		checks := purpose.With(t.Context(), purpose.Purpose{Kind: purpose.Check})
 		pulls := purpose.With(t.Context(), purpose.Purpose{Kind: purpose.Fetch})
 
 		// One repository of the host has named its token server.
-		if err := session("team/a").AddResponses(checks, []*http.Response{challenge("presumed.test", "team/a")}); err != nil {
+		if err := session("team/a").AddResponses(checks, challenge("presumed.test", "team/a")); err != nil { //nolint:bodyclose // it has none
 			t.Fatal(err)
 		}
 		// A check of another one presumes the same.
@@ -80,7 +85,7 @@ func TestPullsJoinNoPresumption(t *testing.T) {
 		if err := pull.Authorize(pulls, first); err != nil || first.Header.Get("Authorization") != "" {
 			t.Fatal(err, first.Header)
 		}
-		if err := pull.AddResponses(pulls, []*http.Response{challenge("right.test", "team/b")}); err != nil {
+		if err := pull.AddResponses(pulls, challenge("right.test", "team/b")); err != nil { //nolint:bodyclose // it has none
 			t.Fatal(err)
 		}
 		began, second := time.Now(), request()

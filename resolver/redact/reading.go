@@ -150,5 +150,5 @@ func hexRune(text string, digits int) (r rune, ok bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(text[2:2+digits], 16, 32)
-	return rune(n), err == nil //nolint:gosec // what is no character becomes utf8.RuneError
+	return rune(n), err == nil // what is no character becomes utf8.RuneError
 }
