@@ -146,7 +146,7 @@ func (e *examiner) accept(req *http.Request, resp *http.Response) error {
 		if err := promised.Validate(); err != nil {
 			return fmt.Errorf("%s %s: %w", digestHeader, redact.Quote(promised.String()), err)
 		}
-		if e.redactor.Is(promised.Encoded()) { // a password can look like one; logs and files name it
+		if e.redactor.Repeats(promised.Encoded()) { // a password can look like one; logs and files name it
 			return fmt.Errorf("%s with a secret of the request", digestHeader)
 		}
 		if err := checkMediaType(mediaType, true); err != nil {

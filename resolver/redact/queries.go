@@ -10,8 +10,9 @@ import (
 
 const (
 	minQuery   = 16       // values of a query that are shorter sign nothing
-	maxValues  = 256      // that are known, the last ones
+	maxValues  = 512      // that are known, the last ones
 	maxQueries = 64 << 10 // bytes of them, and of a query that is read
+	maxSigned  = 2        // readings of a text in which they are looked for: as it is, and as a query has it
 )
 
 // AddQuery makes texts hide what the query of a URL has to which a host redirects: a storage
@@ -32,7 +33,7 @@ func (r *Redactor) AddQuery(u *url.URL) {
 		}
 		value = strings.Clone(value) // the rest of the URL may be much longer
 		if r.queries.add(maxValues, maxQueries, value) {
-			r.all = nil
+			r.signed = nil
 		}
 	}
 }

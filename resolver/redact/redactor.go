@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"encoding/base64"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,17 +18,14 @@ const (
 	// MaxText bounds the text of an error, in bytes.
 	MaxText = 1 << 10
 
-	minSecret  = 4         // shorter ones would turn every text into stars
-	maxCleaned = MaxAnswer // bytes of a text that are looked at
-	hidden     = "***"
+	minSecret   = 4         // shorter ones would turn every text into stars
+	minRepeated = 16        // shorter ones are in digests by chance
+	maxCleaned  = MaxAnswer // bytes of a text that are looked at
+	hidden      = "***"
 
 	maxTokens     = 64      // that are known, the last ones
 	maxTokenBytes = 1 << 20 // of them
 )
-
-// urls are what looks like URLs, also as PHP writes them. What encloses one may be in its user
-// and its query, too.
-var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*:\\?/\\?/([^\s"<>]*@)?(\\/|[^\s"'<>\\?])*(\?(\\.|[^\s"\\])*)?`)
 
 // Redactor knows what must never show up in a text: passwords, tokens, and what
 // they look like in headers. Registries and proxies may repeat what they were sent,
@@ -39,7 +35,8 @@ type Redactor struct {
 	own     []string // folded, of the caller and the node: what was added is known for good
 	tokens  recent   // of token servers, who decide how many they issue
 	queries recent   // of URLs to which hosts redirect
-	all     []string // what is looked for; nil = not gathered yet
+	sent    []string // own and tokens; nil = not gathered yet
+	signed  []string // the queries; likewise
 }
 
 // Add makes texts hide the values from now on. Values of less than four bytes
@@ -49,7 +46,7 @@ func (r *Redactor) Add(values ...string) {
 	defer r.mu.Unlock()
 	for _, v := range values {
 		if v = fold(v); len(v) >= minSecret && !slices.Contains(r.own, v) {
-			r.own, r.all = append(r.own, v), nil
+			r.own, r.sent = append(r.own, v), nil
 		}
 	}
 }
@@ -76,7 +73,7 @@ func (r *Redactor) AddToken(header string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.tokens.add(maxTokens, maxTokenBytes, credentials) {
-		r.all = nil
+		r.sent = nil
 	}
 }
 
@@ -125,7 +122,7 @@ func (r *Redactor) Clean(text string) string {
 // secret.
 func (r *Redactor) whole(text string, rest bool) string {
 	text = oneLine(r.hide(text, rest))
-	text = urls.ReplaceAllStringFunc(text, func(raw string) string { return RawURL(strings.ReplaceAll(raw, `\/`, "/")) })
+	text = cutURLs(text)
 	return r.hide(text, rest) // again: what is left out may have parted a secret
 }
 
@@ -147,13 +144,16 @@ func (r *Redactor) hide(text string, rest bool) string {
 
 // places returns where secrets are in a text, from and to.
 func (r *Redactor) places(text string, rest bool) (found [][2]int) {
-	secrets := r.gathered()
-	if len(secrets) == 0 {
+	sent, signed := r.gathered()
+	if len(sent)+len(signed) == 0 {
 		return nil
 	}
-	for _, as := range readings(text) {
-		folded := fold(as.text)
-		for _, v := range secrets {
+	for i, as := range readings(text) {
+		folded, values := fold(as.text), sent
+		if i < maxSigned {
+			values = slices.Concat(sent, signed)
+		}
+		for _, v := range values {
 			for _, at := range occurrences(folded, v, rest) {
 				found = append(found, as.place(at))
 			}
@@ -165,19 +165,25 @@ func (r *Redactor) places(text string, rest bool) (found [][2]int) {
 // In reports whether a text has a secret.
 func (r *Redactor) In(text string) bool { return len(r.places(text, false)) > 0 }
 
-// Is reports whether a text is a secret, as a whole.
-func (r *Redactor) Is(text string) bool { return r.hide(text, false) == hidden }
+// Repeats reports whether a text has, as it is, a secret that was sent, and is too long to be
+// there by chance.
+func (r *Redactor) Repeats(text string) bool {
+	folded := fold(text)
+	sent, _ := r.gathered()
+	return slices.ContainsFunc(sent, func(v string) bool { return len(v) >= minRepeated && strings.Contains(folded, v) })
+}
 
-// gathered returns what is looked for.
-func (r *Redactor) gathered() []string {
+// gathered returns what is looked for: what was sent, and what URLs are signed by.
+func (r *Redactor) gathered() (sent, signed []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all == nil {
-		r.all = slices.Concat([]string{}, r.own, r.tokens.values(), r.queries.values())
-		slices.Sort(r.all)
-		r.all = slices.Compact(r.all)
+	if r.sent == nil {
+		r.sent = slices.Concat([]string{}, r.own, r.tokens.values())
 	}
-	return r.all
+	if r.signed == nil {
+		r.signed = append([]string{}, r.queries.values()...)
+	}
+	return r.sent, r.signed
 }
 
 // Wrap gives cause a text that is clean.

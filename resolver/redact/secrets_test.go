@@ -40,15 +40,25 @@ func TestPartsOfSecrets(t *testing.T) {
 // Users and queries may have what is not in the rest of a URL.
 func TestCleanCutsUsersAndQueries(t *testing.T) {
 	for text, want := range map[string]string{
-		`Get "https://alice:it's-s3cret@h.test/p": EOF`:          `Get "https://h.test/p": EOF`,
-		`Get "https://alice:a\u0026s3cret@h.test/p": EOF`:        `Get "https://h.test/p": EOF`,
-		`Get "https://alice:s3cret#1@h.test/p": EOF`:             `Get "https://***": EOF`,
-		`Get "https://alice:s3c?ret@h.test/p": EOF`:              `Get "https://***": EOF`,
-		`Get "https:\/\/alice:s3cret@h.test\/p?sig=s3cret": EOF`: `Get "https://h.test/p": EOF`,
-		`Get "https://h.test/p?f=UTF-8''x&sig=s3cret": EOF`:      `Get "https://h.test/p": EOF`,
-		`Get "https://h.test/p?f=\\x<y>&sig=s3cret#s3cret": EOF`: `Get "https://h.test/p": EOF`,
-		`Get "https://h.test/p?f=\"x\"&sig=s3cret": EOF`:         `Get "https://h.test/p": EOF`,
-		`see 'https://h.test/p' and https://h.test?s3cret, too`:  `see 'https://h.test/p' and https://h.test too`,
+		`Get "https://alice:it's-s3cret@h.test/p": EOF`:            `Get "https://h.test/p": EOF`,
+		`Get "https://alice:a\u0026s3cret@h.test/p": EOF`:          `Get "https://h.test/p": EOF`,
+		`Get "https://alice:a\"s3cret@h.test/p": EOF`:              `Get "https://h.test/p": EOF`,
+		`Get "https://alice:a<s3cret>b'c@h.test/p": EOF`:           `Get "https://h.test/p": EOF`,
+		`{"e":"https:\\/\\/alice:s3cret@h.test\\/p"}`:              `{"e":"https://h.test/p"}`,
+		`{"e":"https:\/\/h.test\/bl\u00f6b?sig=s3cret"}`:           `{"e":"https://h.test/bl%5Cu00f6b"}`,
+		`Get https://h.test/o?id=a@b.test\u0026sig=s3cret: 403`:    `Get https://h.test/o 403`,
+		`Get 'https://h.test/p?id=a@b&f=UTF-8''x&sig=s3cret': EOF`: `Get 'https://h.test/p EOF`,
+		`Get "https://h.test/p?id=a@b&f=\"x\"&sig=s3cret": EOF`:    `Get "https://h.test/p": EOF`,
+		`'https://a.test/x','https://b.test/y'`:                    `'https://a.test/x','https://b.test/y'`,
+		`must begin with "https://"`:                               `must begin with "https://"`,
+		`unix:///run/x.sock, C:\new\t & 50% of a@sha256:b`:         `unix:///run/x.sock, C:\new\t & 50% of a@sha256:b`,
+		`Get "https://alice:s3cret#1@h.test/p": EOF`:               `Get "https://***": EOF`,
+		`Get "https://alice:s3c?ret@h.test/p": EOF`:                `Get "https://***": EOF`,
+		`Get "https:\/\/alice:s3cret@h.test\/p?sig=s3cret": EOF`:   `Get "https://h.test/p": EOF`,
+		`Get "https://h.test/p?f=UTF-8''x&sig=s3cret": EOF`:        `Get "https://h.test/p": EOF`,
+		`Get "https://h.test/p?f=\\x<y>&sig=s3cret#s3cret": EOF`:   `Get "https://h.test/p": EOF`,
+		`Get "https://h.test/p?f=\"x\"&sig=s3cret": EOF`:           `Get "https://h.test/p": EOF`,
+		`see 'https://h.test/p' and https://h.test?s3cret, too`:    `see 'https://h.test/p' and https://h.test too`,
 	} {
 		if got := new(Redactor).Clean(text); got != want {
 			t.Errorf("%s: got %s", text, got)

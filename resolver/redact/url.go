@@ -5,8 +5,76 @@ package redact
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 )
+
+var (
+	schemes = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://`)
+	slashes = regexp.MustCompile(`\\+/`) // as PHP writes them
+)
+
+// enclosers are what may stand around a URL, or behind it, or be in its user.
+const enclosers = `'<>\`
+
+// cutURLs takes users and queries out of all that looks like a URL in a line. What encloses a
+// URL may be in its user and its query, too: either may end at a space or a quote only. It takes
+// no longer than to read the line, whoever has written that.
+func cutURLs(line string) string {
+	line = slashes.ReplaceAllString(line, "/")
+	var b strings.Builder
+	for line != "" {
+		n := word(line)
+		for rest := line[:n]; rest != ""; {
+			at := schemes.FindStringIndex(rest)
+			if at == nil || at[1] == len(rest) {
+				b.WriteString(rest)
+				break
+			}
+			end := at[1] + endOfURL(rest[at[1]:])
+			b.WriteString(rest[:at[0]] + RawURL(rest[at[0]:end]))
+			rest = rest[end:]
+		}
+		line = line[n:]
+	}
+	return b.String()
+}
+
+// word returns how long the beginning of a line is that has no space and no quote, but for
+// those that are escaped; 1 for such a one.
+func word(line string) int {
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case ' ', '"':
+			return max(i, 1)
+		case '\\':
+			i++
+		}
+	}
+	return len(line)
+}
+
+// endOfURL returns where a URL ends in the rest of a word, behind its scheme: at the end, or
+// before what encloses it, unless its user or its query may be behind that.
+func endOfURL(rest string) int {
+	end := strings.IndexAny(rest, enclosers+"?")
+	for end >= 0 && rest[end] != '?' {
+		more, _, _ := strings.Cut(rest[end:], "//") // what is behind that is of another URL
+		if strings.Contains(more, "?") {
+			break
+		}
+		at := strings.LastIndexByte(more, '@')
+		if at < 0 {
+			return end
+		}
+		next := strings.IndexAny(rest[end+at:], enclosers+"?")
+		if next < 0 {
+			break
+		}
+		end += at + next
+	}
+	return len(rest)
+}
 
 // RawURL returns scheme, host and path of a URL that may not parse: user, query
 // and fragment may hold credentials.
