@@ -23,6 +23,9 @@ type contents struct {
 	labels Labels
 	// own is what the pull may see of documents; nil = everything.
 	own *ownDocuments
+	// followsURLs is called before content is fetched that may come by urls; nil = nobody
+	// is told.
+	followsURLs func()
 
 	mu sync.Mutex
 	// discarded are the bytes that were thrown away, by reference. They count as
@@ -63,6 +66,9 @@ func (c *contents) Writer(ctx context.Context, opts ...content.WriterOpt) (conte
 	}
 	if o.Ref == "" {
 		return nil, fmt.Errorf("the reference of unfinished content is empty: %w", errdefs.ErrInvalidArgument)
+	}
+	if len(o.Desc.URLs) > 0 && c.followsURLs != nil {
+		c.followsURLs()
 	}
 	w := &writer{contents: c, ref: o.Ref, desc: o.Desc, hidden: c.opens(ctx, o.Desc), ctx: ctx}
 	if err := w.open(ctx); err != nil {

@@ -14,7 +14,8 @@
 //	Service ── a transfer service for this pull alone, with
 //	  │            its limits of downloads and unpacks
 //	  ├─ locker    its turns: equal scopes take turns, those of one registry and
-//	  │            caller wait for each other for some time, others never
+//	  │            caller wait for each other for some time, others never, nor
+//	  │            anybody else for what a manifest has fetched by urls
 //	  └─ contents  its view of the content store: unfinished content of its own
 //	       │       scope only
 //	       ├─ ownDocuments  of what is finished, documents are hidden from a source that

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/content"
+
 	"github.com/pullwarden/pullwarden/internal/shared"
 )
 
@@ -93,6 +95,129 @@ func TestPatience(t *testing.T) {
 			t.Errorf("a turn was not passed on: %v", got)
 		}
 	})
+}
+
+// A pull that fetches something by urls has no turn of the registry any more, whichever it had,
+// or waits for.
+func TestFollowedURLs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulls
+		registry := p.of("registry.test/slow", "alice")
+		waits(t, registry, "busy")
+		theirs, pull := p.of("registry.test/theirs", "alice"), p.of("registry.test/app", "alice")
+		waits(t, theirs, "sn://sha256:1")
+		waits(t, theirs, blob)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			waits(t, theirs, "busy")
+		}()
+		time.Sleep(time.Second)
+		ctx, view := newContents(t)
+		c := view(alice)
+		c.followsURLs = theirs.leaveRegistry
+		from := desc
+		w, err := c.Writer(ctx, content.WithRef("registry"), content.WithDescriptor(from))
+		check(t, err)
+		check(t, w.Close())
+		if len(theirs.ofRegistry) != 2 {
+			t.Error("the pull has left the registry, of which it fetches something")
+		}
+		from.URLs = []string{"https://theirs.test/layer"}
+		w, err = c.Writer(ctx, content.WithRef("url"), content.WithDescriptor(from))
+		check(t, err)
+		check(t, w.Close())
+		registry.Unlock("busy")
+		<-done
+		waits(t, theirs, "later")
+		for _, key := range []string{"sn://sha256:1", blob, "busy", "later"} {
+			if got := waits(t, pull, key); got != 0 {
+				t.Errorf("waited %v for %s", got, key)
+			}
+		}
+		for _, key := range []string{"sn://sha256:1", blob, "busy", "later"} {
+			theirs.Unlock(key)
+			pull.Unlock(key)
+		}
+		wantFree(t, &p, theirs, pull, registry)
+	})
+}
+
+// While a pull waits for another one of its source, which may follow urls, it holds up no others.
+func TestWaitingForTheSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulls
+		byURL, theirs := p.of("registry.test/theirs", "alice"), p.of("registry.test/theirs", "alice")
+		waits(t, byURL, blob)
+		byURL.leaveRegistry()
+		waits(t, theirs, "sn://sha256:1")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if got := waits(t, theirs, blob); got != time.Hour {
+				t.Errorf("waited %v for the same source", got)
+			}
+		}()
+		time.Sleep(time.Second)
+		waits(t, theirs, "meanwhile")
+		pull := p.of("registry.test/app", "alice")
+		for _, key := range []string{"sn://sha256:1", blob, "meanwhile"} {
+			if got := waits(t, pull, key); got != 0 {
+				t.Errorf("waited %v for %s", got, key)
+			}
+			pull.Unlock(key)
+		}
+		time.Sleep(time.Hour - time.Second)
+		byURL.Unlock(blob)
+		<-done
+		if got := waits(t, pull, blob); got != time.Minute {
+			t.Errorf("waited %v for what comes from the registry", got)
+		}
+		for _, key := range []string{"sn://sha256:1", "meanwhile", blob} {
+			theirs.Unlock(key)
+		}
+		pull.Unlock(blob)
+		wantFree(t, &p, byURL, theirs, pull)
+	})
+}
+
+// A pull of an image that has a layer twice waits for itself, and keeps its turns.
+func TestLayerTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulls
+		twice := p.of("registry.test/app", "alice")
+		waits(t, twice, "sn://sha256:1")
+		waits(t, twice, blob)
+		time.AfterFunc(time.Second, func() { twice.Unlock(blob) })
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if got := waits(t, p.of("registry.test/other", "alice"), "sn://sha256:1"); got != time.Minute {
+				t.Errorf("another pull waited %v", got)
+			}
+		}()
+		if got := waits(t, twice, blob); got != time.Second {
+			t.Errorf("waited %v for itself", got)
+		}
+		<-done
+		twice.Unlock(blob)
+		twice.Unlock("sn://sha256:1")
+	})
+}
+
+// wantFree holds that pulls have given all turns back.
+func wantFree(t *testing.T, p *pulls, all ...*locker) {
+	t.Helper()
+	for _, l := range all {
+		if len(l.held) > 0 || len(l.ofRegistry) > 0 {
+			t.Errorf("%v and %v are left", l.held, l.ofRegistry)
+		}
+	}
+	for _, key := range []string{blob, "sn://sha256:1", "busy", "later", "meanwhile"} {
+		if got := waits(t, p.of("registry.test/app", "alice"), key); got != 0 {
+			t.Errorf("%s was not passed on: %v", key, got)
+		}
+	}
 }
 
 // A pull that ends while it waits holds nothing, whomever it waits for.

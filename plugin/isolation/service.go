@@ -64,8 +64,9 @@ func NewService(c Config) *Service {
 // Transfer carries out one transfer, in the scope of its context.
 func (s *Service) Transfer(ctx context.Context, source, destination any, opts ...transfer.Opt) error {
 	config := s.config.Transfer
-	config.DuplicationSuppressor = newLocker(ScopeOf(ctx), &s.turns, s.config.Patience)
-	return local.NewTransferService(viewOf(ctx, s.config.Contents), s.config.Images, config).Transfer(ctx, source, destination, opts...)
+	turns, contents := newLocker(ScopeOf(ctx), &s.turns, s.config.Patience), viewOf(ctx, s.config.Contents)
+	config.DuplicationSuppressor, contents.followsURLs = turns, turns.leaveRegistry
+	return local.NewTransferService(contents, s.config.Images, config).Transfer(ctx, source, destination, opts...)
 }
 
 // limitedApplier unpacks only so many layers at the same time. Layers that are

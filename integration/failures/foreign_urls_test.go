@@ -1,0 +1,123 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package failures
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"sync"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+)
+
+// patientTenants are tenants on a node whose pulls wait for those of other repositories for as
+// long as containerd lets them by default: longer than wantSoon.
+func patientTenants(t *testing.T) tenants {
+	t.Helper()
+	return tenants{Node: nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))}
+}
+
+// attackByURLs has the other tenant pull, from a repository of their own of the registry that
+// both use without credentials, an image with the config of img and those layers, for which the
+// manifest names a server of theirs, which answers with that. It returns once all layers have
+// been asked for there; the function that it returns ends the pull.
+func (ts tenants) attackByURLs(img v1.Image, layers []v1.Layer, answer http.HandlerFunc) (end func()) {
+	ts.T.Helper()
+	var (
+		mu    sync.Mutex
+		asked = map[string]bool{}
+	)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked[path.Base(r.URL.Path)] = true
+		mu.Unlock()
+		answer(w, r)
+	}))
+	ts.T.Cleanup(server.Close)
+	config, err := img.ConfigFile()
+	ts.Must(err)
+	config = config.DeepCopy()
+	config.RootFS.DiffIDs, config.History = nil, nil
+	theirs, err := mutate.ConfigFile(empty.Image, config)
+	ts.Must(err)
+	for _, l := range layers {
+		d, err := l.Digest()
+		ts.Must(err)
+		theirs, err = mutate.Append(theirs, mutate.Addendum{
+			Layer: l, MediaType: types.OCILayer, URLs: []string{server.URL + "/" + d.String()},
+		})
+		ts.Must(err)
+	}
+	ts.Push("theirs:1", theirs)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ts.T.Context()))
+	var pulling sync.WaitGroup
+	pulling.Go(func() { _, _ = ts.Node.Node.Pull(ctx, nodetest.Named("theirs:1")) })
+	end = sync.OnceFunc(func() {
+		cancel()
+		pulling.Wait()
+	})
+	ts.T.Cleanup(end)
+	nodetest.Eventually(ts.T, "the layers are asked for by their urls", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(asked) == len(layers)
+	})
+	return end
+}
+
+// TestForeignURLs has an image of the same registry name a server that trickles the layers of an
+// image that is to be pulled next, or others that are said to unpack to the same: its pull waits
+// for neither.
+func TestForeignURLs(t *testing.T) {
+	t.Parallel()
+	for name, compressedAnew := range map[string]bool{"the same layers": false, "layers that unpack to the same": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ts := patientTenants(t)
+			img := bigImage(2)
+			layers, err := img.Layers()
+			ts.Must(err)
+			for i, l := range layers {
+				if compressedAnew {
+					layers[i], err = tarball.LayerFromOpener(l.Uncompressed, tarball.WithCompressionLevel(0))
+					ts.Must(err)
+				}
+			}
+			ts.attackByURLs(img, layers, trickle)
+			ts.wantSoon("app:1", img)
+		})
+	}
+}
+
+// TestForeignGarbageByURLs has such a server send other bytes for a layer, during or before the
+// pull of the image that has this layer, which does not build upon them.
+func TestForeignGarbageByURLs(t *testing.T) {
+	t.Parallel()
+	for name, leaves := range map[string]bool{"and stay": false, "and leave": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ts := patientTenants(t)
+			img := bigImage(1)
+			layers, err := img.Layers()
+			ts.Must(err)
+			leave := ts.attackByURLs(img, layers, getStuck)
+			nodetest.Eventually(t, "garbage is written", func() bool { _, bytes := unfinished(ts.Node); return bytes >= 1<<20 })
+			if leaves {
+				leave()
+			}
+			mark := ts.Mark()
+			ts.wantSoon("app:1", img)
+			nodetest.Want(t, "lines of content that is thrown away", len(ts.LogLines(mark, "thrown away")), 0)
+		})
+	}
+}
