@@ -31,14 +31,15 @@ const (
 // followable returns those urls of a descriptor that containerd may follow, and their hosts.
 // Only layers have any: a manifest, an index or a config comes from a registry, since it says
 // what the image is. A url that has a secret of the pull is not followed, since name servers,
-// labels and the host itself would get that.
+// labels and the host itself would get that; nor is one that has a user, which net/http unescapes
+// and makes a header of.
 func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, hosts []string) {
 	if !images.IsLayerType(desc.MediaType) {
 		return nil, nil
 	}
 	for _, text := range desc.URLs[:min(len(desc.URLs), maxURLs)] {
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || len(u.Host) > maxHost || hasSecret(text, u, secrets) {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(u.Host) > maxHost || hasSecret(text, u, secrets) {
 			continue
 		}
 		urls = append(urls, text)

@@ -115,6 +115,23 @@ func TestURLsOfSecrets(t *testing.T) {
 	}
 }
 
+// The user of a url becomes a header: a url that has one is not followed, whatever it hides.
+func TestURLsOfUsers(t *testing.T) {
+	for _, user := range []string{"x:" + percent(password), percent(username), "nobody", ":", ""} {
+		elsewhere, followed := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "layer") })
+		server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "layer") })
+		layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5}
+		layer.URLs = []string{strings.Replace(elsewhere.URL, "://", "://"+user+"@", 1) + "/layer"}
+		source := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{}).Source(layer)
+		if _, err := read(t, source, layer); err != nil {
+			t.Errorf("%q: %v", user, err)
+		}
+		if served := source.Served().Hosts; len(followed.list()) > 0 || len(served) != 1 || served[0] != serverHost(server) {
+			t.Errorf("%q: followed by %q, served by %v", user, followed.list(), served)
+		}
+	}
+}
+
 // percent escapes each byte.
 func percent(text string) string {
 	var b strings.Builder
