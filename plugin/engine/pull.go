@@ -118,7 +118,10 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	if err != nil {
 		return c.ended(failed(ReasonInternal, err)), nil
 	}
-	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), OwnDocuments: !possesses, Write: e.Proofs.WriteProofs}
+	// For a caller who has proved nothing, containerd reads no document that the node has, which
+	// the registry may refuse them: it would ask for what that names, and tell so in an error.
+	own := !possesses || !proved
+	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), OwnDocuments: own, Write: e.Proofs.WriteProofs}
 	verify, pin := e.verifyStored(t, a, source, possesses, proved), store.Pin{}
 	var pinned atomic.Bool
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {

@@ -26,8 +26,9 @@ type Plan struct {
 	// the same scope only. The zero value is for pulls that the node makes for
 	// itself.
 	Scope isolation.Scope
-	// OwnDocuments says that the source has not shown yet that it has the image: it has to
-	// deliver the index, the manifest and the config, also where they are on the node.
+	// OwnDocuments says that the source has not shown yet that it has the image, or has it for
+	// this caller: it has to deliver the index, the manifest and the config, also where they are
+	// on the node.
 	OwnDocuments bool
 	// Verify is called once, when the content is there and before there is any
 	// record of it. Its error ends the pull; nil accepts everything.
