@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
@@ -154,3 +155,12 @@ func DiffIDs(ctx context.Context, contents content.Provider, config ocispec.Desc
 	}
 	return diffIDs, nil
 }
+
+// Layers returns those of a manifest's layers that containerd unpacks, in their order: as many as
+// its config has diff IDs. It fetches the others, such as a signature, and leaves them alone.
+func Layers(manifest ocispec.Manifest) []ocispec.Descriptor {
+	return slices.DeleteFunc(slices.Clone(manifest.Layers), func(desc ocispec.Descriptor) bool { return !IsLayer(desc) })
+}
+
+// IsLayer reports whether containerd unpacks that of a manifest's layers.
+func IsLayer(desc ocispec.Descriptor) bool { return images.IsLayerType(desc.MediaType) }

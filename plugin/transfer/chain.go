@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
-	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/labels"
 	"github.com/containerd/errdefs"
@@ -45,7 +44,7 @@ func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, runs b
 	if errdefs.IsNotFound(err) {
 		return nil // nothing can run without a config, and addDocument has noted it
 	}
-	layers := slices.DeleteFunc(slices.Clone(manifest.Layers), func(l ocispec.Descriptor) bool { return !images.IsLayerType(l.MediaType) })
+	layers := documents.Layers(manifest)
 	if err != nil || len(diffIDs) > 0 && len(diffIDs) != len(layers) {
 		w.sources.unknown = true
 		return ctx.Err()

@@ -21,7 +21,7 @@ import (
 // VerifyContent fetches every byte of the image of target, for this platform,
 // and returns nil when all of it has the digests of the image that is here, and the
 // layers unpack to what its config says: snapshots are made of that, by whatever layers.
-// Nothing is stored. The error is errdefs.ErrFailedPrecondition for bytes that
+// What is none by its type is not unpacked, and has its digest alone to have. Nothing is stored. The error is errdefs.ErrFailedPrecondition for bytes that
 // differ.
 func (i *Images) VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error {
 	children := documents.ForNode(i.documents())
@@ -53,11 +53,16 @@ func (i *Images) verifyManifest(ctx context.Context, desc ocispec.Descriptor, fr
 	if err != nil {
 		return err
 	}
-	if len(diffIDs) != len(manifest.Layers) {
-		return fmt.Errorf("%d layers, of which the config has %d: %w", len(manifest.Layers), len(diffIDs), errdefs.ErrFailedPrecondition)
+	if layers := documents.Layers(manifest); len(diffIDs) != len(layers) {
+		return fmt.Errorf("%d layers, of which the config has %d: %w", len(layers), len(diffIDs), errdefs.ErrFailedPrecondition)
 	}
 	for n, layer := range manifest.Layers {
-		unpacks := func(r io.Reader) error { return verifyUnpacked(r, diffIDs[n]) }
+		var unpacks func(io.Reader) error
+		if documents.IsLayer(layer) {
+			diffID := diffIDs[0]
+			diffIDs = diffIDs[1:]
+			unpacks = func(r io.Reader) error { return verifyUnpacked(r, diffID) }
+		}
 		if err := i.verifyBlob(ctx, layer, from, unpacks); err != nil {
 			return fmt.Errorf("layer %d: %w", n, err)
 		}
