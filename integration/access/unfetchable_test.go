@@ -5,6 +5,7 @@ package access
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/containerd/platforms"
@@ -66,4 +67,32 @@ func TestSizesOfOtherPlatforms(t *testing.T) {
 	f.top = f.add(t, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{ours, theirs}})
 	n.Serve("made.test", f.registry(t))
 	n.MustPull("made.test/app:1")
+}
+
+// TestManifestOfNoBytesInAnIndex has an index say that the manifest of this node's platform, which
+// is on the node or not, has no bytes: containerd fetches that of no registry, as with layers.
+func TestManifestOfNoBytesInAnIndex(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	n.WriteRules("10.toml", "[[rule]]\nimages = ['made.test/**']\npolicy = 'IfDigestChanged'\n[rule.on]\ninvalid = 'UseCached'\n")
+	img := nodetest.Image(1)
+	f := forge(n, img)
+	there := manifestOf(n, img)
+	f.top = f.add(t, there)
+	n.Serve("made.test", f.registry(t))
+	n.MustPull("made.test/app:1")
+	absent := there
+	absent.Annotations = map[string]string{"of": "another image"}
+	here := platforms.DefaultSpec()
+	for what, m := range map[string]ocispec.Manifest{"there": there, "absent": absent} {
+		for _, size := range []int64{0, -1} {
+			manifest := f.add(t, m)
+			manifest.Platform, manifest.Size = &here, size
+			f.top = f.add(t, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{manifest}})
+			mark := n.Mark()
+			n.MustPull("made.test/app:1")
+			d := n.Decision(mark, "made.test/app:1")
+			nodetest.Want(t, fmt.Sprintf("%s, of size %d", what, size), d.Outcome+" "+d.Class, "UsedCached invalid")
+		}
+	}
 }

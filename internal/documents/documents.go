@@ -139,8 +139,12 @@ func Check(d digest.Digest, size int64) error {
 // takes of it on this node, which may be another index. The error is errdefs.ErrNotFound for an
 // index that has nothing for it.
 func ForNode(contents content.Provider) images.HandlerFunc {
+	return forNode(images.ChildrenHandler(contents))
+}
+
+func forNode(children images.HandlerFunc) images.HandlerFunc {
 	p := platforms.Default()
-	return images.LimitManifests(images.FilterPlatforms(images.ChildrenHandler(contents), p), p, 1)
+	return images.LimitManifests(images.FilterPlatforms(children, p), p, 1)
 }
 
 // DiffIDs returns the digests of the layers that the config of an image has, unpacked: none

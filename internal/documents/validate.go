@@ -5,10 +5,12 @@ package documents
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -109,16 +111,27 @@ func checkDiffIDs(all []digest.Digest) error {
 // maxQuoted bounds what an error repeats of something that should be a digest, in bytes.
 const maxQuoted = 200
 
-// CheckChild returns an error, which is ErrInvalid, for what containerd does not fetch of a
-// document: content without a digest, or of a manifest without a size. Of an index it may fetch
-// some alone.
-func CheckChild(parent ocispec.Descriptor, number int, child ocispec.Descriptor) error {
-	field := fmt.Sprintf("child %d of %s", number, parent.Digest)
-	if err := CheckDigest(field, child.Digest); err != nil {
-		return invalid{err}
+// CheckChildren returns an error, which is ErrInvalid, for what containerd does not fetch of a
+// document: content without a digest, or without a size where this node is to fetch it. Of an index
+// it fetches one manifest alone, and what is said of others does not matter.
+func CheckChildren(ctx context.Context, parent ocispec.Descriptor, children []ocispec.Descriptor) error {
+	for i, child := range children {
+		if err := CheckDigest(fmt.Sprintf("child %d of %s", i, parent.Digest), child.Digest); err != nil {
+			return invalid{err}
+		}
 	}
-	if child.Size <= 0 && images.IsManifestType(parent.MediaType) {
-		return invalid{fmt.Errorf("%s: %s has the size %d", field, child.Digest, child.Size)}
+	if images.IsIndexType(parent.MediaType) {
+		listed := func(context.Context, ocispec.Descriptor) ([]ocispec.Descriptor, error) { return children, nil }
+		ours, err := forNode(listed)(ctx, parent)
+		if err != nil && !errdefs.IsNotFound(err) { // that nothing is for this node is told by who pulls
+			return err
+		}
+		children = ours
+	}
+	for _, child := range children {
+		if child.Size <= 0 {
+			return invalid{fmt.Errorf("%s, of %s, has the size %d", child.Digest, parent.Digest, child.Size)}
+		}
 	}
 	return nil
 }

@@ -33,11 +33,11 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 		if err != nil {
 			return nil, err
 		}
+		if err := documents.CheckChildren(ctx, desc, children); err != nil {
+			return nil, documents.In(desc.Digest, err)
+		}
 		for i := range children {
 			children[i].Data = nil
-			if err := documents.CheckChild(desc, i, children[i]); err != nil {
-				return nil, documents.In(desc.Digest, err)
-			}
 			// The config is the first child of a manifest, whatever its type.
 			isConfig := i == 0 && images.IsManifestType(desc.MediaType)
 			if isConfig {
