@@ -9,6 +9,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/documents"
@@ -21,11 +22,22 @@ import (
 // any of it is fetched, and again when it is there: it may have come by another pull, and be
 // anything. It leaves the data out that descriptors have with them, so that all content is
 // fetched, and has a source.
+//
+// A document is checked and listed once in a pull, however often it is named: later visits skip it.
+// That is noted when it has been listed, so that nothing below it is left out, and nobody reads
+// what is still being checked.
 func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFunc {
 	var configs sync.Map // by digest: those of manifests, whatever their type
+	visited := &checks{contents: contents}
+	listed := &checks{contents: contents} // what comes later is checked by its visit
+	var done sync.Map                     // of documentKey
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-		if _, isConfig := configs.Load(desc.Digest); isConfig || isDocument(desc) {
-			if err := checkDocument(ctx, contents, desc, isConfig); err != nil {
+		_, isConfig := configs.Load(desc.Digest)
+		if _, again := done.Load(keyOfDocument(desc)); again {
+			return nil, images.ErrSkipDesc
+		}
+		if isConfig || isDocument(desc) {
+			if err := visited.check(ctx, desc, isConfig); err != nil {
 				return nil, documents.In(desc.Digest, err)
 			}
 		}
@@ -46,12 +58,25 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 			if !isConfig && !isDocument(children[i]) {
 				continue
 			}
-			if err := checkDocument(ctx, contents, children[i], isConfig); err != nil {
+			if err := listed.check(ctx, children[i], isConfig); err != nil {
 				return nil, documents.In(desc.Digest, err)
 			}
 		}
+		if images.IsManifestType(desc.MediaType) || images.IsIndexType(desc.MediaType) {
+			done.Store(keyOfDocument(desc), true)
+		}
 		return children, nil
 	}
+}
+
+// documentKey is a document as a descriptor calls it.
+type documentKey struct {
+	digest    digest.Digest
+	mediaType string
+}
+
+func keyOfDocument(desc ocispec.Descriptor) documentKey {
+	return documentKey{desc.Digest, desc.MediaType}
 }
 
 // isDocument reports whether containerd reads content of that type as a whole, wherever a
@@ -60,14 +85,27 @@ func isDocument(desc ocispec.Descriptor) bool {
 	return images.IsManifestType(desc.MediaType) || images.IsIndexType(desc.MediaType) || images.IsConfigType(desc.MediaType)
 }
 
-// checkDocument returns an error for a document that takes too much memory to be read, or
+// checks are those of the documents of a pull, of which each is read once.
+type checks struct {
+	contents content.Provider
+	passed   sync.Map // of documentKey
+}
+
+// check returns an error for a document that takes too much memory to be read, or
 // that names things by what is no digest.
-func checkDocument(ctx context.Context, contents content.Provider, desc ocispec.Descriptor, isConfig bool) error {
+func (c *checks) check(ctx context.Context, desc ocispec.Descriptor, isConfig bool) error {
 	if err := documents.Check(desc.Digest, desc.Size); err != nil {
 		return err
 	}
 	if isConfig && !isDocument(desc) {
 		desc.MediaType = ocispec.MediaTypeImageConfig
 	}
-	return documents.Bounded{Provider: contents}.Check(ctx, desc)
+	if _, again := c.passed.Load(keyOfDocument(desc)); again {
+		return nil
+	}
+	if err := (documents.Bounded{Provider: c.contents}).Check(ctx, desc); err != nil {
+		return err
+	}
+	c.passed.Store(keyOfDocument(desc), true)
+	return nil
 }

@@ -7,10 +7,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/containerd/errdefs"
@@ -119,25 +121,75 @@ func TestDocumentsThatCome(t *testing.T) {
 	manifest := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("manifest"), Size: 1}
 	for _, mediaType := range []string{ocispec.MediaTypeImageConfig, octets, "application/x-config"} {
 		config := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromString("config"), Size: 1}
-		here := infos{manifest.Digest: 1}
-		h := Documents(func(_ context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-			if desc.Digest == manifest.Digest {
-				return []ocispec.Descriptor{config}, nil
+		for size, refused := range map[int64]bool{docker.MaxManifestSize: false, docker.MaxManifestSize + 1: true} {
+			here := infos{manifest.Digest: 1}
+			h := Documents(func(_ context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+				if desc.Digest == manifest.Digest {
+					return []ocispec.Descriptor{config}, nil
+				}
+				return nil, nil
+			}, here)
+			if _, err := h(t.Context(), manifest); err != nil {
+				t.Fatal(err)
 			}
-			return nil, nil
-		}, here)
-		if _, err := h(t.Context(), manifest); err != nil {
-			t.Fatal(err)
-		}
-		here[config.Digest] = docker.MaxManifestSize
-		if _, err := h(t.Context(), config); err != nil {
-			t.Errorf("%s: %v", mediaType, err)
-		}
-		here[config.Digest]++
-		if _, err := h(t.Context(), config); err == nil {
-			t.Errorf("a large %s is read", mediaType)
+			here[config.Digest] = size
+			if _, err := h(t.Context(), config); (err != nil) != refused {
+				t.Errorf("%s of %d bytes: %v", mediaType, size, err)
+			}
 		}
 	}
+}
+
+// A document that is named many times is checked and listed once, under each type that it is
+// given; what a descriptor says of its size counts each time.
+func TestDocumentsOfManyNames(t *testing.T) {
+	manifest := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("manifest"), Size: 1}
+	config := ocispec.Descriptor{MediaType: octets, Digest: digest.FromString("config"), Size: 1}
+	index := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex, Digest: digest.FromString("index"), Size: 1}
+	here := &reads{texts: texts{manifest.Digest: "{}", config.Digest: "{}", index.Digest: "{}"}}
+	h := Documents(func(_ context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+		here.listed++
+		switch desc.MediaType {
+		case index.MediaType:
+			return slices.Repeat([]ocispec.Descriptor{manifest}, 100), nil
+		case manifest.MediaType:
+			return slices.Repeat([]ocispec.Descriptor{config}, 100), nil
+		}
+		return nil, nil
+	}, here)
+	for n := range 100 {
+		for _, desc := range []ocispec.Descriptor{index, manifest, config} {
+			children, err := h(t.Context(), desc)
+			if again := n > 0 && desc.MediaType != octets; errors.Is(err, images.ErrSkipDesc) != again || err != nil && !again {
+				t.Fatalf("visit %d of %s: %v", n, desc.MediaType, err)
+			}
+			if n == 0 && desc.MediaType != octets && len(children) != 100 {
+				t.Errorf("%s has %d children", desc.MediaType, len(children))
+			}
+		}
+	}
+	if here.opened > 5 || here.listed > 102 { // a config has nothing to list
+		t.Errorf("documents are read %d times, and listed %d times", here.opened, here.listed)
+	}
+	manifest.MediaType = images.MediaTypeDockerSchema2Manifest
+	if _, err := h(t.Context(), manifest); err != nil {
+		t.Errorf("under another type: %v", err)
+	}
+	config.Size = docker.MaxManifestSize + 1
+	if _, err := h(t.Context(), config); err == nil {
+		t.Error("a config that is said to be large is taken")
+	}
+}
+
+// reads counts how often content is opened.
+type reads struct {
+	texts
+	opened, listed int
+}
+
+func (r *reads) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content.ReaderAt, error) {
+	r.opened++
+	return r.texts.ReaderAt(ctx, desc)
 }
 
 // largest notes the largest content that is read as a whole.
