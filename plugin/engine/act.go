@@ -35,10 +35,11 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 }
 
 // checkAgain ends a check that was not acted upon, and makes another one in its place: what
-// that is told of the caller is its own.
+// that is told, of the image that is here then too, is its own.
 func (e *Engine) checkAgain(ctx context.Context, t task, k checked, c course) checked {
 	k.session.Close()
 	k.watch.end()
+	c.answer, c.attempts, c.cached = answer{}, nil, NotAsked
 	return e.check(ctx, t, c)
 }
 
@@ -108,11 +109,12 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err)), action, false
 		}
+		cached := c.cached
 		if !same {
-			// The registry said nothing of another image that is cached now.
-			c.answer, c.cached = tag, NotConfirmed
+			// The registry said nothing of another image that is cached now, and is not asked.
+			c.answer, c.cached, cached = tag, NotAsked, NotConfirmed
 		}
-		action = Decide(t.directives.Directives, c.local, tag.check(c.cached))
+		action = Decide(t.directives.Directives, c.local, tag.check(cached))
 		// The registry was told that nobody needs more than the digest, or another manifest
 		// was read than the one that would run.
 		digestOnly := tag.descriptor.Size == 0 || tag.descriptor.MediaType == ""

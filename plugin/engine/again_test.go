@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // refusingOrigin has a mirror behind it, which answers each check.
@@ -46,5 +49,76 @@ func TestProofOfASecondCheck(t *testing.T) {
 		if err != nil || o.Kind != Unchanged || n.checks != 1 || len(n.proved) == 0 || len(n.revoked) != 1 {
 			t.Errorf("twice %t: %s, %v, %d checks, proved %v, revoked %v", twice, o.Kind, err, n.checks, n.proved, n.revoked)
 		}
+	}
+}
+
+// replacedWhileAsked has a tag that has moved to the second image, which others pull while the
+// registry is asked whether bob may have the first one. So the check is made again.
+func replacedWhileAsked(pulled *store.Record) *node {
+	n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: second}
+	n.onCheck = func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.checks == 2 {
+			n.record = pulled
+		}
+	}
+	return n
+}
+
+// What the registry has said of the image that was here is no reason to give a caller who has
+// proved nothing the one that has come in its place, and whose manifest it refuses.
+func TestCheckAgainReadsTheManifest(t *testing.T) {
+	for _, inner := range []digest.Digest{"", digest.FromString("of this platform")} {
+		for _, with := range []string{`check_with = "Head"`, readManifest} {
+			n := replacedWhileAsked(cachedImage(second, now))
+			n.manifest = inner
+			replaced := n.onCheck
+			n.onCheck = func() {
+				replaced()
+				n.quarantined = n.checks == 3
+			}
+			req := n.request(nil)
+			req.Caller = bob
+			o, err := n.engine(rule(with, `policy = "IfNotPresent"`)).Ensure(t.Context(), req)
+			if err == nil || o.Class != failure.Forbidden || n.checks != 3 || len(n.proved) > 0 {
+				t.Errorf("%s, %s: %s (%s), %v, after %d checks and %d reads, proved %v", with, inner, o.Kind, o.Reason, err, n.checks, n.manifestsRead, n.proved)
+			}
+		}
+	}
+}
+
+// Nor is it one to refuse what has come in its place, where nobody knows whose that is, and no
+// registry can say it.
+func TestCheckAgainLeavesOpenWhatIsOpen(t *testing.T) {
+	n := replacedWhileAsked(cachedImage(second, time.Time{}))
+	replaced := n.onCheck
+	n.onCheck = func() {
+		replaced()
+		if n.checks == 3 {
+			n.checkFails = failure.Unreachable
+		}
+	}
+	req := n.request(nil)
+	req.Caller = bob
+	o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
+	if err != nil || o.Kind != Present || o.Digest != second.Digest || n.checks != 3 || o.Host != "" {
+		t.Errorf("%s (%s) of %s, %v, after %d checks, confirmed by %q", o.Kind, o.Reason, o.Digest, err, n.checks, o.Host)
+	}
+}
+
+// The same holds where the pull fails of what the tag has, and the image has come while it ran.
+func TestPullLeavesOpenWhatIsOpen(t *testing.T) {
+	n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: second, quarantined: true, pullFails: failure.Unreachable}
+	n.onPull = func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.record = cachedImage(image("third"), time.Time{})
+	}
+	req := n.request(nil)
+	req.Caller = bob
+	o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
+	if err != nil || o.Kind != Present || o.Digest != image("third").Digest {
+		t.Errorf("%s (%s) of %s, %v, after %d pulls", o.Kind, o.Reason, o.Digest, err, n.pulls)
 	}
 }

@@ -168,7 +168,7 @@ type course struct {
 	unread    bool          // the manifest was left to the pull: see isUnread
 	before    digest.Digest // the record's target, as it was last seen
 	answer    answer        // the last one of a registry
-	cached    Confirmation  // what it said of the cached image
+	cached    Confirmation  // what it said of that image, by its digest
 	attempts  []resolver.Attempt
 	class     failure.Class   // of the last failure of a registry
 	refusals  []store.Refusal // of the caller, by hosts in that failure
@@ -211,8 +211,11 @@ func (c *course) use(keys ...policy.Key) {
 	}
 }
 
-// saw takes in the node's image.
+// saw takes in the node's image. What a registry said of another one is none of it.
 func (c *course) saw(l Local) {
+	if l.target() != c.local.target() {
+		c.cached = NotAsked
+	}
 	c.local, c.inspected = l, true
 	if d := l.target(); d != "" {
 		c.before = d
