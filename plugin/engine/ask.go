@@ -222,7 +222,9 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 // without an image. So nothing that a registry refuses here is an error. The request stops
 // where no host can be asked, or where the caller went away.
 func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialWatches) (Confirmation, *end) {
-	session, err := e.Registry.Open(ctx, t.query(t.canonical(c.local.target()), c.local))
+	q := t.query(t.canonical(c.local.target()), c.local)
+	q.Absent = c.unread // an index is read with it, in a request that is made anyway
+	session, err := e.Registry.Open(ctx, q)
 	if err != nil {
 		stop := notOpened(err)
 		return NotConfirmed, &stop

@@ -82,7 +82,8 @@ type Content interface {
 	// compares it with the content on the node.
 	VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error
 	// VerifyManifest returns nil if the host behind the fetcher delivers the manifest
-	// of target for this platform, or has done so already, as delivered reports.
+	// of target for this platform, and before it what names that, or has done so already,
+	// as delivered reports.
 	VerifyManifest(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error
 	// VerifyPossession returns nil if the host behind the fetcher has the image
 	// of target, and does not only know its digest. delivered reports whether

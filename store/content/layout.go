@@ -45,10 +45,13 @@ type layout struct {
 
 // manifest is that of the node's platform: the target, or the last of the documents in it.
 func (l *layout) manifest(target ocispec.Descriptor) ocispec.Descriptor {
-	if last := len(l.documents) - 1; last > 0 {
-		return l.documents[last]
-	}
-	return target
+	way := l.way(target)
+	return way[len(way)-1]
+}
+
+// way are the documents from the target to its manifest, each of which is named by the one before.
+func (l *layout) way(target ocispec.Descriptor) []ocispec.Descriptor {
+	return append([]ocispec.Descriptor{target}, l.documents[1:]...)
 }
 
 // layout returns the layout of target, from memory if it was read before.

@@ -100,20 +100,22 @@ func validate(d digest.Digest) error {
 }
 
 // VerifyManifest returns nil if the registry behind the fetcher delivers the manifest of
-// target for this platform; the index that names it may be open to more. delivered reports
-// whether it has come from there already; it is not fetched again then. Nothing is stored.
+// target for this platform, and before it each index on the way there: who is refused one of them
+// learns nothing of what it names, and nor does the registry. delivered reports whether
+// a document has come from there already; it is not fetched again then. Nothing is stored.
 // The error is errdefs.ErrFailedPrecondition for bytes that differ.
 func (i *Images) VerifyManifest(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error {
 	l, err := i.layout(ctx, i.documents(), target)
 	if err != nil {
 		return err
 	}
-	manifest := l.manifest(target)
-	if delivered(manifest.Digest) {
-		return nil
-	}
-	if err := i.verifyBlob(ctx, manifest, from, nil); err != nil {
-		return fmt.Errorf("take the manifest of %s again: %w", target.Digest, err)
+	for _, desc := range l.way(target) {
+		if delivered(desc.Digest) {
+			continue
+		}
+		if err := i.verifyBlob(ctx, desc, from, nil); err != nil {
+			return fmt.Errorf("take the manifest of %s again: %w", target.Digest, err)
+		}
 	}
 	return nil
 }
