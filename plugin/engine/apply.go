@@ -101,8 +101,10 @@ const (
 // node agree: they are asked before each pull, and reuse is no way around them.
 func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, turn turn) end {
 	target := local.Record.Target
-	if err := e.askVerifiers(ctx, t, target); err != nil {
-		return failed(ReasonVerifier, err)
+	if !local.agreed {
+		if err := e.askVerifiers(ctx, t, target); err != nil {
+			return failed(ReasonVerifier, err)
+		}
 	}
 	if err := e.complete(ctx, t, local, turn); err != nil {
 		return failed(ReasonCanceled, err)
@@ -130,6 +132,17 @@ func (e *Engine) askVerifiers(ctx context.Context, t task, target ocispec.Descri
 		return nil
 	}
 	return e.VerifyImage(ctx, t.Name, target)
+}
+
+// blocked reports whether the image verifiers of the node refuse the cached image to a caller who
+// has proved nothing. It counts as absent then, and a pull is refused before anything is
+// fetched, with containerd's own words: another error would tell that the image is there.
+func (e *Engine) blocked(ctx context.Context, t task, local *Local) bool {
+	if local.Grant.Given() || e.dry {
+		return false
+	}
+	local.agreed = e.askVerifiers(ctx, t, local.Record.Target) == nil
+	return !local.agreed
 }
 
 // complete makes what is missing of the cached image besides its content. If

@@ -51,6 +51,8 @@ type Local struct {
 	// image, is missing: a pull for another snapshotter made the image, or a
 	// pull that did not come to its end.
 	incomplete bool
+	// agreed says that the image verifiers of the node have agreed to it for this request.
+	agreed bool
 	// moving says that CRI has not heard yet of the image that the record points at.
 	moving bool
 }

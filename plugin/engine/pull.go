@@ -64,7 +64,8 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 	c.saw(local)
 	action := Decide(t.directives.Directives, local, a.check(NotConfirmed))
 	c.use(action.Used...)
-	found := action.Do == Reuse
+	blocked := action.Do != Pull && e.blocked(ctx, t, &c.local)
+	found := action.Do == Reuse && !blocked
 	if !found || t.asksForFound(local) {
 		if cause := try.shared(found); cause != nil {
 			return c, cause
@@ -76,7 +77,7 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 		c, err = e.reuseFound(ctx, t, c, action, source)
 	case e.dry:
 		return e.foreseePull(ctx, t, c, action, reason), nil
-	case action.Do == Reverify:
+	case action.Do == Reverify && !blocked:
 		c, err = e.reverify(ctx, t, c, action, source)
 	default:
 		c, err = e.fetch(ctx, t, c, reason, source)
