@@ -41,6 +41,15 @@ type examiner struct {
 	shown     bool          // whether any request that counts had credentials: one that was redirected may have lost them
 	promised  digest.Digest // what the answer to HEAD promised
 	data      []byte        // the manifest that was read last
+	got       digest.Digest // its digest
+}
+
+// delivered adds a document to others, if its bytes are what was read last.
+func (e *examiner) delivered(others []digest.Digest, d digest.Digest) []digest.Digest {
+	if d == "" || d != e.got {
+		return others
+	}
+	return append(others, d)
 }
 
 // before puts the examiner before another RoundTripper.
@@ -202,7 +211,7 @@ func (e *examiner) read(resp *http.Response, promised digest.Digest) error {
 		return fmt.Errorf("a manifest with digest %s instead of the promised %s", got, promised)
 	}
 	// With digest and length, docker's resolver does not ask for it again.
-	e.data = data
+	e.data, e.got = data, got
 	resp.Header.Set(digestHeader, got.String())
 	resp.ContentLength = int64(len(data))
 	resp.Body = io.NopCloser(bytes.NewReader(data))

@@ -20,6 +20,7 @@ import (
 type fetchLog struct {
 	redactor *redact.Redactor
 	progress *progress
+	openness *openness // of the session; nil = nobody wants to know
 
 	mu       sync.Mutex
 	contents map[digest.Digest]*content
@@ -140,6 +141,7 @@ func (l *fetchLog) allElsewhere() (hosts []string) {
 // verified takes note that content has its digest.
 func (l *fetchLog) verified(d digest.Digest) {
 	l.update(d, func(c *content) { c.verified = true })
+	l.openness.deliver(d)
 }
 
 // delivered reports whether content was served that has its digest.

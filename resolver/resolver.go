@@ -195,6 +195,7 @@ func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*hos
 		redactor: &redact.Redactor{},
 		kept:     &atomic.Pointer[document]{},
 		named:    set.Named(),
+		openness: new(openness),
 		release:  sync.OnceFunc(func() { r.hosts.Release(set) }),
 	}
 	creds := auth.Redacted(q.Credentials, s.redactor)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/pkg/reference"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -43,6 +44,11 @@ type Session interface {
 	// Named reports whether the operator has a hosts.toml for the registry of the name
 	// itself: _default is one for whatever references name.
 	Named() bool
+	// OpenToAll reports whether everybody would have been served what the session was, and
+	// the manifest with that digest is a part of it: a check or a source of the session has
+	// got the bytes of it, and no host was shown credentials or the node's identity for
+	// anything that it has served. It may be called after Close.
+	OpenToAll(manifest digest.Digest) bool
 	// Close ends the session and its sources. Its connections stay for other
 	// sessions, unless the configuration of the hosts has changed.
 	Close()
@@ -58,8 +64,12 @@ type session struct {
 	redactor *redact.Redactor
 	kept     *atomic.Pointer[document] // the manifest that a check has read for the pull; to nil: none
 	named    bool                      // see Named
+	openness *openness                 // of all that it was served
 	release  func()                    // of the hosts, once
 }
+
+// OpenToAll implements Session.
+func (s *session) OpenToAll(manifest digest.Digest) bool { return s.openness.toAll(manifest) }
 
 // Close implements Session.
 func (s *session) Close() {
@@ -88,7 +98,8 @@ type Resolution struct {
 	Descriptor ocispec.Descriptor
 
 	// Anonymous tells that the host answered without having been shown any
-	// credentials: it would have answered anybody.
+	// credentials: it would have answered anybody. That says nothing of the rest of the
+	// image: see [Session.OpenToAll].
 	Anonymous bool
 
 	// ByNode tells that the host was shown a header or a client certificate of the
@@ -105,6 +116,8 @@ type Resolution struct {
 	Host     string        // host[:port] that answered
 	Attempts []Attempt     // the hosts that failed before
 	Elapsed  time.Duration // of the whole check
+
+	delivered []digest.Digest // documents of which it has the bytes
 }
 
 // Resolve implements Session.
@@ -140,6 +153,7 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 			if err == nil {
 				found.Host, found.Attempts, found.Elapsed = h.RegistryHost.Host, attempts, time.Since(start)
 				found.OriginFailed = s.inPlace(h, attempts)
+				s.openness.answered(found)
 				return found, nil
 			}
 			failed := failedCheck(h, err, time.Since(begun))

@@ -93,13 +93,13 @@ var (
 
 // Source implements Session.
 func (s *session) Source(desc ocispec.Descriptor) Source {
-	return s.source(desc, &fetchLog{redactor: s.redactor, progress: &progress{}})
+	return s.source(desc, &fetchLog{redactor: s.redactor, progress: &progress{}, openness: s.openness})
 }
 
 func (s *session) source(desc ocispec.Descriptor, log *fetchLog) *source {
 	list := make([]docker.RegistryHost, len(s.hosts))
 	for i, h := range s.hosts {
-		list[i] = h.registryHost(&tracker{next: h.chain.Registry(nil), host: h}, h.trackedAuthorizer())
+		list[i] = h.registryHost(&tracker{next: h.chain.Registry(nil), host: h, identified: s.identifies(h)}, h.trackedAuthorizer())
 	}
 	return &source{session: s, desc: desc, resolver: dockerResolver(s.headers, list...), log: log}
 }

@@ -135,6 +135,8 @@ func fetchOf(ctx context.Context) *fetch {
 type tracker struct {
 	next http.RoundTripper
 	host *host
+	// identified says that the host is shown who the node is.
+	identified bool
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -153,6 +155,10 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		t.failed(of, req, err, elapsed)
 		return nil, err
+	}
+	// One that leads on to others counts, too: they do not see what it was shown.
+	if shown := t.identified || req.Header.Get("Authorization") != ""; shown && resp.StatusCode < http.StatusBadRequest {
+		of.log.openness.guard()
 	}
 	switch code := resp.StatusCode; {
 	case code >= 200 && code <= 299:

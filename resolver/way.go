@@ -75,9 +75,11 @@ func (w *way) resolve(ctx context.Context) outcome {
 	if err == nil && desc.Digest != s.query.Known {
 		s.keep(h, desc, e.data)
 	}
+	delivered := e.delivered(nil, desc.Digest)
 	if nested := s.query.Nested; err == nil && s.query.ReadManifest && nested.Manifest != "" && nested.Index == desc.Digest {
 		e.wanted, e.promised = nested.Manifest, ""
 		_, _, err = w.asked.Resolve(ctx, s.spec.Locator+"@"+nested.Manifest.String())
+		delivered = e.delivered(delivered, nested.Manifest)
 	}
 	if err != nil {
 		return w.failed(ctx, err)
@@ -86,6 +88,7 @@ func (w *way) resolve(ctx context.Context) outcome {
 	return outcome{found: Resolution{
 		Descriptor: desc, Anonymous: !e.shown && !byNode, ByNode: byNode,
 		Credentialed: h.authorizer != nil && h.authorizer.Credentialed(),
+		delivered:    delivered,
 	}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -71,6 +72,8 @@ func (pauseSession) Origin() string { return "" }
 func (pauseSession) Named() bool { return false }
 
 func (pauseSession) Close() {}
+
+func (pauseSession) OpenToAll(digest.Digest) bool { return false }
 
 func TestSandboxImage(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

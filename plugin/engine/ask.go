@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
@@ -36,6 +37,11 @@ type answer struct {
 	verified   store.Verified
 	proved     []store.Fingerprint
 	descriptor ocispec.Descriptor
+	// opened reports whether a manifest came in the session, and all that this was served
+	// without credentials; nil for a caller that has none to show. runs is the manifest that
+	// runs of the image; "" = nobody knows.
+	opened func(manifest digest.Digest) bool
+	runs   digest.Digest
 	// originFailed is why the registry of the name could not say, where a mirror has
 	// answered in its place: no check for ages, and a reason to warn. None otherwise.
 	originFailed failure.Class
@@ -125,20 +131,37 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 		a.verified.Read = store.Reading{At: a.verified.At, By: a.verified.By}
 	}
 	a.proved = t.provedBy(r.Anonymous, r.ByNode || !r.Anonymous && t.asNode(r))
+	if t.Caller != store.Anonymous {
+		a.opened = session.OpenToAll
+	}
 	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed
 	a.refusals = refusalsBefore(r, session.Origin())
 	return a, nil
 }
 
-// stillProved are the holders for whom the answer is a proof, without those that
-// were refused since, in this request by the last word of a host, or in another one.
+// saw takes in which manifest runs of the node's image, if the answer is about that.
+func (a *answer) saw(l Local) {
+	if l.manifest != "" && l.target() == a.verified.Digest {
+		a.runs = l.manifest
+	}
+}
+
+// isForAll reports whether an answer that was given without credentials is a proof for
+// everybody, too. A caller that has some must have been served without them whatever it was
+// served, and the manifest that runs at the least: it has got by them what a registry opens
+// only in part, so its own proof is all that is sure.
+func (a *answer) isForAll() bool { return a.opened == nil || a.runs != "" && a.opened(a.runs) }
+
+// stillProved are the holders for whom the answer is a proof, by what has come of the image so
+// far, without those that were refused since, in this request by the last word of a host, or
+// in another one.
 func (a *answer) stillProved() []store.Fingerprint {
 	var refusals []store.Refusal
 	if a.content != nil {
 		refusals = refusalsAmong(a.content.Refusals())
 	}
 	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool {
-		return a.watch.ended(f, a.proof()) || slices.ContainsFunc(refusals, func(no store.Refusal) bool { return no.Ends(f, a.proof()) })
+		return f == store.Anonymous && !a.isForAll() || a.watch.ended(f, a.proof()) || slices.ContainsFunc(refusals, func(no store.Refusal) bool { return no.Ends(f, a.proof()) })
 	})
 }
 

@@ -75,6 +75,7 @@ type node struct {
 	verifyFails bool  // the bytes on the node differ
 	openErr     error
 	anonymous   bool                               // asks for no credentials
+	guarded     bool                               // asks for some in a pull
 	named       bool                               // has a hosts.toml
 	inNeed      bool                               // a mirror answers in the place of the registry
 	forgotten   bool                               // does not have old digests any more

@@ -78,6 +78,12 @@ func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolv
 
 func (s fakeSession) Close() {}
 
+// OpenToAll is asked by proofs, which are asked for with the lock.
+func (s fakeSession) OpenToAll(manifest digest.Digest) bool {
+	read := s.query.Absent && s.remote.Digest == manifest || s.query.ReadManifest || s.manifestsRead > 0 || s.pulls > 0
+	return s.anonymous && !s.guarded && read
+}
+
 func (s fakeSession) Origin() string { return "registry.test" }
 
 func (s fakeSession) Named() bool { return s.named }

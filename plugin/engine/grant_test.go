@@ -220,15 +220,40 @@ func TestErrorsDoNotTellWhatIsThere(t *testing.T) {
 	}
 }
 
-// A host that was shown no credentials would have answered anybody.
+// What was all served without credentials, with the manifest, is everybody's; an answer alone
+// is not, and the caller's own proof is what it always is.
 func TestAnonymousAnswer(t *testing.T) {
-	n := &node{record: restricted(now), remote: first, anonymous: true}
-	if _, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); err != nil {
-		t.Fatal(err)
+	for what, tc := range map[string]struct {
+		node *node
+		want []store.Fingerprint
+	}{
+		"a manifest that was read": {&node{record: restricted(now), remote: first}, fingerprints(alice, store.Anonymous)},
+		"a digest alone":           {&node{record: restricted(now, alice), remote: first}, fingerprints(alice)},
+		"a part was guarded":       {&node{record: restricted(now), remote: first, guarded: true}, fingerprints(alice)},
+		"another manifest in it":   {&node{record: restricted(now), remote: first, manifest: second.Digest}, fingerprints(alice, store.Anonymous)},
+	} {
+		tc.node.anonymous = true
+		if _, err := tc.node.engine("# none").Ensure(t.Context(), tc.node.request(nil)); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range fingerprints(alice, store.Anonymous) {
+			if slices.Contains(tc.node.proved, f) != slices.Contains(tc.want, f) {
+				t.Errorf("%s: %v have proved access, want %v", what, tc.node.proved, tc.want)
+			}
+		}
 	}
-	for _, f := range []store.Fingerprint{alice, store.Anonymous} {
-		if !slices.Contains(n.proved, f) {
-			t.Errorf("%s has not proved access: %v", f, n.proved)
+}
+
+// A pull is everybody's only where nothing of it took credentials.
+func TestAnonymousPull(t *testing.T) {
+	for _, guarded := range []bool{false, true} {
+		n := &node{remote: first, anonymous: true, guarded: guarded}
+		if _, err := n.engine("# none").Ensure(t.Context(), n.request(nil)); err != nil {
+			t.Fatal(err)
+		}
+		_, all := n.record.Access[store.Anonymous]
+		if _, own := n.record.Access[alice]; !own || all == guarded {
+			t.Errorf("guarded is %v, and %v may have it", guarded, n.record.Access)
 		}
 	}
 }

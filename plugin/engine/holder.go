@@ -24,8 +24,9 @@ func (t *task) holder() store.Fingerprint {
 	return t.Caller
 }
 
-// provedBy lists the holders for whom an answer is a proof. A host that saw no
-// credentials would have answered anybody; one that let the node in, by a header
+// provedBy lists the holders for whom an answer can be a proof. A host that saw no
+// credentials would have answered anybody, which says nothing yet of the rest of the image (see
+// answer.isForAll); one that let the node in, by a header
 // or a certificate of its own, proved nothing to a caller without any. A caller
 // without credentials proves for everybody, or for nobody; one whose credentials
 // cannot be told apart proves nothing of its own.

@@ -198,7 +198,7 @@ func TestObservedFacts(t *testing.T) {
 		"the pull failed":      {func(n *node) { n.stockErr, n.record = errTest, cachedImage(second, now) }, false, nil, nil},
 		"the registry is down": {func(n *node) { n.checkFails = failure.Unreachable }, false, nil, nil},
 		"the registry refuses": {func(n *node) { n.checkFails, n.record = failure.Forbidden, cachedImage(second, now) }, false, nil, []store.Fingerprint{alice}},
-		"no credentials asked": {func(n *node) { n.anonymous = true }, true, []store.Fingerprint{alice, store.Anonymous, alice, store.Anonymous}, nil},
+		"no credentials asked": {func(n *node) { n.anonymous = true }, true, []store.Fingerprint{alice, alice}, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

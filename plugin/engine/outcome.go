@@ -217,6 +217,7 @@ func (c *course) saw(l Local) {
 		c.cached = NotAsked
 	}
 	c.local, c.inspected = l, true
+	c.answer.saw(l)
 	if d := l.target(); d != "" {
 		c.before = d
 	}
@@ -228,6 +229,7 @@ func (c *course) checked(a answer) { c.checkTime += a.elapsed }
 // answered takes in a registry's answer.
 func (c *course) answered(a answer) {
 	c.checked(a)
+	a.saw(c.local)
 	c.answer, c.attempts = a, a.attempts
 }
 

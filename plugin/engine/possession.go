@@ -39,3 +39,12 @@ func (e *Engine) verifyPossession(ctx context.Context, t task, target ocispec.De
 	}
 	return e.Content.VerifyPossession(ctx, target, fetcher, source.Delivered)
 }
+
+// runs is the manifest that runs of an image that is here; "" = nobody knows.
+func (e *Engine) runs(ctx context.Context, t task, target ocispec.Descriptor) digest.Digest {
+	image, err := e.Content.Runnable(ctx, target, t.Snapshotter)
+	if err != nil {
+		return ""
+	}
+	return image.Manifest
+}

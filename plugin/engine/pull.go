@@ -132,6 +132,7 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 		if err := e.endRefused(ctx, t, a.watch, source); err != nil { // before a proof is stored
 			return err
 		}
+		a.runs = e.runs(ctx, t, target)
 		var err error
 		pin, err = e.pinOf(ctx, t)
 		return err
@@ -149,6 +150,7 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	if err != nil {
 		return c, err
 	}
+	c.answer.runs = a.runs
 	return e.recordPull(ctx, t, c, source, end{kind: Pulled, reason: reason, imageID: id})
 }
 
