@@ -291,12 +291,3 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	}
 	return NotConfirmed, nil
 }
-
-// notOpened ends a request whose hosts cannot be asked.
-func notOpened(err error) end {
-	var sources *resolver.SourcesError
-	if errors.As(err, &sources) {
-		return failed(ReasonSource, err)
-	}
-	return failed(ReasonHosts, err)
-}

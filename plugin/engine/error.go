@@ -126,3 +126,12 @@ func staleText(d policy.Directives, age Age) string {
 	}
 	return fmt.Sprintf("the cached image was last checked %s, and max_stale is %s", age, d.MaxStale)
 }
+
+// notOpened ends a request whose hosts cannot be asked.
+func notOpened(err error) end {
+	var sources *resolver.SourcesError
+	if errors.As(err, &sources) {
+		return failed(ReasonSource, err)
+	}
+	return failed(ReasonHosts, err)
+}
