@@ -28,13 +28,14 @@ type said struct {
 	need    Class // of the origin, where the mirror has answered in its place
 }
 
-// proves returns the proofs that a yes gives. The mirror asks nobody who is
-// there, so that its yes is one to all. So is a yes to nobody.
-func (g Giver) proves(now Registry, p Pull) (proofs Set) {
+// proves returns the proofs that a yes gives. The mirror asks nobody who is there, so that its
+// yes is one to all, if the manifest came with it: the answer to HEAD says nothing of that. So is
+// a yes to nobody.
+func (g Giver) proves(now Registry, p Pull, read bool) (proofs Set) {
 	if p.Caller != Nobody {
 		proofs.add(g.of(now.Rule.holder(p)))
 	}
-	if p.Caller == Nobody || g == Mirror {
+	if p.Caller == Nobody || g == Mirror && read {
 		proofs.add(g.of(Nobody.holder()))
 	}
 	return proofs

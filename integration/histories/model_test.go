@@ -177,7 +177,8 @@ func (w World) complete(p Pull, content int) World {
 // unchanged reuses what the registry confirmed. The result of the check is
 // written behind, and a crash before that is as if nobody had asked.
 func (w World) unchanged(before World, now Registry, p Pull, content int, by said, byTag bool) Branch {
-	after, proofs := w, by.giver.proves(now, p)
+	read := now.Rule.Fresh.Manifest || w.grant(now, p) != given // for who has proved nothing
+	after, proofs := w, by.giver.proves(now, p, read)
 	after.Has[p.repo()][content].add(known | marked)
 	after.Has[p.repo()][content].give(proofs)
 	if byTag && p.Digest == 0 {
@@ -194,10 +195,22 @@ func (w World) unchanged(before World, now Registry, p Pull, content int, by sai
 	return Branch{Saw{Outcome: Unchanged}, after, before.complete(p, content)}
 }
 
-// pulled is on disk before the request ends. Proofs by a name that comes back to its
-// content may be kept, or be those of repository@digest alone.
+// pulled is a download, with the manifest but where that is here for who has proved something:
+// then it may come all the same, since the node may have asked for it before it knew.
 func (w World) pulled(now Registry, p Pull, by said) (all []Branch) {
-	proofs, saw := by.giver.proves(now, p), Saw{Outcome: Pulled}
+	all = w.stored(now, p, by, true)
+	of := p
+	of.Digest = by.content
+	if w.content(of) != 0 && w.grant(now, of) == given && !now.Rule.Fresh.Manifest {
+		all = append(all, w.stored(now, p, by, false)...)
+	}
+	return all
+}
+
+// stored is on disk before the request ends. Proofs by a name that comes back to its
+// content may be kept, or be those of repository@digest alone.
+func (w World) stored(now Registry, p Pull, by said, read bool) (all []Branch) {
+	proofs, saw := by.giver.proves(now, p, read), Saw{Outcome: Pulled}
 	img := Image{Content: by.content, Proofs: proofs, By: by.giver, Read: now.Rule.reads(by.giver, Unread)}
 	if by.need != None {
 		saw.Class, img.Stale, img.By, img.Read = MirrorFallback, MirrorFallback, Unchecked, Unread
@@ -271,29 +284,4 @@ func (w World) content(p Pull) int {
 		return p.Digest
 	}
 	return 0
-}
-
-// grant says whether the caller may reuse the image of a reference.
-func (w World) grant(now Registry, p Pull) grant {
-	content := w.content(p)
-	if content == 0 {
-		return none
-	}
-	has := w.Has[p.repo()][content]
-	if p.Digest == 0 {
-		has |= w.Node[p.Name].Proofs
-	}
-	holder := now.Rule.holder(p)
-	counts := Origin.of(holder) | Origin.of(Nobody.holder())
-	if now.Rule.From != FromOrigin {
-		counts |= Mirror.of(holder) | Mirror.of(Nobody.holder())
-	}
-	restricted := has.has(marked) || p.Digest == 0 && !w.Node[p.Name].Open
-	switch {
-	case has.hasAny(counts), now.Rule.Access == AnyCaller:
-		return given
-	case !restricted && now.Rule.Access == Verified:
-		return open
-	}
-	return none
 }

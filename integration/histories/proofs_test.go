@@ -104,3 +104,28 @@ func (s Set) String() string {
 	}
 	return "[" + text + " ]"
 }
+
+// grant says whether the caller may reuse the image of a reference.
+func (w World) grant(now Registry, p Pull) grant {
+	content := w.content(p)
+	if content == 0 {
+		return none
+	}
+	has := w.Has[p.repo()][content]
+	if p.Digest == 0 {
+		has |= w.Node[p.Name].Proofs
+	}
+	holder := now.Rule.holder(p)
+	counts := Origin.of(holder) | Origin.of(Nobody.holder())
+	if now.Rule.From != FromOrigin {
+		counts |= Mirror.of(holder) | Mirror.of(Nobody.holder())
+	}
+	restricted := has.has(marked) || p.Digest == 0 && !w.Node[p.Name].Open
+	switch {
+	case has.hasAny(counts), now.Rule.Access == AnyCaller:
+		return given
+	case !restricted && now.Rule.Access == Verified:
+		return open
+	}
+	return none
+}
