@@ -26,6 +26,8 @@ const (
 	maxURLs = 16
 	// maxHost bounds a host that is followed, in bytes: labels and errors name it.
 	maxHost = 1 << 10
+	// maxURL bounds a url that is followed, in bytes: it is read in many ways, to find secrets.
+	maxURL = 8 << 10
 )
 
 // followable returns those urls of a descriptor that containerd may follow, and their hosts.
@@ -38,6 +40,9 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, hosts 
 		return nil, nil
 	}
 	for _, text := range desc.URLs[:min(len(desc.URLs), maxURLs)] {
+		if len(text) > maxURL {
+			continue
+		}
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(u.Host) > maxHost || hasSecret(text, u, secrets) {
 			continue

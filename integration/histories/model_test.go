@@ -148,7 +148,7 @@ func (w World) changed(now, later Registry, p Pull, by said, forbidden bool) []B
 	if w.waits(now, p) {
 		w = w.complete(p, present)
 	}
-	if class := later.download(p, by.content, w.Has[p.repo()][max(by.content, 0)].has(known)); class != None {
+	if class := later.download(p, by.content, w.possessed(now, p, by.content)); class != None {
 		return []Branch{w.failed(now, p, class, forbidden)}
 	}
 	return w.pulled(now, p, by)
@@ -199,12 +199,17 @@ func (w World) unchanged(before World, now Registry, p Pull, content int, by sai
 // then it may come all the same, since the node may have asked for it before it knew.
 func (w World) pulled(now Registry, p Pull, by said) (all []Branch) {
 	all = w.stored(now, p, by, true)
-	of := p
-	of.Digest = by.content
-	if w.content(of) != 0 && w.grant(now, of) == given && !now.Rule.Fresh.Manifest {
+	if w.possessed(now, p, by.content) && !now.Rule.Fresh.Manifest {
 		all = append(all, w.stored(now, p, by, false)...)
 	}
 	return all
+}
+
+// possessed reports whether the node has a content under the repository, for somebody who has
+// proved access to it: nothing is downloaded then. To others the registry gives manifest and config.
+func (w World) possessed(now Registry, p Pull, content int) bool {
+	p.Digest = max(content, 0)
+	return p.Digest > 0 && w.content(p) != 0 && w.grant(now, p) == given
 }
 
 // stored is on disk before the request ends. Proofs by a name that comes back to its

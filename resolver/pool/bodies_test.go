@@ -78,7 +78,7 @@ func framed(t *testing.T, respond func(number, stream int) func(f *h2.Framer, id
 				defer mu.Unlock()
 				_ = w()
 			}
-			go write(func() error { return f.WriteSettings() })
+			write(func() error { return f.WriteSettings() }) // before all else
 			for stream := 1; ; {
 				frame, err := f.ReadFrame()
 				if err != nil {

@@ -129,7 +129,8 @@ func (r *Redactor) whole(text string, rest bool) string {
 // hide looks for all secrets in the text as it is and unescaped, in upper and lower case: one
 // that is a part of another one, or overlaps it, uncovers nothing of that.
 func (r *Redactor) hide(text string, rest bool) string {
-	found := r.places(text, rest)
+	sent, signed := r.gathered()
+	found := places(text, rest, sent, signed)
 	slices.SortFunc(found, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
 	var b strings.Builder
 	end := 0 // of what is hidden so far
@@ -143,8 +144,7 @@ func (r *Redactor) hide(text string, rest bool) string {
 }
 
 // places returns where secrets are in a text, from and to.
-func (r *Redactor) places(text string, rest bool) (found [][2]int) {
-	sent, signed := r.gathered()
+func places(text string, rest bool, sent, signed []string) (found [][2]int) {
 	if len(sent)+len(signed) == 0 {
 		return nil
 	}
@@ -162,8 +162,11 @@ func (r *Redactor) places(text string, rest bool) (found [][2]int) {
 	return found
 }
 
-// In reports whether a text has a secret.
-func (r *Redactor) In(text string) bool { return len(r.places(text, false)) > 0 }
+// In reports whether a text, of some kilobytes at most, has a secret that was sent.
+func (r *Redactor) In(text string) bool {
+	sent, _ := r.gathered()
+	return len(places(text, false, sent, nil)) > 0
+}
 
 // Repeats reports whether a text has, as it is, a secret that was sent, and is too long to be
 // there by chance.

@@ -52,6 +52,7 @@ func TestCleanCutsUsersAndQueries(t *testing.T) {
 		`'https://a.test/x','https://b.test/y'`:                    `'https://a.test/x','https://b.test/y'`,
 		`must begin with "https://"`:                               `must begin with "https://"`,
 		`unix:///run/x.sock, C:\new\t & 50% of a@sha256:b`:         `unix:///run/x.sock, C:\new\t & 50% of a@sha256:b`,
+		`Get "https://alice:it's//s3cret@h.test/p": EOF`:           `Get "https://h.test/p": EOF`,
 		`Get "https://alice:s3cret#1@h.test/p": EOF`:               `Get "https://***": EOF`,
 		`Get "https://alice:s3c?ret@h.test/p": EOF`:                `Get "https://***": EOF`,
 		`Get "https:\/\/alice:s3cret@h.test\/p?sig=s3cret": EOF`:   `Get "https://h.test/p": EOF`,

@@ -59,7 +59,7 @@ func word(line string) int {
 func endOfURL(rest string) int {
 	end := strings.IndexAny(rest, enclosers+"?")
 	for end >= 0 && rest[end] != '?' {
-		more, _, _ := strings.Cut(rest[end:], "//") // what is behind that is of another URL
+		more, _, _ := strings.Cut(rest[end:], "://") // what is behind that is of another URL
 		if strings.Contains(more, "?") {
 			break
 		}
