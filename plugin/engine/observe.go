@@ -234,6 +234,7 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 		if !e.hasRead(ctx, t, o, record) {
 			a.verified.Read = store.Reading{}
 		}
+		a.runs = e.runs(ctx, t, record.Target)
 		e.markConfirmed(ctx, a, t.names(target)...)
 		err = e.revokeDenied(ctx, t, o.answer.proved, o.watch, nil)
 	case record.Said():
