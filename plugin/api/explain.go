@@ -155,7 +155,7 @@ type Forecast struct {
 	// pull is waited for.
 	Overdue *Foreseen `json:"overdue,omitempty"`
 	// CachedConfirmed is for another digest, where a second question says that the
-	// caller may have the cached image; nil = it is not asked.
+	// caller may have the cached image; nil = it is not asked, or a yes makes no difference.
 	CachedConfirmed *Foreseen `json:"cachedConfirmed,omitempty"`
 	// CachedUnsaid is for another digest, where the registry does not have the cached one
 	// any more; nil = it is not asked.

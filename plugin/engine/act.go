@@ -96,11 +96,11 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	if stop != nil {
 		return c.ended(*stop), action, false
 	}
+	if action.Do == Reuse && c.cached == NotAsked && e.blocked(ctx, t, &c.local) {
+		c.use(action.Used...)
+		return c, Action{Do: Pull, Kind: Pulled, Reason: ReasonAbsent}, false
+	}
 	if action.Do == Reuse && c.isUnread() {
-		if e.blocked(ctx, t, &c.local) {
-			c.use(action.Used...)
-			return c, Action{Do: Pull, Kind: Pulled, Reason: ReasonAbsent}, false
-		}
 		if ended, over := e.readUnread(ctx, t, c, k.session); over {
 			return ended, action, false
 		}

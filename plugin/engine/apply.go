@@ -101,10 +101,8 @@ const (
 // node agree: they are asked before each pull, and reuse is no way around them.
 func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, turn turn) end {
 	target := local.Record.Target
-	if !local.agreed {
-		if err := e.askVerifiers(ctx, t, target); err != nil {
-			return failed(ReasonVerifier, err)
-		}
+	if err := e.agree(ctx, t, local); err != nil {
+		return failed(ReasonVerifier, err)
 	}
 	if err := e.complete(ctx, t, local, turn); err != nil {
 		return failed(ReasonCanceled, err)
@@ -134,15 +132,34 @@ func (e *Engine) askVerifiers(ctx context.Context, t task, target ocispec.Descri
 	return e.VerifyImage(ctx, t.Name, target)
 }
 
+// agree asks the image verifiers about the cached image, unless they have agreed already.
+func (e *Engine) agree(ctx context.Context, t task, local Local) error {
+	if local.agreed {
+		return nil
+	}
+	return e.askVerifiers(ctx, t, local.Record.Target)
+}
+
 // blocked reports whether the image verifiers of the node refuse the cached image to a caller who
 // has proved nothing. It counts as absent then, and a pull is refused before anything is
 // fetched, with containerd's own words: another error would tell that the image is there.
 func (e *Engine) blocked(ctx context.Context, t task, local *Local) bool {
-	if local.Grant.Given() || e.dry {
+	if local.Grant.Given() {
 		return false
 	}
 	local.agreed = e.askVerifiers(ctx, t, local.Record.Target) == nil
 	return !local.agreed
+}
+
+// reasonRefused is the reason of a failure where the image verifiers refuse a cached image that
+// would be used: verifier, or that of the pull which they refuse in its place to a caller who has
+// proved nothing, as [Engine.blocked] says. confirmed says that a registry has that digest. Where
+// none says so there is nothing to pull, and who may have the image then is told.
+func (l *Local) reasonRefused(confirmed bool) Reason {
+	if confirmed && !l.Grant.Given() {
+		return ReasonPull
+	}
+	return ReasonVerifier
 }
 
 // complete makes what is missing of the cached image besides its content. If

@@ -255,10 +255,7 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	defer session.Close()
 	// Denials since the question about the tag count: its answer may be acted on.
 	a, err := e.ask(ctx, t, session, c.checkTime)
-	confirmed := err == nil && a.verified.Digest == c.local.target()
-	if confirmed && c.unread {
-		confirmed = !e.blocked(ctx, t, &c.local)
-	}
+	confirmed := err == nil && a.verified.Digest == c.local.target() && !e.blocked(ctx, t, &c.local)
 	var unread *end
 	if confirmed && c.unread && !t.readsManifests() { // else the check has read it
 		begun := e.Now()

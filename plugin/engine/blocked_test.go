@@ -6,9 +6,12 @@ package engine
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // An image that the verifiers of the node refuse is pulled for who has proved nothing, before its
@@ -42,5 +45,65 @@ func TestRefusedByVerifiersIsAbsentForWhoHasProvedNothing(t *testing.T) {
 		if o.Reason != test.reason || (err != nil) != test.refused || asked != test.asked || n.pulls != test.pulls || test.refused && n.manifestsRead > 0 {
 			t.Errorf("%s: %s (%s), %v, verifiers asked %d times, %d pulls, %d reads", what, o.Kind, o.Reason, err, asked, n.pulls, n.manifestsRead)
 		}
+	}
+}
+
+// Where the verifiers of the node refuse the cached image, Explain and Observe foresee the end that
+// Ensure comes to: for who has proved nothing the pull of what the tag stands for, which they refuse
+// where that is the same image.
+func TestRefusedByVerifiersIsForeseen(t *testing.T) {
+	for what, test := range map[string]struct {
+		rules []string
+		set   func(*node)
+		want  Reason
+	}{
+		"moved":             {[]string{`policy = "IfNotPresent"`}, func(n *node) { n.remote = second }, ReasonChanged},
+		"moved, followed":   {nil, func(n *node) { n.remote = second }, ReasonChanged},
+		"same":              {nil, func(*node) {}, ReasonPull},
+		"same, present":     {[]string{`policy = "IfNotPresent"`}, func(*node) {}, ReasonPull},
+		"same, by a mirror": {[]string{`resolve_from = "OriginThenMirrors"`}, func(n *node) { n.inNeed = true }, ReasonPull},
+		"foreign":           {[]string{`allowed_sources = ["registry.test"]`}, func(n *node) { n.record.PullSource = "elsewhere.test/app:1" }, ReasonPull},
+		"anybody's":         {[]string{`access = "Any"`}, func(*node) {}, ReasonVerifier},
+		"open":              {nil, func(n *node) { n.record = cachedImage(first, time.Time{}) }, ReasonPull},
+		"open, and Never":   {[]string{`policy = "Never"`}, func(n *node) { n.record = cachedImage(first, time.Time{}) }, ReasonVerifier},
+		"open, and nobody can say": {[]string{`policy = "IfNotPresent"`}, func(n *node) {
+			n.record, n.checkFails = cachedImage(first, time.Time{}), failure.Unreachable
+		}, ReasonVerifier},
+		"open, and forgotten": {[]string{`policy = "IfNotPresent"`}, func(n *node) {
+			n.record, n.remote, n.forgotten = cachedImage(first, time.Time{}), second, true
+		}, ReasonVerifier},
+	} {
+		prepare := func(rules ...string) (*node, *Engine, Request) {
+			n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first}
+			test.set(n)
+			e := n.engine(rule(append(rules, test.rules...)...))
+			e.VerifyImage = func(_ context.Context, _ string, target ocispec.Descriptor) error {
+				if target.Digest == first.Digest {
+					return errTest
+				}
+				return nil
+			}
+			if test.want == ReasonPull {
+				n.pullErr, n.stockErr = errTest, errTest // containerd asks the verifiers
+			}
+			req := n.request(nil)
+			req.Caller = bob
+			return n, e, req
+		}
+		t.Run(what+"/explained", func(t *testing.T) {
+			n, e, req := prepare()
+			compareExplained(t, n, e, req)
+			if o := n.last(t); o.Reason != test.want {
+				t.Errorf("%s (%s), want %s", o.Kind, o.Reason, test.want)
+			}
+		})
+		t.Run(what+"/observed", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, e, req := prepare(observing)
+				if o := n.ensureObserved(t, e, req); o.Reason != test.want {
+					t.Errorf("%s (%s), want %s", o.Kind, o.Reason, test.want)
+				}
+			})
+		})
 	}
 }

@@ -47,7 +47,7 @@ type Forecast struct {
 	Changed, Overdue Action
 	// CachedConfirmed follows where it has another one for the tag, but also says that
 	// the caller may have the cached image, and CachedUnsaid where it does not have that
-	// any more; zero where it is not asked.
+	// any more; zero where it is not asked, or where its yes makes no difference.
 	CachedConfirmed, CachedUnsaid Action
 	// UseCached are the classes of failure after which the cached image is used. A
 	// request fails after the others.
@@ -111,7 +111,7 @@ func (e *Engine) foreseePull(ctx context.Context, t task, c course, action Actio
 
 // forecast says what would follow from a check. A refusal, by the registry itself,
 // takes the caller's proof away before it is decided. A verifier that refuses the
-// cached image stops each reuse; that of another image is not known.
+// cached image stops each use of it; that of another image is not known.
 func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []resolver.HostState) Forecast {
 	d := t.directives.Directives
 	const changed digest.Digest = "changed"
@@ -129,6 +129,9 @@ func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []reso
 		f.Unchanged = Decide(d, local, Check{Digest: local.target()})
 	}
 	f.UseCached = fallbacks(d, local)
+	if local.ImageID != "" && e.askVerifiers(ctx, t, local.Record.Target) != nil {
+		return f.refused(local)
+	}
 	if !local.Usable() {
 		return f
 	}
@@ -138,12 +141,19 @@ func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []reso
 			f.UseCached = f.UseCached.With(class, err == nil && Decide(d, refused, Check{Class: class}).Do == Reuse)
 		}
 	}
-	if e.askVerifiers(ctx, t, local.Record.Target) != nil {
-		f.UseCached, f.Overdue, f.Changed.Within = 0, Action{}, policy.Deadline{}
-		for _, a := range []*Action{&f.Unchanged, &f.CachedConfirmed, &f.CachedUnsaid} {
-			if a.Do == Reuse {
-				*a = Action{Do: Fail, Kind: Failed, Reason: ReasonVerifier}
-			}
+	return f
+}
+
+// refused is the forecast where the verifiers refuse the cached image. That a registry confirms it
+// makes no difference for a caller without a proof: what the tag stands for is pulled.
+func (f Forecast) refused(local Local) Forecast {
+	f.UseCached, f.Overdue, f.Changed.Within = 0, Action{}, policy.Deadline{}
+	if !local.Grant.Given() {
+		f.CachedConfirmed = Action{}
+	}
+	for _, a := range []*Action{&f.Unchanged, &f.CachedConfirmed, &f.CachedUnsaid} {
+		if a.Do == Reuse || a.Do == Reverify {
+			*a = Action{Do: Fail, Kind: Failed, Reason: local.reasonRefused(a != &f.CachedUnsaid)}
 		}
 	}
 	return f

@@ -143,6 +143,8 @@ func compareForecast(t *testing.T, n *node, x Explanation, o Outcome) {
 	switch {
 	case x.Local.target() == n.remote.Digest:
 		foreseen = f.Unchanged
+	case n.forgotten && f.CachedUnsaid.Kind != "":
+		foreseen = f.CachedUnsaid
 	case f.CachedConfirmed.Kind != "":
 		foreseen = f.CachedConfirmed
 	}

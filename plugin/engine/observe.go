@@ -190,10 +190,12 @@ func (e *Engine) wouldEnd(ctx context.Context, t task, c course, action Action) 
 	switch action.Do {
 	case Fail:
 		return failed(action.Reason, t.errNever())
-	case Reuse:
-		if err := e.askVerifiers(ctx, t, c.local.Record.Target); err != nil {
-			return failed(ReasonVerifier, err)
+	case Reuse, Reverify:
+		if err := e.agree(ctx, t, c.local); err != nil {
+			return failed(c.local.reasonRefused(c.answer.verified.Digest == c.local.target()), err)
 		}
+	}
+	if action.Do == Reuse {
 		return reused(action, c.local)
 	}
 	return end{kind: Pulled, reason: action.Reason, digest: c.answer.verified.Digest}

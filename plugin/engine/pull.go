@@ -64,8 +64,10 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 	c.saw(local)
 	action := Decide(t.directives.Directives, local, a.check(NotConfirmed))
 	c.use(action.Used...)
-	blocked := action.Do != Pull && e.blocked(ctx, t, &c.local)
-	found := action.Do == Reuse && !blocked
+	if action.Do != Pull && e.blocked(ctx, t, &c.local) {
+		action.Do = Pull
+	}
+	found := action.Do == Reuse
 	if !found || t.asksForFound(local) {
 		if cause := try.shared(found); cause != nil {
 			return c, cause
@@ -77,7 +79,7 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 		c, err = e.reuseFound(ctx, t, c, action, source)
 	case e.dry:
 		return e.foreseePull(ctx, t, c, action, reason), nil
-	case action.Do == Reverify && !blocked:
+	case action.Do == Reverify:
 		c, err = e.reverify(ctx, t, c, action, source)
 	default:
 		c, err = e.fetch(ctx, t, c, reason, source)
