@@ -144,7 +144,7 @@ func (e *Engine) agree(ctx context.Context, t task, local Local) error {
 // has proved nothing. It counts as absent then, and a pull is refused before anything is
 // fetched, with containerd's own words: another error would tell that the image is there.
 func (e *Engine) blocked(ctx context.Context, t task, local *Local) bool {
-	if local.Grant.Given() {
+	if local.isKnown() {
 		return false
 	}
 	local.agreed = e.askVerifiers(ctx, t, local.Record.Target) == nil
@@ -156,7 +156,7 @@ func (e *Engine) blocked(ctx context.Context, t task, local *Local) bool {
 // proved nothing, as [Engine.blocked] says. confirmed says that a registry has that digest. Where
 // none says so there is nothing to pull, and who may have the image then is told.
 func (l *Local) reasonRefused(confirmed bool) Reason {
-	if confirmed && !l.Grant.Given() {
+	if confirmed && !l.isKnown() {
 		return ReasonPull
 	}
 	return ReasonVerifier

@@ -72,6 +72,10 @@ func TestRefusedByVerifiersIsForeseen(t *testing.T) {
 		"open, and forgotten": {[]string{`policy = "IfNotPresent"`}, func(n *node) {
 			n.record, n.remote, n.forgotten = cachedImage(first, time.Time{}), second, true
 		}, ReasonVerifier},
+		"foreign, and proved": {[]string{`allowed_sources = ["registry.test"]`}, func(n *node) {
+			n.record.PullSource = "elsewhere.test/app:1"
+			n.record.Access[bob] = n.record.Access[alice]
+		}, ReasonVerifier},
 	} {
 		prepare := func(rules ...string) (*node, *Engine, Request) {
 			n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first}
@@ -105,5 +109,53 @@ func TestRefusedByVerifiersIsForeseen(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An image from a host that is not allowed is no secret for who has proved access: verifiers that
+// refuse it end the request as they do for other images, before a byte is compared. Others pull.
+func TestRefusedByVerifiersIsToldOfForeignImages(t *testing.T) {
+	for what, test := range map[string]struct {
+		caller          Caller
+		refused         bool
+		reason          Reason
+		pulls, compared int
+	}{
+		"proved, agreed":    {alice, false, ReasonSource, 0, 1},
+		"proved, refused":   {alice, true, ReasonVerifier, 0, 0},
+		"unproved, agreed":  {bob, false, ReasonSource, 0, 1},
+		"unproved, refused": {bob, true, ReasonPull, 1, 0},
+	} {
+		n, asked := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, pullErr: errTest}, 0
+		n.record.PullSource = "mirror.test/app:1"
+		e := n.engine(rule(`allowed_sources = ["registry.test"]`))
+		e.VerifyImage = func(context.Context, string, ocispec.Descriptor) error {
+			asked++
+			if test.refused {
+				return errTest
+			}
+			return nil
+		}
+		req := n.request(nil)
+		req.Caller = test.caller
+		o, err := e.Ensure(t.Context(), req)
+		if o.Reason != test.reason || (err != nil) != test.refused || o.Grant != "" || asked != 1 || n.pulls != test.pulls || len(n.verifiedContent) != test.compared {
+			t.Errorf("%s: %s (%s), %v, verifiers asked %d times, %d pulls, content compared %v", what, o.Kind, o.Reason, err, asked, n.pulls, n.verifiedContent)
+		}
+	}
+}
+
+// A proof of an image from a host that is not allowed makes nothing reusable: no policy, no fallback
+// and no age uses it as it is.
+func TestProofOfAForeignImageReusesNothing(t *testing.T) {
+	for _, p := range []string{"Always", "IfDigestChanged", "IfNotPresent", "Never"} {
+		for _, class := range append(failure.All(), failure.None) {
+			n := &node{record: cachedImage(first, now), remote: second, checkFails: class}
+			n.record.PullSource = "mirror.test/app:1"
+			o, _ := n.engine(rule(`policy = "`+p+`"`, `max_age = "2h"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
+			if o.Kind != Failed && o.Kind != Pulled || len(n.used) > 0 {
+				t.Errorf("%s, %q: %s (%s), used %v", p, class, o.Kind, o.Reason, n.used)
+			}
+		}
 	}
 }

@@ -148,7 +148,7 @@ func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []reso
 // makes no difference for a caller without a proof: what the tag stands for is pulled.
 func (f Forecast) refused(local Local) Forecast {
 	f.UseCached, f.Overdue, f.Changed.Within = 0, Action{}, policy.Deadline{}
-	if !local.Grant.Given() {
+	if !local.isKnown() {
 		f.CachedConfirmed = Action{}
 	}
 	for _, a := range []*Action{&f.Unchanged, &f.CachedConfirmed, &f.CachedUnsaid} {

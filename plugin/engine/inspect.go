@@ -45,6 +45,9 @@ type Local struct {
 	// [Engine.Node].
 	Jitter float64
 
+	// foreignGrant is the caller's for an image of a foreign source. Grant is zero for that, since
+	// no proof makes it one to reuse: this one only says what the caller may be told of it.
+	foreignGrant Grant
 	// manifest is that of the node's platform: the target, or one in it.
 	manifest digest.Digest
 	// incomplete says that the snapshot, or one of the names that CRI gives an
@@ -60,6 +63,9 @@ type Local struct {
 // Usable reports whether there is an image that can run, and came from hosts
 // that are allowed. Whether this caller may have it, its Grant says.
 func (l *Local) Usable() bool { return l.ImageID != "" && !l.ForeignSource }
+
+// isKnown reports whether the caller may know that the image is here.
+func (l *Local) isKnown() bool { return l.Grant.Given() || l.foreignGrant.Given() }
 
 // fresh reports whether the last check counts for a max_age that is not 0.
 func (l *Local) fresh(maxAge time.Duration) bool {
@@ -155,13 +161,13 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 	}
 	l.ImageID, l.manifest, l.incomplete = id, image.Manifest, !image.Unpacked
 	l.Remote = image.Remote
-	if t.foreign(record.State) {
-		l.ForeignSource = true
-		return l, nil
-	}
 	grant, nameMissing, err := e.authorize(ctx, t, record, by)
 	if err != nil {
 		return none, err
+	}
+	if t.foreign(record.State) {
+		l.ForeignSource, l.foreignGrant = true, grant
+		return l, nil
 	}
 	// CRI names an image by its ID last.
 	_, err = e.Records.Get(ctx, id)

@@ -1,0 +1,46 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// reverify takes the bytes of an image that is here once more, from a source
+// that has allowed hosts only, and compares them. The verifiers are asked before, as before a
+// pull: one that refuses the image spares the bytes.
+func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, source resolver.Source) (course, error) {
+	a := c.answer
+	if err := e.agree(ctx, t, c.local); err != nil {
+		return c.ended(failed(ReasonVerifier, err)), nil
+	}
+	c.local.agreed = true
+	if err := e.verifyContent(ctx, t, a, source); err != nil {
+		return c, err
+	}
+	c.local.ForeignSource = false
+	if c = c.ended(e.reuse(ctx, t, c.local, action, hasTurn)); c.end.kind == Failed {
+		return c, nil
+	}
+	target := a.verified.Digest
+	before := withSources(store.State{Verified: c.local.Record.Verified, Stale: c.local.Record.Stale}, source.Served())
+	e.Marks.MarkPulled(ctx, target, func() store.State { return e.pulledState(a, before) }, t.names(target)...)
+	c.end.source = before.PullSource
+	return c, nil
+}
+
+// verifyContent takes every byte of an image that is here from the source.
+func (e *Engine) verifyContent(ctx context.Context, t task, a answer, source resolver.Source) error {
+	fetcher, err := source.Fetcher(ctx, t.Name)
+	if err != nil {
+		return err
+	}
+	if err := e.Content.VerifyContent(ctx, a.descriptor, fetcher); err != nil {
+		return e.orGone(ctx, t, a.descriptor.Digest, err)
+	}
+	return e.endRefused(ctx, t, a.watch, source)
+}
