@@ -44,3 +44,22 @@ func TestChecksTellNoSignature(t *testing.T) {
 		}
 	}
 }
+
+// What was asked for is no secret where a redirect repeats it in its query: errors say it.
+func TestRedirectsThatNameWhatWasAskedFor(t *testing.T) {
+	const before, behind = "nothing is at ", " of this storage"
+	storage, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, before+r.URL.Query().Get("asked")+behind)
+	})
+	asked := ""
+	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.Path
+		w.Header().Set("Location", storage.URL+"/manifest?asked="+asked)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{ReadManifest: true})
+	if _, err := s.Resolve(t.Context(), plenty); err == nil || !strings.Contains(err.Error(), before+asked+behind) {
+		t.Errorf("%s: got %v", asked, err)
+	}
+}

@@ -19,7 +19,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range 100 {
-		r.AddQuery(&url.URL{RawQuery: strings.Repeat("k", 1<<20) + fmt.Sprintf("=value-of-more-than-16-bytes-%d", i)})
+		r.AddQuery(&url.URL{RawQuery: strings.Repeat("k", 1<<20) + fmt.Sprintf("=value-of-more-than-16-bytes-%d", i)}, "")
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -32,10 +32,49 @@ func TestQueriesAreBounded(t *testing.T) {
 	}
 	start := time.Now()
 	for range 3 {
-		r.AddQuery(&url.URL{RawQuery: b.String()[1:]})
+		r.AddQuery(&url.URL{RawQuery: b.String()[1:]}, "")
 	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	runtime.KeepAlive(&r)
+}
+
+// quay.io redirects to its CDN with the names of a repository, storage services with the type of the
+// content and the name of an algorithm. None of that signs anything, and errors have to say it. All
+// that may be drawn or computed is hidden, and a passphrase by its name.
+func TestQueriesOfNames(t *testing.T) {
+	const asked = "/v2/team/app-2026-nightly/manifests/sha256:0123456789abcdef"
+	for query, value := range map[string]string{
+		"region=us-east-1&namespace=prometheus-operator&repo_name=prometheus-operator": "prometheus-operator",
+		"response-content-type=application%2Foctet-stream":                             "application/octet-stream",
+		"X-Amz-Algorithm=AWS4-HMAC-SHA256":                                             "AWS4-HMAC-SHA256",
+		"X-Goog-Algorithm=GOOG4-RSA-SHA256":                                            "GOOG4-RSA-SHA256",
+		"repo_name=team%2Fapp-2026-nightly":                                            "team/app-2026-nightly",
+		"digest=sha256:0123456789abcdef":                                               "sha256:0123456789abcdef",
+	} {
+		var r Redactor
+		r.AddQuery(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, asked)
+		if got, want := r.Clean("no "+value+" here"), "no "+value+" here"; got != want {
+			t.Errorf("%q: %q became %q", query, want, got)
+		}
+	}
+	for query, value := range map[string]string{
+		"a=qwertyuiopasdfgh":                         "qwertyuiopasdfgh", // letters, drawn
+		"a=prometheus-operator-v2":                   "prometheus-operator-v2",
+		"a=Prometheus-Operator":                      "Prometheus-Operator",
+		"a=correct+horse+battery":                    "correct horse battery",
+		"a=AWS4-HMAC-SHA256-not":                     "AWS4-HMAC-SHA256-not",
+		"a=app-2026-nightly/manifests":               "app-2026-nightly/manifests",
+		"Token=correct-horse-battery":                "correct-horse-battery",
+		"X-Amz-Security-%54oken=correct-horse-horse": "correct-horse-horse",
+		"%zz=correct-horse-battery":                  "correct-horse-battery",
+		"correct-horse-battery":                      "correct-horse-battery", // of no name
+	} {
+		var r Redactor
+		r.AddQuery(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, "/v2/app/manifests/1")
+		if got := r.Clean("no " + value + " here"); got != "no *** here" {
+			t.Errorf("%q: got %q", query, got)
+		}
+	}
 }

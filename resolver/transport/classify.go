@@ -29,7 +29,7 @@ type classify struct {
 func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	if req.Response != nil { // it is redirected
-		c.redactor.AddQuery(req.URL)
+		c.redactor.AddQuery(req.URL, fault.First(req).URL.Path)
 	}
 	var wire wire
 	resp, err := c.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())))
