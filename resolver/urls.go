@@ -4,12 +4,9 @@
 package resolver
 
 import (
-	"encoding/hex"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -27,7 +24,7 @@ const (
 	// maxHost bounds a host that is followed, in bytes: labels and errors name it.
 	maxHost = 1 << 10
 	// maxURL bounds a url that is followed, in bytes: it is read in many ways, to find secrets.
-	maxURL = 8 << 10
+	maxURL = 4 << 10
 )
 
 // followable returns those urls of a descriptor that containerd may follow, and their hosts.
@@ -44,7 +41,7 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, hosts 
 			continue
 		}
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(u.Host) > maxHost || hasSecret(text, u, secrets) {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(u.Host) > maxHost || secrets.In(text) {
 			continue
 		}
 		urls = append(urls, text)
@@ -53,22 +50,6 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, hosts 
 		}
 	}
 	return urls, hosts
-}
-
-// hasSecret reports whether a url has a secret, as it is or escaped.
-func hasSecret(text string, u *url.URL, secrets *redact.Redactor) bool {
-	return slices.ContainsFunc([]string{text, u.Host, u.Path, unescaped(u.RawQuery)}, secrets.In)
-}
-
-var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
-
-// unescaped returns a query as who reads it may unescape it. Unlike that of net/url it has what
-// stands beside something that is no escape.
-func unescaped(query string) string {
-	return escapes.ReplaceAllStringFunc(strings.ReplaceAll(query, "+", " "), func(escape string) string {
-		b, _ := hex.DecodeString(escape[1:]) // two digits
-		return string(b)
-	})
 }
 
 // GuardURLs has content behind the urls of descriptors fetched as that of hosts is: refused

@@ -13,8 +13,11 @@ const (
 	minQuery   = 16       // values of a query that are shorter sign nothing
 	maxValues  = 512      // that are known, the last ones
 	maxQueries = 64 << 10 // bytes of them, and of a query that is read
-	maxSigned  = 2        // readings of a text in which they are looked for: as it is, and as a query has it
 )
+
+// maxSigned is in how many readings of a text they are looked for, since many take long: as it is,
+// and with the escapes of one kind undone.
+var maxSigned = 1 + len(escapes)
 
 // AddQuery makes texts hide what the query of a URL has to which a host redirects: a storage
 // service may repeat by what it was signed. asked is the path that was asked for before, "" =

@@ -54,16 +54,18 @@ func word(line string) int {
 	return len(line)
 }
 
-// endOfURL returns where a URL ends in the rest of a word, behind its scheme: at the end, or
-// before what encloses it, unless its user or its query may be behind that.
+// endOfURL returns where a URL ends in the rest of a word, behind its scheme: at the end, before
+// the next URL, or before what encloses it, unless its user or its query may be behind that.
 func endOfURL(rest string) int {
+	if next := schemes.FindStringIndex(rest); next != nil && !strings.Contains(rest[:next[0]], "?") {
+		rest = rest[:next[0]]
+	}
 	end := strings.IndexAny(rest, enclosers+"?")
 	for end >= 0 && rest[end] != '?' {
-		more, _, _ := strings.Cut(rest[end:], "://") // what is behind that is of another URL
-		if strings.Contains(more, "?") {
+		if strings.Contains(rest[end:], "?") {
 			break
 		}
-		at := strings.LastIndexByte(more, '@')
+		at := strings.LastIndexByte(rest[end:], '@')
 		if at < 0 {
 			return end
 		}
@@ -81,7 +83,7 @@ func endOfURL(rest string) int {
 func RawURL(raw string) string {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if ok {
-		if u, err := url.Parse(raw); err == nil {
+		if u, err := url.Parse(raw); err == nil && !mayHaveUser(rest) {
 			return URL(u)
 		}
 		scheme += "://"
@@ -101,4 +103,11 @@ func RawURL(raw string) string {
 // URL returns scheme, host and path of a URL.
 func URL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// mayHaveUser reports whether what looks like a port, and a query or a fragment without a path,
+// may be a user and a password.
+func mayHaveUser(rest string) bool {
+	end := strings.IndexAny(rest, "/?#")
+	return end >= 0 && rest[end] != '/' && strings.Contains(rest[:end], ":") && strings.Contains(rest[end:], "@")
 }
