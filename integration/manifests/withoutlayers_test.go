@@ -154,16 +154,16 @@ func TestFirstPullOfAMovedTag(t *testing.T) {
 		resolvertest.Pushable
 		requests string
 	}{
-		"image": {resolvertest.Image(7900, 2, 500), "GET manifests, GET blobs"},
-		"index": {resolvertest.Index(7901, 2, 500), "GET manifests, GET manifests, GET blobs"}, // the config alone
+		"image": {resolvertest.Image(7900, 2, 500), "HEAD manifests, GET manifests, GET blobs"},
+		"index": {resolvertest.Index(7901, 2, 500), "HEAD manifests, GET manifests, GET manifests, GET blobs"}, // the config alone
 	} {
-		n.Push("head/"+what+":1", image)
+		n.Push("head/"+what+":1", image.Pushable)
 		n.Push("head/"+what+":2", nodetest.Image(1))
 		first, second := nodetest.Named("head/"+what+":1"), nodetest.Named("head/"+what+":2")
 		wantPull(n, first, "Pulled absent")
 		wantPull(n, second, "Pulled absent")
 		n.MustPull(second, bob()) // which brings bob a token
-		n.Push("head/"+what+":2", image)
+		n.Push("head/"+what+":2", image.Pushable)
 		n.Registry.Forget()
 		mark := n.Mark()
 		n.MustPull(second, bob())
