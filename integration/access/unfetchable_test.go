@@ -15,9 +15,10 @@ import (
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
-// What containerd fetches of no registry, for what documents say of it, is the registry's fault.
-func TestDocumentsOfWhatIsNotFetched(t *testing.T) {
-	t.Parallel()
+// withMade starts a node that has made.test/app:1, with this manifest, and uses it where the
+// registry says what is invalid.
+func withMade(t *testing.T) (*nodetest.Node, *forgery, ocispec.Manifest) {
+	t.Helper()
 	n := nodetest.Start(t)
 	n.WriteRules("10.toml", "[[rule]]\nimages = ['made.test/**']\npolicy = 'IfDigestChanged'\n[rule.on]\ninvalid = 'UseCached'\n")
 	img := nodetest.Image(1)
@@ -26,6 +27,22 @@ func TestDocumentsOfWhatIsNotFetched(t *testing.T) {
 	f.top = f.add(t, good)
 	n.Serve("made.test", f.registry(t))
 	n.MustPull("made.test/app:1")
+	return n, f, good
+}
+
+// wantInvalid pulls made.test/app:1, of which the registry says what is invalid.
+func wantInvalid(n *nodetest.Node, what string) {
+	n.T.Helper()
+	mark := n.Mark()
+	n.MustPull("made.test/app:1")
+	d := n.Decision(mark, "made.test/app:1")
+	nodetest.Want(n.T, what, d.Outcome+" "+d.Class, "UsedCached invalid")
+}
+
+// What containerd fetches of no registry, for what documents say of it, is the registry's fault.
+func TestDocumentsOfWhatIsNotFetched(t *testing.T) {
+	t.Parallel()
+	n, f, good := withMade(t)
 
 	sized := func(size int64) ocispec.Descriptor {
 		content := []byte("a layer that is not there")
@@ -44,10 +61,7 @@ func TestDocumentsOfWhatIsNotFetched(t *testing.T) {
 		"a layer of less":              sized(-1),
 	} {
 		f.top = top
-		mark := n.Mark()
-		n.MustPull("made.test/app:1")
-		d := n.Decision(mark, "made.test/app:1")
-		nodetest.Want(t, what, d.Outcome+" "+d.Class, "UsedCached invalid")
+		wantInvalid(n, what)
 	}
 }
 
@@ -73,14 +87,7 @@ func TestSizesOfOtherPlatforms(t *testing.T) {
 // is on the node or not, has no bytes: containerd fetches that of no registry, as with layers.
 func TestManifestOfNoBytesInAnIndex(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Start(t)
-	n.WriteRules("10.toml", "[[rule]]\nimages = ['made.test/**']\npolicy = 'IfDigestChanged'\n[rule.on]\ninvalid = 'UseCached'\n")
-	img := nodetest.Image(1)
-	f := forge(n, img)
-	there := manifestOf(n, img)
-	f.top = f.add(t, there)
-	n.Serve("made.test", f.registry(t))
-	n.MustPull("made.test/app:1")
+	n, f, there := withMade(t)
 	absent := there
 	absent.Annotations = map[string]string{"of": "another image"}
 	here := platforms.DefaultSpec()
@@ -89,10 +96,7 @@ func TestManifestOfNoBytesInAnIndex(t *testing.T) {
 			manifest := f.add(t, m)
 			manifest.Platform, manifest.Size = &here, size
 			f.top = f.add(t, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{manifest}})
-			mark := n.Mark()
-			n.MustPull("made.test/app:1")
-			d := n.Decision(mark, "made.test/app:1")
-			nodetest.Want(t, fmt.Sprintf("%s, of size %d", what, size), d.Outcome+" "+d.Class, "UsedCached invalid")
+			wantInvalid(n, fmt.Sprintf("%s, of size %d", what, size))
 		}
 	}
 }

@@ -14,6 +14,20 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
+// countVerifiers has image verifiers that refuse all images or none, and counts how often they are
+// asked.
+func (e *Engine) countVerifiers(refuse bool) (asked *int) {
+	asked = new(int)
+	e.VerifyImage = func(context.Context, string, ocispec.Descriptor) error {
+		*asked++
+		if refuse {
+			return errTest
+		}
+		return nil
+	}
+	return asked
+}
+
 // An image that the verifiers of the node refuse is pulled for who has proved nothing, before its
 // manifest is read: containerd asks them then, and fails as where the image is absent. One to
 // which they agree they are asked about once.
@@ -30,20 +44,14 @@ func TestRefusedByVerifiersIsAbsentForWhoHasProvedNothing(t *testing.T) {
 		"unproved, agreed":  {bob, false, ReasonSame, 1, 0},
 		"unproved, refused": {bob, true, ReasonPull, 2, 1}, // when asked for, and when the turn of the pull has come
 	} {
-		n, asked := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, pullErr: errTest}, 0
+		n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, pullErr: errTest}
 		e := n.engine("# none")
-		e.VerifyImage = func(context.Context, string, ocispec.Descriptor) error {
-			asked++
-			if test.refused {
-				return errTest
-			}
-			return nil
-		}
+		asked := e.countVerifiers(test.refused)
 		req := n.request(nil)
 		req.Caller = test.caller
 		o, err := e.Ensure(t.Context(), req)
-		if o.Reason != test.reason || (err != nil) != test.refused || asked != test.asked || n.pulls != test.pulls || test.refused && n.manifestsRead > 0 {
-			t.Errorf("%s: %s (%s), %v, verifiers asked %d times, %d pulls, %d reads", what, o.Kind, o.Reason, err, asked, n.pulls, n.manifestsRead)
+		if o.Reason != test.reason || (err != nil) != test.refused || *asked != test.asked || n.pulls != test.pulls || test.refused && n.manifestsRead > 0 {
+			t.Errorf("%s: %s (%s), %v, verifiers asked %d times, %d pulls, %d reads", what, o.Kind, o.Reason, err, *asked, n.pulls, n.manifestsRead)
 		}
 	}
 }
@@ -126,21 +134,15 @@ func TestRefusedByVerifiersIsToldOfForeignImages(t *testing.T) {
 		"unproved, agreed":  {bob, false, ReasonSource, 0, 1},
 		"unproved, refused": {bob, true, ReasonPull, 1, 0},
 	} {
-		n, asked := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, pullErr: errTest}, 0
+		n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, pullErr: errTest}
 		n.record.PullSource = "mirror.test/app:1"
 		e := n.engine(rule(`allowed_sources = ["registry.test"]`))
-		e.VerifyImage = func(context.Context, string, ocispec.Descriptor) error {
-			asked++
-			if test.refused {
-				return errTest
-			}
-			return nil
-		}
+		asked := e.countVerifiers(test.refused)
 		req := n.request(nil)
 		req.Caller = test.caller
 		o, err := e.Ensure(t.Context(), req)
-		if o.Reason != test.reason || (err != nil) != test.refused || o.Grant != "" || asked != 1 || n.pulls != test.pulls || len(n.verifiedContent) != test.compared {
-			t.Errorf("%s: %s (%s), %v, verifiers asked %d times, %d pulls, content compared %v", what, o.Kind, o.Reason, err, asked, n.pulls, n.verifiedContent)
+		if o.Reason != test.reason || (err != nil) != test.refused || o.Grant != "" || *asked != 1 || n.pulls != test.pulls || len(n.verifiedContent) != test.compared {
+			t.Errorf("%s: %s (%s), %v, verifiers asked %d times, %d pulls, content compared %v", what, o.Kind, o.Reason, err, *asked, n.pulls, n.verifiedContent)
 		}
 	}
 }

@@ -25,11 +25,11 @@ func (t *task) holder() store.Fingerprint {
 }
 
 // provedBy lists the holders for whom an answer can be a proof. A host that saw no
-// credentials would have answered anybody, which says nothing yet of the rest of the image (see
-// answer.isForAll); one that let the node in, by a header
-// or a certificate of its own, proved nothing to a caller without any. A caller
-// without credentials proves for everybody, or for nobody; one whose credentials
-// cannot be told apart proves nothing of its own.
+// credentials would have answered anybody, which says nothing yet of the rest of the
+// image (see answer.isForAll); one that let the node in, by a header or a certificate of
+// its own, proved nothing to a caller without any. A caller without credentials proves for
+// everybody, or for nobody; one whose credentials cannot be told apart proves nothing of its
+// own.
 func (t *task) provedBy(anonymous, byNode bool) (holders []store.Fingerprint) {
 	switch {
 	case t.Caller == store.Anonymous && byNode:

@@ -14,7 +14,6 @@ import (
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
-	"github.com/pullwarden/pullwarden/store"
 )
 
 // readsManifests reports whether a check reads manifests, and does not only ask for
@@ -82,15 +81,10 @@ func inTime(ctx context.Context, within time.Duration, read func(context.Context
 	return err
 }
 
-// hasRead reports whether the check beside containerd's own pull has read the manifest
-// that runs of the image which that has brought.
-func (e *Engine) hasRead(ctx context.Context, t task, o observed, record store.Record) bool {
-	if !t.readsManifests() {
-		return false
-	}
-	image, err := e.Content.Runnable(ctx, record.Target, t.Snapshotter)
-	target := record.Target.Digest
-	return err == nil && (image.Manifest == target || o.nested == resolver.Nested{Index: target, Manifest: image.Manifest})
+// hasRead reports whether the check beside containerd's own pull has read the manifest that
+// runs of the image which that has brought, the target; "" = nobody knows which runs.
+func (o *observed) hasRead(t task, target, runs digest.Digest) bool {
+	return t.readsManifests() && runs != "" && (runs == target || o.nested == resolver.Nested{Index: target, Manifest: runs})
 }
 
 // verifyManifest refuses an image whose manifest the registry refuses, where checks read

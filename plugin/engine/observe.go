@@ -233,10 +233,10 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 	case err != nil:
 	case target == o.answer.verified.Digest:
 		a := o.answer
-		if !e.hasRead(ctx, t, o, record) {
+		a.runs = e.runs(ctx, t, record.Target)
+		if !o.hasRead(t, target, a.runs) {
 			a.verified.Read = store.Reading{}
 		}
-		a.runs = e.runs(ctx, t, record.Target)
 		e.markConfirmed(ctx, a, t.names(target)...)
 		err = e.revokeDenied(ctx, t, o.answer.proved, o.watch, nil)
 	case record.Said():

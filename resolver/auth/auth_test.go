@@ -34,13 +34,17 @@ func (s *set) Retired() bool { return s.retired }
 
 // newAuthorizer makes the authorizer of a session.
 func newAuthorizer(cache *Cache, scope Scope, credentials Credentials) *Authorizer {
+	return newAuthorizerBy(nil, cache, scope, credentials)
+}
+
+// newAuthorizerBy is newAuthorizer with token servers behind a transport; nil = the network.
+func newAuthorizerBy(transport http.RoundTripper, cache *Cache, scope Scope, credentials Credentials) *Authorizer {
 	var redactor redact.Redactor
+	client := func(*redact.Redactor) *http.Client { return &http.Client{Transport: transport} }
 	return New(Options{
 		Cache: cache, Scope: scope, Host: registryName,
 		Credentials: Redacted(credentials, &redactor), Redactor: &redactor,
-		Client: func(*redact.Redactor) *http.Client { return &http.Client{} },
-
-		ClientElsewhere: func(*redact.Redactor) *http.Client { return &http.Client{} },
+		Client: client, ClientElsewhere: client,
 	})
 }
 
@@ -48,15 +52,8 @@ func newAuthorizer(cache *Cache, scope Scope, credentials Credentials) *Authoriz
 // answers in its place names a token server.
 func TestChallengeInClear(t *testing.T) {
 	for scheme, want := range map[string]int{"http": 0, "https": 1} {
-		var redactor redact.Redactor
 		asked := &server{length: 10, expires: 60}
-		a := New(Options{
-			Cache: NewCache(), Scope: Scope{Configuration: &hosts, Repository: repository}, Host: registryName,
-			Credentials: Redacted(fixed(username, password), &redactor), Redactor: &redactor,
-			Client: func(*redact.Redactor) *http.Client { return &http.Client{Transport: asked} },
-
-			ClientElsewhere: func(*redact.Redactor) *http.Client { return &http.Client{Transport: asked} },
-		})
+		a := newAuthorizerBy(asked, NewCache(), Scope{Configuration: &hosts, Repository: repository}, fixed(username, password))
 		first := &http.Request{Method: http.MethodHead, URL: &url.URL{Scheme: "https", Host: registryName}, Header: http.Header{}}
 		redirected := &http.Request{
 			Method: http.MethodHead, URL: &url.URL{Scheme: scheme, Host: registryName, Path: "/elsewhere"}, Header: http.Header{},

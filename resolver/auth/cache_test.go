@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // server gives tokens of a length, which expire; issued counts them.
@@ -31,14 +29,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 // request after a challenge.
 func authorize(t *testing.T, c *Cache, rt http.RoundTripper, repository string) string {
 	t.Helper()
-	var redactor redact.Redactor
-	a := New(Options{
-		Cache: c, Scope: Scope{Configuration: &hosts, Repository: repository}, Host: registryName,
-		Credentials: Redacted(fixed(username, password), &redactor), Redactor: &redactor,
-		Client: func(*redact.Redactor) *http.Client { return &http.Client{Transport: rt} },
-
-		ClientElsewhere: func(*redact.Redactor) *http.Client { return &http.Client{Transport: rt} },
-	})
+	a := newAuthorizerBy(rt, c, Scope{Configuration: &hosts, Repository: repository}, fixed(username, password))
 	req := &http.Request{Method: http.MethodHead, URL: &url.URL{Scheme: "http", Host: registryName}, Header: http.Header{}}
 	if err := a.Authorize(t.Context(), req); err != nil {
 		t.Fatal(err)

@@ -7,25 +7,18 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-
-	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // A registry redirects in clear to another host, for which the node has credentials: whoever is on
 // the way to that host can ask for them in its place.
 func TestCredentialsForElsewhereInClear(t *testing.T) {
-	var redactor redact.Redactor
 	own := func(host string) (string, string, error) {
 		if host == "other.test" {
 			return "node", "the node's secret", nil
 		}
 		return username, password, nil
 	}
-	client := func(*redact.Redactor) *http.Client { return &http.Client{} }
-	a := New(Options{
-		Cache: NewCache(), Scope: Scope{Configuration: &set{}, Repository: repository}, Host: registryName,
-		Credentials: Redacted(own, &redactor), Redactor: &redactor, Client: client, ClientElsewhere: client,
-	})
+	a := newAuthorizer(NewCache(), Scope{Configuration: &set{}, Repository: repository}, own)
 	first := &http.Request{Method: http.MethodHead, URL: &url.URL{Scheme: "https", Host: registryName}, Header: http.Header{}}
 	redirected := func() *http.Request {
 		return &http.Request{

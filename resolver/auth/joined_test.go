@@ -15,7 +15,6 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
-	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 type byHost map[string]func(*http.Request) (*http.Response, error)
@@ -50,13 +49,8 @@ func TestPullsJoinNoPresumption(t *testing.T) {
 		servers := tokenServers()
 		cache, of := NewCache(), &set{}
 		session := func(repository string) *Authorizer {
-			var redactor redact.Redactor
-			return New(Options{
-				Cache: cache, Scope: Scope{Configuration: of, Repository: registryName + "/" + repository}, Host: registryName,
-				Credentials: Redacted(fixed(username, password), &redactor), Redactor: &redactor,
-				Client:          func(*redact.Redactor) *http.Client { return &http.Client{Transport: servers} },
-				ClientElsewhere: func(*redact.Redactor) *http.Client { return &http.Client{Transport: servers} },
-			})
+			scope := Scope{Configuration: of, Repository: registryName + "/" + repository}
+			return newAuthorizerBy(servers, cache, scope, fixed(username, password))
 		}
 		request := func() *http.Request {
 			return &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: registryName, Path: "/v2/"}, Header: http.Header{}}

@@ -21,8 +21,8 @@ import (
 // VerifyContent fetches every byte of the image of target, for this platform,
 // and returns nil when all of it has the digests of the image that is here, and the
 // layers unpack to what its config says: snapshots are made of that, by whatever layers.
-// What is none by its type is not unpacked, and has its digest alone to have. Nothing is stored. The error is errdefs.ErrFailedPrecondition for bytes that
-// differ.
+// What is none by its type is not unpacked, and has its digest alone to have. Nothing is
+// stored. The error is errdefs.ErrFailedPrecondition for bytes that differ.
 func (i *Images) VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error {
 	children := documents.ForNode(i.documents())
 	verify := func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
