@@ -45,11 +45,12 @@ type Registry struct {
 	conns   atomic.Int64
 	dead    atomic.Int64 // the first so many connections are dead
 
-	mu     sync.Mutex // guards server, which is nil while the listener is closed
-	server *http.Server
-	busy   sync.RWMutex   // read-held by requests in hand
-	served sync.WaitGroup // Serve loops
-	err    error          // the first option that failed
+	mu      sync.Mutex // guards server and accepts, which are nil while the listener is closed
+	server  *http.Server
+	accepts net.Listener   // of the server
+	busy    sync.RWMutex   // read-held by requests in hand
+	served  sync.WaitGroup // Serve loops
+	err     error          // the first option that failed
 }
 
 // New starts a registry that is closed at the end of the test.
@@ -146,19 +147,20 @@ func (r *Registry) open() error {
 		s.TLSConfig = r.pki.server.Clone()
 		_ = s.ServeTLS(l, "", "")
 	}()
-	r.server = s
+	r.server, r.accepts = s, l
 	return nil
 }
 
 // shut closes the listener and every connection.
 func (r *Registry) shut() {
 	r.mu.Lock()
-	s := r.server
-	r.server = nil
+	s, l := r.server, r.accepts
+	r.server, r.accepts = nil, nil
 	r.mu.Unlock()
 	r.listener.unswallow()
 	if s != nil {
 		_ = s.Close()
+		_ = l.Close() // the server knows of it only once it serves
 	}
 }
 
