@@ -18,6 +18,9 @@ type deliveries struct {
 	// earlier are the sources of the documents that the pull has not fetched, where its own
 	// repository has delivered them before; zero = their labels say where they came from.
 	earlier provenance.Provenance
+	// servedBy tells who has served a document to a pull with documents of its own, also beside
+	// what was fetched; nil for other pulls.
+	servedBy func(digest.Digest) provenance.Provenance
 }
 
 // add adds content whose source is known.
@@ -34,4 +37,20 @@ func (d *deliveries) of(content digest.Digest) (p provenance.Provenance, ok bool
 		return provenance.Provenance{}, false
 	}
 	return v.(provenance.Provenance), true
+}
+
+// document returns the sources of a document whose labels say the others. To a pull with documents
+// of its own they count for nothing: what it has not fetched had come from its source before
+// containerd was killed, and others may have delivered the same.
+func (d *deliveries) document(document digest.Digest, labelled provenance.Provenance) provenance.Provenance {
+	p, fetched := d.of(document)
+	switch {
+	case fetched:
+		return p
+	case d.servedBy != nil:
+		return d.servedBy(document)
+	case d.earlier.Known():
+		return d.earlier
+	}
+	return labelled
 }

@@ -170,9 +170,7 @@ func (w *imageWalk) addDocument(ctx context.Context, desc ocispec.Descriptor, ru
 		w.sources.unknown = w.sources.unknown || runs
 		return false, nil
 	}
-	if _, now := w.delivered.of(desc.Digest); !now && w.delivered.earlier.Known() {
-		p = w.delivered.earlier
-	}
+	p = w.delivered.document(desc.Digest, p)
 	if desc.Digest != w.target.Digest {
 		p.Reference = ""
 	}

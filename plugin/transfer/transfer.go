@@ -83,6 +83,9 @@ func (s *Service) Transfer(ctx context.Context, source, destination any, opts ..
 func (s *Service) pull(ctx context.Context, from transfer.ImageFetcher, to *labelledStore, opts ...transfer.Opt) error {
 	if reporter, ok := from.(SourceReporter); ok && to.tracker != nil {
 		to.hosts = reporter.Hosts()
+		if isolation.OwnDocuments(ctx) {
+			to.delivered.servedBy = reporter.ServedBy
+		}
 		from = &trackedSource{
 			ImageFetcher: from, reporter: reporter, contents: to.tracker.contents, delivered: &to.delivered,
 			dropLost: func(ctx context.Context, target digest.Digest) {
