@@ -44,9 +44,9 @@ func (r *retryReader) Seek(offset int64, whence int) (int64, error) {
 
 var errUnseekable = errors.New("it cannot be sought")
 
-// verifyingReader reads a document as a whole and hands it out only if it has its digest, and
-// names others by digests. Otherwise it would stay in the content store as an ingest that can
-// neither be committed nor continued.
+// verifyingReader reads a document as a whole and hands it out only if it has its digest and its
+// size, and names others by digests. Otherwise it would stay in the content store as an ingest
+// that can neither be committed nor continued.
 type verifyingReader struct {
 	rc   io.ReadCloser
 	desc ocispec.Descriptor
@@ -66,6 +66,8 @@ func (r *verifyingReader) load() error {
 	if err == nil {
 		if got := r.desc.Digest.Algorithm().FromBytes(data); got != r.desc.Digest {
 			err = fmt.Errorf("content with digest %s instead of %s", got, r.desc.Digest)
+		} else if size := int64(len(data)); size != r.desc.Size {
+			err = fmt.Errorf("%s has %d bytes instead of %d", r.desc.Digest, size, r.desc.Size)
 		} else if err = documents.Validate(r.desc.MediaType, data); err != nil {
 			err = fmt.Errorf("%s: %w", r.desc.Digest, err)
 		}

@@ -6,6 +6,7 @@ package access
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/containerd/platforms"
@@ -98,5 +99,54 @@ func TestManifestOfNoBytesInAnIndex(t *testing.T) {
 			f.top = f.add(t, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{manifest}})
 			wantInvalid(n, fmt.Sprintf("%s, of size %d", what, size))
 		}
+	}
+}
+
+// A document that has fewer bytes than are claimed of it is the registry's fault, as with layers.
+func TestDocumentsOfClaimedSizes(t *testing.T) {
+	t.Parallel()
+	n, f, good := withMade(t)
+	here := platforms.DefaultSpec()
+	config := good
+	config.Config.Size += 5
+	manifest := f.add(t, good)
+	manifest.Platform = &here
+	manifest.Size += 5
+	other := good
+	other.Annotations = map[string]string{"of": "another image"}
+	top := f.add(t, other)
+	top.Size += 5
+	for what, top := range map[string]ocispec.Descriptor{
+		"the config":               f.add(t, config),
+		"the manifest of an index": f.add(t, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{manifest}}),
+		"what the tag stands for":  top,
+	} {
+		f.top = top
+		wantInvalid(n, what)
+	}
+}
+
+// Content that is named more than once is an image as any other: its config as a layer, too, and
+// the manifest of an index.
+func TestContentThatIsNamedTwice(t *testing.T) {
+	t.Parallel()
+	n, f, good := withMade(t)
+	asLayer := good.Config
+	asLayer.MediaType = "application/x-config"
+	m := good
+	m.Layers = append(slices.Clone(good.Layers), asLayer, asLayer)
+	here := platforms.DefaultSpec()
+	manifest := f.add(t, m)
+	manifest.Platform = &here
+	for what, top := range map[string]ocispec.Descriptor{
+		"the config": f.add(t, m),
+		"the manifest": f.add(t, ocispec.Index{
+			MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{manifest, manifest},
+		}),
+	} {
+		f.top = top
+		mark := n.Mark()
+		n.MustPull("made.test/app:1")
+		nodetest.Want(t, what, n.Decision(mark, "made.test/app:1").Outcome, "Pulled")
 	}
 }
