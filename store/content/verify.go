@@ -24,12 +24,13 @@ import (
 // What is none by its type is not unpacked, and has its digest alone to have. Nothing is
 // stored. The error is errdefs.ErrFailedPrecondition for bytes that differ.
 func (i *Images) VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error {
+	c := &comparison{images: i, from: from, verified: map[mention]bool{}}
 	children := documents.ForNode(i.documents())
 	verify := func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-		if err := i.verifyBlob(ctx, desc, from, nil); err != nil || !images.IsManifestType(desc.MediaType) {
+		if err := c.blob(ctx, desc, unpacked{}); err != nil || !images.IsManifestType(desc.MediaType) {
 			return nil, err
 		}
-		if err := i.verifyManifest(ctx, desc, from); err != nil {
+		if err := c.manifest(ctx, desc); err != nil {
 			return nil, err
 		}
 		return nil, images.ErrStopHandler // its children are verified
@@ -40,16 +41,38 @@ func (i *Images) VerifyContent(ctx context.Context, target ocispec.Descriptor, f
 	return nil
 }
 
-// verifyManifest verifies what a manifest names.
-func (i *Images) verifyManifest(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
-	manifest, err := images.Manifest(ctx, i.documents(), desc, nil)
+// comparison fetches content once, however often a manifest names it as the same: a registry can
+// name one blob tens of thousands of times.
+type comparison struct {
+	images   *Images
+	from     transfer.Fetcher
+	verified map[mention]bool
+}
+
+// mention is all that is verified of content where a document names it.
+type mention struct {
+	digest digest.Digest
+	size   int64
+	unpacked
+}
+
+// unpacked is what a layer must unpack to; zero for what is no layer.
+type unpacked struct {
+	layer  bool
+	diffID digest.Digest
+}
+
+// manifest verifies what a manifest names.
+func (c *comparison) manifest(ctx context.Context, desc ocispec.Descriptor) error {
+	contents := c.images.documents()
+	manifest, err := images.Manifest(ctx, contents, desc, nil)
 	if err != nil {
 		return err
 	}
-	if err := i.verifyBlob(ctx, manifest.Config, from, nil); err != nil {
+	if err := c.blob(ctx, manifest.Config, unpacked{}); err != nil {
 		return err
 	}
-	diffIDs, err := images.RootFS(ctx, i.documents(), manifest.Config)
+	diffIDs, err := images.RootFS(ctx, contents, manifest.Config)
 	if err != nil {
 		return err
 	}
@@ -57,16 +80,32 @@ func (i *Images) verifyManifest(ctx context.Context, desc ocispec.Descriptor, fr
 		return fmt.Errorf("%d layers, of which the config has %d: %w", len(layers), len(diffIDs), errdefs.ErrFailedPrecondition)
 	}
 	for n, layer := range manifest.Layers {
-		var unpacks func(io.Reader) error
+		var to unpacked
 		if documents.IsLayer(layer) {
-			diffID := diffIDs[0]
+			to = unpacked{layer: true, diffID: diffIDs[0]}
 			diffIDs = diffIDs[1:]
-			unpacks = func(r io.Reader) error { return verifyUnpacked(r, diffID) }
 		}
-		if err := i.verifyBlob(ctx, layer, from, unpacks); err != nil {
+		if err := c.blob(ctx, layer, to); err != nil {
 			return fmt.Errorf("layer %d: %w", n, err)
 		}
 	}
+	return nil
+}
+
+// blob verifies content, and what it unpacks to.
+func (c *comparison) blob(ctx context.Context, desc ocispec.Descriptor, to unpacked) error {
+	m := mention{desc.Digest, desc.Size, to}
+	if c.verified[m] {
+		return nil
+	}
+	var unpacks func(io.Reader) error
+	if to.layer {
+		unpacks = func(r io.Reader) error { return verifyUnpacked(r, to.diffID) }
+	}
+	if err := c.images.verifyBlob(ctx, desc, c.from, unpacks); err != nil {
+		return err
+	}
+	c.verified[m] = true
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -154,5 +155,37 @@ func TestLargeDocumentsAreNotRead(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "more than") {
 			t.Errorf("got %v", err)
 		}
+	}
+}
+
+// A manifest can name content tens of thousands of times: it is fetched once. That it is named as
+// something else, too, spares nothing: what is no layer is not unpacked.
+func TestVerifyContentOnce(t *testing.T) {
+	img := newTestImage(t)
+	db := newDB(t, t.TempDir())
+	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
+	img.putAll(ctx, t, db)
+	other := []byte("a blob that is no layer")
+	blob, layer, config := describe("application/x-blob", other), img.layerDesc, img.configDesc
+	layer.MediaType, config.MediaType = blob.MediaType, blob.MediaType
+	m := ocispec.Manifest{
+		MediaType: ocispec.MediaTypeImageManifest, Config: img.configDesc, Layers: []ocispec.Descriptor{layer, config, img.layerDesc},
+	}
+	for range 10_000 {
+		m.Layers = append(m.Layers, blob)
+	}
+	manifest := mustJSON(t, m)
+	target := describe(ocispec.MediaTypeImageManifest, manifest)
+	put(ctx, t, db, target, manifest)
+	put(ctx, t, db, blob, other)
+	f := &fetcher{has: map[digest.Digest][]byte{
+		target.Digest: manifest, config.Digest: img.config, layer.Digest: img.layer, blob.Digest: other,
+	}}
+	if err := New(db, 0).VerifyContent(ctx, target, f); err != nil {
+		t.Fatal(err)
+	}
+	// The manifest, its config, and the layer as none and as one.
+	if want := []digest.Digest{target.Digest, config.Digest, layer.Digest, layer.Digest, blob.Digest}; !slices.Equal(f.taken, want) {
+		t.Errorf("%d requests, want %d", len(f.taken), len(want))
 	}
 }
