@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -124,6 +125,38 @@ func TestDocumentsOfClaimedSizes(t *testing.T) {
 		f.top = top
 		wantInvalid(n, what)
 	}
+}
+
+// A config that CRI cannot read is the registry's fault. The pull leaves no record: CRI would show
+// it to no kubelet, which could not remove it.
+func TestConfigsThatCRICannotRead(t *testing.T) {
+	t.Parallel()
+	n, f, good := withMade(t)
+	before := recordNames(n)
+	for _, config := range []string{`[]`, `text`, `{"config":{"User":1}}`} {
+		f.served[digest.FromString(config)] = []byte(config)
+		m := good
+		m.Config.Digest, m.Config.Size = digest.FromString(config), int64(len(config))
+		// With a layer, containerd itself would read the config, to unpack it.
+		m.Layers = []ocispec.Descriptor{{MediaType: "application/x-none", Digest: m.Config.Digest, Size: m.Config.Size}}
+		f.top = f.add(t, m)
+		wantInvalid(n, config)
+		if after := recordNames(n); !slices.Equal(after, before) {
+			t.Errorf("%s: there are the records %v, there were %v", config, after, before)
+		}
+	}
+}
+
+// recordNames are the names of the image records that CRI's namespace has.
+func recordNames(n *nodetest.Node) (names []string) {
+	n.T.Helper()
+	all, err := n.Client.ImageService().List(namespaces.WithNamespace(n.T.Context(), "k8s.io"))
+	n.Must(err)
+	for _, img := range all {
+		names = append(names, img.Name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Content that is named more than once is an image as any other: its config as a layer, too, and

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
@@ -132,6 +133,19 @@ func CheckChildren(ctx context.Context, parent ocispec.Descriptor, children []oc
 		if child.Size <= 0 {
 			return invalid{fmt.Errorf("%s, of %s, has the size %d", child.Digest, parent.Digest, child.Size)}
 		}
+	}
+	return nil
+}
+
+// CheckConfig returns an error, which is ErrInvalid, for the config of an image that is no such
+// JSON. CRI would show no record of the image.
+func CheckConfig(ctx context.Context, contents content.Provider, config ocispec.Descriptor) error {
+	data, err := content.ReadBlob(ctx, Bounded{contents}, config)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &ocispec.Image{}); err != nil {
+		return In(config.Digest, invalid{fmt.Errorf("config %s: %w", config.Digest, err)})
 	}
 	return nil
 }

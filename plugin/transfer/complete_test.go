@@ -4,6 +4,7 @@
 package transfer
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -12,6 +13,8 @@ import (
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
 // withData returns the descriptor with its content, for a platform.
@@ -57,6 +60,25 @@ func TestPullOfDataIsIncomplete(t *testing.T) {
 		}
 		if _, err := images.Config(n.ctx, n.contents, img.desc, platforms.Default()); err != nil {
 			t.Errorf("%s: containerd reads no data: %v", what, err)
+		}
+		if labels := n.labels(appName); labels != nil {
+			t.Errorf("%s: there is a record with the labels %v", what, labels)
+		}
+	}
+}
+
+// No record is written of an image whose config CRI cannot read: it would show none of them.
+func TestPullOfAConfigThatCRICannotRead(t *testing.T) {
+	for what, config := range map[string]any{"a text": "text", "a list": []string{}, "a number": map[string]any{"author": 1}} {
+		n := newNode(t, true)
+		img := newImage("a layer")
+		img.config = img.addJSON(ocispec.MediaTypeImageConfig, config)
+		img.desc = img.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{
+			MediaType: ocispec.MediaTypeImageManifest, Config: img.config, Layers: img.layers,
+		})
+		err := n.pullOf(&fakeSource{fakeImage: img, host: "a"}, appName, false)
+		if of, ok := errors.AsType[*documents.Error](err); !ok || of.Document != img.config.Digest || !errors.Is(err, documents.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
 		}
 		if labels := n.labels(appName); labels != nil {
 			t.Errorf("%s: there is a record with the labels %v", what, labels)
