@@ -34,9 +34,10 @@ const foreignRef = "foreign.test/app:1"
 // soon is far less than the limit of a pull, which is what could end another's download.
 const soon = node.PullLimit / 2
 
-func newTenants(t *testing.T) tenants {
+func newTenants(t *testing.T, opts ...nodetest.Option) tenants {
 	t.Helper()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "20s"`))
+	opts = append(opts, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "20s"`))
+	n := nodetest.New(t, opts...)
 	ts := tenants{n, resolvertest.New(t)}
 	n.Serve("foreign.test", ts.foreign)
 	return ts
@@ -71,12 +72,9 @@ func (ts tenants) attack(img v1.Image, answer http.HandlerFunc, pull func(contex
 		mu.Unlock()
 		answer(w, r)
 	})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ts.T.Context()))
-	var pulling sync.WaitGroup
-	pulling.Go(func() { pull(ctx) })
+	stop := ts.begin(pull)
 	end = sync.OnceFunc(func() {
-		cancel()
-		pulling.Wait()
+		stop()
 		undo()
 	})
 	ts.T.Cleanup(end)
@@ -85,6 +83,19 @@ func (ts tenants) attack(img v1.Image, answer http.HandlerFunc, pull func(contex
 		defer mu.Unlock()
 		return len(asked) == len(layers)
 	})
+	return end
+}
+
+// begin has the other tenant pull. The function that it returns ends the pull.
+func (ts tenants) begin(pull func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ts.T.Context()))
+	var pulling sync.WaitGroup
+	pulling.Go(func() { pull(ctx) })
+	end = sync.OnceFunc(func() {
+		cancel()
+		pulling.Wait()
+	})
+	ts.T.Cleanup(end)
 	return end
 }
 
@@ -112,14 +123,20 @@ func trickle(w http.ResponseWriter, r *http.Request) {
 func (ts tenants) wantSoon(ref string, img v1.Image) {
 	ts.T.Helper()
 	dgst := ts.Push(ref, img)
+	ts.wantOutcomeSoon(ref, "Pulled")
+	nodetest.Want(ts.T, "target", ts.Target(nodetest.Named(ref)), dgst)
+}
+
+// wantOutcomeSoon requests an image, which must not wait for the other tenant.
+func (ts tenants) wantOutcomeSoon(ref, outcome string, opts ...node.PullOption) {
+	ts.T.Helper()
 	mark := ts.Mark()
 	began := time.Now()
-	ts.MustPull(nodetest.Named(ref))
+	ts.MustPull(nodetest.Named(ref), opts...)
 	if took := time.Since(began); took > soon {
 		ts.T.Errorf("the pull of %s waited for another's: it took %v", ref, took)
 	}
-	nodetest.Want(ts.T, "target", ts.Target(nodetest.Named(ref)), dgst)
-	nodetest.Want(ts.T, "outcome", ts.Decision(mark, nodetest.Named(ref)).Outcome, "Pulled")
+	nodetest.Want(ts.T, "outcome", ts.Decision(mark, nodetest.Named(ref)).Outcome, outcome)
 }
 
 // TestForeignDownload has another registry trickle the layers of an image that is

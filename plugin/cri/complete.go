@@ -20,11 +20,13 @@ import (
 // Complete pulls an image whose content is there: that unpacks it for the
 // snapshotter of the request, and gives it the names that CRI knows images by. No
 // registry is asked. A record that says nothing of who may have the image is made
-// to say what the state does, before it is there.
+// to say what the state does, before it is there. What others unpack is waited for as by
+// pulls: what an image says of its layers may be a lie.
 func (n *node) Complete(ctx context.Context, target ocispec.Descriptor, state func() store.State) error {
 	plan := &pwtransfer.Plan{
 		Reference: n.name,
 		Source:    present{n.name, target},
+		Scope:     n.scope,
 		State: func(_ digest.Digest, before store.State) store.State {
 			if before.Restricted {
 				return before

@@ -17,7 +17,9 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/engine"
+	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/store"
@@ -110,8 +112,13 @@ func (s *ImageService) request(r *runtime.PullImageRequest) (req engine.Request,
 	if err != nil {
 		return engine.Request{}, nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
 	}
-	snapshotter := s.puller.SnapshotterFor(runtimeHandler(r))
-	n = &node{images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter, request: r}
+	snapshotter, caller := s.puller.SnapshotterFor(runtimeHandler(r)), s.caller(r.GetAuth(), reference.Domain(named))
+	n = &node{
+		images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter, request: r,
+		scope: isolation.Source{
+			Repository: registryname.Repository(named.Name()), Caller: string(caller), CredentialHost: r.GetAuth().GetServerAddress(),
+		}.Scope(),
+	}
 	return engine.Request{
 		Subject: policy.Subject{
 			Image:       policy.ImageOf(named),
@@ -121,7 +128,7 @@ func (s *ImageService) request(r *runtime.PullImageRequest) (req engine.Request,
 		Pod:         r.GetSandboxConfig().GetMetadata().GetName(),
 		Name:        named.String(),
 		Credentials: s.config.credentials(r.GetAuth()),
-		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),
+		Caller:      caller,
 
 		PodNamespace:   s.key.NamespaceFingerprint(r.GetSandboxConfig().GetMetadata().GetNamespace()),
 		CredentialHost: r.GetAuth().GetServerAddress(),
@@ -181,6 +188,7 @@ type node struct {
 	name        string
 	snapshotter string
 	request     *runtime.PullImageRequest
+	scope       isolation.Scope            // of what is there: the source without any host
 	response    *runtime.PullImageResponse // of StockPull
 }
 

@@ -22,9 +22,9 @@ type Plan struct {
 	// compared. Where it is a SourceReporter, the sources of the pull are
 	// tracked.
 	Source transfer.ImageFetcher
-	// Scope is that of the source: unfinished downloads are shared with pulls of
-	// the same scope only. The zero value is for pulls that the node makes for
-	// itself.
+	// Scope is that of the source: unfinished downloads, and layers that are being
+	// unpacked, are shared with pulls of the same scope only. The zero value is for
+	// pulls that the node makes for itself, of images that no tenant chooses.
 	Scope isolation.Scope
 	// OwnDocuments says that the source has not shown yet that it has the image, or has it for
 	// this caller: it has to deliver the index, the manifest and the config, also where they are
