@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -86,4 +87,33 @@ func TestForeignUnpackOfWhatIsThere(t *testing.T) {
 	nodetest.Want(t, "of the other's layers, are still being unpacked", ts.unpacking("native"), 1)
 	end()
 	ts.WantRunnableBy("native", nodetest.Named("app:1"))
+}
+
+// TestForeignUnpackSlots has the other tenant's layers take as long as they like to unpack,
+// where several may be unpacked at the same time: other images are unpacked meanwhile.
+func TestForeignUnpackSlots(t *testing.T) {
+	t.Parallel()
+	const limit = 2
+	atOnce := limit
+	setting, err := node.SettingFromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if setting.Name != "" {
+		atOnce = 1 // whatever the limit: CRI's pulls without the transfer service have none
+	}
+	ts := newTenants(t, nodetest.Tables(fmt.Sprintf("[plugins.'io.containerd.transfer.v1.local']\n  max_concurrent_unpacks = %d\n", limit)))
+	var (
+		layers  []v1.Layer
+		diffIDs []v1.Hash
+	)
+	for i := range limit + 1 {
+		layers = append(layers, static.NewLayer(ts.slow(fmt.Sprint(i)), types.DockerLayer))
+		diffIDs = append(diffIDs, v1.Hash{Algorithm: "sha256", Hex: fmt.Sprintf("%064x", i)})
+	}
+	ts.PushTo(ts.foreign, "app:1", ts.image(diffIDs, layers...))
+	ts.begin(ts.byKubelet)
+	nodetest.Eventually(t, "the other's layers are being unpacked", func() bool { return ts.unpacking("overlayfs", "fs") == atOnce })
+	ts.wantSoon("app:1", nodetest.Image(1))
+	nodetest.Want(t, "of the other's layers, are still being unpacked", ts.unpacking("overlayfs", "fs"), atOnce)
 }

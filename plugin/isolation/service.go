@@ -14,8 +14,8 @@ import (
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/local"
+	"github.com/containerd/containerd/v2/core/unpack"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/pullwarden/pullwarden/internal/shared"
 )
@@ -29,9 +29,9 @@ type Config struct {
 	Images   images.Store
 	// Transfer configures the transfer service of each pull. Its limits of
 	// concurrent downloads and unpacks count for each pull by itself, so that no
-	// pull takes the slots of another; appliers unpack no more layers at the same
-	// time than that limit, for all pulls together, where it is more than 1: with 1,
-	// containerd lets each pull unpack one after the other.
+	// pull takes the slots of another. Where several layers of a pull may be unpacked at
+	// the same time, those beyond one of each pull are no more on the whole node than
+	// that limit leaves to a single pull.
 	Transfer local.TransferConfig
 	// Patience bounds for how long a pull waits for work that other repositories
 	// of its registry have begun; 0 = DefaultPatience.
@@ -41,8 +41,9 @@ type Config struct {
 // Service is a transfer service whose pulls disturb each other only where they
 // have the same source. It is safe for concurrent use.
 type Service struct {
-	config Config
-	turns  shared.Lock[turnKey]
+	config  Config
+	turns   shared.Lock[turnKey]
+	further slots // for layers beyond one of each pull
 }
 
 // NewService returns a Service.
@@ -50,37 +51,65 @@ func NewService(c Config) *Service {
 	if c.Patience <= 0 {
 		c.Patience = DefaultPatience
 	}
-	if limit := c.Transfer.MaxConcurrentUnpacks; limit > 1 {
-		slots := semaphore.NewWeighted(int64(limit))
-		c.Transfer.UnpackPlatforms = slices.Clone(c.Transfer.UnpackPlatforms)
-		for i := range c.Transfer.UnpackPlatforms {
-			p := &c.Transfer.UnpackPlatforms[i]
-			p.Applier = &limitedApplier{next: p.Applier, slots: slots}
-		}
-	}
-	return &Service{config: c}
+	return &Service{config: c, further: make(slots, max(0, c.Transfer.MaxConcurrentUnpacks-1))}
 }
 
 // Transfer carries out one transfer, in the scope of its context.
 func (s *Service) Transfer(ctx context.Context, source, destination any, opts ...transfer.Opt) error {
 	config := s.config.Transfer
+	config.UnpackPlatforms = s.unpackPlatforms()
 	turns, contents := newLocker(ScopeOf(ctx), &s.turns, s.config.Patience), viewOf(ctx, s.config.Contents)
 	config.DuplicationSuppressor, contents.followsURLs = turns, turns.leaveRegistry
 	return local.NewTransferService(contents, s.config.Images, config).Transfer(ctx, source, destination, opts...)
 }
 
-// limitedApplier unpacks only so many layers at the same time. Layers that are
-// still being downloaded do not count.
+// unpackPlatforms returns those of one pull. Where the limit is 1, containerd itself unpacks
+// the layers of each pull one after the other.
+func (s *Service) unpackPlatforms() []unpack.Platform {
+	if cap(s.further) == 0 {
+		return s.config.Transfer.UnpackPlatforms
+	}
+	all, first := slices.Clone(s.config.Transfer.UnpackPlatforms), make(slots, 1)
+	for i := range all {
+		all[i].Applier = &limitedApplier{next: all[i].Applier, first: first, further: s.further}
+	}
+	return all
+}
+
+// slots are as many as the capacity: to send is to take one, to receive to leave it.
+type slots chan struct{}
+
+// limitedApplier unpacks the layers of one pull. One at a time it always unpacks: a layer
+// may take hours, which must not hold up the pulls of others. Those beyond it need one of
+// the slots that all pulls share. Layers that are still being downloaded do not count.
 type limitedApplier struct {
-	next  diff.Applier
-	slots *semaphore.Weighted
+	next           diff.Applier
+	first, further slots
 }
 
 // Apply implements diff.Applier.
 func (a *limitedApplier) Apply(ctx context.Context, desc ocispec.Descriptor, mounts []mount.Mount, opts ...diff.ApplyOpt) (ocispec.Descriptor, error) {
-	if err := a.slots.Acquire(ctx, 1); err != nil {
+	leave, err := a.enter(ctx)
+	if err != nil {
 		return ocispec.Descriptor{}, err
 	}
-	defer a.slots.Release(1)
+	defer leave()
 	return a.next.Apply(ctx, desc, mounts, opts...)
+}
+
+// enter waits until a layer may be unpacked. The error is the context's.
+func (a *limitedApplier) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case a.first <- struct{}{}:
+		return func() { <-a.first }, nil
+	default:
+	}
+	select {
+	case a.first <- struct{}{}:
+		return func() { <-a.first }, nil
+	case a.further <- struct{}{}:
+		return func() { <-a.further }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
