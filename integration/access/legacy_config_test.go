@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -60,4 +61,21 @@ func TestLegacyConfig(t *testing.T) {
 			nodetest.Want(t, "state", n.ContainerStatus(container).GetState(), runtimeapi.ContainerState_CONTAINER_RUNNING)
 		})
 	}
+}
+
+// TestLegacyConfigBesideABlob holds that such an image may have another blob of that media type,
+// which is no layer.
+func TestLegacyConfigBesideABlob(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: static.NewLayer([]byte("a signature"), "application/octet-stream")})
+	n.Must(err)
+	config, err := nodetest.Image(1).ConfigFile() // without the blob
+	n.Must(err)
+	img, err = mutate.ConfigFile(img, config)
+	n.Must(err)
+	pushed, ref := n.Push("app:1", legacy(img)), nodetest.Named("app:1")
+	n.MustPull(ref)
+	nodetest.Want(t, "what is stored", n.Target(ref), pushed)
+	n.WantRunnable(ref)
 }

@@ -24,19 +24,30 @@ func (s *labelledStore) ImageFilter(h images.HandlerFunc, contents content.Store
 	return s.imageStore.ImageFilter(h, contents)
 }
 
+// mediaTypeOctets is to everybody what application/octet-stream is, but to who looks for
+// legacy configs.
+const mediaTypeOctets = "application/x-octet-stream"
+
 // ConfigTypes lets the config of a manifest pass as an image's where the manifest
 // gives it the media type application/octet-stream, as some registries once wrote
 // it (https://github.com/distribution/distribution/issues/1622). For such a
 // manifest, containerd stores another one, with another digest, and neither
-// fetches nor unpacks the layers. With the right media type the image is like any
-// other, under the digest that the registry has.
+// fetches nor unpacks the layers. It does so once any content of the image has that
+// type, so that what is no config gets another one, which nobody knows either. With these
+// the image is like any other, under the digest that the registry has.
 func ConfigTypes(h images.HandlerFunc) images.HandlerFunc {
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		children, err := h(ctx, desc)
 		// The config is the first child of a manifest: images.Children.
-		if err == nil && len(children) > 0 && images.IsManifestType(desc.MediaType) && children[0].MediaType == docker.LegacyConfigMediaType {
-			children[0].MediaType = images.MediaTypeDockerSchema2Config
+		if err != nil || len(children) == 0 || !images.IsManifestType(desc.MediaType) || children[0].MediaType != docker.LegacyConfigMediaType {
+			return children, err
 		}
-		return children, err
+		children[0].MediaType = images.MediaTypeDockerSchema2Config
+		for i := range children {
+			if children[i].MediaType == docker.LegacyConfigMediaType {
+				children[i].MediaType = mediaTypeOctets
+			}
+		}
+		return children, nil
 	}
 }

@@ -20,7 +20,7 @@ func TestConfigTypes(t *testing.T) {
 		config, layer   string
 		want, wantLayer string
 	}{
-		{parent: images.MediaTypeDockerSchema2Manifest, config: octets, layer: octets, want: images.MediaTypeDockerSchema2Config, wantLayer: octets},
+		{parent: images.MediaTypeDockerSchema2Manifest, config: octets, layer: octets, want: images.MediaTypeDockerSchema2Config, wantLayer: "application/x-octet-stream"},
 		{parent: ocispec.MediaTypeImageManifest, config: octets, layer: "b", want: images.MediaTypeDockerSchema2Config, wantLayer: "b"},
 		{parent: ocispec.MediaTypeImageManifest, config: ocispec.MediaTypeImageConfig, layer: octets, want: ocispec.MediaTypeImageConfig, wantLayer: octets},
 		{parent: ocispec.MediaTypeImageIndex, config: octets, layer: octets, want: octets, wantLayer: octets},
