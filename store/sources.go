@@ -17,15 +17,25 @@ const maxLabel = 4096
 // between, and more hosts that are not among them. A list that is too long for a
 // label ends early, with how many are left out: "a.test,b.test,+17 more".
 func EncodeSources(hosts []string, more int) string {
-	limit := maxLabel - len(LabelContentSources)
-	for n := min(len(hosts), limit); ; n-- { // each takes a byte at least
-		items := hosts[:n:n]
+	return ShortenSources(hosts, more, maxLabel-len(LabelContentSources))
+}
+
+// ShortenSources is EncodeSources for a value of at most so many bytes, where there is room
+// for how many hosts are left out.
+func ShortenSources(hosts []string, more, limit int) string {
+	text := strings.Join(hosts, ",")
+	for n := len(hosts); ; n-- {
+		end := ""
 		if leftOut := more + len(hosts) - n; leftOut > 0 {
-			items = append(items, fmt.Sprintf("+%d more", leftOut))
+			end = fmt.Sprintf("+%d more", leftOut)
+			if n > 0 {
+				end = "," + end
+			}
 		}
-		if value := strings.Join(items, ","); len(value) <= limit || n == 0 {
-			return value
+		if n == 0 || len(text)+len(end) <= limit {
+			return text + end
 		}
+		text = text[:max(0, len(text)-len(","+hosts[n-1]))]
 	}
 }
 

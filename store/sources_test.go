@@ -47,6 +47,32 @@ func TestMoreSourcesThanALabelHolds(t *testing.T) {
 	}
 }
 
+// A shorter list is as long as it may be, and tells how many hosts it lacks.
+func TestShortenSources(t *testing.T) {
+	hosts := []string{"a.test", "b.test", "c.test"}
+	for _, tc := range []struct {
+		more, limit int
+		want        string
+	}{
+		{0, 20, "a.test,b.test,c.test"},
+		{0, 19, "a.test,+2 more"},
+		{1, 28, "a.test,b.test,c.test,+1 more"},
+		{1, 27, "a.test,b.test,+2 more"},
+		{7, 14, "a.test,+9 more"},
+		{7, 13, "+10 more"},
+		{0, 0, "+3 more"},
+	} {
+		if got := ShortenSources(hosts, tc.more, tc.limit); got != tc.want {
+			t.Errorf("%d more, %d bytes: %q, want %q", tc.more, tc.limit, got, tc.want)
+		}
+	}
+	for more, want := range []string{"", "+1 more"} {
+		if got := ShortenSources(nil, more, 100); got != want {
+			t.Errorf("no hosts and %d more: %q, want %q", more, got, want)
+		}
+	}
+}
+
 func TestDecodeSources(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                  "[] 0",

@@ -32,6 +32,11 @@ func TestMoreSourcesThanALabelHolds(t *testing.T) {
 	nodetest.Want(t, "the list says what it lacks: "+list[strings.LastIndex(list, ","):], strings.HasSuffix(list, " more"), true)
 	nodetest.Want(t, "unknown-sources", got["unknown-sources"], "true")
 	a.wantSources("CRI shows the same", ref, a.mirror.Host()+"/app:1", list)
+	listed := a.List()[0].GetSpec().GetAnnotations()["pullwarden.io/content-sources"]
+	begin, end, _ := strings.Cut(listed, ",+")
+	if len(listed) > 512 || !strings.HasPrefix(list, begin+",") || !strings.HasSuffix(end, " more") {
+		t.Errorf("in the list of images, the sources are %q", listed)
+	}
 
 	a.allow(a.mirror.Host(), a.Registry.Host(), f.host, "host-*.test", "*")
 	a.mirror.Refuse()

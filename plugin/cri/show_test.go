@@ -6,6 +6,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -146,6 +147,43 @@ func TestListings(t *testing.T) {
 	}
 	if r.reads != 3 {
 		t.Errorf("the records were read %d times for a stream of two messages", r.reads-1)
+	}
+}
+
+// Lists of images have room for the first sources of each: a kubelet takes 16 MiB.
+func TestSourcesInListings(t *testing.T) {
+	const ref = "registry.test/a:1"
+	hosts := []string{strings.Repeat("a", 250), strings.Repeat("b", 250), strings.Repeat("c", 250)}
+	r := &records{all: map[string]store.Record{ref: {Name: ref, State: store.State{ContentSources: hosts, MoreSources: 7}}}}
+	service := showing(&images{names: [][]string{{first.String(), ref}}}, r)
+	status, err := service.ImageStatus(t.Context(), &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: ref}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := service.ListImages(t.Context(), &runtime.ListImagesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	streamed := &stream{ctx: t.Context()}
+	if err := service.StreamImages(&runtime.StreamImagesRequest{}, streamed); err != nil {
+		t.Fatal(err)
+	}
+	short := hosts[0] + "," + hosts[1] + ",+8 more"
+	if len(short) > maxListed || len(short)+len(hosts[2]) < maxListed {
+		t.Fatalf("%d bytes are wanted of %d", len(short), maxListed)
+	}
+	for _, tc := range []struct {
+		what  string
+		image *runtime.Image
+		want  string
+	}{
+		{"ImageStatus", status.GetImage(), strings.Join(hosts, ",") + ",+7 more"},
+		{"ListImages", listed.GetImages()[0], short},
+		{"StreamImages", streamed.sent[0], short},
+	} {
+		if got := tc.image.GetSpec().GetAnnotations()[store.LabelContentSources]; got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.what, got, tc.want)
+		}
 	}
 }
 
