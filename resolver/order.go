@@ -28,10 +28,6 @@ const (
 	OriginOnly
 )
 
-// needsMirror are the failures of the origin after which mirrors may answer in its
-// place: those that are no answer of its own.
-var needsMirror = failure.SetOf(failure.Unreachable, failure.Unavailable)
-
 // candidates returns the hosts that may resolve the reference, in the order in which
 // they are asked. If none may, it returns why not.
 func (s *session) candidates() (hosts []*host, refusals []Attempt) {
@@ -63,7 +59,7 @@ func (s *session) candidates() (hosts []*host, refusals []Attempt) {
 // mayAnswer reports whether a host may be asked after those attempts. Mirrors behind the
 // origin wait for a failure of the origin that is none of its answers.
 func (s *session) mayAnswer(h *host, attempts []Attempt) bool {
-	return !s.isFallback(h) || !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Origin && !needsMirror.Has(a.Class) })
+	return !s.isFallback(h) || !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Origin && !a.Class.Silent() })
 }
 
 // answering returns the hosts whose answers count as much as that of the host[:port]: all

@@ -67,13 +67,13 @@ func readerOf(r *registry, labels map[string]string) Reader {
 }
 
 // overBudget is a pull for which the node may have made its checks of the minute. It is
-// asked for all the same where the cached image would not do, or nobody knows whose it is,
-// and speaks for nobody else.
+// asked for all the same where the cached image would not do after its 429, or nobody knows
+// whose it is, and speaks for nobody else.
 func (w World) overBudget(now Registry, p Pull) (all []Branch) {
 	if !now.Rule.Fresh.Budget || w.grant(now, p) != given {
 		return nil
 	}
-	b := w.failed(now, p, RateLimited, false)
+	b := w.failed(now, p, said{class: RateLimited}, false)
 	if b.Outcome == Failed {
 		return nil
 	}
@@ -83,6 +83,6 @@ func (w World) overBudget(now Registry, p Pull) (all []Branch) {
 
 // waits reports whether a pull of a changed image has a deadline, after which the cached
 // one would do: that one is made complete before.
-func (w World) waits(now Registry, p Pull) bool {
-	return now.Rule.Fresh.Deadline && now.policy(p) == IfDigestChanged && p.Digest == 0 && w.content(p) != 0 && w.grant(now, p) == given
+func (w World) waits(now Registry, p Pull, by said) bool {
+	return now.Rule.Fresh.Deadline && now.policy(p) == IfDigestChanged && p.Digest == 0 && w.content(p) != 0 && w.grantAfter(now, p, by) == given
 }

@@ -85,21 +85,21 @@ func (w World) ask(now, later Registry, p Pull) (all []Branch) {
 		by := now.inNeed(p, class)
 		if by.class == None {
 			all = append(all, w.answered(now, later, p, by)...)
-		} else if b := w.failed(now, p, by.class, false); b.Outcome != Failed || by.class != class {
+		} else if b := w.failed(now, p, by, false); b.Outcome != Failed || by.class != class {
 			all = append(all, b)
 		}
 	}
-	for _, said := range now.check(p) {
+	for _, by := range now.check(p) {
 		w := w
-		w.Blamed.blame(p, said.need)
-		if said.class != None {
-			all = append(all, w.failed(now, p, said.class, false))
+		w.Blamed.blame(p, by.need)
+		if by.class != None {
+			all = append(all, w.failed(now, p, by, false))
 			continue
 		}
-		if said.content < 0 && w.grant(now, p) != given { // the manifest is read, and its bytes say another digest
-			all = append(all, w.failed(now, p, Invalid, false))
+		if by.content < 0 && w.grant(now, p) != given { // the manifest is read, and its bytes say another digest
+			all = append(all, w.failed(now, p, said{class: Invalid}, false))
 		}
-		all = append(all, w.answered(now, later, p, said)...)
+		all = append(all, w.answered(now, later, p, by)...)
 	}
 	return all
 }
@@ -145,11 +145,11 @@ func (w World) answered(now, later Registry, p Pull, by said) (all []Branch) {
 // content where that was forbidden.
 func (w World) changed(now, later Registry, p Pull, by said, forbidden bool) []Branch {
 	present := w.content(p)
-	if w.waits(now, p) {
+	if w.waits(now, p, by) {
 		w = w.complete(p, present)
 	}
 	if class := later.download(p, by.content, w.possessed(now, p, by.content)); class != None {
-		return []Branch{w.failed(now, p, class, forbidden)}
+		return []Branch{w.failed(now, p, said{class: class}, forbidden)}
 	}
 	return w.pulled(now, p, by)
 }
@@ -243,10 +243,11 @@ func (w World) stored(now Registry, p Pull, by said, read bool) (all []Branch) {
 // ends, and falls back where the policy and a proof allow it, or where no
 // registry can say whose the image is. The image that is there stays in any case.
 // Only the registry itself refuses here, since the mirror is for all.
-func (w World) failed(now Registry, p Pull, class Class, forbidden bool) Branch {
+func (w World) failed(now Registry, p Pull, by said, forbidden bool) Branch {
+	class := by.class
 	w.refused(p, class)
 	w.Blamed.blame(p, class)
-	grant := w.grant(now, p)
+	grant := w.grantAfter(now, p, by)
 	opened := grant == open && class.cannotSay() && !forbidden
 	switch {
 	case opened && (p.Digest != 0 || now.policy(p) == IfNotPresent):

@@ -105,8 +105,21 @@ func (s Set) String() string {
 	return "[" + text + " ]"
 }
 
-// grant says whether the caller may reuse the image of a reference.
+// grant says whether the caller may reuse the image of a reference, as long as the registry
+// has not answered.
 func (w World) grant(now Registry, p Pull) grant {
+	return w.grantBy(now, p, now.Rule.From != FromOrigin)
+}
+
+// grantAfter is the grant after a check. Once the origin has answered itself, proofs by the
+// mirror count only where that may always answer.
+func (w World) grantAfter(now Registry, p Pull, by said) grant {
+	silent := by.need != None || by.class == Unreachable || by.class == Unavailable
+	return w.grantBy(now, p, now.Rule.From == FromMirrors || now.Rule.From == FromOriginThenMirrors && silent)
+}
+
+// grantBy is the grant by proofs of the origin, and of the mirror or not.
+func (w World) grantBy(now Registry, p Pull, mirrors bool) grant {
 	content := w.content(p)
 	if content == 0 {
 		return none
@@ -117,7 +130,7 @@ func (w World) grant(now Registry, p Pull) grant {
 	}
 	holder := now.Rule.holder(p)
 	counts := Origin.of(holder) | Origin.of(Nobody.holder())
-	if now.Rule.From != FromOrigin {
+	if mirrors {
 		counts |= Mirror.of(holder) | Mirror.of(Nobody.holder())
 	}
 	restricted := has.has(marked) || p.Digest == 0 && !w.Node[p.Name].Open

@@ -112,7 +112,7 @@ func (o *orders) after(w World, done []bool, i, now int) (all []World) {
 // waited adds what is left of a pull with a deadline that made the image complete which there
 // was when it began, and then found that another pull has brought the new one.
 func (o *orders) waited(all []World, p Pull, now Registry) []World {
-	if !o.begun.waits(now, p) {
+	if !o.begun.waits(now, p, said{need: Unreachable}) { // whoever has answered
 		return all
 	}
 	for _, w := range slices.Clone(all) {

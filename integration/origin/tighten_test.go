@@ -64,3 +64,31 @@ func TestTightenPassesNoAuthority(t *testing.T) {
 		s.wantPull(ref, "Failed forbidden", alice)
 	})
 }
+
+// TestTightenRevivesNoProof holds that under hints = "Tighten" no pod keeps an image that the
+// mirror which gave its proof refuses by now, by a hint for the origin, which has answered. A
+// proof by the origin is as good as ever.
+func TestTightenRevivesNoProof(t *testing.T) {
+	t.Parallel()
+	originFirst := node.Hint("resolve-from", "OriginThenMirrors")
+	for class, code := range map[string]int{"not_found": 404, "rate_limited": 429} {
+		t.Run(class, func(t *testing.T) {
+			t.Parallel()
+			mirror := newPrivate(t)
+			s := newSiteOf(t, resolvertest.New(t), mirror.Registry, "hints = \"Tighten\"\n")
+			s.both("app:1", 1)
+			ref := nodetest.Named("app:1")
+			s.Registry.Status(resolvertest.Manifests, code)
+			s.wantPull(ref, "Pulled absent", alice)
+			mirror.deny("alice", true)
+			s.wantPull(ref, "Failed "+class, alice, originFirst)
+			s.wantPull(ref, "Failed "+class, alice)
+			s.wantPull(ref, "Failed "+class, alice, originFirst)
+
+			s = s.in(t)
+			s.wantPull(ref, "Unchanged same_digest", alice, originFirst)
+			s.Registry.Status(resolvertest.Manifests, code)
+			s.wantPull(ref, "UsedCached "+class, alice, originFirst)
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -197,9 +198,37 @@ func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, e
 
 // authorizeAgain finds out anew, after a registry was asked, whether the caller may reuse
 // the cached image: another request may have given a proof, or taken one away.
-func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err error) {
+func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) error {
 	by := e.trusted(ctx, t)
-	c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, by)
+	grants, _, err := e.authorize(ctx, t, c.local.Record, by)
+	c.local.Grant, c.local.afterAnswer = grants.now, grants.afterAnswer
 	c.local.Age = ageOf(c.local.Record.State, e.Now(), t.directives.CheckWith, by.checks) // asking may have taken long
 	return err
+}
+
+// decideFailed decides after a failure. The caller's grant is the one that counts then: one that
+// does not is as if there were none.
+func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action {
+	check := Check{Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause)}
+	c.local.Grant = c.local.grantAfter(d, check)
+	action := Decide(d, c.local, check)
+	c.use(action.Used...)
+	return action
+}
+
+// originFailed is why the registry of the name has not answered in the whole request, None where
+// it has: an authority's answer may be the class of a failure in its place.
+func (c *course) originFailed(cause *resolver.Error) (class failure.Class) {
+	if c.answer.verified.Digest != "" && c.answer.originFailed == failure.None {
+		return failure.None
+	}
+	for _, a := range cause.Attempts {
+		switch {
+		case a.Origin && !a.Class.Silent():
+			return failure.None
+		case a.Origin:
+			class = a.Class
+		}
+	}
+	return class
 }

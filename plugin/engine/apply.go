@@ -253,8 +253,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, t
 			return c.ended(failed(ReasonInternal, err))
 		}
 	}
-	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class, Cached: c.cached})
-	c.use(action.Used...)
+	action := c.decideFailed(t.directives.Directives, cause)
 	if action.Do == Fail {
 		return c.ended(registryFailed(t, c.local, phase, cause, action.Reason))
 	}

@@ -15,8 +15,8 @@ import (
 type Check struct {
 	// Digest is the registry's for the reference; "" when none answered.
 	Digest digest.Digest
-	// OriginFailed is why the registry of the name could not say the digest, where a
-	// mirror said it in its place; None otherwise.
+	// OriginFailed is why the registry of the name could not answer, where a mirror said the
+	// digest in its place, or an authority its Class; None otherwise.
 	OriginFailed failure.Class
 	// Class is why the registry failed, in the check or in the pull after it.
 	Class failure.Class
@@ -26,6 +26,12 @@ type Check struct {
 	// Cached is the registry's answer about the cached digest itself, which is
 	// asked for after the tag turned out to be another one.
 	Cached Confirmation
+}
+
+// byOrigin reports whether the registry of the name has answered itself, be it that it fails.
+func (c *Check) byOrigin() bool {
+	answered := c.Digest != "" || c.Class != failure.None && !c.Class.Silent()
+	return answered && c.OriginFailed == failure.None
 }
 
 // Confirmation is a registry's answer to the question whether the caller may
@@ -79,6 +85,7 @@ func (a *Action) waitsForNothing() bool {
 // answer, and again with each one.
 func Decide(d policy.Directives, local Local, check Check) Action {
 	var used []policy.Key
+	local.Grant = local.grantAfter(d, check)
 	if local.ForeignSource {
 		used = append(used, policy.KeyAllowedSources)
 	}

@@ -168,8 +168,10 @@ func (e *Engine) afterRefusal(ctx context.Context, t task, local Local, hosts []
 		}
 	}
 	err := e.revokeIfDenied(ctx, t, nil, refusals)
-	if err == nil {
-		local.Grant, _, err = e.authorize(ctx, t, local.Record, e.trusted(ctx, t))
+	if err != nil {
+		return local, err
 	}
+	grants, _, err := e.authorize(ctx, t, local.Record, e.trusted(ctx, t))
+	local.Grant, local.afterAnswer = grants.now, grants.afterAnswer
 	return local, err
 }

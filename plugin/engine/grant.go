@@ -65,8 +65,9 @@ type Proofs interface {
 // and whether one of the names that CRI gives an image is missing. A proof
 // belongs to a name, its repository at a digest, and to a holder; it counts on
 // the record of the reference and on that of repository@digest.
-func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by trusted) (g Grant, nameMissing bool, err error) {
-	restricted, anyone, holder := image.Restricted, false, false
+func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by trusted) (g grants, nameMissing bool, err error) {
+	restricted := image.Restricted
+	var all, afterAnswer held
 	for _, name := range t.names(image.Target.Digest) {
 		r, err := e.Records.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
@@ -76,44 +77,74 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 			continue
 		}
 		if err != nil {
-			return Grant{}, nameMissing, fmt.Errorf("read the image record: %w", err)
+			return grants{}, nameMissing, fmt.Errorf("read the image record: %w", err)
 		}
 		restricted = restricted || r.Restricted
 		if r.Target.Digest != image.Target.Digest {
 			continue // its proofs are for something else
 		}
-		anyone = anyone || e.holds(t, r.State, store.Anonymous, by)
-		holder = holder || e.holds(t, r.State, t.holder(), by)
+		all = e.alsoHeld(t, r.State, all, by.proofs)
+		afterAnswer = e.alsoHeld(t, r.State, afterAnswer, by.afterAnswer)
 	}
+	return grants{t.grant(all, restricted), t.grant(afterAnswer, restricted)}, nameMissing, nil
+}
+
+// grants are those of one caller for an image: by the proofs that count as long as the registry
+// has not answered, and by those that count once it has.
+type grants struct{ now, afterAnswer Grant }
+
+// held says whose proofs count.
+type held struct{ anyone, holder bool }
+
+// alsoHeld adds the proofs on a record.
+func (e *Engine) alsoHeld(t task, s store.State, h held, counts func(host string) bool) held {
+	h.anyone = h.anyone || e.holds(t, s, store.Anonymous, counts)
+	h.holder = h.holder || e.holds(t, s, t.holder(), counts)
+	return h
+}
+
+// grant is that of the caller, by proofs that count. restricted says that the image takes one.
+func (t *task) grant(h held, restricted bool) Grant {
 	switch {
-	case anyone:
-		return Grant{Kind: GrantProved, By: store.Anonymous}, nameMissing, nil
-	case holder:
-		return Grant{Kind: GrantProved, By: t.holder()}, nameMissing, nil
+	case h.anyone:
+		return Grant{Kind: GrantProved, By: store.Anonymous}
+	case h.holder:
+		return Grant{Kind: GrantProved, By: t.holder()}
 	case t.directives.Access == policy.Any:
-		return Grant{Kind: GrantAny}, nameMissing, nil
+		return Grant{Kind: GrantAny}
 	case !restricted && t.directives.Access == policy.Verified:
-		return Grant{Kind: GrantOpen}, nameMissing, nil
+		return Grant{Kind: GrantOpen}
 	}
-	return Grant{Kind: GrantNone}, nameMissing, nil
+	return Grant{Kind: GrantNone}
+}
+
+// grantAfter is the caller's grant once that is known of a check. Where mirrors have a say only
+// in the place of the registry, their proofs count as long as it has not answered: a mirror that
+// would refuse the caller by now is asked no more then.
+func (l *Local) grantAfter(d policy.Directives, check Check) Grant {
+	if d.ResolveFrom == policy.OriginThenMirrors && check.byOrigin() {
+		return l.afterAnswer
+	}
+	return l.Grant
 }
 
 // trusted says which hosts' words count for a task; "" is a host of which nobody
 // knows the name.
 type trusted struct {
-	proofs func(host string) bool // the proofs of access that a host gave
-	checks func(host string) bool // the checks that a host answered, for their age
+	proofs      func(host string) bool // the proofs of access that a host gave
+	afterAnswer func(host string) bool // those of them that count once the registry has answered
+	checks      func(host string) bool // the checks that a host answered, for their age
 }
 
 func anyHost(string) bool { return true }
 
 // trusted returns whose word counts: every host's; or only that of the registry itself
 // where it alone resolves the name; and where mirrors do so in its place, every host's
-// proofs, and the registry's checks. If its configuration cannot be read, nobody is the
-// registry, and the check that follows says why.
+// proofs until it answers, and the registry's checks. If its configuration cannot be read,
+// nobody is the registry, and the check that follows says why.
 func (e *Engine) trusted(ctx context.Context, t task) trusted {
 	if t.directives.ResolveFrom == policy.Mirrors {
-		return trusted{proofs: anyHost, checks: anyHost}
+		return trusted{proofs: anyHost, afterAnswer: anyHost, checks: anyHost}
 	}
 	origin := ""
 	if session, err := e.Registry.Open(ctx, t.query(t.Name, Local{})); err == nil {
@@ -122,16 +153,16 @@ func (e *Engine) trusted(ctx context.Context, t task) trusted {
 	}
 	isOrigin := func(host string) bool { return origin != "" && store.Proof{By: host}.GivenBy(origin) }
 	if t.directives.ResolveFrom == policy.OriginThenMirrors {
-		return trusted{proofs: anyHost, checks: isOrigin}
+		return trusted{proofs: anyHost, afterAnswer: isOrigin, checks: isOrigin}
 	}
-	return trusted{proofs: isOrigin, checks: isOrigin}
+	return trusted{proofs: isOrigin, afterAnswer: isOrigin, checks: isOrigin}
 }
 
 // holds reports whether a record has a proof of f that counts and is not too
 // old. One from the future, after the clock went back, does not hold.
-func (e *Engine) holds(t task, s store.State, f store.Fingerprint, by trusted) bool {
+func (e *Engine) holds(t task, s store.State, f store.Fingerprint, counts func(host string) bool) bool {
 	proof, ok := s.Access[f]
-	if !ok || f == "" || !by.proofs(proof.By) {
+	if !ok || f == "" || !counts(proof.By) {
 		return false
 	}
 	age, ttl := e.Now().Sub(proof.At), t.directives.AccessTTL

@@ -170,8 +170,7 @@ func (e *Engine) foreseeFailed(ctx context.Context, t task, c course, err error)
 			return c.ended(failed(ReasonInternal, err))
 		}
 	}
-	action := Decide(t.directives.Directives, c.local, Check{Class: cause.Class, Cached: c.cached})
-	c.use(action.Used...)
+	action := c.decideFailed(t.directives.Directives, cause)
 	if action.Do == Fail {
 		return c.ended(registryFailed(t, c.local, checking, cause, action.Reason))
 	}

@@ -98,6 +98,10 @@ func (c Class) Security() bool {
 // the image.
 func (c Class) Refuses() bool { return c == Unauthorized || c == Forbidden }
 
+// Silent reports whether the class is no answer of the registry's own, so that a mirror may
+// answer in its place.
+func (c Class) Silent() bool { return c == Unreachable || c == Unavailable }
+
 // RegistryUnavailable reports whether the kubelet should show the failure as
 // its own reason RegistryUnavailable.
 func (c Class) RegistryUnavailable() bool {
