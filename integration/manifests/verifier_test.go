@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -62,4 +65,32 @@ func TestVerifierBehindAMovedTag(t *testing.T) {
 	mark := n.Mark()
 	n.MustPull(ref, node.Credentials("bob", "Pa55-of-bob-0123456789"), node.Hint("policy", "IfNotPresent"))
 	nodetest.Want(t, "outcome", n.Decision(mark, ref).Outcome, "Pulled")
+}
+
+// TestVerifierOfAFallback has the registry fail, and the verifier refuse the image that would be
+// used in its place: that is no failure of the registry, of which the error still tells.
+func TestVerifierOfAFallback(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, rules)
+	for code, class := range map[int]string{503: "unavailable", 404: "not_found"} {
+		repository := "head/verified" + class
+		n.Push(repository+":1", resolvertest.Image(int64(42000+code), 2, 500))
+		ref := nodetest.Named(repository + ":1")
+		n.MustPull(ref, alice())
+		script := n.Path("verifiers", "verifier")
+		n.Must(os.WriteFile(script, []byte("#!/bin/sh\necho not signed\nexit 1\n"), 0o700))
+		n.Registry.Status(resolvertest.Manifests, code)
+		_, err := n.Pull(ref, alice(), node.Hint("policy", "IfDigestChanged"), node.Hint("verify-timeout", "1s"))
+		n.Must(os.Remove(script))
+		n.Restore()
+		if err == nil {
+			t.Fatal("pulled")
+		}
+		nodetest.Want(t, "code", status.Code(err), codes.FailedPrecondition)
+		for _, part := range []string{": verifier under ", "not signed", "; check: " + class + ": host " + n.Registry.Host()} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q is not in: %v", part, err)
+			}
+		}
+	}
 }

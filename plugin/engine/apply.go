@@ -257,7 +257,8 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, t
 	if action.Do == Fail {
 		return c.ended(registryFailed(t, c.local, phase, cause, action.Reason))
 	}
-	if c = c.ended(e.reuse(ctx, t, c.local, action, turn)); c.end.kind != UsedCached {
+	c = c.ended(e.reuse(ctx, t, c.local, action, turn).after(phase, cause))
+	if c.end.kind != UsedCached {
 		return c
 	}
 	e.markStale(ctx, t, c, store.StaleReason(cause.Class))

@@ -18,7 +18,8 @@ import (
 type Error struct {
 	Name   string
 	Reason Reason
-	Class  failure.Class
+	// Class is None where no registry is to blame for the reason, whatever it said.
+	Class failure.Class
 	// Under is the directive that decided, with where it came from.
 	Under string
 	Err   error
@@ -31,8 +32,8 @@ func newError(t task, c course) error {
 		return c.end.cause
 	}
 	class := c.class
-	if c.end.reason == ReasonInternal {
-		class = failure.None // no registry is to blame, whatever it said
+	if c.end.reason != Reason(class) && c.end.reason != ReasonMaxStale {
+		class = failure.None
 	}
 	return &Error{
 		Name:   t.Name,
@@ -108,6 +109,14 @@ func registryFailed(t task, local Local, phase string, cause *resolver.Error, re
 		fmt.Fprintf(&b, "; %s leaves out %s", t.directives.Describe(policy.KeyAllowedSources), strings.Join(cause.LeftOut, ", "))
 	}
 	return failed(reason, errors.New(b.String()))
+}
+
+// after adds what hosts did in a phase, where the cached image could not be used in their place.
+func (e end) after(phase string, cause *resolver.Error) end {
+	if e.kind == Failed && e.reason != ReasonCanceled {
+		e.cause = fmt.Errorf("%w; %s: %s: %s", e.cause, phase, cause.Class, cause.Detail())
+	}
+	return e
 }
 
 // RemoteText says why a cached image is no fallback whose bytes are elsewhere.

@@ -174,7 +174,7 @@ func (e *Engine) foreseeFailed(ctx context.Context, t task, c course, err error)
 	if action.Do == Fail {
 		return c.ended(registryFailed(t, c.local, checking, cause, action.Reason))
 	}
-	return c.ended(e.wouldEnd(ctx, t, c, action))
+	return c.ended(e.wouldEnd(ctx, t, c, action).after(checking, cause))
 }
 
 // wouldEnd is how an action ends a request, if the pull goes well that it may take. A
