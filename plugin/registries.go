@@ -25,7 +25,7 @@ func openRegistries(c cri.Config, counts *metrics.Metrics, root string) (*hosts.
 		Observe:      observeRequests(counts),
 	}
 	if len(dirs) == 0 {
-		o.Hosts = c.MirrorHosts
+		o.Hosts, o.HostsNamed = c.MirrorHosts, c.HasMirrors
 	}
 	return watcher, resolver.New(o)
 }

@@ -51,6 +51,11 @@ type Options struct {
 	// function on each. Default: nil, HostDirs decide.
 	Hosts func(context.Context, Credentials, config.UpdateClientFunc) docker.RegistryHosts
 
+	// HostsNamed reports whether Hosts has something for that very spelling of a registry's
+	// name. All others are asked by the registry's one name, as with HostDirs those are that
+	// have no directory. Default: nil, it has not.
+	HostsNamed func(name string) bool
+
 	// Headers are sent with every request, to token servers too. Default: none.
 	Headers http.Header
 
@@ -72,6 +77,7 @@ type Resolver struct {
 func New(options Options) *Resolver {
 	configured := hosts.Options{Dirs: options.HostDirs, Watcher: options.HostsWatcher, Headers: options.Headers}
 	if options.Hosts != nil {
+		configured.Named = options.HostsNamed
 		configured.Configure = func(ctx context.Context, update config.UpdateClientFunc) docker.RegistryHosts {
 			return options.Hosts(ctx, nil, update)
 		}
@@ -188,6 +194,7 @@ func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*hos
 		return nil, nil, err
 	}
 	r.applyChange(change, set)
+	spec.Locator = set.Name() + strings.TrimPrefix(spec.Locator, spec.Hostname())
 	s = &session{
 		query:    q,
 		spec:     spec,

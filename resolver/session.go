@@ -57,8 +57,8 @@ type Session interface {
 // session implements Session.
 type session struct {
 	query    Query
-	spec     reference.Spec
-	headers  http.Header // of all requests
+	spec     reference.Spec // as the hosts are asked for it: see hosts.Set.Name
+	headers  http.Header    // of all requests
 	hosts    []*host
 	leftOut  []string // names of hosts that are not allowed
 	redactor *redact.Redactor

@@ -143,8 +143,8 @@ func (src *source) SetResolverOptions(options ...transfer.ImageResolverOption) {
 }
 
 // Fetcher implements transfer.ImageFetcher.
-func (src *source) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, error) {
-	inner, err := src.resolver.Fetcher(src.Redacted(ctx), ref)
+func (src *source) Fetcher(ctx context.Context, _ string) (transfer.Fetcher, error) {
+	inner, err := src.resolver.Fetcher(src.Redacted(ctx), src.session.spec.String())
 	if err != nil {
 		return nil, src.Clean(err)
 	}

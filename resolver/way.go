@@ -68,7 +68,7 @@ type outcome struct {
 // resolve asks the host.
 func (w *way) resolve(ctx context.Context) outcome {
 	s, h, e := w.session, w.host, w.examiner
-	_, desc, err := w.asked.Resolve(ctx, s.query.Reference)
+	_, desc, err := w.asked.Resolve(ctx, s.spec.String())
 	if err == nil {
 		err = e.descriptor(desc)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
 // anyHost stands for whatever host the credentials are for.
@@ -50,7 +52,8 @@ func parseAuth(auth *runtime.AuthConfig, host string) (username, secret string, 
 		if err != nil {
 			return "", "", fmt.Errorf("server address of the credentials: %w", err)
 		}
-		if host != u.Host {
+		// A registry is asked by its one name, however references spell it.
+		if host != u.Host && host != registryname.Canonical(u.Host) {
 			return "", "", nil
 		}
 	}

@@ -22,6 +22,8 @@ func TestCredentialsFor(t *testing.T) {
 		{"empty", &runtime.AuthConfig{}, "", ""},
 		{"user and password", &runtime.AuthConfig{Username: "u", Password: "p"}, "u", "p"},
 		{"this host", &runtime.AuthConfig{Username: "u", Password: "p", ServerAddress: "https://registry.test:5000/v2/"}, "u", "p"},
+		{"this host, spelled in another way", &runtime.AuthConfig{Username: "u", Password: "p", ServerAddress: "https://Registry.test:05000"}, "u", "p"},
+		{"this host at another port", &runtime.AuthConfig{Username: "u", Password: "p", ServerAddress: "https://registry.test:443"}, "", ""},
 		{"another host", &runtime.AuthConfig{Username: "u", Password: "p", ServerAddress: "https://other.test"}, "", ""},
 		{"identity token", &runtime.AuthConfig{IdentityToken: "t"}, "", "t"},
 		{"combined", &runtime.AuthConfig{Auth: b64([]byte("u:p:with colon"))}, "u", "p:with colon"},

@@ -117,6 +117,11 @@ func TestMirrorHosts(t *testing.T) {
 			}
 		}
 	}
+	for registry, want := range map[string]bool{"registry.test": true, "docker.io": true, "Registry.test": false, "unknown.test": false} {
+		if c.HasMirrors(registry) != want {
+			t.Errorf("%s: it has mirrors of its own: %v", registry, !want)
+		}
+	}
 	if _, err := c.MirrorHosts(t.Context(), nil, nil)("malformed.test"); err == nil {
 		t.Error("a malformed endpoint was accepted")
 	}

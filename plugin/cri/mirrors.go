@@ -60,6 +60,12 @@ func (c Config) MirrorHosts(_ context.Context, credentials resolver.Credentials,
 	}
 }
 
+// HasMirrors reports whether registry.mirrors has that very spelling of a registry's name.
+func (c Config) HasMirrors(registry string) bool {
+	_, ok := c.Mirrors[registry]
+	return ok
+}
+
 // endpoints lists where a registry can be reached. The registry itself comes
 // last, unless it is among its own mirrors.
 func (c Config) endpoints(registry string) ([]*url.URL, error) {

@@ -48,7 +48,7 @@ func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Se
 // configure makes the set of a host directory, as it is in a directory that may be
 // a copy.
 func (c *Cache) configure(ctx context.Context, name, dir, files string) (*Set, error) {
-	b := builder{dialer: &c.dialer, named: dir != "" && filepath.Base(dir) != defaultDir, under: map[*http.Client]*http.Transport{}, pools: map[*http.Transport]*pool.Pool{}}
+	b := builder{dialer: &c.dialer, named: isOwn(dir), under: map[*http.Client]*http.Transport{}, pools: map[*http.Transport]*pool.Pool{}}
 	configure := config.ConfigureHosts(ctx, config.HostOptions{
 		HostDir:      func(string) (string, error) { return files, nil },
 		UpdateClient: b.adopt,
@@ -68,6 +68,9 @@ func (c *Cache) configure(ctx context.Context, name, dir, files string) (*Set, e
 
 // defaultDir is the host directory of all names that have none of their own.
 const defaultDir = "_default"
+
+// isOwn reports whether a host directory is one for a very name.
+func isOwn(dir string) bool { return dir != "" && filepath.Base(dir) != defaultDir }
 
 // hostOf is the host that containerd asks for a name without configuration.
 func hostOf(name string) string {
@@ -110,7 +113,7 @@ func (b *builder) adopt(client *http.Client) error {
 }
 
 func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
-	s := &Set{named: b.named, hosts: make([]Host, len(configured))}
+	s := &Set{name: name, named: b.named, hosts: make([]Host, len(configured))}
 	origin := originOf(name, configured)
 	for i, c := range configured {
 		h := Host{RegistryHost: c, Origin: origin(i), Base: http.DefaultTransport}

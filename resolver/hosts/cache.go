@@ -15,6 +15,8 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 	"github.com/containerd/errdefs"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
 // maxSets bounds the registry names whose hosts are kept, of those that references alone
@@ -33,6 +35,10 @@ type Options struct {
 	// clients at each call, and must call the given function on each. Default:
 	// nil, Dirs decide.
 	Configure func(context.Context, config.UpdateClientFunc) docker.RegistryHosts
+
+	// Named reports whether Configure has something for that very spelling of a name.
+	// Default: nil, it has not.
+	Named func(name string) bool
 
 	// Watcher knows the last good hosts.toml of each of them, for when the newest
 	// cannot be used. Default: nil, only sets in use stay as they were.
@@ -73,14 +79,14 @@ type Change struct {
 	Retired []*Set
 }
 
-// Acquire returns the hosts of a registry name as they are configured now, and
-// what that has changed. A configuration that cannot be used leaves its last good
+// Acquire returns the hosts of a registry as they are configured now for that spelling of
+// its name, and what that has changed. A configuration that cannot be used leaves its last good
 // version in force. The error is a [*FileError] where none is known, and
 // [ErrClosed] after Close. The caller releases the set.
-func (c *Cache) Acquire(ctx context.Context, name string) (*Set, Change, error) {
-	dir, err := c.dir(name)
+func (c *Cache) Acquire(ctx context.Context, spelled string) (*Set, Change, error) {
+	name, dir, err := c.place(spelled)
 	if err != nil {
-		return nil, Change{}, fmt.Errorf("hosts of %s: %w", name, err)
+		return nil, Change{}, fmt.Errorf("hosts of %s: %w", spelled, err)
 	}
 	was, err := c.use(name)
 	if err != nil {
@@ -231,12 +237,24 @@ func (c *Cache) closeUnused(retired []*Set) {
 	}
 }
 
-// dir returns the directory that configures a host, "" if none does.
-func (c *Cache) dir(name string) (string, error) {
+// place returns the name by which a registry is asked, and the directory that configures its
+// hosts, "" for none. A spelling counts where the operator has configured that very one. All
+// others are the registry's one name: what a registry answers can hang on how it is called, so
+// a reference must not choose that.
+func (c *Cache) place(spelled string) (name, dir string, err error) {
 	if c.options.Configure != nil {
-		return "", nil
+		if c.options.Named != nil && c.options.Named(spelled) {
+			return spelled, "", nil
+		}
+		return registryname.Canonical(spelled), "", nil
 	}
-	return dirOf(c.options.Dirs, name)
+	dir, err = dirOf(c.options.Dirs, spelled)
+	name = registryname.Canonical(spelled)
+	if err != nil || name == spelled || isOwn(dir) {
+		return spelled, dir, err
+	}
+	dir, err = dirOf(c.options.Dirs, name)
+	return name, dir, err
 }
 
 // dirOf returns the directory that configures a host, in the first of the roots

@@ -12,7 +12,8 @@ import (
 // Set is the hosts of one registry name as they were configured at one time. Its
 // sessions share it; it does not change.
 type Set struct {
-	named bool // the operator has a directory for this very name
+	name  string // of the registry, by which it is asked
+	named bool   // the operator has a directory for this very name
 	hosts []Host
 	pools []*pool.Pool
 	seen  atomic.Pointer[hostDirState] // what it is made of
@@ -23,6 +24,9 @@ type Set struct {
 
 // Hosts returns the hosts in their order. The list must not be changed.
 func (s *Set) Hosts() []Host { return s.hosts }
+
+// Name is the name of the registry, by which it is asked.
+func (s *Set) Name() string { return s.name }
 
 // Named reports whether the operator has a host directory for this very name: _default
 // is one for whatever references name.
