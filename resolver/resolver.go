@@ -218,11 +218,18 @@ func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*hos
 // the tokens of hosts that are of no use any more.
 func (r *Resolver) applyChange(change hosts.Change, current *hosts.Set) {
 	if change.Reconfigured {
-		for _, h := range current.Hosts() {
-			r.health.Forget(h.Key())
-		}
+		r.forgetTrouble(current)
 	}
 	for _, set := range change.Retired {
+		if set.Name() == current.Name() {
+			r.forgetTrouble(set) // nobody asks the hosts so any more
+		}
 		r.tokens.Forget(set)
+	}
+}
+
+func (r *Resolver) forgetTrouble(set *hosts.Set) {
+	for _, h := range set.Hosts() {
+		r.health.Forget(h.Key())
 	}
 }

@@ -50,16 +50,22 @@ const (
 	maxName    = 300             // of a Key's host: more than a DNS name with scheme and port may have
 )
 
-// Key names a host.
+// Key names a host, and the way in which it is asked. Each way has a health of its own: a
+// balancer may answer one path or one spelling of a name with 503, and who has another
+// certificate authority may have an answer where others wait.
 type Key struct {
 	Host string // scheme://host[:port]
-	// For is the configured host that led there, by its challenge or a redirect; "" =
-	// the host is configured itself. So no registry speaks for the token server of
+	// How stands for what requests and probes ask, and with which settings, those of the
+	// configured host; "" = as without any configuration.
+	How string
+	// For is Host of the configured host that led there, by its challenge or a redirect;
+	// "" = the host is configured itself. So no registry speaks for the token server of
 	// another.
 	For string
 }
 
-// KeyOf is the key of a host, the same for all of its names. It is shown: a challenge can
+// KeyOf is the key of a host without any configuration, the same for all of its names. It is
+// shown: a challenge can
 // name a host of any bytes.
 func KeyOf(scheme, host string) Key {
 	return Key{Host: scheme + "://" + registryname.Address(scheme, registryname.Text(host))}
@@ -109,7 +115,7 @@ func (e *OpenError) Error() string {
 }
 
 // partOf reports whether a key is that of a configured host or of what the host led to.
-func (k Key) partOf(host Key) bool { return k == host || k.For == host.Host }
+func (k Key) partOf(host Key) bool { return k == host || k.For == host.Host && k.How == host.How }
 
 // pause is how long a host is left alone after its nth failure in a row, counted from
 // 1, give or take a quarter so that nodes do not come back together.

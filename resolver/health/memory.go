@@ -113,7 +113,7 @@ func (m *memory) forgetTimeouts(host Key) {
 // outlived reports whether a host, or the one that led there, became well again since then.
 func (m *memory) outlived(host Key, began time.Time) bool {
 	at, _ := m.recovered.Get(host)
-	led, _ := m.recovered.Get(Key{Host: host.For})
+	led, _ := m.recovered.Get(Key{Host: host.For, How: host.How})
 	return at.After(began) || led.After(began)
 }
 

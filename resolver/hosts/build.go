@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 
 	"github.com/pullwarden/pullwarden/internal/registryname"
+	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
@@ -48,7 +49,7 @@ func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Se
 // configure makes the set of a host directory, as it is in a directory that may be
 // a copy.
 func (c *Cache) configure(ctx context.Context, name, dir, files string) (*Set, error) {
-	b := builder{dialer: &c.dialer, named: isOwn(dir), under: map[*http.Client]*http.Transport{}, pools: map[*http.Transport]*pool.Pool{}}
+	b := builder{dialer: &c.dialer, named: isOwn(dir), dir: dir, under: map[*http.Client]*http.Transport{}, pools: map[*http.Transport]*pool.Pool{}}
 	configure := config.ConfigureHosts(ctx, config.HostOptions{
 		HostDir:      func(string) (string, error) { return files, nil },
 		UpdateClient: b.adopt,
@@ -84,6 +85,7 @@ func hostOf(name string) string {
 type builder struct {
 	dialer *dialer
 	named  bool                             // there are files for this very name
+	dir    string                           // of the files, "" = there are none
 	each   bool                             // each client is one of its own, else they descend from the first
 	under  map[*http.Client]*http.Transport // before containerd wraps it
 	tuned  []*http.Transport
@@ -123,7 +125,7 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 		} else if c.Client.Transport != nil {
 			h.Base = c.Client.Transport
 		}
-		h.Identified = len(c.Header) > 0
+		h.Identified, h.how = len(c.Header) > 0, b.how(c)
 		if t := b.under[c.Client]; t != nil {
 			h.Identified = h.Identified || withCertificates(t)
 			wrapped := h.Base != http.RoundTripper(t)
@@ -149,6 +151,20 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 	}
 	s.pools = slices.Collect(maps.Values(b.pools))
 	return s
+}
+
+// how tells in which way a host is asked: the same text is the same way. The addresses of the
+// API tell that where nothing else is set; what a host directory sets, the directory stands for.
+// It is "" for hosts that are asked as every host is that has no configuration.
+func (b *builder) how(c docker.RegistryHost) string {
+	t, h := b.under[c.Client], Host{RegistryHost: c}
+	switch isSet := t != nil && !b.each && t != b.tuned[0]; {
+	case isSet || len(c.Header) > 0:
+		return h.Root() + " " + b.dir
+	case h.Root() == health.KeyOf(c.Scheme, c.Host).Host+"/v2/":
+		return ""
+	}
+	return h.Root()
 }
 
 // pool returns the connections that are made as t makes them. Hosts with the same t share

@@ -36,10 +36,16 @@ type Host struct {
 	// Identified says that the node itself shows who it is, by a header or a client
 	// certificate of the configuration: an answer is not one to anybody.
 	Identified bool
+
+	how string // part of its key: see health.Key
 }
 
 // Key is the key of the host's health.
-func (h Host) Key() health.Key { return health.KeyOf(h.Scheme, h.Host) }
+func (h Host) Key() health.Key {
+	key := health.KeyOf(h.Scheme, h.Host)
+	key.How = h.how
+	return key
+}
 
 // Elsewhere is Base for requests that are not the host's, and do not follow one of its:
 // it shows no client certificates.

@@ -52,6 +52,7 @@ func trouble(ctx context.Context, p purpose.Purpose, key health.Key) *health.Ope
 // to which that has led.
 func keyOf(configured health.Key, req *http.Request) health.Key {
 	key := health.KeyOf(req.URL.Scheme, req.URL.Host)
+	key.How = configured.How
 	if key != configured {
 		key.For = configured.Host
 	}

@@ -1,0 +1,45 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// Each way in which a host is asked has a health of its own, and so have the token servers that
+// it leads to.
+func TestWaysToAskAHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		mine, other := Key{Host: host.Host, How: "mine"}, Key{Host: host.Host, How: "other"}
+		tokens := Key{Host: "https://auth.test", How: mine.How, For: mine.Host}
+		view := s.View(nil, mine)
+		for _, key := range []Key{mine, tokens} {
+			view.Failed(key, s.probe, Failure{Class: failure.Unavailable, Reason: "503"})
+		}
+		synctest.Wait()
+		want := func(open bool, keys ...Key) {
+			t.Helper()
+			for _, key := range keys {
+				if s.Blocked(key) != open {
+					t.Errorf("%+v: open is %v", key, !open)
+				}
+			}
+		}
+		elsewhere := []Key{host, other, {Host: tokens.Host, For: host.Host}, {Host: tokens.Host, How: other.How, For: host.Host}}
+		want(true, mine, tokens)
+		want(false, elsewhere...)
+		for _, key := range elsewhere {
+			s.View(nil, key).Answered(key, false)
+			s.Forget(key)
+		}
+		want(true, mine, tokens)
+		s.Forget(mine)
+		want(false, mine, tokens)
+	})
+}
