@@ -24,9 +24,17 @@ type Refusal struct {
 // Ends reports whether the refusal takes away a proof of that fingerprint. A host
 // takes back what it gave. The registry itself also takes back what mirrors gave
 // to this holder; but what a mirror gave to everybody, the registry's
-// refusal of one caller without credentials does not end. In doubt a proof ends.
+// refusal of one caller without credentials does not end. Nor does that of a host which was
+// asked by another spelling of its name than its one: a balancer may refuse everybody there,
+// and everybody can ask so. In doubt a proof ends.
 func (r Refusal) Ends(f Fingerprint, p Proof) bool {
-	return p.By == "" || p.GivenBy(r.Host) || r.Origin && f != Anonymous
+	switch {
+	case p.By == "", p.By == r.Host:
+		return true
+	case f == Anonymous:
+		return p.GivenBy(r.Host) && registryname.IsAddress(r.Host)
+	}
+	return r.Origin || p.GivenBy(r.Host)
 }
 
 // Revoke takes the proofs of some holders away from all tags and digests of a

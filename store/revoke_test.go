@@ -31,6 +31,12 @@ func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 		{"the registry, what it gave to all", origin.Host, Anonymous, []Refusal{origin}, true},
 		{"a mirror, a proof of nobody knows whom", "", alice, []Refusal{{Host: mirror}}, true},
 		{"the registry, one to all of nobody knows whom", "", Anonymous, []Refusal{origin}, true},
+		{"its host, by its one name", "Mirror.test:05000", alice, []Refusal{{Host: mirror}}, true},
+		{"its host, by another spelling", mirror, alice, []Refusal{{Host: "Mirror.test:05000"}}, true},
+		{"the registry by its one name, what it gave to all", "Registry.test:443", Anonymous, []Refusal{origin}, true},
+		{"the registry by another spelling, what it gave to all", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true}}, false},
+		{"the registry by that spelling, what it gave to all", "Registry.test", Anonymous, []Refusal{{Host: "Registry.test", Origin: true}}, true},
+		{"Docker Hub, what it gave to all", "Registry-1.docker.io", Anonymous, []Refusal{{Host: "registry-1.docker.io", Origin: true}}, true},
 	} {
 		for _, onDisk := range []bool{true, false} {
 			ctx, s, records := newStore(t)

@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	dockerHub = "docker.io"
-	httpsPort = ":443"
-	httpPort  = ":80"
+	dockerHub  = "docker.io"
+	hubAddress = "registry-1.docker.io"
+	httpsPort  = ":443"
+	httpPort   = ":80"
 )
 
 // hubAliases are what Docker Hub is called besides docker.io.
-var hubAliases = []string{"index.docker.io", "registry-1.docker.io"}
+var hubAliases = []string{"index.docker.io", hubAddress}
 
 // Canonical returns the one name of a registry, host[:port]: in lower case,
 // without the port of HTTPS and without zeros before another, an IPv6 address in
@@ -39,6 +40,11 @@ func Address(scheme, host string) string {
 		return withoutPort(plain(host), httpPort)
 	}
 	return Canonical(host)
+}
+
+// IsAddress reports whether a host, host[:port], is where its registry is asked by its one name.
+func IsAddress(host string) bool {
+	return host == hubAddress || host == Canonical(host)
 }
 
 // plain writes a host as everybody does: references may have zeros before the number

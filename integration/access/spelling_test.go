@@ -1,0 +1,48 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// TestRefusalOfAnotherSpellingOfTheRegistry holds that a tenant who spells the name of a shared
+// registry in another way, for which its balancer refuses everybody, ends nobody's proof: also
+// where that spelling has a hosts.toml, by which it is asked so. A refusal by the registry's one
+// name ends the proof.
+func TestRefusalOfAnotherSpellingOfTheRegistry(t *testing.T) {
+	t.Parallel()
+	for name, configured := range map[string]bool{"without a hosts.toml": false, "with one of its own": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.New(t, nodetest.Section(`default_policy = "IfNotPresent"`))
+			n.Push("app:1", nodetest.Image(1))
+			other := n.KnownByItsName(n.Registry, http.StatusForbidden, configured)
+			ref := n.Registry.Host() + "/app:1"
+			n.MustPull(ref, node.Pod("victim", "a"))
+			_, err := n.Pull(other+"/app:1", node.Pod("tenant", "x"))
+			if (err != nil) != configured || configured && !strings.Contains(err.Error(), "403") {
+				t.Errorf("the tenant got %v", err)
+			}
+			never := node.Hint("policy", "Never")
+			mark := n.Mark()
+			n.MustPull(ref, node.Pod("victim", "b"), never)
+			nodetest.Want(t, "outcome", n.Decision(mark, ref).Outcome, "Present")
+
+			n.Registry.Status(resolvertest.All, http.StatusForbidden)
+			if _, err := n.Pull(ref, node.Hint("policy", "Always")); err == nil {
+				t.Error("the registry refuses nobody")
+			}
+			if _, err := n.Pull(ref, never); err == nil {
+				t.Error("the proof is left after the registry's refusal")
+			}
+		})
+	}
+}
