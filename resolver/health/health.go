@@ -64,9 +64,8 @@ type Key struct {
 	For string
 }
 
-// KeyOf is the key of a host without any configuration, the same for all of its names. It is
-// shown: a challenge can
-// name a host of any bytes.
+// KeyOf is the key of a host without any configuration, the same for all of its names. Host is
+// shown: a challenge can name one of any bytes.
 func KeyOf(scheme, host string) Key {
 	return Key{Host: scheme + "://" + registryname.Address(scheme, registryname.Text(host))}
 }
