@@ -40,6 +40,9 @@ var checkTests = map[string]struct {
 	"errors of hosts.toml": {map[string]string{"r.test/hosts.toml": "[host.'https://user:secret@m.test']\ncapabilities = ['fetch']\n"}, []string{
 		"PW0004 r.test/hosts.toml:2:17 host.\"https://m.test\".capabilities[1] | allowed are pull",
 	}},
+	"a password with a space": {map[string]string{"r.test/hosts.toml": "[host.'https://user:a secret@m.test']\ncapabilities = ['fetch']\n"}, []string{
+		"PW0004 r.test/hosts.toml:2:17 host.\"https://m.test\".capabilities[1] | allowed are pull",
+	}},
 	"files that are missing": {map[string]string{"r.test/hosts.toml": "ca = 'a.pem'\n[host.'https://m.test']\nclient = [['c.pem', 'k.pem']]\n", "r.test/c.pem": ""}, []string{
 		"PW0006 r.test/hosts.toml:1:1 ca | a.pem", "PW0006 r.test/hosts.toml:3:1 host.\"https://m.test\".client | k.pem",
 	}},

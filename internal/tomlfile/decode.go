@@ -77,7 +77,11 @@ func DecodeTable(file string, data []byte, into any, strict bool, table ...strin
 func documentError(file string, err error) *Error {
 	e := &Error{File: file, Kind: BadSyntax, Message: strings.TrimPrefix(err.Error(), "toml: ")}
 	if derr, ok := errors.AsType[*toml.DecodeError](err); ok {
-		e.Line, e.Column = derr.Position() // its key lacks the table, its message names it
+		e.Line, e.Column = derr.Position()   // its key lacks the table, its message names it
+		if key := derr.Key(); len(key) > 0 { // as other messages have it: it may be a URL with a password
+			name := key[len(key)-1]
+			e.Message = strings.Replace(e.Message, " "+name+" ", " "+child("", name)+" ", 1)
+		}
 	}
 	return e
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pullwarden/pullwarden/internal/filestamp"
 	"github.com/pullwarden/pullwarden/internal/tomlfile"
 	"github.com/pullwarden/pullwarden/plugin/config"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // checker collects findings.
@@ -29,6 +30,7 @@ type document struct {
 	file      string
 	data      []byte
 	positions map[string]tomlfile.Position
+	hosts     bool // it is a hosts.toml, which may name users of hosts that are no URLs
 }
 
 // open reads a file. It reports one that cannot be read, and returns nil.
@@ -63,14 +65,19 @@ func (d *document) has(path string) bool {
 func (d *document) add(id ID, key string, at tomlfile.Position, text string) {
 	d.Findings = append(d.Findings, Finding{
 		ID: id, Severity: id.Severity(), File: d.file, Line: at.Line, Column: at.Column,
-		Key: withoutSecrets(strings.TrimPrefix(key, sectionPath)), Text: withoutSecrets(text),
+		Key: d.withoutSecrets(strings.TrimPrefix(key, sectionPath)), Text: d.withoutSecrets(text),
 	})
 }
 
-// userInfo is where URLs have credentials.
+// userInfo is where URLs have credentials that no quotes are around.
 var userInfo = regexp.MustCompile(`://[^/\s"]*@`)
 
-func withoutSecrets(text string) string { return userInfo.ReplaceAllString(text, "://") }
+func (d *document) withoutSecrets(text string) string {
+	if d.hosts {
+		text = redact.QuotedUsers(text)
+	}
+	return userInfo.ReplaceAllString(redact.QuotedURLs(text), "://")
+}
 
 // addAt reports something at the first of the keys that the file has, and else of
 // the file as a whole.

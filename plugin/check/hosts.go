@@ -17,6 +17,7 @@ import (
 // hosts checks a hosts.toml. Paths that it names absolutely are looked at only on
 // the node itself.
 func (c *checker) hosts(d *document, onNode bool) {
+	d.hosts = true
 	entries, err := hosts.CheckFile(d.file, d.data)
 	d.errors(err)
 	for _, e := range hosts.UnknownKeys(d.file, d.data) {

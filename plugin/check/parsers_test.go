@@ -46,10 +46,16 @@ func TestErrorsAreTheDaemons(t *testing.T) {
 func TestWithoutSecrets(t *testing.T) {
 	for text, want := range map[string]string{
 		`host."https://user:secret@m.test/v2".ca: "http://a@b"`: `host."https://m.test/v2".ca: "http://b"`,
-		"someone@example.com": "someone@example.com",
+		`configs."https://user:a secret@m.test".auth`:           `configs."https://m.test".auth`,
+		"someone@example.com":                                   "someone@example.com",
+		`"nginx@sha256:0123" is no tag`:                         `"nginx@sha256:0123" is no tag`,
 	} {
-		if got := withoutSecrets(text); got != want {
+		if got := new(document).withoutSecrets(text); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+	}
+	of := &document{hosts: true}
+	if got := of.withoutSecrets(`host."user:a secret@m.test".ca`); got != `host."m.test".ca` {
+		t.Errorf("got %s", got)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -34,18 +33,7 @@ func (e *FileError) Error() string {
 }
 
 // clean makes a text fit for a log, which may quote hosts as a file spells them.
-func clean(text string) string {
-	text = quotedUser.ReplaceAllStringFunc(text, func(user string) string {
-		if strings.Contains(user, "://") {
-			return user // Clean knows URLs
-		}
-		return `"`
-	})
-	return new(redact.Redactor).Clean(text)
-}
-
-// quotedUser is the beginning of a quoted host with a user, and perhaps a password.
-var quotedUser = regexp.MustCompile(`"(?:[^"\\]|\\.)*@`)
+func clean(text string) string { return new(redact.Redactor).Clean(redact.QuotedUsers(text)) }
 
 func (e *FileError) Unwrap() error { return e.Err }
 

@@ -16,6 +16,12 @@ func TestErrorsTellNoUser(t *testing.T) {
 		"[host.\"https://user:hush@mirror.test\"]\ncapabilities = [\"fly\"]",
 		"[host.\"us_er:hush%zz@mirror.test\"]",
 		"server = \"us_er:hush%zz@mirror.test\"",
+		"[host.\"https://user:a hush@mirror.test\"]",
+		"[host.'https://user:a \"hush x@mirror.test']\ncapabilities = [\"fly\"]",
+		"[host.\"https://user:a\\u0020hush@mirror.test\"]\ndial_timeout = 'x'",
+		"[host.\"user:a hush@mirror.test\"]\nca = 1",
+		"[host.\"https://user:a hush@mirror.test\"]\n[host.\"https://user:a hush@mirror.test\"]",
+		"[host]\n\"https://user:a hush@mirror.test\".ca = 1\n\"https://user:a hush@mirror.test\" = 1",
 	} {
 		_, err := parse("/etc/certs.d/registry.test", []byte(text))
 		if err == nil {

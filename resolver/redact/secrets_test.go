@@ -68,6 +68,12 @@ func TestCleanCutsUsersAndQueries(t *testing.T) {
 		`Get "https://h.test/p?f=\\x<y>&sig=s3cret#s3cret": EOF`:   `Get "https://h.test/p": EOF`,
 		`Get "https://h.test/p?f=\"x\"&sig=s3cret": EOF`:           `Get "https://h.test/p": EOF`,
 		`see 'https://h.test/p' and https://h.test?s3cret, too`:    `see 'https://h.test/p' and https://h.test too`,
+		`parse "https://alice:my s3cret@h.test/p": invalid`:        `parse "https://h.test/p": invalid`,
+		`parse "https://alice:my \"s3cret x@h.test": invalid`:      `parse "https://h.test": invalid`,
+		`parse "https://h.test/p?sig=my s3cret": invalid`:          `parse "https://h.test/p": invalid`,
+		`"https://a.test/x y https://u:my s3cret@b.test/": 502`:    `"https://a.test/x%20y%20https://b.test/": 502`,
+		`"https://h.test/p is not there", says a@b.test`:           `"https://h.test/p is not there", says a@b.test`,
+		`"https://h.test/p says a b and no more`:                   `"https://h.test/p says a b and no more`,
 	} {
 		if got := new(Redactor).Clean(text); got != want {
 			t.Errorf("%s: got %s", text, got)

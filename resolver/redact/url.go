@@ -23,8 +23,12 @@ const enclosers = `'<>\`
 func cutURLs(line string) string {
 	line = slashes.ReplaceAllString(line, "/")
 	var b strings.Builder
-	for line != "" {
+	for quoted := false; line != ""; {
 		n := word(line)
+		if quoted {
+			n = max(n, quotedURL(line))
+		}
+		quoted = line[n-1] == '"'
 		for rest := line[:n]; rest != ""; {
 			at := schemes.FindStringIndex(rest)
 			if at == nil || at[1] == len(rest) {
@@ -52,6 +56,29 @@ func word(line string) int {
 		}
 	}
 	return len(line)
+}
+
+// aScheme is what a URL begins with.
+var aScheme = regexp.MustCompile(`^` + schemes.String())
+
+// quotedURL returns how long a URL is with which a line begins, right behind a quote, where its
+// user or its query has spaces: to the next quote. 0 for another one, or where no quote ends it.
+func quotedURL(line string) int {
+	if !aScheme.MatchString(line) {
+		return 0
+	}
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case '\\':
+			i++
+		case '"':
+			if strings.ContainsAny(line[:i], "@?") {
+				return i
+			}
+			return 0
+		}
+	}
+	return 0
 }
 
 // endOfURL returns where a URL ends in the rest of a word, behind its scheme: at the end, before
@@ -110,4 +137,23 @@ func URL(u *url.URL) string {
 func mayHaveUser(rest string) bool {
 	end := strings.IndexAny(rest, "/?#")
 	return end >= 0 && rest[end] != '/' && strings.Contains(rest[:end], ":") && strings.Contains(rest[end:], "@")
+}
+
+// quotedUser is what is quoted, with a user and perhaps a password.
+var quotedUser = regexp.MustCompile(`"(?:[^"\\]|\\.)*@(?:[^"\\]|\\.)*`)
+
+// QuotedUsers takes users, and perhaps queries, out of the hosts and URLs that a text quotes as
+// they are spelled in a file: with spaces, or without a scheme.
+func QuotedUsers(text string) string {
+	return quotedUser.ReplaceAllStringFunc(text, func(host string) string { return `"` + RawURL(host[1:]) })
+}
+
+// QuotedURLs is QuotedUsers for URLs alone.
+func QuotedURLs(text string) string {
+	return quotedUser.ReplaceAllStringFunc(text, func(quoted string) string {
+		if !strings.Contains(quoted, "://") {
+			return quoted
+		}
+		return `"` + RawURL(quoted[1:])
+	})
 }
