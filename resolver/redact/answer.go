@@ -61,7 +61,11 @@ func (r *Redactor) Reason(data []byte) string {
 	if json.Unmarshal(data, &document) == nil && len(document.Errors) > 0 {
 		var parts []string
 		for _, e := range document.Errors {
-			parts = append(parts, strings.Trim(e.Code+": "+e.Message, ": "))
+			part := e.Message // as it is: a secret may begin or end with what would be trimmed
+			if e.Code != "" {
+				part = WithReason(e.Code, e.Message)
+			}
+			parts = append(parts, part)
 		}
 		return limit(r.whole(strings.Join(parts, ", "), false), maxReason)
 	}

@@ -50,6 +50,24 @@ func TestReason(t *testing.T) {
 	}
 }
 
+// Secrets may begin and end with what stands between the parts of a reason.
+func TestReasonsThatEndInSecrets(t *testing.T) {
+	for _, secret := range []string{"s3cret:", ":s3cret", "s3cret ", " s3cret", "s3cret: ", ", s3cret"} {
+		var r Redactor
+		r.AddCredentials("alice", secret)
+		for document, want := range map[string]string{
+			`{"errors":[{"code":"DENIED","message":"%s"}]}`:            "DENIED: ***",
+			`{"errors":[{"message":"%s"},{"code":"UNKNOWN"}]}`:         "***, UNKNOWN",
+			`{"errors":[{"code":"%s"}]}`:                               "***",
+			`{"errors":[{"code":"%[1]s","message":"%[1]s is wrong"}]}`: "***: *** is wrong",
+		} {
+			if got := r.Reason(fmt.Appendf(nil, document, secret)); got != want {
+				t.Errorf("%q in %s: got %q", secret, document, got)
+			}
+		}
+	}
+}
+
 func TestCleanHidesBeforeAndAfter(t *testing.T) {
 	var r Redactor
 	r.Add("two  spaces", "a\tb c")
