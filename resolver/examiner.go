@@ -36,6 +36,7 @@ type examiner struct {
 
 	unexplained bool // nobody asks for the reason of a refusal
 
+	mediaType string        // what the last success says of its content, as it is
 	status    string        // the last answer that was no success, for error texts
 	elsewhere bool          // it is not the host's own
 	shown     bool          // whether any request that counts had credentials: one that was redirected may have lost them
@@ -146,7 +147,8 @@ const digestHeader = "Docker-Content-Digest"
 // the reference, if that has one. It may change the answer's length, to make docker's
 // resolver ask for the manifest or to keep it from doing so.
 func (e *examiner) accept(req *http.Request, resp *http.Response) error {
-	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	e.mediaType = resp.Header.Get("Content-Type")
+	mediaType, _, _ := strings.Cut(e.mediaType, ";")
 	if isPage(mediaType) {
 		return fmt.Errorf("a web page (%s) instead of a manifest", mediaType)
 	}
@@ -158,7 +160,7 @@ func (e *examiner) accept(req *http.Request, resp *http.Response) error {
 		if e.redactor.Repeats(promised.Encoded()) { // a password can look like one; logs and files name it
 			return fmt.Errorf("%s with a secret of the request", digestHeader)
 		}
-		if err := checkMediaType(mediaType, true); err != nil {
+		if err := e.checkMediaType(mediaType, true); err != nil {
 			return err
 		}
 		if e.wanted != "" && promised.Algorithm() == e.wanted.Algorithm() && promised != e.wanted {
@@ -223,7 +225,7 @@ func (e *examiner) descriptor(desc ocispec.Descriptor) error {
 	if err := desc.Digest.Validate(); err != nil {
 		return fmt.Errorf("digest %q: %w", desc.Digest, err)
 	}
-	return checkMediaType(desc.MediaType, desc.MediaType == "" && desc.Digest == e.known)
+	return e.checkMediaType(desc.MediaType, desc.MediaType == "" && desc.Digest == e.known)
 }
 
 func isPage(mediaType string) bool {
@@ -237,10 +239,11 @@ func isPage(mediaType string) bool {
 var errMediaType = errors.New("neither a manifest nor an index")
 
 // checkMediaType allows the types that containerd can pull. An answer without
-// a type is allowed if it is not needed.
-func checkMediaType(mediaType string, orNone bool) error {
+// a type is allowed if it is not needed. The error has the whole header: in a part of it nobody
+// would know a secret.
+func (e *examiner) checkMediaType(mediaType string, orNone bool) error {
 	if images.IsManifestType(mediaType) || images.IsIndexType(mediaType) || mediaType == "" && orNone {
 		return nil
 	}
-	return fmt.Errorf("content type %s: %w", redact.Quote(mediaType), errMediaType)
+	return fmt.Errorf("content type %s: %w", redact.Quote(cmp.Or(e.mediaType, mediaType)), errMediaType)
 }

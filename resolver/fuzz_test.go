@@ -107,7 +107,7 @@ func checkAnswer(t *testing.T, got Resolution, headers string, bodies []string) 
 	if err := d.Validate(); err != nil {
 		t.Fatalf("got digest %q: %v", d, err)
 	}
-	if err := checkMediaType(got.Descriptor.MediaType, false); err != nil {
+	if err := new(examiner).checkMediaType(got.Descriptor.MediaType, false); err != nil {
 		t.Error(err)
 	}
 	of := func(body string) bool {

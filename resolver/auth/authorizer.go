@@ -226,7 +226,7 @@ func (a *Authorizer) refuse(last *http.Response, reason string) error {
 
 // answer describes an answer with status 401.
 func (a *Authorizer) answer(resp *http.Response, reason string) error {
-	text := fmt.Sprintf("%s %s: %s", resp.Request.Method, redact.URL(resp.Request.URL), fault.StatusText(resp.StatusCode))
+	text := fmt.Sprintf("%s %s: %s", resp.Request.Method, a.options.Redactor.URL(resp.Request.URL), fault.StatusText(resp.StatusCode))
 	return a.options.Redactor.Wrap(redact.WithReason(text, reason), docker.ErrInvalidAuthorization)
 }
 

@@ -23,13 +23,13 @@ const (
 
 // Request says which request failed, and gives the error a clean text.
 func (r *Redactor) Request(req *http.Request, err error) error {
-	return r.Wrap(fmt.Sprintf("%s %s: %v", req.Method, URL(req.URL), err), err)
+	return r.Wrap(fmt.Sprintf("%s %s: %v", req.Method, r.URL(req.URL), err), err)
 }
 
 // Answer describes an answer that is no success, as docker's resolver reports
 // it. The text has no secrets that are known by now.
 func (r *Redactor) Answer(a remoteerrors.ErrUnexpectedStatus) string {
-	text := fmt.Sprintf("%s %s: %d %s", a.RequestMethod, RawURL(a.RequestURL), a.StatusCode, http.StatusText(a.StatusCode))
+	text := fmt.Sprintf("%s %s: %d %s", a.RequestMethod, r.rawURL(a.RequestURL), a.StatusCode, http.StatusText(a.StatusCode))
 	return WithReason(text, r.Reason(a.Body))
 }
 

@@ -126,21 +126,31 @@ func (r *Redactor) whole(text string, rest bool) string {
 	return r.hide(text, rest) // again: what is left out may have parted a secret
 }
 
+// Hide is a text, of some kilobytes at most, without secrets, and as it is otherwise. Who cuts
+// something out of a text hides before that: the rest of a secret would not be known.
+func (r *Redactor) Hide(text string) string { return r.hide(text, false) }
+
 // hide looks for all secrets in the text as it is and unescaped, in upper and lower case: one
 // that is a part of another one, or overlaps it, uncovers nothing of that.
-func (r *Redactor) hide(text string, rest bool) string {
+func (r *Redactor) hide(text string, rest bool) string { return r.hideBefore(text, len(text), rest) }
+
+// hideBefore is hide for the beginning of a text, of that many bytes. A secret may go beyond it.
+func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 	sent, signed := r.gathered()
 	found := places(text, rest, sent, signed)
 	slices.SortFunc(found, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
 	var b strings.Builder
 	end := 0 // of what is hidden so far
 	for _, at := range found {
+		if at[0] >= bytes {
+			break
+		}
 		if at[0] >= end {
 			b.WriteString(text[end:at[0]] + hidden)
 		}
 		end = max(end, at[1])
 	}
-	return b.String() + text[end:]
+	return b.String() + text[min(end, bytes):bytes]
 }
 
 // places returns where secrets are in a text, from and to.

@@ -132,6 +132,28 @@ func URL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
+// URL is the function of that name, without secrets. They are looked for before anything is cut
+// off, since a query or a fragment may have the end of one.
+func (r *Redactor) URL(u *url.URL) string {
+	whole, shown := *u, URL(u)
+	whole.User = nil
+	text := whole.String()
+	if !strings.HasPrefix(text, shown) {
+		return shown
+	}
+	rest := len(text) > maxCleaned
+	text = text[:min(len(text), maxCleaned)]
+	return r.hideBefore(text, min(len(text), len(shown)), rest)
+}
+
+// rawURL is URL for one that has been sent, as a text.
+func (r *Redactor) rawURL(raw string) string {
+	if u, err := url.Parse(raw); err == nil && URL(u) == RawURL(raw) {
+		return r.URL(u)
+	}
+	return RawURL(raw)
+}
+
 // mayHaveUser reports whether what looks like a port, and a query or a fragment without a path,
 // may be a user and a password.
 func mayHaveUser(rest string) bool {

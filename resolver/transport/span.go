@@ -31,7 +31,7 @@ type QuietSpans struct {
 // RoundTrip implements http.RoundTripper.
 func (q QuietSpans) RoundTrip(req *http.Request) (*http.Response, error) {
 	if span := trace.SpanFromContext(req.Context()); span.IsRecording() {
-		span.SetAttributes(attribute.String(spanURL, q.Redactor.Clean(redact.URL(req.URL))), attribute.String(spanHost, q.Redactor.Clean(req.URL.Hostname())))
+		span.SetAttributes(attribute.String(spanURL, q.Redactor.Clean(q.Redactor.URL(req.URL))), attribute.String(spanHost, q.Redactor.Clean(req.URL.Hostname())))
 	}
 	return q.Next.RoundTrip(req)
 }

@@ -14,6 +14,9 @@ import (
 // more (OCI distribution specification 1.1, Warnings).
 const maxWarnings = 4096
 
+// aWarning begins each of them.
+const aWarning = `299 - "`
+
 // readWarnings reads the warnings of an answer, fit for a log. The specification wants
 // each to be 299 - "text", without a date; anything else is left out. RFC 7234, to which
 // it refers, lets one header hold several.
@@ -23,6 +26,10 @@ func readWarnings(h http.Header, redactor *redact.Redactor) (texts []string) {
 		if left -= len(value); left < 0 {
 			return texts
 		}
+		if len(value) < len(aWarning) {
+			continue
+		}
+		value = redactor.Hide(value) // a secret may have quotes and backslashes that nobody has escaped
 		for {
 			text, rest, ok := cutWarning(value)
 			if !ok {
@@ -39,7 +46,7 @@ func readWarnings(h http.Header, redactor *redact.Redactor) (texts []string) {
 
 // cutWarning cuts the first warning off a header.
 func cutWarning(value string) (text, rest string, ok bool) {
-	value, ok = strings.CutPrefix(strings.TrimLeft(value, " \t,"), `299 - "`)
+	value, ok = strings.CutPrefix(strings.TrimLeft(value, " \t,"), aWarning)
 	if !ok {
 		return "", "", false
 	}
