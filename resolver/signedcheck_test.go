@@ -6,7 +6,9 @@ package resolver
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/containerd/log"
@@ -61,5 +63,33 @@ func TestRedirectsThatNameWhatWasAskedFor(t *testing.T) {
 	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{ReadManifest: true})
 	if _, err := s.Resolve(t.Context(), plenty); err == nil || !strings.Contains(err.Error(), before+asked+behind) {
 		t.Errorf("%s: got %v", asked, err)
+	}
+}
+
+// The answer that redirects warns of what it signs the URL by.
+func TestRedirectsThatTellTheirSignature(t *testing.T) {
+	const signed = "aSignatureOfAStorageURL/0123456789=="
+	storage, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Warning", `299 - "signed by `+signed+`"`)
+		w.Header().Set("Location", storage.URL+"/manifest?sig="+url.QueryEscape(signed))
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	var mu sync.Mutex
+	told := map[string]bool{}
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}, Observe: func(o Observation) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, text := range o.Warnings {
+			told[text] = true
+		}
+	}}, Query{})
+	if _, err := s.Resolve(t.Context(), plenty); err == nil {
+		t.Fatal("there is an answer")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(told) != 1 || !told["signed by ***"] {
+		t.Errorf("warned by %v", told)
 	}
 }

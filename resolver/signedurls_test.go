@@ -4,11 +4,13 @@
 package resolver
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -66,6 +68,41 @@ func TestLongURLs(t *testing.T) {
 		layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, URLs: []string{"http://h.test/layer?" + strings.Repeat("x", size)}}
 		if urls, _ := followable(layer, &secrets); len(urls) != want {
 			t.Errorf("%d bytes: %d urls are followed, want %d", size, len(urls), want)
+		}
+	}
+}
+
+// A registry redirects to a storage service with a user, by whose password that is asked, and which
+// it repeats.
+func TestUsersOfRedirects(t *testing.T) {
+	storage, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, sent, _ := r.BasicAuth()
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = fmt.Fprintf(w, "not with %s, by %s", sent, r.Header.Get("Authorization"))
+	})
+	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", strings.Replace(storage.URL, "://", "://storage:Summer2024xyz@", 1)+"/x")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	entry, logged := newLogger(log.TraceLevel)
+	ctx := log.WithLogger(t.Context(), entry)
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{})
+	_, checked := s.Resolve(ctx, plenty)
+	f, err := s.Source(ocispec.Descriptor{}).Fetcher(ctx, imageRef)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, fetched := f.Fetch(ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromString("x"), Size: 1})
+	if fetched == nil {
+		_, fetched = io.ReadAll(rc)
+	}
+	if fetched == nil || !strings.Contains(fetched.Error(), "not with ***, by Basic ***") {
+		t.Errorf("got %v", fetched)
+	}
+	text := fmt.Sprint(checked, fetched, logged)
+	for _, secret := range []string{"Summer2024xyz", "c3RvcmFnZTpTdW1tZXIyMDI0eHl6"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s is told: %s", secret, text)
 		}
 	}
 }

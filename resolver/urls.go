@@ -71,7 +71,7 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if of == nil {
 		return t.before.RoundTrip(req)
 	}
-	of.log.redactor.AddQuery(req.URL, "")
+	of.log.redactor.AddURL(req.URL, "")
 	return transport.QuietSpans{Next: transport.EncodedOnce{Next: t.before}, Redactor: of.log.redactor}.RoundTrip(req)
 }
 

@@ -60,7 +60,7 @@ func TestTimeOfClean(t *testing.T) {
 		t.Errorf("got %.100s", got)
 	}
 	for n := range maxValues {
-		r.AddQuery(&url.URL{RawQuery: fmt.Sprintf("s=%s%d", strings.Repeat("a", 50), n)}, "")
+		r.AddURL(&url.URL{RawQuery: fmt.Sprintf("s=%s%d", strings.Repeat("a", 50), n)}, "")
 	}
 	for _, unit := range []string{"a://x'", "a://x'@", `"a://x `, `"a://x @`, `"a://x @" `, `aaaaaaaa%2525&amp;amp;\\u005cu0025`, "a://", "a", `\/`} {
 		text := strings.Repeat(unit, (MaxAnswer-1)/len(unit))

@@ -4,6 +4,7 @@
 package redact
 
 import (
+	"encoding/base64"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 const (
 	minQuery   = 16       // values of a query that are shorter sign nothing
+	minSigning = 8        // but for those whose names say that they do
 	maxValues  = 512      // that are known, the last ones
 	maxQueries = 64 << 10 // bytes of them, and of a query that is read
 )
@@ -19,30 +21,74 @@ const (
 // and with the escapes of one kind undone.
 var maxSigned = 1 + len(escapes)
 
-// AddQuery makes texts hide what the query of a URL has to which a host redirects: a storage
-// service may repeat by what it was signed. asked is the path that was asked for before, "" =
-// none: what is in that is no secret.
-func (r *Redactor) AddQuery(u *url.URL, asked string) {
+// AddURL makes texts hide what a URL has to which a host redirects, in its query and its user: a
+// storage service may repeat by what it was signed. asked is host and path of what was asked for
+// before, "" = nothing: what is in that is no secret.
+func (r *Redactor) AddURL(u *url.URL, asked string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.addUser(u.User)
 	for pair := range strings.SplitSeq(u.RawQuery[:min(len(u.RawQuery), maxQueries)], "&") {
 		name, value, named := strings.Cut(pair, "=")
 		if !named {
-			value = pair
+			name, value = "", pair
 		}
-		if len(value) < minQuery {
-			continue
-		}
-		if plain, err := url.QueryUnescape(value); err == nil && len(plain) >= minQuery {
+		if plain, err := url.QueryUnescape(value); err == nil {
 			value = plain // it is found however it is escaped
 		}
-		if isAlgorithm(value) || strings.Contains(asked, value) || named && !maySign(name) && isWords(value) {
-			continue // errors would lose the names of images, and of types
+		r.addValue(name, value, asked)
+		for part := range strings.SplitSeq(value, "~") { // exp=1~hmac=2 of Akamai
+			if name, value, named := strings.Cut(part, "="); named {
+				r.addValue(name, value, asked)
+			}
 		}
-		value = strings.Clone(value) // the rest of the URL may be much longer
-		if r.queries.add(maxValues, maxQueries, value) {
-			r.signed = nil
+	}
+}
+
+// addValue adds the value of a query, unless it is what errors have to say: the names of images,
+// and of types. Its name may be "".
+func (r *Redactor) addValue(name, value, asked string) {
+	if len(value) < minSigning {
+		return
+	}
+	signs := maySign(name)
+	if len(value) < minQuery && !signs {
+		return
+	}
+	if isAlgorithm(value) || strings.Contains(asked, value) {
+		return
+	}
+	if name == "" || signs || !isWords(value) {
+		r.addSigned(value)
+	}
+}
+
+// addUser adds the password of a URL, which net/http sends as Basic. Alone, a user is one.
+func (r *Redactor) addUser(user *url.Userinfo) {
+	if user == nil {
+		return
+	}
+	name := user.Username()
+	password, _ := user.Password()
+	both := []byte(name + ":" + password)
+	both = both[:min(len(both), maxQueries)]
+	r.addSigned(base64.RawStdEncoding.EncodeToString(both))
+	r.addSigned(base64.RawURLEncoding.EncodeToString(both))
+	if password == "" {
+		if len(name) < minQuery {
+			return
 		}
+		password = name
+	}
+	for _, spelling := range spellings(password[:min(len(password), maxQueries)]) {
+		r.addSigned(spelling)
+	}
+}
+
+func (r *Redactor) addSigned(value string) {
+	value = strings.Clone(value) // the rest of the URL may be much longer
+	if r.queries.add(maxValues, maxQueries, value) {
+		r.signed = nil
 	}
 }
 
@@ -59,16 +105,6 @@ var signing = []string{"sig", "token", "key", "secret", "pass", "pw", "cred", "a
 // maySign reports whether a value of that name may sign a URL, or let somebody in.
 func maySign(name string) bool {
 	plain, err := url.QueryUnescape(name)
-	return err != nil || slices.ContainsFunc(signing, func(part string) bool { return strings.Contains(strings.ToLower(plain), part) })
-}
-
-// isWords reports whether a value is made of short words in lower case, as names of repositories
-// and media types are. Nothing that is drawn or computed looks like that.
-func isWords(value string) bool {
-	for word := range strings.FieldsFuncSeq(value, func(c rune) bool { return strings.ContainsRune("-._/", c) }) {
-		if len(word) >= minQuery || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
-			return false
-		}
-	}
-	return true
+	plain = strings.ToLower(plain)
+	return err != nil || slices.ContainsFunc(signing, func(part string) bool { return strings.Contains(plain, part) })
 }

@@ -19,7 +19,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range 100 {
-		r.AddQuery(&url.URL{RawQuery: strings.Repeat("k", 1<<20) + fmt.Sprintf("=value-of-more-than-16-bytes-%d", i)}, "")
+		r.AddURL(&url.URL{RawQuery: strings.Repeat("k", 1<<20) + fmt.Sprintf("=value-of-more-than-16-bytes-%d", i)}, "")
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -32,7 +32,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	}
 	start := time.Now()
 	for range 3 {
-		r.AddQuery(&url.URL{RawQuery: b.String()[1:]}, "")
+		r.AddURL(&url.URL{RawQuery: b.String()[1:]}, "")
 	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("it took %v", took)
@@ -54,7 +54,7 @@ func TestQueriesOfNames(t *testing.T) {
 		"digest=sha256:0123456789abcdef":                                               "sha256:0123456789abcdef",
 	} {
 		var r Redactor
-		r.AddQuery(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, asked)
+		r.AddURL(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, asked)
 		if got, want := r.Clean("no "+value+" here"), "no "+value+" here"; got != want {
 			t.Errorf("%q: %q became %q", query, want, got)
 		}
@@ -70,11 +70,63 @@ func TestQueriesOfNames(t *testing.T) {
 		"X-Amz-Security-%54oken=correct-horse-horse": "correct-horse-horse",
 		"%zz=correct-horse-battery":                  "correct-horse-battery",
 		"correct-horse-battery":                      "correct-horse-battery", // of no name
+		"a=application/AbCdEfGhIjKl":                 "application/AbCdEfGhIjKl",
+		"a=application/vnd.abc0123456":               "application/vnd.abc0123456",
+		"a=20241123T035000Z0":                        "20241123T035000Z0",
 	} {
 		var r Redactor
-		r.AddQuery(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, "/v2/app/manifests/1")
+		r.AddURL(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, "registry.test/v2/app/manifests/1")
 		if got := r.Clean("no " + value + " here"); got != "no *** here" {
 			t.Errorf("%q: got %q", query, got)
+		}
+	}
+}
+
+// Tokens of storage services may be shorter than signatures, and a part of a value.
+func TestQueriesThatSign(t *testing.T) {
+	for query, value := range map[string]string{
+		"token=Ab3dEf9hIj2k":                   "Ab3dEf9hIj2k",
+		"X-Amz-Signature=9f86d081":             "9f86d081",
+		"password=Summer2024xyz":               "Summer2024xyz",
+		"hdnts=exp=1732334700~hmac=0123456789": "0123456789",
+		"hdnts=exp%3D1732334700%7Ehmac%3D0123456789abcdef0123456789abcdef": "0123456789abcdef0123456789abcdef",
+	} {
+		var r Redactor
+		r.AddURL(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, "registry.test/v2/app/manifests/1")
+		for _, said := range []string{value, strings.TrimRight(value, "=")} {
+			if got := r.Clean("no " + said + " here"); got != "no *** here" {
+				t.Errorf("%q: got %q", query, got)
+			}
+		}
+	}
+	var r Redactor
+	r.AddURL(&url.URL{RawQuery: "a=Summer2024xyz&token=Summer1"}, "")
+	if got, want := r.Clean("no Summer2024xyz and no Summer1"), "no Summer2024xyz and no Summer1"; got != want {
+		t.Errorf("got %q", got)
+	}
+}
+
+// net/http makes a header of the user of a URL to which a host redirects. The user's name alone is
+// no secret, but where it may be a token.
+func TestUsersOfURLs(t *testing.T) {
+	for name, c := range map[string]struct {
+		user       *url.Userinfo
+		said, want string
+	}{
+		"a password":    {url.UserPassword("storage", "s3cret"), "storage may not with S3cret", "storage may not with ***"},
+		"a user":        {url.User("storage"), "storage may not", "storage may not"},
+		"a token":       {url.User("ghp_16C7e42F292c6912E7"), "ghp_16C7e42F292c6912E7 may not", "*** may not"},
+		"a long one":    {url.UserPassword("a", strings.Repeat("s", 1<<20)), strings.Repeat("s", 1<<10), strings.Repeat("s", 1<<10)},
+		"none":          {nil, "nobody may", "nobody may"},
+		"a short token": {url.User("ghp_16C7"), "ghp_16C7 may not", "ghp_16C7 may not"},
+	} {
+		var r Redactor
+		r.AddURL(&url.URL{Host: "cdn.test", User: c.user}, "")
+		if got := r.Clean(c.said); got != c.want {
+			t.Errorf("%s: got %s", name, got)
+		}
+		if r.queries.size > maxQueries+maxQueries/2 {
+			t.Errorf("%s: %d bytes are kept", name, r.queries.size)
 		}
 	}
 }

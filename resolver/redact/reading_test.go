@@ -156,7 +156,7 @@ func FuzzReadings(f *testing.F) {
 // Other escapes in a document do not hide what it repeats of the query of a redirect.
 func TestSignaturesInDocuments(t *testing.T) {
 	var r Redactor
-	r.AddQuery(&url.URL{RawQuery: "sig=AbCd%2BEfGh12345678QQ"}, "")
+	r.AddURL(&url.URL{RawQuery: "sig=AbCd%2BEfGh12345678QQ"}, "")
 	for _, said := range []string{`{"sig":"%s"}`, `{"path":"/a%%20b","sig":"%s"}`, `{"text":"a &amp; b","sig":"%s"}`} {
 		if got, want := r.Clean(fmt.Sprintf(said, `AbCd\u002BEfGh12345678QQ`)), fmt.Sprintf(said, "***"); got != want {
 			t.Errorf("got %s, want %s", got, want)

@@ -130,7 +130,7 @@ func TestCleanOddSecrets(t *testing.T) {
 func TestCleanKnowsQueries(t *testing.T) {
 	var r Redactor
 	add := func(signature string) {
-		r.AddQuery(&url.URL{Host: "storage.test", RawQuery: "expires=3600&signature=" + url.QueryEscape(signature)}, "")
+		r.AddURL(&url.URL{Host: "storage.test", RawQuery: "expires=3600&signature=" + url.QueryEscape(signature)}, "")
 	}
 	for i := range 1000 {
 		add(fmt.Sprintf("a/signature+of=%d", i))

@@ -34,7 +34,7 @@ type Redactor struct {
 	mu      sync.Mutex
 	own     []string // folded, of the caller and the node: what was added is known for good
 	tokens  recent   // of token servers, who decide how many they issue
-	queries recent   // of URLs to which hosts redirect
+	queries recent   // of URLs, with their passwords, to which hosts redirect
 	sent    []string // own and tokens; nil = not gathered yet
 	signed  []string // the queries; likewise
 }

@@ -29,8 +29,8 @@ func TestLogsRepeatNoSecretsInFields(t *testing.T) {
 func TestPartsOfSecrets(t *testing.T) {
 	var r Redactor
 	const token = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.payload.signature"
-	r.AddQuery(&url.URL{RawQuery: "a=" + token[:20] + "&b=" + strings.Repeat("y", 20)}, "")
-	r.AddQuery(&url.URL{RawQuery: "a=" + strings.Repeat("y", 20) + "abcdef"}, "")
+	r.AddURL(&url.URL{RawQuery: "a=" + token[:20] + "&b=" + strings.Repeat("y", 20)}, "")
+	r.AddURL(&url.URL{RawQuery: "a=" + strings.Repeat("y", 20) + "abcdef"}, "")
 	r.AddToken("Bearer " + token)
 	if got := r.Clean("x " + token + " " + strings.Repeat("y", 20) + "abcdef z"); got != "x *** *** z" {
 		t.Errorf("got %s", got)

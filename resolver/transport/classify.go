@@ -29,7 +29,7 @@ type classify struct {
 func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	if req.Response != nil { // it is redirected
-		c.redactor.AddQuery(req.URL, fault.First(req).URL.Path)
+		c.redactor.AddURL(req.URL, asked(req))
 	}
 	var wire wire
 	resp, err := c.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())))
@@ -52,6 +52,12 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, f
 	}
 	return resp, nil
+}
+
+// asked is host and path of what a request was made for.
+func asked(req *http.Request) string {
+	first := fault.First(req).URL
+	return first.Host + first.Path
 }
 
 // judge returns the fault that an answer is, nil if it is none.

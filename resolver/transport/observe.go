@@ -55,6 +55,9 @@ func (o *observe) RoundTrip(req *http.Request) (*http.Response, error) {
 	seen := Observation{Host: o.host, Configured: o.configured, Method: req.Method, Elapsed: time.Since(start)}
 	if resp != nil {
 		seen.Code = resp.StatusCode
+		if target, err := resp.Location(); err == nil && redirects(resp) {
+			o.redactor.AddURL(target, asked(req)) // a warning may say by what it is signed
+		}
 		if !o.tokens && keyOf(o.key, req) == o.key { // nobody knows yet which tokens an answer has
 			seen.Quota, seen.Warnings = readQuota(resp.Header), readWarnings(resp.Header, o.redactor)
 		}
