@@ -93,3 +93,20 @@ func TestRedirectsThatTellTheirSignature(t *testing.T) {
 		t.Errorf("warned by %v", told)
 	}
 }
+
+// Artifactory redirects with the type of a manifest in the query, which errors have to say.
+func TestRedirectsWithTheTypeOfTheContent(t *testing.T) {
+	const mediaType = "application/vnd.docker.distribution.manifest.v1+prettyjws"
+	storage, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.URL.Query().Get("response-content-type"))
+		_, _ = io.WriteString(w, `{"schemaVersion":1}`)
+	})
+	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", storage.URL+"/x?response-content-type="+url.QueryEscape(mediaType))
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	_, err := resolve(t, Query{ReadManifest: true}, server.URL)
+	if err == nil || !strings.Contains(err.Error(), mediaType) {
+		t.Errorf("got %v", err)
+	}
+}

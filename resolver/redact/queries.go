@@ -6,6 +6,7 @@ package redact
 import (
 	"encoding/base64"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -55,10 +56,10 @@ func (r *Redactor) addValue(name, value, asked string) {
 	if len(value) < minQuery && !signs {
 		return
 	}
-	if isAlgorithm(value) || strings.Contains(asked, value) {
+	if isAlgorithm(value) || aTime.MatchString(value) || strings.Contains(asked, value) {
 		return
 	}
-	if name == "" || signs || !isWords(value) {
+	if name == "" || signs || !isMediaType(value) && !isPath(value, asked) {
 		r.addSigned(value)
 	}
 }
@@ -92,6 +93,9 @@ func (r *Redactor) addSigned(value string) {
 	}
 }
 
+// aTime is when something was signed.
+var aTime = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z$`)
+
 // algorithms are those that storage services name beside what is signed by them.
 var algorithms = []string{"AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256", "GOOG4-HMAC-SHA256", "GOOG4-RSA-SHA256"}
 
@@ -102,9 +106,16 @@ func isAlgorithm(value string) bool {
 // signing are parts of names whose values are hidden even where they are words: a passphrase is.
 var signing = []string{"sig", "token", "key", "secret", "pass", "pw", "cred", "auth", "mac", "hash", "policy", "ticket", "session"}
 
+// naming are ends of names with a part of signing, whose values are names all the same: Artifactory
+// has them.
+var naming = []string{"repositorykey", "projectkey"}
+
 // maySign reports whether a value of that name may sign a URL, or let somebody in.
 func maySign(name string) bool {
 	plain, err := url.QueryUnescape(name)
 	plain = strings.ToLower(plain)
+	if slices.ContainsFunc(naming, func(end string) bool { return strings.HasSuffix(plain, end) }) {
+		return false
+	}
 	return err != nil || slices.ContainsFunc(signing, func(part string) bool { return strings.Contains(plain, part) })
 }

@@ -44,14 +44,21 @@ func TestQueriesAreBounded(t *testing.T) {
 // content and the name of an algorithm. None of that signs anything, and errors have to say it. All
 // that may be drawn or computed is hidden, and a passphrase by its name.
 func TestQueriesOfNames(t *testing.T) {
-	const asked = "/v2/team/app-2026-nightly/manifests/sha256:0123456789abcdef"
+	const asked = "registry-7.example.test:5000/v2/team/app-2026-nightly/manifests/sha256:0123456789abcdef"
 	for query, value := range map[string]string{
-		"region=us-east-1&namespace=prometheus-operator&repo_name=prometheus-operator": "prometheus-operator",
-		"response-content-type=application%2Foctet-stream":                             "application/octet-stream",
-		"X-Amz-Algorithm=AWS4-HMAC-SHA256":                                             "AWS4-HMAC-SHA256",
-		"X-Goog-Algorithm=GOOG4-RSA-SHA256":                                            "GOOG4-RSA-SHA256",
-		"repo_name=team%2Fapp-2026-nightly":                                            "team/app-2026-nightly",
-		"digest=sha256:0123456789abcdef":                                               "sha256:0123456789abcdef",
+		"region=us-east-1&namespace=prometheus-operator&repo_name=prometheus-operator":   "prometheus-operator",
+		"response-content-type=application%2Foctet-stream":                               "application/octet-stream",
+		"X-Amz-Algorithm=AWS4-HMAC-SHA256":                                               "AWS4-HMAC-SHA256",
+		"X-Goog-Algorithm=GOOG4-RSA-SHA256":                                              "GOOG4-RSA-SHA256",
+		"repo_name=team%2Fapp-2026-nightly":                                              "team/app-2026-nightly",
+		"digest=sha256:0123456789abcdef":                                                 "sha256:0123456789abcdef",
+		"response-content-type=application%2Fvnd.docker.distribution.manifest.v2%2Bjson": "application/vnd.docker.distribution.manifest.v2+json",
+		"response-content-type=application%2Fvnd.docker.image.rootfs.diff.tar.gzip":      "application/vnd.docker.image.rootfs.diff.tar.gzip",
+		"X-Artifactory-repositoryKey=docker-production-local":                            "docker-production-local",
+		"X-Artifactory-projectKey=production":                                            "production",
+		"X-Artifactory-artifactPath=team%2Fapp-2026-nightly%2Fmanifest.json":             "team/app-2026-nightly/manifest.json",
+		"service=registry-7.example.test:5000":                                           "registry-7.example.test:5000",
+		"X-Amz-Date=20241123T035000Z":                                                    "20241123T035000Z",
 	} {
 		var r Redactor
 		r.AddURL(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, asked)

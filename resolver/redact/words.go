@@ -3,7 +3,10 @@
 
 package redact
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // isWords reports whether a value is made of short words in lower case, as names of repositories
 // are. Nothing that is drawn or computed looks like that.
@@ -15,3 +18,20 @@ func isWords(value string) bool {
 	}
 	return true
 }
+
+// isPath reports whether a value is a path of words, and of what has been asked for: of a host and
+// a path.
+func isPath(value, asked string) bool {
+	asked += "/"
+	for part := range strings.SplitSeq(value, "/") {
+		if !isWords(part) && !strings.Contains(asked, "/"+part+"/") {
+			return false
+		}
+	}
+	return true
+}
+
+// mediaType are the media types of documents and layers: of words, and a version.
+var mediaType = regexp.MustCompile(`^(application|image|multipart|text)/[a-z]{1,15}([-.+]([a-z]{1,15}|v[0-9]{1,2}))*$`)
+
+func isMediaType(value string) bool { return mediaType.MatchString(value) }
