@@ -13,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/containerd/log"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // repeating returns all that is told of a registry that gets the secret by Basic, and says it.
@@ -108,5 +111,20 @@ func TestRedirectToAPasswordInAQuery(t *testing.T) {
 		if want := away.URL + "/x/***: 503 Service Unavailable"; !strings.Contains(text, want) {
 			t.Errorf("%s: no %s in %s", behind, want, text)
 		}
+	}
+}
+
+// A secret that a file has with a line break is repeated without.
+func TestSecretsWithALineBreak(t *testing.T) {
+	text := repeating(t, "Summer2024xyz\n", Query{}, func(w http.ResponseWriter, sent string) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = fmt.Fprintf(w, "alice may not with %s, sorry", strings.TrimSpace(sent))
+	})
+	wantNothingOf(t, "summer2024", text)
+	var secrets redact.Redactor
+	secrets.AddCredentials("alice", "Summer2024xyz\n")
+	layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, URLs: []string{"http://summer2024xyz.test/layer"}}
+	if _, hosts := followable(layer, &secrets); len(hosts) != 0 {
+		t.Errorf("%s are followed", hosts)
 	}
 }

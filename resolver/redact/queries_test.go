@@ -97,6 +97,7 @@ func TestQueriesThatSign(t *testing.T) {
 		"password=Summer2024xyz":               "Summer2024xyz",
 		"hdnts=exp=1732334700~hmac=0123456789": "0123456789",
 		"hdnts=exp%3D1732334700%7Ehmac%3D0123456789abcdef0123456789abcdef": "0123456789abcdef0123456789abcdef",
+		"sig=djE6bm9ib2R5OmFiY2RlZmdoaWprbG0%3D":                           "djE6bm9ib2R5OmFiY2RlZmdoaWprbG0=",
 	} {
 		var r Redactor
 		r.AddURL(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, "registry.test/v2/app/manifests/1")
@@ -121,10 +122,12 @@ func TestUsersOfURLs(t *testing.T) {
 		said, want string
 	}{
 		"a password":    {url.UserPassword("storage", "s3cret"), "storage may not with S3cret", "storage may not with ***"},
+		"as Basic":      {url.UserPassword("storage", "s3cret"), "Basic c3RvcmFnZTpzM2NyZXQ=", "Basic ***"},
 		"a user":        {url.User("storage"), "storage may not", "storage may not"},
 		"a token":       {url.User("ghp_16C7e42F292c6912E7"), "ghp_16C7e42F292c6912E7 may not", "*** may not"},
 		"a long one":    {url.UserPassword("a", strings.Repeat("s", 1<<20)), strings.Repeat("s", 1<<10), strings.Repeat("s", 1<<10)},
 		"none":          {nil, "nobody may", "nobody may"},
+		"a line's end":  {url.UserPassword("a", "s3cret\n"), "not with s3cret, sorry", "not with ***, sorry"},
 		"a short token": {url.User("ghp_16C7"), "ghp_16C7 may not", "ghp_16C7 may not"},
 	} {
 		var r Redactor

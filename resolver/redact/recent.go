@@ -3,7 +3,11 @@
 
 package redact
 
-import "github.com/hashicorp/golang-lru/v2/simplelru"
+import (
+	"strings"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
 
 // recent are the secrets, of many, that were added last.
 type recent struct {
@@ -18,6 +22,9 @@ func (s *recent) add(maxSecrets, maxBytes int, secret string) bool {
 		s.folded, _ = simplelru.NewLRU(maxSecrets, func(dropped string, _ struct{}) { s.size -= len(dropped) })
 	}
 	secret = fold(secret)
+	if short := strings.TrimRight(secret, padding); len(short) >= minSecret {
+		secret = short // it is found with and without
+	}
 	if _, known := s.folded.Get(secret); known || len(secret) < minSecret {
 		return false
 	}

@@ -8,7 +8,6 @@ package redact
 import (
 	"cmp"
 	"encoding/base64"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,9 @@ const (
 	minRepeated = 16        // shorter ones are in digests by chance
 	maxCleaned  = MaxAnswer // bytes of a text that are looked at
 	hidden      = "***"
+
+	padding    = "=" // of Base64: secrets are known without
+	maxPadding = 2   // of them
 
 	maxTokens     = 64      // that are known, the last ones
 	maxTokenBytes = 1 << 20 // of them
@@ -60,9 +62,6 @@ func (r *Redactor) AddCredentials(username, secret string) {
 	r.Add(base64.RawStdEncoding.EncodeToString(both), base64.RawURLEncoding.EncodeToString(both))
 }
 
-// spellings are a text as it is, and as documents have what is no UTF-8.
-func spellings(text string) []string { return []string{text, string([]rune(text))} }
-
 // AddToken adds the credentials of an Authorization header that a token server has issued. Of
 // many the last ones are known.
 func (r *Redactor) AddToken(header string) {
@@ -74,32 +73,6 @@ func (r *Redactor) AddToken(header string) {
 	defer r.mu.Unlock()
 	if r.tokens.add(maxTokens, maxTokenBytes, credentials) {
 		r.sent = nil
-	}
-}
-
-// addBasic adds the secret in an Authorization header of the scheme Basic (RFC 7617).
-func (r *Redactor) addBasic(value string) {
-	scheme, credentials, _ := strings.Cut(value, " ")
-	if !strings.EqualFold(scheme, "Basic") {
-		return
-	}
-	decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(credentials))
-	if username, secret, both := strings.Cut(string(decoded), ":"); err == nil && both {
-		r.AddCredentials(username, secret)
-	}
-}
-
-// AddHeaders adds the values of headers that the node is configured to send:
-// each may be what lets it in.
-func (r *Redactor) AddHeaders(headers http.Header) {
-	for _, values := range headers {
-		for _, value := range values {
-			r.Add(spellings(value)...)
-			if _, credentials, ok := strings.Cut(value, " "); ok {
-				r.Add(spellings(credentials)...)
-			}
-			r.addBasic(value)
-		}
 	}
 }
 
@@ -165,6 +138,11 @@ func places(text string, rest bool, sent, signed []string) (found [][2]int) {
 		}
 		for _, v := range values {
 			for _, at := range occurrences(folded, v, rest) {
+				for range maxPadding {
+					if strings.HasPrefix(folded[at[1]:], padding) {
+						at[1]++
+					}
+				}
 				found = append(found, as.place(at))
 			}
 		}
