@@ -6,19 +6,38 @@ package redact
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 )
 
+const (
+	minPart  = 8  // bytes of a part of a header that is hidden by itself
+	maxParts = 32 // of a header
+)
+
 // AddHeaders adds the values of headers that the node is configured to send: each may be what
-// lets it in.
+// lets it in, and so may be each part of it, but for words.
 func (r *Redactor) AddHeaders(headers http.Header) {
-	for _, values := range headers {
+	for name, values := range headers {
 		for _, value := range values {
 			r.Add(spellings(value)...)
 			if _, credentials, ok := strings.Cut(value, " "); ok {
 				r.Add(spellings(credentials)...)
 			}
 			r.addBasic(value)
+			if !slices.Contains(shownHeaders, strings.ToLower(name)) {
+				r.addParts(value)
+			}
+		}
+	}
+}
+
+// addParts adds what a header names: cookies, and parameters of credentials.
+func (r *Redactor) addParts(value string) {
+	parts := strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(" \t;,=\"'", c) })
+	for _, part := range parts[:min(len(parts), maxParts)] {
+		if len(part) >= minPart && !isOrdinary(part) {
+			r.Add(spellings(part)...)
 		}
 	}
 }

@@ -35,3 +35,12 @@ func isPath(value, asked string) bool {
 var mediaType = regexp.MustCompile(`^(application|image|multipart|text)/[a-z]{1,15}([-.+]([a-z]{1,15}|v[0-9]{1,2}))*$`)
 
 func isMediaType(value string) bool { return mediaType.MatchString(value) }
+
+// hostName are names of hosts of words and numbers, perhaps with a port.
+var hostName = regexp.MustCompile(`^[a-z]{0,15}[0-9]{0,3}(-[a-z]{0,15}[0-9]{0,3})*(\.[a-z]{0,15}[0-9]{0,3}(-[a-z]{0,15}[0-9]{0,3})*)+(:[0-9]{1,5})?$`)
+
+// isOrdinary reports whether a part of a header is a word that errors may have, and no secret.
+func isOrdinary(part string) bool {
+	word := strings.ToLower(part[:1]) + part[1:]
+	return isWords(word) || isAlgorithm(part) || isMediaType(part) || hostName.MatchString(part)
+}
