@@ -61,7 +61,7 @@ func wantNothingOf(t *testing.T, part, text string) {
 
 // A secret may have what ends a value, a word, a path or a quoted text: what is cut off there is
 // a part of it.
-func TestPartsOfSecrets(t *testing.T) {
+func TestSecretsThatAreCut(t *testing.T) {
 	for _, behind := range []string{";", ",", " ", "=", "/", ":", `"`, `\`, "?", "#", "@", "%"} {
 		secret := "summer2024xyz" + behind + "more"
 		for name, say := range map[string]func(w http.ResponseWriter, sent string){
