@@ -22,6 +22,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/machineid"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/internal/stdlog"
 	"github.com/pullwarden/pullwarden/plugin/api"
 	"github.com/pullwarden/pullwarden/plugin/audit"
 	"github.com/pullwarden/pullwarden/plugin/config"
@@ -104,6 +105,7 @@ func start(ic *plugin.InitContext) (any, error) {
 	for _, limit := range host.puller.Limits() {
 		prefixlog.G(ic.Context).Warn(limit.String())
 	}
+	stdlog.Guard()
 	resolver.GuardURLs()
 	return newImagePolicy(c, host, ic.Properties[plugins.PropertyRootDir])
 }
