@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/resolver/transport"
@@ -27,12 +28,12 @@ const (
 	maxURL = 4 << 10
 )
 
-// followable returns those urls of a descriptor that containerd may follow, and their hosts.
+// followable returns those urls of a descriptor that containerd may follow, and the names of their hosts.
 // Only layers have any: a manifest, an index or a config comes from a registry, since it says
 // what the image is. A url that has a secret of the pull is not followed, since name servers,
 // labels and the host itself would get that; nor is one that has a user, which net/http unescapes
 // and makes a header of.
-func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, hosts []string) {
+func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names []string) {
 	if !images.IsLayerType(desc.MediaType) {
 		return nil, nil
 	}
@@ -45,15 +46,16 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, hosts 
 			continue
 		}
 		urls = append(urls, text)
-		if name := provenance.HostOf(u); !slices.Contains(hosts, name) {
-			hosts = append(hosts, name)
+		if name := provenance.HostOf(u); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	return urls, hosts
+	return urls, names
 }
 
 // GuardURLs has content behind the urls of descriptors fetched as that of hosts is: refused
-// where it is encoded more than once, and with no query in its spans. containerd follows
+// where it is encoded more than once, within the same bounds of headers and of connections, and
+// with no query in its spans. containerd follows
 // urls by http.DefaultClient, and takes no other, so GuardURLs changes that; the requests of
 // all others go the way that they went before. It is called before anything is pulled.
 var GuardURLs = sync.OnceFunc(func() {
@@ -61,9 +63,14 @@ var GuardURLs = sync.OnceFunc(func() {
 })
 
 // urlTransport is the transport of a client that fetches share with others.
-type urlTransport struct{ before lazyTransport }
+type urlTransport struct {
+	before lazyTransport
+	own    *http.Transport // of fetches
+}
 
-func guardURLs(before http.RoundTripper) *urlTransport { return &urlTransport{lazyTransport{before}} }
+func guardURLs(before http.RoundTripper) *urlTransport {
+	return &urlTransport{before: lazyTransport{before}, own: hosts.Bounded()}
+}
 
 // RoundTrip implements http.RoundTripper.
 func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -72,11 +79,12 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.before.RoundTrip(req)
 	}
 	of.log.redactor.AddURL(req.URL, "")
-	return transport.QuietSpans{Next: transport.EncodedOnce{Next: t.before}, Redactor: of.log.redactor}.RoundTrip(req)
+	return transport.QuietSpans{Next: transport.EncodedOnce{Next: t.own}, Redactor: of.log.redactor}.RoundTrip(req)
 }
 
 // CloseIdleConnections is what http.Client calls in its method of that name.
 func (t *urlTransport) CloseIdleConnections() {
+	t.own.CloseIdleConnections()
 	if c, ok := t.before.now().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // A manifest has room for more urls than anybody could compare with each other, and for
@@ -112,6 +114,45 @@ func TestURLsOfSecrets(t *testing.T) {
 				t.Errorf("%s: left out: %.100q", what, e.LeftOut)
 			}
 		}
+	}
+}
+
+// The header of an answer behind a url is bounded as those of hosts are: it is kept as a whole, with
+// those of all redirects to it.
+func TestHeadersBehindURLsAreBounded(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		size := 0
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Long", strings.Repeat("x", size))
+		}))
+		server.EnableHTTP2 = h2
+		server.StartTLS()
+		rt := guardURLs(nil)
+		rt.own.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone() //nolint:forcetypeassert // it is one
+		ask := func(of int) error {
+			size = of
+			ctx := withFetch(t.Context(), &fetch{log: &fetchLog{redactor: &redact.Redactor{}}})
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := rt.RoundTrip(req)
+			if err != nil {
+				return err
+			}
+			if major := resp.ProtoMajor; (major == 2) != h2 {
+				t.Errorf("it speaks HTTP/%d", major)
+			}
+			return resp.Body.Close()
+		}
+		if err := ask(16 << 10); err != nil {
+			t.Errorf("HTTP/2 %v: %v", h2, err)
+		}
+		if ask(64<<10) == nil {
+			t.Errorf("HTTP/2 %v: a header of 64 KiB is taken", h2)
+		}
+		rt.CloseIdleConnections()
+		server.Close()
 	}
 }
 

@@ -41,7 +41,7 @@ func guard(l *log.Logger) {
 
 // writer passes on the lines of a logger.
 type writer struct {
-	print func(...any)
+	next func(...any) // prints a line
 
 	mu    sync.Mutex
 	kinds *simplelru.LRU[string, *kind]
@@ -55,9 +55,9 @@ type kind struct {
 
 var _ io.Writer = (*writer)(nil)
 
-func newWriter(print func(...any)) *writer {
+func newWriter(next func(...any)) *writer {
 	kinds, _ := simplelru.NewLRU[string, *kind](maxKinds, nil) // fails for sizes below 1 only
-	return &writer{print: print, kinds: kinds}
+	return &writer{next: next, kinds: kinds}
 }
 
 // Write implements io.Writer.
@@ -68,7 +68,7 @@ func (w *writer) Write(line []byte) (int, error) {
 		if left > 0 {
 			text += " (" + strconv.Itoa(left) + " more like it)"
 		}
-		w.print(text)
+		w.next(text)
 	}
 	return len(line), nil
 }

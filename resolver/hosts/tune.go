@@ -38,9 +38,24 @@ const (
 
 // tune makes containerd's transport fit to be shared.
 func tune(t *http.Transport) {
+	bound(t)
+	t.OnProxyConnectResponse = proxyRefused
+}
+
+func bound(t *http.Transport) {
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = maxIdle, maxIdlePerHost, idleTimeout
 	t.MaxResponseHeaderBytes = maxHeader
-	t.OnProxyConnectResponse = proxyRefused
+}
+
+// Bounded returns a transport as net/http's own is, that takes no more from those whom it asks
+// than those of hosts do. It makes connections of its own.
+func Bounded() *http.Transport {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	if own, ok := http.DefaultTransport.(*http.Transport); ok { // nobody has replaced it
+		t = own.Clone()
+	}
+	bound(t)
+	return t
 }
 
 // proxyRefused is the hook for proxies that do not let a request through.

@@ -1,0 +1,47 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+)
+
+// TestHeadersBehindURLs has layers whose urls lead to a server that redirects with headers of 9 MiB
+// each, of tiny fields, which take many times that. The pull fails, and takes no memory for them.
+func TestHeadersBehindURLs(t *testing.T) {
+	n := nodetest.New(t)
+	lines := strings.Repeat("A:\r\n", (9<<20)/4)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 302 Found\r\nLocation: %s/0\r\nContent-Length: 0\r\n%s\r\n", r.URL.Path, lines)
+	}))
+	t.Cleanup(server.Close)
+	var img v1.Image = nodetest.Image(1)
+	for i := range 3 {
+		layers, err := nodetest.Image(int64(i + 2)).Layers()
+		n.Must(err)
+		img, err = mutate.Append(img, mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{fmt.Sprintf("%s/%d", server.URL, i)}})
+		n.Must(err)
+	}
+	n.Push("app:1", img)
+	before := peakMB(t, n)
+	n.MustFail(nodetest.Named("app:1"), []string{"header"})
+	if after := peakMB(t, n); after > before+100 {
+		t.Errorf("the daemon had %d MB, and has had %d MB", before, after)
+	}
+}
