@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
@@ -31,7 +30,7 @@ func TestHeadersBehindURLs(t *testing.T) {
 		_, _ = fmt.Fprintf(c, "HTTP/1.1 302 Found\r\nLocation: %s/0\r\nContent-Length: 0\r\n%s\r\n", r.URL.Path, lines)
 	}))
 	t.Cleanup(server.Close)
-	var img v1.Image = nodetest.Image(1)
+	img := nodetest.Image(1)
 	for i := range 3 {
 		layers, err := nodetest.Image(int64(i + 2)).Layers()
 		n.Must(err)

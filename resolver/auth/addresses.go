@@ -59,7 +59,7 @@ func (a *Authorizer) find(address string) *tokens {
 			own.AddHeaders(h)
 		}
 		t := newTokens(a.renewer(a.options.Client(&own), fixed(username, secret), a.options.Headers))
-		t.caller = caller
+		t.caller, t.forget = caller, own.ForgetQueries
 		return t
 	})
 }

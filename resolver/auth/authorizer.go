@@ -125,9 +125,9 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 		return nil
 	}
 	header, err := a.authorization(ctx, t, req.URL)
+	a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
 	switch {
 	case err == nil:
-		a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
 		if header != "" {
 			a.options.Redactor.AddToken(header)
 			req.Header.Set("Authorization", header)
@@ -161,6 +161,7 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 		return nil
 	}
 	t := a.tokensOf(last.Request.URL.Host)
+	defer a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
 	if !a.issued(sent) {
 		if err := a.stands(t, last); err != nil {
 			return a.fail(last.Request, fault.TokenClass(err), "token: "+a.tokenText(err), err)

@@ -17,7 +17,8 @@ import (
 const (
 	// maxTokens bounds the tokens that are kept, of all hosts together.
 	maxTokens = 1024
-	// maxBytes bounds what they take. Token servers decide how long tokens are.
+	// maxBytes bounds what they take, with the challenges that they meet. Registries and token
+	// servers decide how long these are.
 	maxBytes = 8 << 20
 )
 
@@ -142,8 +143,17 @@ func (c *Cache) expire(t *tokens) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bytes -= t.kept.size
-	t.kept.size = 0
+	c.measure(t)
+}
+
+// measure takes note of how much is kept. The caller holds the lock.
+func (c *Cache) measure(t *tokens) (answers int) {
+	size, answers := t.size()
+	if t.kept.here {
+		c.bytes += size - t.kept.size
+		t.kept.size = size
+	}
+	return answers
 }
 
 // evicted is called with the lock held, for whatever is taken out.
@@ -155,17 +165,17 @@ func (c *Cache) evicted(_ cacheKey, t *tokens) {
 	t.kept = kept{}
 }
 
-// account takes note of how long tokens are that may be new, and drops those that were
-// not used for longest where that is too much. A token is dropped when it expires, too.
+// account takes note of how long tokens and challenges are that may be new, and drops those that
+// were not used for longest where that is too much. A token is dropped when it expires, too.
 func (c *Cache) account(t *tokens) {
-	size, answers := t.size()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	answers := c.measure(t)
+	defer c.bound()
 	if !t.kept.here || t.kept.answers == answers {
 		return
 	}
-	c.bytes += size - t.kept.size
-	t.kept.size, t.kept.answers = size, answers
+	t.kept.answers = answers
 	if t.kept.timer != nil {
 		t.kept.timer.Stop()
 		t.kept.timer = nil
@@ -173,6 +183,10 @@ func (c *Cache) account(t *tokens) {
 	if _, expires := t.meter.last(); !expires.IsZero() {
 		t.kept.timer = time.AfterFunc(time.Until(expires), func() { c.expire(t) })
 	}
+}
+
+// bound drops what is too much. The caller holds the lock.
+func (c *Cache) bound() {
 	for c.bytes > maxBytes {
 		if _, _, ok := c.all.RemoveOldest(); !ok {
 			return

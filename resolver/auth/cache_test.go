@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // server gives tokens of a length, which expire; issued counts them.
@@ -25,11 +27,17 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
 }
 
+const wanted = `Bearer realm="http://auth.test/token",service="x"`
+
 // authorize makes a session for a repository, and returns the Authorization of its
 // request after a challenge.
 func authorize(t *testing.T, c *Cache, rt http.RoundTripper, repository string) string {
 	t.Helper()
-	a := newAuthorizerBy(rt, c, Scope{Configuration: &hosts, Repository: repository}, fixed(username, password))
+	return authorizeBy(t, newAuthorizerBy(rt, c, Scope{Configuration: &hosts, Repository: repository}, fixed(username, password)))
+}
+
+func authorizeBy(t *testing.T, a *Authorizer) string {
+	t.Helper()
 	req := &http.Request{Method: http.MethodHead, URL: &url.URL{Scheme: "http", Host: registryName}, Header: http.Header{}}
 	if err := a.Authorize(t.Context(), req); err != nil {
 		t.Fatal(err)
@@ -37,9 +45,7 @@ func authorize(t *testing.T, c *Cache, rt http.RoundTripper, repository string) 
 	if header := req.Header.Get("Authorization"); header != "" {
 		return header
 	}
-	refused := &http.Response{StatusCode: http.StatusUnauthorized, Request: req, Header: http.Header{
-		"Www-Authenticate": {`Bearer realm="http://auth.test/token",service="x"`},
-	}}
+	refused := &http.Response{StatusCode: http.StatusUnauthorized, Request: req, Header: http.Header{"Www-Authenticate": {wanted}}}
 	if err := a.AddResponses(t.Context(), []*http.Response{refused}); err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +88,65 @@ func TestBytesOfTokensAreBounded(t *testing.T) {
 	}
 }
 
+// Long challenges count as tokens do, also those that no token has met, or that are presumed.
+func TestBytesOfChallengesAreBounded(t *testing.T) {
+	c := NewCache()
+	long := `Bearer realm="http://auth.test/token",service="` + strings.Repeat("x", 30<<10) + `"`
+	for i := range 1000 {
+		a := newAuthorizerBy(&server{}, c, Scope{Configuration: &hosts, Repository: fmt.Sprint(i)}, fixed(username, fmt.Sprint(i)))
+		err := a.AddResponses(t.Context(), []*http.Response{{
+			StatusCode: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {long}},
+			Request: &http.Request{Method: http.MethodHead, URL: &url.URL{Scheme: "http", Host: registryName}, Header: http.Header{}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := 0
+	for _, k := range c.all.Values() {
+		kept += challengeSize(k.wants)
+	}
+	if kept > maxBytes || kept < maxBytes/2 || kept != c.bytes {
+		t.Errorf("%d bytes are kept, and %d are counted", kept, c.bytes)
+	}
+	for _, of := range c.callers.Values() {
+		if of.known {
+			t.Fatal("a challenge that is so long is remembered of a caller")
+		}
+	}
+}
+
+// redirected is a token server to which another one has redirected.
+type redirected struct {
+	server
+	redactor *redact.Redactor
+	signed   *url.URL
+	hidden   bool
+}
+
+func (r *redirected) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.redactor.AddURL(r.signed, "")
+	r.hidden = r.redactor.Clean(r.signed.RawQuery) != r.signed.RawQuery
+	return r.server.RoundTrip(req)
+}
+
+// The queries of redirects are hidden while a token is asked for, and not kept with it.
+func TestQueriesAreForgottenWithTheRequest(t *testing.T) {
+	rt := &redirected{server: server{length: 10}, signed: &url.URL{RawQuery: "sig=" + strings.Repeat("c0ffee", 10)}}
+	a := newAuthorizerBy(nil, NewCache(), Scope{Configuration: &hosts, Repository: repository}, fixed(username, password))
+	a.options.Client = func(r *redact.Redactor) *http.Client {
+		rt.redactor = r
+		return &http.Client{Transport: rt}
+	}
+	authorizeBy(t, a)
+	if text := rt.redactor.Clean(rt.signed.RawQuery); !rt.hidden || text != rt.signed.RawQuery {
+		t.Errorf("hidden %v, and then %q", rt.hidden, text)
+	}
+	if text := rt.redactor.Clean(password); text == password {
+		t.Error("the password is forgotten as well")
+	}
+}
+
 // A token that has expired is not kept, though it is known that one is wanted.
 func TestExpiredTokensAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -103,7 +168,7 @@ func TestExpiredTokensAreDropped(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if header, challenged, counted := state(); header != "" || counted != 0 || !challenged {
+		if header, challenged, counted := state(); header != "" || counted != len(wanted) || !challenged {
 			t.Errorf("got %q, %d bytes, challenged %v", header, counted, challenged)
 		}
 		authorize(t, c, rt, "app")

@@ -20,10 +20,28 @@ type challenge struct {
 	prefix         string // of the repository in that, for hosts that are part of another
 }
 
+// maxChallenge bounds a challenge that is remembered of a caller, in bytes: those of registries
+// have some hundreds.
+const maxChallenge = 2 << 10
+
+// challengeSize is how long the challenges of an answer are, in bytes; nil has none.
+func challengeSize(resp *http.Response) (size int) {
+	if resp == nil {
+		return 0
+	}
+	for _, text := range resp.Header.Values("WWW-Authenticate") {
+		size += len(text)
+	}
+	return size
+}
+
 // readChallenge returns the challenge of an answer to a request for a repository; false
 // where those for other repositories cannot be told from it. Basic is none: credentials
 // themselves are only sent when they are asked for.
 func readChallenge(resp *http.Response, repository string) (c challenge, ok bool) {
+	if challengeSize(resp) > maxChallenge {
+		return challenge{}, false
+	}
 	all := auth.ParseAuthHeader(resp.Header)
 	if len(all) != 1 || all[0].Scheme != auth.BearerAuth {
 		return challenge{}, false

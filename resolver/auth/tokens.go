@@ -25,6 +25,7 @@ type tokens struct {
 	meter  *meter                   // of the answers that the authorizers get
 	kept   kept                     // of the Cache
 	caller *caller                  // for whom they are; nil = nothing is known of other repositories
+	forget func()                   // what requests for tokens have left to hide; nil = nothing
 
 	mu         sync.Mutex
 	inner      docker.Authorizer
@@ -33,6 +34,7 @@ type tokens struct {
 	answers    int            // of the authorizers so far
 	header     string         // the Authorization that inner gave last, "" = none yet
 	run        *tokenRun      // under way, nil = none
+	runs       int            // of which that may be one: others have been given up
 	expected   expected
 }
 
@@ -101,6 +103,7 @@ func (t *tokens) join(ctx context.Context, u *url.URL, anew bool) *tokenRun {
 	if r == nil || anew {
 		r = &tokenRun{deadline: purpose.NewDeadline(ctx), done: make(chan struct{})}
 		t.run = r
+		t.runs++
 		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		r.cancel = cancel
 		p := purpose.Of(ctx) // of the caller that begins it
@@ -124,6 +127,9 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	defer t.mu.Unlock()
 	if t.run == r {
 		t.run = nil
+	}
+	if t.runs--; t.runs == 0 && t.forget != nil {
+		t.forget() // errors have been made clean, and tokens may be kept for long
 	}
 	switch {
 	case t.inner != inner: // replaced in the meantime
@@ -221,16 +227,17 @@ func (t *tokens) expire() bool {
 	return true
 }
 
-// size is how much is kept, about, in bytes, and how often that may have changed.
+// size is how much is kept, about, in bytes, and how many answers there were.
 func (t *tokens) size() (size, answers int) {
-	size, _ = t.meter.last()
+	answer, _ := t.meter.last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	size += len(t.header)
-	if t.wants != nil {
-		for _, challenge := range t.wants.Header["Www-Authenticate"] {
-			size += len(challenge)
-		}
+	if t.header != "" {
+		size = answer + len(t.header)
+	}
+	size += challengeSize(t.wants)
+	if t.expected.wants != t.wants {
+		size += challengeSize(t.expected.wants)
 	}
 	return size, t.answers
 }

@@ -46,6 +46,13 @@ func (r *Redactor) AddURL(u *url.URL, asked string) {
 	}
 }
 
+// ForgetQueries has texts hide no more what AddURL has added, and keeps none of it.
+func (r *Redactor) ForgetQueries() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queries, r.signed = recent{}, nil
+}
+
 // addValue adds the value of a query, unless it is what errors have to say: the names of images,
 // and of types. Its name may be "".
 func (r *Redactor) addValue(name, value, asked string) {
