@@ -41,7 +41,7 @@ func TestCausesOfATokenServer(t *testing.T) {
 		"nothing":          {answer("application/json", ""), failure.Invalid, 1},
 		"half a document":  {answer("application/json", `{"access_token":"to`), failure.Invalid, 1},
 		"too large":        {answer("application/json", `{"access_token":"`+strings.Repeat("x", 1<<20)+`"}`), failure.Invalid, 1},
-		"reset in the way": {raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), failure.Unreachable, 1},
+		"reset in the way": {raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), failure.Unreachable, transport.MaxAttempts},
 		"repeats secrets": {func(w http.ResponseWriter, r *http.Request) {
 			_ = r.ParseForm()
 			user, secret, _ := r.BasicAuth()

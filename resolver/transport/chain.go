@@ -43,7 +43,7 @@ type Config struct {
 //	classify   no answer, or none that makes sense: a fault
 //	encoded    more than once: a fault
 //	observe    count and measure
-//	whole                            │         of a manifest in a check
+//	whole      of a manifest in a check, of a token: its body too
 //	deadline                         │         of manifests and configs
 //	shortDial  another host can answer: be quick
 //	layer      how large it is         │
@@ -59,7 +59,7 @@ func (c Config) Registry(examine func(next http.RoundTripper) http.RoundTripper)
 
 // Token returns the chain for requests to token servers.
 func (c Config) Token() http.RoundTripper {
-	limited := &limit{next: c.judged(&shortDial{next: c.Base}, true), redactor: c.Redactor}
+	limited := &limit{next: c.judged(&whole{next: &shortDial{next: c.Base}, tokens: true}, true), redactor: c.Redactor}
 	return &keepHome{next: c.guarded(limited), redactor: c.Redactor}
 }
 

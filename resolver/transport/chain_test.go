@@ -98,11 +98,10 @@ func TestTokenAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp, err := config(body(test.body)).Token().RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
+		if err == nil {
+			_, err = io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
 		}
-		_, err = io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
 		if test.class != failure.None {
 			wantFault(t, err, test.class)
 		} else if err != nil {

@@ -15,7 +15,7 @@ import (
 // header.
 const maxToken = 64 << 10
 
-// limit bounds the size of a token server's answer, and judges why it broke off.
+// limit bounds the size of a token server's answer.
 type limit struct {
 	next     http.RoundTripper
 	redactor *redact.Redactor
@@ -37,7 +37,7 @@ type limitedBody struct {
 	redactor *redact.Redactor
 }
 
-// Read returns a *fault.Fault where the answer broke off.
+// Read returns a *fault.Fault where the answer is too long.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF && b.req.Context().Err() == nil {

@@ -13,29 +13,48 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
-// whole reads the manifest that a check gets, within the bound of its size, before it
-// hands the answer on. A body that stalls or breaks off is then judged as an answer that
-// does not come: its class, another try, the host's health.
+// maxRedirect is how much of a redirect net/http reads before it follows, in bytes, so that the
+// connection can be used again: one that has more to send is left.
+const maxRedirect = 2 << 10
+
+// whole reads what is short enough to be read at once, before it hands the answer on: the manifest
+// that a check gets, a token server's answer, and what comes with a redirect of either. A body
+// that stalls or breaks off is then judged as an answer that does not come: its class, another
+// try, the host's health.
 type whole struct {
-	next http.RoundTripper
+	next   http.RoundTripper
+	tokens bool // the requests are for tokens
 }
 
-// RoundTrip implements http.RoundTripper. The body of a success in a check is in memory,
-// with at most one byte more than a manifest may have. One that says itself that it is
-// too long is not read.
+// RoundTrip implements http.RoundTripper. A body that is read is in memory, with at most one byte
+// more than is taken of it. One that says itself that it is too long is not read.
 func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := w.next.RoundTrip(req)
-	if err != nil || req.Method != http.MethodGet || purpose.Of(req.Context()).Kind != purpose.Check {
+	if err != nil || !w.tokens && (req.Method != http.MethodGet || purpose.Of(req.Context()).Kind != purpose.Check) {
 		return resp, err
 	}
-	if resp.StatusCode < 200 || resp.StatusCode > 299 || resp.ContentLength > docker.MaxManifestSize {
+	most := w.most(resp)
+	if most == 0 || resp.ContentLength > most {
 		return resp, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, docker.MaxManifestSize+1))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	_ = resp.Body.Close()
 	if err != nil {
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(data))
 	return resp, nil
+}
+
+// most returns how much an answer may have, in bytes, that is read; 0 = it is not.
+func (w *whole) most(resp *http.Response) int64 {
+	switch code := resp.StatusCode; {
+	case code < 200, code > 399:
+		return 0
+	case code > 299:
+		return maxRedirect
+	case w.tokens:
+		return maxToken
+	}
+	return docker.MaxManifestSize
 }
