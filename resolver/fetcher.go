@@ -57,7 +57,8 @@ func (f *fetcher) open(ctx context.Context, desc ocispec.Descriptor, of *fetch) 
 		of.log.unfollow(of.elsewhere)
 		desc.URLs, of.elsewhere = nil, nil
 	}
-	ctx = withFetch(of.log.redactor.WithRedactedLogger(ctx), of)
+	// It logs each url at level info, of which an image may have any number: the hosts are recorded.
+	ctx = withFetch(of.log.redactor.WithQuietLogger(ctx), of)
 	rc, err := f.inner.Fetch(ctx, desc)
 	if err != nil {
 		return nil, of.log.fetchError(desc.Digest, err)

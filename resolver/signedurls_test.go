@@ -60,12 +60,15 @@ func TestURLsSignedAsTheRegistryDoes(t *testing.T) {
 	}
 }
 
-// A manifest has room for a url of megabytes, in which nobody looks for secrets.
+// A manifest has room for a url of megabytes, and for many, in which nobody looks for secrets.
 func TestLongURLs(t *testing.T) {
 	var secrets redact.Redactor
 	secrets.AddCredentials(username, password)
-	for size, want := range map[int]int{1 << 10: 1, 3 << 20: 0} {
-		layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, URLs: []string{"http://h.test/layer?" + strings.Repeat("x", size)}}
+	for size, want := range map[int]int{100: maxURLs, 1 << 10: 7, 3 << 10: 2, 5 << 10: 0, 3 << 20: 0} {
+		layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip}
+		for range 2 * maxURLs {
+			layer.URLs = append(layer.URLs, "http://h.test/layer?"+strings.Repeat("x", size))
+		}
 		if urls, _ := followable(layer, &secrets); len(urls) != want {
 			t.Errorf("%d bytes: %d urls are followed, want %d", size, len(urls), want)
 		}

@@ -26,6 +26,8 @@ const (
 	maxHost = 1 << 10
 	// maxURL bounds a url that is followed, in bytes: it is read in many ways, to find secrets.
 	maxURL = 4 << 10
+	// maxURLBytes bounds those of one descriptor together.
+	maxURLBytes = 8 << 10
 )
 
 // followable returns those urls of a descriptor that containerd may follow, and the names of their hosts.
@@ -37,10 +39,12 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names 
 	if !images.IsLayerType(desc.MediaType) {
 		return nil, nil
 	}
+	left := maxURLBytes
 	for _, text := range desc.URLs[:min(len(desc.URLs), maxURLs)] {
-		if len(text) > maxURL {
+		if len(text) > min(maxURL, left) {
 			continue
 		}
+		left -= len(text)
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(u.Host) > maxHost || secrets.In(text) {
 			continue

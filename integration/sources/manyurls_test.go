@@ -5,11 +5,17 @@ package sources
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // TestMoreSourcesThanALabelHolds has an image whose layer names as many hosts as count,
@@ -47,4 +53,31 @@ func TestMoreSourcesThanALabelHolds(t *testing.T) {
 	outcome, reason := a.outcome(node.Hint("policy", "IfNotPresent"))
 	nodetest.Want(t, "outcome", outcome+" "+reason, "Pulled source")
 	nodetest.Eventually(t, "the mirror is the source", func() bool { return a.Labels(ref)["content-sources"] == "" })
+}
+
+// TestLogOfManyURLs has an image of many layers that name many long urls, none of which has
+// anything. Its pull succeeds, and writes nothing of them to the log at level info.
+func TestLogOfManyURLs(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, func(o *node.Options) { o.LogLevel = "info" })
+	empty := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(empty.Close)
+	layers, err := resolvertest.Image(7, 30, 100).Layers()
+	n.Must(err)
+	img := nodetest.Image(1)
+	for i, l := range layers {
+		var urls []string
+		for j := range 16 {
+			urls = append(urls, fmt.Sprintf("%s/%d/%d/%s", empty.URL, i, j, strings.Repeat("x", 400)))
+		}
+		img, err = mutate.Append(img, mutate.Addendum{Layer: l, MediaType: types.OCILayer, URLs: urls})
+		n.Must(err)
+	}
+	n.Push("app:1", img)
+	mark := n.Mark()
+	n.MustPull(nodetest.Named("app:1"))
+	text, err := n.Log(mark)
+	n.Must(err)
+	nodetest.Want(t, "lines with a url", strings.Count(text, empty.URL+"/"), 0)
+	nodetest.Want(t, fmt.Sprintf("no more than a few of the log's %d bytes", len(text)), len(text) < 20_000, true)
 }
