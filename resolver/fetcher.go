@@ -57,7 +57,7 @@ func (f *fetcher) open(ctx context.Context, desc ocispec.Descriptor, of *fetch) 
 		of.log.unfollow(of.elsewhere)
 		desc.URLs, of.elsewhere = nil, nil
 	}
-	// It logs each url at level info, of which an image may have any number: the hosts are recorded.
+	// Docker's fetcher logs each url at level info: an image may have any number of them.
 	ctx = withFetch(of.log.redactor.WithQuietLogger(ctx), of)
 	rc, err := f.inner.Fetch(ctx, desc)
 	if err != nil {
