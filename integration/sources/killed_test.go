@@ -47,7 +47,9 @@ func TestSourceOfDocumentsThatCameBeforeAKill(t *testing.T) {
 			n.PushTo(own, "app:1", img)
 			n.MustPull("other.test/app:1")
 			ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
-			finishIngest(ctx, n, killInFetch(ctx, n, own, test.document, test.taken), test.data)
+			ref := killInFetch(ctx, n, own, test.document, test.taken)
+			n.Start()
+			finishIngest(ctx, n, ref, test.data)
 			n.MustPull("own.test/app:1")
 			labels := n.Labels("own.test/app:1")
 			nodetest.Want(t, "pull-source", labels["pull-source"], own.Host()+"/app:1")
@@ -59,7 +61,7 @@ func TestSourceOfDocumentsThatCameBeforeAKill(t *testing.T) {
 }
 
 // killInFetch kills containerd while a pull waits for a document, which requests that are taken ask
-// for, and starts it again. It returns the reference under which that is written.
+// for. It returns the reference under which that is written.
 func killInFetch(ctx context.Context, n *nodetest.Node, r *resolvertest.Registry, document v1.Hash, taken func(*http.Request) bool) (ref string) {
 	n.T.Helper()
 	undo := r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
@@ -84,8 +86,6 @@ func killInFetch(ctx context.Context, n *nodetest.Node, r *resolvertest.Registry
 		return ref != ""
 	})
 	n.Kill()
-	cancel()
-	n.Start()
 	return ref
 }
 

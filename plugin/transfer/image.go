@@ -70,9 +70,10 @@ func (s *contentSources) documents() content.Provider { return documents.Bounded
 
 // complete returns an error unless the documents are on the node that say what a container of
 // the image runs, and CRI can read them: records of an image that it cannot read would stay, since
-// it shows them to nobody who could remove them. A pull fetches what is for the very platform of the node, and containerd runs
-// what is for another that the node can run, or has been left out in another way, as well: it
-// would read it from the data of the descriptor, with which come no sources and no bounds.
+// it shows them to nobody who could remove them. A pull fetches what is for the very platform of
+// the node, and containerd runs what is for another that the node can run, or has been left out in
+// another way, as well: it would read it from the data of the descriptor, with which come no
+// sources and no bounds.
 func (s *contentSources) complete(ctx context.Context, target ocispec.Descriptor) error {
 	manifest, err := images.Manifest(ctx, s.documents(), target, platforms.Default())
 	if err == nil {
