@@ -6,6 +6,7 @@ package plugin
 import (
 	"net/http"
 	"path/filepath"
+	"time"
 
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/metrics"
@@ -14,8 +15,9 @@ import (
 )
 
 // openRegistries watches CRI's hosts.toml files, and makes what asks registries by
-// them. The last good files are kept in the directory root. The caller closes both.
-func openRegistries(c cri.Config, counts *metrics.Metrics, root string) (*hosts.Watcher, *resolver.Resolver) {
+// them. The last good files are kept in the directory root. A pull of which no byte comes lasts
+// for the patience. The caller closes both.
+func openRegistries(c cri.Config, counts *metrics.Metrics, root string, patience time.Duration) (*hosts.Watcher, *resolver.Resolver) {
 	dirs := filepath.SplitList(c.ConfigPath)
 	watcher := hosts.Watch(hosts.WatchOptions{Dirs: dirs, Archive: filepath.Join(root, "last-good.tar.gz"), Reloaded: counts.HostsReloaded})
 	o := resolver.Options{
@@ -23,6 +25,8 @@ func openRegistries(c cri.Config, counts *metrics.Metrics, root string) (*hosts.
 		HostsWatcher: watcher,
 		Headers:      http.Header(c.Headers),
 		Observe:      observeRequests(counts),
+
+		ProgressTimeout: patience,
 	}
 	if len(dirs) == 0 {
 		o.Hosts, o.HostsNamed = c.MirrorHosts, c.HasMirrors

@@ -20,7 +20,8 @@ import (
 type fetchLog struct {
 	redactor *redact.Redactor
 	progress *progress
-	openness *openness // of the session; nil = nobody wants to know
+	openness *openness  // of the session; nil = nobody wants to know
+	left     *leftHosts // of the pull
 
 	mu       sync.Mutex
 	contents map[digest.Digest]*content

@@ -27,6 +27,7 @@ type host struct {
 	health     *health.View     // of the session
 	authorizer *auth.Authorizer // nil = the host takes no credentials
 	next       []health.Key     // keys of the hosts that are asked for content after it
+	patience   time.Duration    // see purpose.Purpose
 	authority  bool             // it speaks for the origin: see Query.Authority
 }
 

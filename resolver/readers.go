@@ -25,6 +25,9 @@ type retryReader struct {
 
 func (r *retryReader) Read(b []byte) (int, error) {
 	n, err := r.fetch.log.progress.read(r.ReadCloser, b)
+	if n == 0 && err != nil && err != io.EOF && r.beginAnew() { //nolint:errorlint // one that is wrapped is a failure
+		n, err = r.fetch.log.progress.read(r.ReadCloser, b)
+	}
 	if n == 0 && err != nil && err != io.EOF && r.fetch.again() { //nolint:errorlint // one that is wrapped is a failure
 		n, err = r.fetch.log.progress.read(r.ReadCloser, b)
 	}
@@ -32,6 +35,23 @@ func (r *retryReader) Read(b []byte) (int, error) {
 		of.log.servedElsewhere(of.digest, of.elsewhere)
 	}
 	return n, err
+}
+
+// beginAnew has docker's fetcher ask for the rest, where a host was left since that was tried
+// last, and reports whether it does. By itself it goes on after io.ErrUnexpectedEOF alone: where
+// it fetches in pieces side by side, the one that is read fails because another was left.
+func (r *retryReader) beginAnew() bool {
+	if !r.fetch.moved.Swap(false) {
+		return false
+	}
+	at, err := r.Seek(0, io.SeekCurrent)
+	if err == nil {
+		_, err = r.Seek(at+1, io.SeekStart) // to where it is would change nothing
+	}
+	if err == nil {
+		_, err = r.Seek(at, io.SeekStart)
+	}
+	return err == nil
 }
 
 func (r *retryReader) Seek(offset int64, whence int) (int64, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
@@ -58,6 +59,11 @@ type Options struct {
 
 	// Headers are sent with every request, to token servers too. Default: none.
 	Headers http.Header
+
+	// ProgressTimeout is how long a pull lasts of which no byte comes: the hosts of a reference
+	// share it, so that one which is silent in the middle of content leaves time for the others.
+	// Default: 0, hosts may be silent for as long as the pull lasts.
+	ProgressTimeout time.Duration
 
 	// Observe is called after each HTTP request, on the goroutine that made it
 	// and without locks. Default: nil, nobody listens.
@@ -210,6 +216,7 @@ func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*hos
 	s.hosts, s.leftOut = allowed(all, q.Allow)
 	for _, h := range s.hosts {
 		h.authority = q.Authority != nil && q.Authority(h.Name())
+		h.patience = r.options.ProgressTimeout / time.Duration(len(s.hosts))
 	}
 	return s, all, nil
 }

@@ -93,7 +93,7 @@ var (
 
 // Source implements Session.
 func (s *session) Source(desc ocispec.Descriptor) Source {
-	return s.source(desc, &fetchLog{redactor: s.redactor, progress: &progress{}, openness: s.openness})
+	return s.source(desc, &fetchLog{redactor: s.redactor, progress: &progress{}, openness: s.openness, left: &leftHosts{}})
 }
 
 func (s *session) source(desc ocispec.Descriptor, log *fetchLog) *source {

@@ -182,8 +182,7 @@ func TestServedBySeveralHosts(t *testing.T) {
 // Large layers can be fetched in pieces side by side.
 func TestServedInPieces(t *testing.T) {
 	list, hosts := registries(t, 1)
-	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 4, ConcurrentLayerFetchBuffer: 8 << 10},
-		Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
+	p := newPuller(t, pieces, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 	source, err := p.pull(t, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -42,10 +41,16 @@ type fetch struct {
 	passedOver atomic.Bool          // a host was not asked because it is in trouble
 	forced     atomic.Bool          // nothing else is left: it is asked all the same
 	short      atomic.Bool          // a host has ended the content before its end
+	moved      atomic.Bool          // the host that served was left for its silence
 
-	// avoid reports whether a host is not to be asked while there is another;
-	// nil = none is avoided.
-	avoid atomic.Pointer[func(*host) bool]
+	// avoid are hosts that are not to be asked while there is another; nil = none.
+	avoid atomic.Pointer[avoided]
+}
+
+// avoided are hosts that a fetch does not ask.
+type avoided struct {
+	is  func(*host) bool
+	why error
 }
 
 // again reports whether a fetch that failed is worth another try with the hosts
@@ -68,8 +73,7 @@ func (f *fetch) restart(resumed bool) {
 	}
 	last := served[len(served)-1]
 	several := resumed || len(served) > 1
-	avoid := func(h *host) bool { return (h == last) != several }
-	f.avoid.Store(&avoid)
+	f.avoid.Store(&avoided{func(h *host) bool { return (h == last) != several }, errOtherDigest})
 }
 
 // ended takes note that a host has ended the content before its end, and reports
@@ -79,17 +83,39 @@ func (f *fetch) ended() bool {
 	if short == nil || !f.short.CompareAndSwap(false, true) {
 		return false
 	}
-	avoid := func(h *host) bool { return h == short }
-	f.avoid.Store(&avoid)
+	f.avoid.Store(&avoided{func(h *host) bool { return h == short }, errShort})
 	return true
 }
 
-var errOtherDigest = errors.New("it served content with another digest")
+// leave takes note that a host is silent in the middle of the content: the pull asks the others
+// from now on. Bytes that have come count, as do those of a host that goes away.
+func (f *fetch) leave(h *host) {
+	f.log.left.add(h)
+	f.serving.CompareAndSwap(h, nil)
+	f.moved.Store(true)
+}
 
-// avoids reports whether the host is not to be asked while there is another.
-func (f *fetch) avoids(h *host) bool {
-	avoid := f.avoid.Load()
-	return avoid != nil && !f.forced.Load() && (*avoid)(h)
+var (
+	errOtherDigest = errors.New("it served content with another digest")
+	errShort       = errors.New("it ended content before its end")
+	errLeft        = errors.New("it was silent in the middle of content")
+)
+
+// avoids says why the host is not to be asked while there is another, nil if it is.
+func (f *fetch) avoids(h *host) error {
+	if f.forced.Load() {
+		return nil
+	}
+	if avoid := f.avoid.Load(); avoid != nil && avoid.is(h) {
+		return avoid.why
+	}
+	if !f.log.left.has(h) {
+		return nil
+	}
+	if f.serving.CompareAndSwap(h, nil) { // a piece of what it serves: see retryReader.beginAnew
+		f.moved.Store(true)
+	}
+	return errLeft
 }
 
 // purpose is what a request to a host is made for, as things are now.
@@ -100,6 +126,7 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 		Next:     h.next,
 		Document: f.document,
 		Size:     f.size,
+		Patience: h.patience,
 		KeepHost: f.serving.Load() == h,
 		Force:    f.forced.Load(),
 		Once:     f.once,
@@ -145,9 +172,9 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 	if of == nil {
 		return t.next.RoundTrip(req)
 	}
-	if of.avoids(t.host) {
+	if why := of.avoids(t.host); why != nil {
 		of.passedOver.Store(true)
-		return nil, &fault.Fault{Class: failure.Invalid, Err: t.host.chain.Redactor.Request(req, errOtherDigest), ShortCircuited: true}
+		return nil, &fault.Fault{Class: failure.Invalid, Err: t.host.chain.Redactor.Request(req, why), ShortCircuited: true}
 	}
 	start := time.Now()
 	resp, err := t.next.RoundTrip(req.WithContext(purpose.With(req.Context(), of.purpose(t.host))))
@@ -239,32 +266,4 @@ func (a *trackedAuthorizer) AddResponses(ctx context.Context, responses []*http.
 		of.answer(a.host, last.Request, failure.Unauthorized, statusError(a.host, last), 0)
 	}
 	return err
-}
-
-// trackedBody records which host content came from, and why it broke off. The
-// errors stay as they are: docker's fetcher resumes after some of them.
-type trackedBody struct {
-	io.ReadCloser
-	req    *http.Request
-	fetch  *fetch
-	host   *host
-	start  time.Time
-	served bool
-}
-
-func (b *trackedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	of, redactor := b.fetch, b.host.chain.Redactor
-	if n > 0 && !b.served {
-		b.served = true
-		of.log.served(of.digest, b.host)
-	}
-	switch ctx, elapsed := b.req.Context(), time.Since(b.start); {
-	case err == nil || err == io.EOF:
-	case ctx.Err() != nil:
-		of.log.interrupted(of.digest, b.host, redactor.Request(b.req, context.Cause(ctx)), elapsed)
-	default:
-		of.log.failed(of.digest, b.host, fault.TransportClass(err, false), redactor.Request(b.req, err), elapsed)
-	}
-	return n, err
 }

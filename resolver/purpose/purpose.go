@@ -56,6 +56,10 @@ type Purpose struct {
 	// when it is in trouble.
 	Force bool
 
+	// Patience is how long a host may be silent in the middle of a fetch's content that
+	// another host can give. 0 = as long as the fetch lasts, but for documents.
+	Patience time.Duration
+
 	// Once says that a request is not sent again, since who needs the answer asks anew: that
 	// of a fetch that is made before anybody needs the content.
 	Once bool
@@ -87,9 +91,15 @@ func (p Purpose) CanFailFast(class failure.Class) bool {
 	case Check:
 		return !p.Last || p.Fallback.Has(class)
 	case Fetch:
-		return !p.Force && !p.KeepHost && slices.ContainsFunc(p.Next, func(key health.Key) bool { return !p.Health.Blocked(key, 0) })
+		return !p.KeepHost && p.CanMove()
 	}
 	return false
+}
+
+// CanMove reports whether a host that a fetch asks later, and that is in no trouble, can give
+// the content as well.
+func (p Purpose) CanMove() bool {
+	return !p.Force && slices.ContainsFunc(p.Next, func(key health.Key) bool { return !p.Health.Blocked(key, 0) })
 }
 
 // TimeLeft is the time that a request of the context has left, never 0; 0 = it has no

@@ -44,7 +44,7 @@ type Config struct {
 //	encoded    more than once: a fault
 //	observe    count and measure
 //	whole      of a manifest in a check, of a token: its body too
-//	deadline                         │         of manifests and configs
+//	deadline                         │         of manifests and configs, and of silence in any content
 //	shortDial  another host can answer: be quick
 //	layer      how large it is         │
 //	   │                             │

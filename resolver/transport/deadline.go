@@ -17,23 +17,34 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
-// documentTimeout is how long a host may take to begin a manifest or a config
-// when another host can give it: less than the 30 s that containerd gives all
+// documentTimeout is how long a host may take to begin a manifest or a config, or be silent in
+// the middle of it, when another host can give it: less than the 30 s that containerd gives all
 // answers, so that a host that is not asked in checks does not hold up a pull.
 const documentTimeout = 10 * time.Second
 
 // errSlow is a time-out as net/http's are.
 var errSlow = fmt.Errorf("no answer within %v: %w", documentTimeout, os.ErrDeadlineExceeded)
 
-// deadline bounds the time that a host may take to begin a document in a pull,
-// where another host can give it.
+// deadline bounds the time that a host may take to begin a document in a pull, where another
+// host can give it, and the time that it may be silent in the middle of any content then.
 type deadline struct {
 	next http.RoundTripper
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. The body of an answer fails with [ErrSilent].
 func (d *deadline) RoundTrip(req *http.Request) (*http.Response, error) {
-	if p := purpose.Of(req.Context()); p.Kind != purpose.Fetch || !p.Document || !p.HasAlternative() {
+	p := purpose.Of(req.Context())
+	if req.Method == http.MethodGet {
+		if wait := silenceOf(p); wait > 0 {
+			return limitSilence(req, wait, func(req *http.Request) (*http.Response, error) { return d.begin(req, p) })
+		}
+	}
+	return d.begin(req, p)
+}
+
+// begin bounds the time until a document begins.
+func (d *deadline) begin(req *http.Request, p purpose.Purpose) (*http.Response, error) {
+	if p.Kind != purpose.Fetch || !p.Document || !p.HasAlternative() {
 		return d.next.RoundTrip(req)
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())

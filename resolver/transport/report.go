@@ -30,6 +30,8 @@ const (
 	tooLate  = "it did not answer in time"
 	unheard  = "it could not be reached"
 	answered = "it answered "
+
+	unfinished = "it did not go on with its answer"
 )
 
 // report tells the session's view of the hosts what became of each try.
@@ -63,6 +65,9 @@ func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 		seen.began = p.Since
 	}
 	seen.ended(resp, err, context.Cause(req.Context())) //nolint:contextcheck // a probe is nobody's request
+	if wait := silenceOf(p); err == nil && wait > 0 {
+		resp.Body = &reportedBody{ReadCloser: resp.Body, of: seen, wait: wait}
+	}
 	return resp, err
 }
 

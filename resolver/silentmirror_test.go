@@ -1,0 +1,132 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// fallsSilent has a registry send the first bytes of what is asked for, and then nothing. It
+// returns how often that happened.
+func fallsSilent(r *resolvertest.Registry, bytes int, on func(*http.Request) bool) *atomic.Int64 {
+	var asked atomic.Int64
+	r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+		if req.Method != http.MethodGet || isProbe(req) || !on(req) {
+			next.ServeHTTP(w, req)
+			return
+		}
+		asked.Add(1)
+		whole := &buffer{}
+		next.ServeHTTP(whole, req)
+		maps.Copy(w.Header(), whole.Header())
+		w.WriteHeader(whole.status())
+		_, _ = w.Write(whole.Bytes()[:min(bytes, whole.Len())])
+		_ = http.NewResponseController(w).Flush()
+		<-req.Context().Done()
+	})
+	return &asked
+}
+
+// pieces has layers fetched in pieces side by side.
+var pieces = transferlocal.TransferConfig{MaxConcurrentDownloads: 4, ConcurrentLayerFetchBuffer: 8 << 10}
+
+// A pull asks the next host for the rest of what a mirror does not go on with, and the mirror
+// for nothing more.
+func TestMirrorThatFallsSilent(t *testing.T) {
+	all := func(*http.Request) bool { return true }
+	blobs := func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/blobs/") }
+	later := func(req *http.Request) bool { return blobs(req) && !strings.HasSuffix(req.Header.Get("Range"), "=0-") }
+	for name, test := range map[string]struct {
+		bytes  int
+		on     func(*http.Request) bool
+		atMost int64 // requests in which it falls silent
+		config transferlocal.TransferConfig
+		tls    bool
+		ahead  bool
+		shares bool // it is a source
+	}{
+		"in the manifest":                   {on: all, atMost: 1},
+		"in the middle of the manifest":     {bytes: 100, on: all, atMost: 1, shares: true},
+		"in blobs":                          {on: blobs, atMost: 4, shares: true},
+		"in the middle of blobs":            {bytes: 100, on: blobs, atMost: 4, shares: true},
+		"by HTTP/2":                         {bytes: 100, on: blobs, atMost: 4, shares: true, tls: true},
+		"in what is sent ahead":             {bytes: 100, on: blobs, atMost: 4, shares: true, ahead: true},
+		"in pieces":                         {bytes: 100, on: blobs, atMost: 4, shares: true, config: pieces},
+		"in pieces, from the second one on": {bytes: 100, on: later, atMost: 16, shares: true, config: pieces},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var options []resolvertest.Option
+			if test.tls {
+				options = append(options, resolvertest.WithTLS())
+			}
+			list, hosts := registries(t, 2, options...)
+			if test.tls {
+				hosts = fmt.Sprintf("server = %q\nskip_verify = true\n[host.%q]\nskip_verify = true\n", list[1].URL(), list[0].URL())
+			}
+			p := newPuller(t, test.config, Options{HostDirs: []string{hostsDir(t, hosts)}, ProgressTimeout: time.Second}, Query{})
+			p.prefetch = test.ahead
+			var asked *atomic.Int64
+			source, err := p.pull(t, func() { asked = fallsSilent(list[0], test.bytes, test.on) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []string{list[1].Host()}
+			if test.shares {
+				want = []string{list[0].Host(), list[1].Host()}
+			}
+			if served := source.Served().Hosts; !slices.Equal(served, want) {
+				t.Errorf("served by %v, want %v", served, want)
+			}
+			if n := asked.Load(); n == 0 || n > test.atMost {
+				t.Errorf("it fell silent %d times, want at most %d", n, test.atMost)
+			}
+		})
+	}
+}
+
+// A mirror that has fallen silent is asked again for what no other host has, and may be silent
+// then for as long as the pull lasts.
+func TestNothingBesideASilentMirror(t *testing.T) {
+	t.Parallel()
+	list, hosts := registries(t, 2)
+	p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}, ProgressTimeout: time.Second}, Query{})
+	list[1].Status(resolvertest.Blobs, http.StatusNotFound)
+	var asked atomic.Int64
+	source, err := p.pull(t, func() {
+		list[0].Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			if req.Method != http.MethodGet || !strings.Contains(req.URL.Path, "/blobs/") {
+				next.ServeHTTP(w, req)
+				return
+			}
+			_ = http.NewResponseController(w).Flush()
+			wait := time.After(750 * time.Millisecond)
+			if asked.Add(1) == 1 {
+				wait = nil
+			}
+			select {
+			case <-wait:
+				next.ServeHTTP(w, req)
+			case <-req.Context().Done():
+			}
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if served := source.Served().Hosts; !slices.Equal(served, []string{list[0].Host()}) {
+		t.Errorf("served by %v", served)
+	}
+}

@@ -1,0 +1,95 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
+)
+
+// ErrSilent is why a body ends that a host has begun, and does not go on with for longer than
+// [purpose.Purpose] says. It is a time-out as net/http's are.
+var ErrSilent = fmt.Errorf("silent in the middle of its answer: %w", os.ErrDeadlineExceeded)
+
+// silenceOf is how long a host may be silent in the middle of content, 0 = without a bound: no
+// other host can give it.
+func silenceOf(p purpose.Purpose) time.Duration {
+	switch {
+	case p.Kind != purpose.Fetch || !p.CanMove():
+		return 0
+	case p.Document && (p.Patience <= 0 || p.Patience > documentTimeout):
+		return documentTimeout
+	}
+	return max(p.Patience, 0)
+}
+
+// limitSilence sends a request, and has the body of the answer fail once the host is silent for
+// that long. The caller closes the body.
+func limitSilence(req *http.Request, wait time.Duration, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	resp, err := send(req.WithContext(ctx))
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	timer := time.AfterFunc(wait, func() { cancel(ErrSilent) })
+	timer.Stop()
+	resp.Body = &impatientBody{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, wait: wait, timer: timer}
+	return resp, nil
+}
+
+// impatientBody is a body whose host may be silent for so long. Only the time counts in which
+// somebody reads.
+type impatientBody struct {
+	io.ReadCloser
+	ctx    context.Context //nolint:containedctx // of the request, whose end ends the body
+	cancel context.CancelCauseFunc
+	wait   time.Duration
+	timer  *time.Timer // runs while somebody reads
+}
+
+// Read fails with ErrSilent.
+func (b *impatientBody) Read(p []byte) (int, error) {
+	b.timer.Reset(b.wait)
+	n, err := b.ReadCloser.Read(p)
+	b.timer.Stop()
+	if err != nil && !errors.Is(err, io.EOF) && context.Cause(b.ctx) == ErrSilent { //nolint:errorlint // it is never wrapped
+		err = ErrSilent
+	}
+	return n, err
+}
+
+// Close closes the body.
+func (b *impatientBody) Close() error {
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
+}
+
+// reportedBody tells the session's view of the hosts when a host is silent in the middle of a
+// body. What came before was an answer.
+type reportedBody struct {
+	io.ReadCloser
+	of   request
+	wait time.Duration
+}
+
+// Read reads from the body.
+func (b *reportedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == ErrSilent { //nolint:errorlint // it is never wrapped
+		b.of.health.Failed(b.of.host, b.of.probe, health.Failure{
+			Class: failure.Unreachable, Reason: unfinished, Timeout: true, Began: time.Now().Add(-b.wait),
+		})
+	}
+	return n, err
+}
