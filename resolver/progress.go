@@ -13,7 +13,7 @@ import (
 // value is nothing. Safe for concurrent use.
 type progress struct {
 	waiting atomic.Int64 // reads under way
-	bytes   atomic.Int64 // of the content of all fetches, also of those that failed
+	bytes   atomic.Int64 // of the content of all fetches, also of those that failed or were thrown away
 
 	mu    sync.Mutex
 	taken []*progress // of prefetches for which the pull waits, or has waited

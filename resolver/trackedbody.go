@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,12 +26,30 @@ type trackedBody struct {
 	fetch  *fetch
 	host   *host
 	start  time.Time
+	skip   int64 // bytes before those that were asked for, which docker's fetcher throws away
 	served bool
+}
+
+// skipped returns how many bytes of an answer nobody has asked for: all before the offset, where
+// the host knows no ranges.
+func skipped(req *http.Request, resp *http.Response) (n int64) {
+	if resp.StatusCode == http.StatusPartialContent || resp.Header.Get("Content-Range") != "" {
+		return 0
+	}
+	offset, ok := strings.CutPrefix(req.Header.Get("Range"), "bytes=")
+	if n, _ = strconv.ParseInt(strings.TrimSuffix(offset, "-"), 10, 64); !ok || n < 0 {
+		return 0
+	}
+	return n
 }
 
 func (b *trackedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	of, redactor := b.fetch, b.host.chain.Redactor
+	if skip := min(int64(n), b.skip); skip > 0 { // the read that waits does not see them
+		b.skip -= skip
+		of.log.progress.bytes.Add(skip)
+	}
 	if n > 0 && !b.served {
 		b.served = true
 		of.log.served(of.digest, b.host)

@@ -193,7 +193,7 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 			of.log.answered(of.digest, t.host)
 			of.serving.Store(t.host)
 			of.downloads.answered(of, resp.ProtoMajor > 1)
-			resp.Body = &trackedBody{ReadCloser: resp.Body, req: req, fetch: of, host: t.host, start: time.Now()}
+			resp.Body = &trackedBody{ReadCloser: resp.Body, req: req, fetch: of, host: t.host, start: time.Now(), skip: skipped(req, resp)}
 		}
 	case code == http.StatusUnauthorized:
 		// A challenge, or the authorizer knows why not.
