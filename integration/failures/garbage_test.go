@@ -92,22 +92,26 @@ func TestForeignGarbage(t *testing.T) {
 }
 
 // TestGarbageOfMirror has a mirror send other bytes for a layer: to its end or
-// another one, or until it goes away in the middle, so that the origin continues.
+// another one, or until it goes away or is silent in the middle, so that the origin continues.
 // The layer is fetched once more, from the origin.
 func TestGarbageOfMirror(t *testing.T) {
 	t.Parallel()
 	img := bigImage(1)
 	size := layerSize(t, img)
-	for name, sends := range map[string]struct{ bytes, of int64 }{
-		"in the middle":   {2 << 20, size},
-		"to the end":      {size, size},
-		"to a nearer end": {size - 1, size - 1},
-		"beyond the end":  {size + 1, size + 1},
+	for name, sends := range map[string]struct {
+		bytes, of int64
+		silent    bool // then
+	}{
+		"in the middle":      {2 << 20, size, false},
+		"until it is silent": {2 << 20, size, true},
+		"to the end":         {size, size, false},
+		"to a nearer end":    {size - 1, size - 1, false},
+		"beyond the end":     {size + 1, size + 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mirror := resolvertest.New(t)
-			node := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
+			node := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "10s"`))
 			node.Serve("registry.test", node.Registry, mirror)
 			dgst := node.Push("app:1", img)
 			node.PushTo(mirror, "app:1", img)
@@ -119,6 +123,9 @@ func TestGarbageOfMirror(t *testing.T) {
 				w.Header().Set("Content-Length", fmt.Sprint(sends.of))
 				_, _ = w.Write(make([]byte, sends.bytes))
 				_ = http.NewResponseController(w).Flush()
+				if sends.silent {
+					<-r.Context().Done()
+				}
 				if sends.bytes < sends.of {
 					panic(http.ErrAbortHandler)
 				}
