@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Neither the memory nor the time that queries take is the registry's.
@@ -30,12 +29,11 @@ func TestQueriesAreBounded(t *testing.T) {
 	for i := range 9_000 {
 		fmt.Fprintf(&b, "&k=%%20%016d", i)
 	}
-	start := time.Now()
 	for range 3 {
 		r.AddURL(&url.URL{RawQuery: b.String()[1:]}, "")
 	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("it took %v", took)
+	if known := len(r.queries.values()); known != maxValues {
+		t.Errorf("%d values are known", known)
 	}
 	runtime.KeepAlive(&r)
 }
