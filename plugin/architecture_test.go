@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"plugin":                        {"plugin/api", "plugin/audit", "plugin/config", "plugin/cri", "plugin/engine", "plugin/explain", "plugin/metrics", "plugin/pin", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/transfer", "resolver", "resolver/hosts", "store", "store/content"},
 	"plugin/api":                    nil,
 	"plugin/audit":                  {"plugin/engine"},
-	"plugin/check":                  {"plugin/config", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/ruletest", "resolver/failure", "resolver/hosts"},
+	"plugin/check":                  {"plugin/config", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/ruletest", "resolver/failure", "resolver/hosts", "resolver/redact"},
 	"plugin/config":                 {"plugin/policy"},
 	"plugin/cri":                    {"plugin/engine", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "store"},
 	"plugin/engine":                 {"plugin/isolation", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "resolver/provenance", "store", "store/content"},

@@ -67,7 +67,7 @@ func (c containerd) Pull(ctx context.Context, plan *transfer.Plan) (string, erro
 }
 
 // Complete implements engine.Runtime. Nothing is ever missing.
-func (c containerd) Complete(context.Context, ocispec.Descriptor, func() store.State) error {
+func (c containerd) Complete(context.Context, ocispec.Descriptor, *transfer.Plan) error {
 	return nil
 }
 

@@ -10,30 +10,16 @@ import (
 
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/errdefs"
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
-	"github.com/pullwarden/pullwarden/store"
 )
 
 // Complete pulls an image whose content is there: that unpacks it for the
 // snapshotter of the request, and gives it the names that CRI knows images by. No
-// registry is asked. A record that says nothing of who may have the image is made
-// to say what the state does, before it is there. What others unpack is waited for as by
-// pulls: what an image says of its layers may be a lie.
-func (n *node) Complete(ctx context.Context, target ocispec.Descriptor, state func() store.State) error {
-	plan := &pwtransfer.Plan{
-		Reference: n.name,
-		Source:    present{n.name, target},
-		Scope:     n.scope,
-		State: func(_ digest.Digest, before store.State) store.State {
-			if before.Restricted {
-				return before
-			}
-			return state()
-		},
-	}
+// registry is asked: the plan's source becomes what is there.
+func (n *node) Complete(ctx context.Context, target ocispec.Descriptor, plan *pwtransfer.Plan) error {
+	plan.Source = present{plan.Reference, target}
 	_, err := n.puller.Pull(ctx, plan, n.snapshotter)
 	return err
 }

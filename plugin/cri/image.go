@@ -17,9 +17,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
-	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/engine"
-	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/store"
@@ -112,13 +110,8 @@ func (s *ImageService) request(r *runtime.PullImageRequest) (req engine.Request,
 	if err != nil {
 		return engine.Request{}, nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
 	}
-	snapshotter, caller := s.puller.SnapshotterFor(runtimeHandler(r)), s.caller(r.GetAuth(), reference.Domain(named))
-	n = &node{
-		images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter, request: r,
-		scope: isolation.Source{
-			Repository: registryname.Repository(named.Name()), Caller: string(caller), CredentialHost: r.GetAuth().GetServerAddress(),
-		}.Scope(),
-	}
+	snapshotter := s.puller.SnapshotterFor(runtimeHandler(r))
+	n = &node{images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter, request: r}
 	return engine.Request{
 		Subject: policy.Subject{
 			Image:       policy.ImageOf(named),
@@ -128,7 +121,7 @@ func (s *ImageService) request(r *runtime.PullImageRequest) (req engine.Request,
 		Pod:         r.GetSandboxConfig().GetMetadata().GetName(),
 		Name:        named.String(),
 		Credentials: s.config.credentials(r.GetAuth()),
-		Caller:      caller,
+		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),
 
 		PodNamespace:   s.key.NamespaceFingerprint(r.GetSandboxConfig().GetMetadata().GetNamespace()),
 		CredentialHost: r.GetAuth().GetServerAddress(),
@@ -188,7 +181,6 @@ type node struct {
 	name        string
 	snapshotter string
 	request     *runtime.PullImageRequest
-	scope       isolation.Scope            // of what is there: the source without any host
 	response    *runtime.PullImageResponse // of StockPull
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -192,7 +193,7 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	if now.Restricted && !now.Said() {
 		return nil // a name that has no check would open the image
 	}
-	err = t.Runtime.Complete(ctx, now.Target, e.stateOf(ctx, now))
+	err = t.Runtime.Complete(ctx, now.Target, e.completion(ctx, t, now))
 	if canonical := t.canonical(local.target()); err == nil && canonical != t.Name {
 		err = e.Proofs.ShareProofs(ctx, local.target(), t.Name, canonical)
 	}
@@ -200,6 +201,24 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 		prefixlog.G(ctx).WithError(err).Warnf("the cached image %q is not complete, and cannot be completed", t.Name)
 	}
 	return ctx.Err()
+}
+
+// completion is the plan by which an image is completed. What others unpack is waited for as by
+// pulls: what an image says of its layers may be a lie. A record that says nothing of who may have
+// the image is made to say what that of the name does when it gets the state: to unpack takes time,
+// in which a proof may end.
+func (e *Engine) completion(ctx context.Context, t task, r store.Record) *transfer.Plan {
+	state := e.stateOf(ctx, r)
+	return &transfer.Plan{
+		Reference: t.Name,
+		Scope:     t.scope(nil),
+		State: func(_ digest.Digest, before store.State) store.State {
+			if before.Restricted {
+				return before
+			}
+			return state()
+		},
+	}
 }
 
 // stateOf returns the state that a record has at the time, without its proofs: one

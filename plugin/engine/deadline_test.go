@@ -14,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -179,11 +180,11 @@ func TestOverdueOnlyWhereTheCachedImageWouldDo(t *testing.T) {
 // unpacking is CRI that can complete images.
 type unpacking struct{ *node }
 
-func (u unpacking) Complete(ctx context.Context, target ocispec.Descriptor, state func() store.State) error {
+func (u unpacking) Complete(ctx context.Context, target ocispec.Descriptor, plan *transfer.Plan) error {
 	u.mu.Lock()
 	u.packed = false
 	u.mu.Unlock()
-	return u.node.Complete(ctx, target, state)
+	return u.node.Complete(ctx, target, plan)
 }
 
 // A cached image that has content and no snapshot is unpacked before the pull, which has

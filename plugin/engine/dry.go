@@ -86,4 +86,4 @@ var errDry = errors.New("nothing is pulled in a dry run")
 func (dryRuntime) Pull(context.Context, *transfer.Plan) (string, error) { return "", errDry }
 
 // Complete makes nothing.
-func (dryRuntime) Complete(context.Context, ocispec.Descriptor, func() store.State) error { return nil }
+func (dryRuntime) Complete(context.Context, ocispec.Descriptor, *transfer.Plan) error { return nil }

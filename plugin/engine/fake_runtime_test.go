@@ -73,7 +73,7 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 	return imageID(target).String(), nil
 }
 
-func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ func() store.State) error {
+func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ *pwtransfer.Plan) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.completed = append(n.completed, target.Digest)

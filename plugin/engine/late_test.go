@@ -76,11 +76,11 @@ type completing struct {
 	state           store.State
 }
 
-func (c *completing) Complete(ctx context.Context, _ ocispec.Descriptor, state func() store.State) error {
+func (c *completing) Complete(ctx context.Context, target ocispec.Descriptor, plan *transfer.Plan) error {
 	if c.unpacks != nil {
 		c.unpacks(ctx)
 	}
-	got := state()
+	got := plan.State(target.Digest, store.State{})
 	if c.stores != nil {
 		c.stores(ctx)
 	}

@@ -124,7 +124,7 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	// For a caller who has proved nothing, containerd reads no document that the node has, which
 	// the registry may refuse them: it would ask for what that names, and tell so in an error.
 	own := !possesses || !proved
-	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source), OwnDocuments: own, Write: e.Proofs.WriteProofs}
+	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source.Hosts()), OwnDocuments: own, Write: e.Proofs.WriteProofs}
 	verify, pin := e.verifyStored(t, a, source, possesses, proved), store.Pin{}
 	var pinned atomic.Bool
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
@@ -156,11 +156,11 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	return e.recordPull(ctx, t, c, source, end{kind: Pulled, reason: reason, imageID: id})
 }
 
-// scope is that of a pull of the task from the source.
-func (t *task) scope(source resolver.Source) isolation.Scope {
+// scope is that of a pull of the task from the hosts of its source, in their order.
+func (t *task) scope(hosts []string) isolation.Scope {
 	return isolation.Source{
 		Repository:     registryname.Repository(t.Repository),
-		Hosts:          source.Hosts(),
+		Hosts:          hosts,
 		Caller:         string(t.Caller),
 		CredentialHost: t.CredentialHost,
 		RegistryOnly:   t.restricted(),

@@ -57,9 +57,8 @@ type Runtime interface {
 	Pull(ctx context.Context, plan *transfer.Plan) (imageID string, err error)
 	// Complete makes everything that a pull makes besides the content: the
 	// snapshot and the names of an image whose content is there. It asks no
-	// registry. The state is read when a name gets it: to unpack takes time, in
-	// which a proof may end.
-	Complete(ctx context.Context, target ocispec.Descriptor, state func() store.State) error
+	// registry, so that the plan has no source.
+	Complete(ctx context.Context, target ocispec.Descriptor, plan *transfer.Plan) error
 	// StockPull has containerd pull by itself, as it would without pullwarden. The
 	// error is containerd's own.
 	StockPull(ctx context.Context) error
