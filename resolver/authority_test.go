@@ -83,6 +83,8 @@ func TestDecidingClassWithAuthority(t *testing.T) {
 		attempts []Attempt
 		want     failure.Class
 	}{
+		"one path to the origin":      {[]Attempt{{Class: failure.RateLimited, Origin: true}, unreachable}, failure.RateLimited},
+		"that, and an authority":      {[]Attempt{missing, {Class: failure.RateLimited, Origin: true}}, failure.NotFound},
 		"nobody":                      {nil, failure.Invalid},
 		"a mirror":                    {[]Attempt{mirror}, failure.Forbidden},
 		"the origin":                  {[]Attempt{unreachable, mirror}, failure.Unreachable},

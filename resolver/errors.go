@@ -36,7 +36,7 @@ type Attempt struct {
 // Error says that no host gave what it was asked for, and why each failed.
 type Error struct {
 	Reference string
-	Class     failure.Class // of an authority's answer, else of the origin if it was tried, else of the last host tried
+	Class     failure.Class // of an authority's answer, else of the origin if it was tried, else of the last host tried: see Attempt.weight
 	Attempts  []Attempt     // in the order tried; empty when there is no host to ask
 	LeftOut   []string      // hosts that Query.Allow does not allow, and that were not asked
 }
@@ -58,15 +58,17 @@ func decidingClass(attempts []Attempt) failure.Class {
 }
 
 // weight says how much an attempt proves about the image. A mirror's failure proves
-// nothing: 0. A failure of the registry that the name says has weight 1, an authority's
-// "not found" 2, since that registry may only be out of reach. A refusal by one of these
-// two has weight 3: in doubt the stricter class counts.
+// nothing: 0. Silence of the registry that the name says has weight 1, and a failure by which one
+// of the paths to it has answered 2. An authority's "not found" has 3, since that registry may only
+// be out of reach. A refusal by one of these two has weight 4: in doubt the stricter class counts.
 func (a Attempt) weight() int {
 	switch {
 	case a.Authority && a.Class == failure.NotFound:
-		return 2
-	case a.Authority, a.Origin && a.Refused:
 		return 3
+	case a.Authority, a.Origin && a.Refused:
+		return 4
+	case a.Origin && !a.Class.Silent():
+		return 2
 	case a.Origin:
 		return 1
 	}

@@ -130,7 +130,8 @@ func TestDecidingClass(t *testing.T) {
 		{[]Attempt{mirror}, failure.NotFound},
 		{[]Attempt{mirror, origin}, failure.Forbidden},
 		{[]Attempt{origin, mirror}, failure.Forbidden},
-		{[]Attempt{origin, again, mirror}, failure.Unavailable},
+		{[]Attempt{origin, again, mirror}, failure.Forbidden}, // by one path, the registry has answered
+		{[]Attempt{again, origin, mirror}, failure.Forbidden},
 	} {
 		if got := newError(imageRef, test.attempts).Class; got != test.want {
 			t.Errorf("%v: got %s, want %s", test.attempts, got, test.want)

@@ -4,6 +4,9 @@
 package origin
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node"
@@ -63,6 +66,31 @@ func TestTightenPassesNoAuthority(t *testing.T) {
 		}
 		s.wantPull(ref, "Failed forbidden", alice)
 	})
+}
+
+// TestAnswerOfOnePathRevivesNoProof holds that a registry has answered where one of the paths to
+// it has, though the other one, which is asked after it, does not.
+func TestAnswerOfOnePathRevivesNoProof(t *testing.T) {
+	t.Parallel()
+	mirror := newPrivate(t)
+	s := newSiteOf(t, resolvertest.New(t), mirror.Registry, "hints = \"Tighten\"\n")
+	s.both("app:1", 1)
+	name := s.Registry.Host() // both paths are the registry that the name says
+	s.WriteRules("rule.toml", "[[rule]]\nimages = [\""+name+"/**\"]\nhints = \"Tighten\"\n")
+	s.WriteHosts(name, s.Server(s.Registry)+s.Mirror(s.mirror, ""))
+	s.wantPull(name+"/app:1", "Pulled absent", alice)
+	mirror.deny("alice", true)
+	path := fmt.Sprintf("[host.%q]\ncapabilities = [\"pull\", \"resolve\"]\noverride_path = true\n", s.Registry.URL()+"/v2/first")
+	s.WriteHosts(name, s.Server(s.Registry)+path+s.Mirror(s.mirror, ""))
+	s.Registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		if !strings.HasPrefix(r.URL.Path, "/v2/first") {
+			panic(http.ErrAbortHandler)
+		}
+		http.Error(w, "no", http.StatusNotFound)
+	})
+	before := asked(mirror.Registry)
+	s.wantPull(name+"/app:1", "Failed not_found", alice, node.Hint("resolve-from", "OriginThenMirrors"))
+	nodetest.Want(t, "requests to the mirror", asked(mirror.Registry)-before, 0)
 }
 
 // TestTightenRevivesNoProof holds that under hints = "Tighten" no pod keeps an image that the
