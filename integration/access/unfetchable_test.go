@@ -147,6 +147,25 @@ func TestConfigsThatCRICannotRead(t *testing.T) {
 	}
 }
 
+// TestManifestsAmongLayers holds that an image has none: a pull passes over that of another platform,
+// and CRI, which looks below it for how large the image is, shows no record of the image.
+func TestManifestsAmongLayers(t *testing.T) {
+	t.Parallel()
+	n, f, good := withMade(t)
+	before := recordNames(n)
+	nowhere := ocispec.Descriptor{
+		MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("nowhere"), Size: 7,
+		Platform: &ocispec.Platform{OS: "plan9", Architecture: "mips"},
+	}
+	m := good
+	m.Layers = append(slices.Clone(good.Layers), nowhere)
+	f.top = f.add(t, m)
+	wantInvalid(n, "a manifest among the layers")
+	if after := recordNames(n); !slices.Equal(after, before) {
+		t.Errorf("there are the records %v, there were %v", after, before)
+	}
+}
+
 // recordNames are the names of the image records that CRI's namespace has.
 func recordNames(n *nodetest.Node) (names []string) {
 	n.T.Helper()

@@ -137,9 +137,16 @@ func CheckChildren(ctx context.Context, parent ocispec.Descriptor, children []oc
 	return nil
 }
 
-// CheckConfig returns an error, which is ErrInvalid, for the config of an image that is no such
-// JSON. CRI would show no record of the image.
-func CheckConfig(ctx context.Context, contents content.Provider, config ocispec.Descriptor) error {
+// CheckImage returns an error, which is ErrInvalid, for the manifest of an image of which CRI would
+// show no record: its config is no such JSON, or it names manifests and indexes, below which CRI
+// looks for more of the image, be it for another platform and not on the node.
+func CheckImage(ctx context.Context, contents content.Provider, manifest ocispec.Manifest) error {
+	config := manifest.Config
+	for _, child := range append([]ocispec.Descriptor{config}, manifest.Layers...) {
+		if images.IsManifestType(child.MediaType) || images.IsIndexType(child.MediaType) {
+			return invalid{fmt.Errorf("a manifest names %s, which is an %s", child.Digest, child.MediaType)}
+		}
+	}
 	data, err := content.ReadBlob(ctx, Bounded{contents}, config)
 	if err != nil {
 		return err

@@ -77,7 +77,7 @@ func (s *contentSources) documents() content.Provider { return documents.Bounded
 func (s *contentSources) complete(ctx context.Context, target ocispec.Descriptor) error {
 	manifest, err := images.Manifest(ctx, s.documents(), target, platforms.Default())
 	if err == nil {
-		err = documents.CheckConfig(ctx, s.contents, manifest.Config)
+		err = documents.CheckImage(ctx, s.contents, manifest)
 	}
 	if errors.Is(err, documents.ErrInvalid) {
 		return err
