@@ -15,9 +15,8 @@ import (
 	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
-// retryReader asks all hosts once more when a fetch fails and some were passed
-// over, since nothing else is left. Docker's fetcher begins anew with each read
-// after an error.
+// retryReader asks more hosts when a fetch fails and some were passed over, since nothing else is
+// left. Docker's fetcher begins anew with each read after an error.
 type retryReader struct {
 	io.ReadCloser
 	fetch *fetch
@@ -28,7 +27,7 @@ func (r *retryReader) Read(b []byte) (int, error) {
 	if n == 0 && err != nil && err != io.EOF && r.beginAnew() { //nolint:errorlint // one that is wrapped is a failure
 		n, err = r.fetch.log.progress.read(r.ReadCloser, b)
 	}
-	if n == 0 && err != nil && err != io.EOF && r.fetch.again() { //nolint:errorlint // one that is wrapped is a failure
+	for n == 0 && err != nil && err != io.EOF && r.fetch.again() { //nolint:errorlint // one that is wrapped is a failure
 		n, err = r.fetch.log.progress.read(r.ReadCloser, b)
 	}
 	if of := r.fetch; n > 0 && len(of.elsewhere) > 0 && of.serving.Load() == nil {

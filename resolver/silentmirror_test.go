@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,15 +29,25 @@ func fallsSilent(r *resolvertest.Registry, bytes int, on func(*http.Request) boo
 			return
 		}
 		asked.Add(1)
-		whole := &buffer{}
-		next.ServeHTTP(whole, req)
-		maps.Copy(w.Header(), whole.Header())
-		w.WriteHeader(whole.status())
-		_, _ = w.Write(whole.Bytes()[:min(bytes, whole.Len())])
-		_ = http.NewResponseController(w).Flush()
-		<-req.Context().Done()
+		beginOnly(w, req, next, bytes)
 	})
 	return &asked
+}
+
+// beginOnly sends the first bytes of an answer, and then nothing.
+func beginOnly(w http.ResponseWriter, req *http.Request, next http.Handler, bytes int) {
+	whole := &buffer{}
+	next.ServeHTTP(whole, req)
+	maps.Copy(w.Header(), whole.Header())
+	w.WriteHeader(whole.status())
+	_, _ = w.Write(whole.Bytes()[:min(bytes, whole.Len())])
+	_ = http.NewResponseController(w).Flush()
+	<-req.Context().Done()
+}
+
+// getsBlob reports whether a request is for a layer or a config.
+func getsBlob(req *http.Request) bool {
+	return req.Method == http.MethodGet && strings.Contains(req.URL.Path, "/blobs/")
 }
 
 // pieces has layers fetched in pieces side by side.
@@ -46,8 +57,9 @@ var pieces = transferlocal.TransferConfig{MaxConcurrentDownloads: 4, ConcurrentL
 // for nothing more.
 func TestMirrorThatFallsSilent(t *testing.T) {
 	all := func(*http.Request) bool { return true }
-	blobs := func(req *http.Request) bool { return strings.Contains(req.URL.Path, "/blobs/") }
-	later := func(req *http.Request) bool { return blobs(req) && !strings.HasSuffix(req.Header.Get("Range"), "=0-") }
+	later := func(req *http.Request) bool {
+		return getsBlob(req) && !strings.HasSuffix(req.Header.Get("Range"), "=0-")
+	}
 	for name, test := range map[string]struct {
 		bytes  int
 		on     func(*http.Request) bool
@@ -59,11 +71,11 @@ func TestMirrorThatFallsSilent(t *testing.T) {
 	}{
 		"in the manifest":                   {on: all, atMost: 1},
 		"in the middle of the manifest":     {bytes: 100, on: all, atMost: 1, shares: true},
-		"in blobs":                          {on: blobs, atMost: 4, shares: true},
-		"in the middle of blobs":            {bytes: 100, on: blobs, atMost: 4, shares: true},
-		"by HTTP/2":                         {bytes: 100, on: blobs, atMost: 4, shares: true, tls: true},
-		"in what is sent ahead":             {bytes: 100, on: blobs, atMost: 4, shares: true, ahead: true},
-		"in pieces":                         {bytes: 100, on: blobs, atMost: 4, shares: true, config: pieces},
+		"in blobs":                          {on: getsBlob, atMost: 4, shares: true},
+		"in the middle of blobs":            {bytes: 100, on: getsBlob, atMost: 4, shares: true},
+		"by HTTP/2":                         {bytes: 100, on: getsBlob, atMost: 4, shares: true, tls: true},
+		"in what is sent ahead":             {bytes: 100, on: getsBlob, atMost: 4, shares: true, ahead: true},
+		"in pieces":                         {bytes: 100, on: getsBlob, atMost: 4, shares: true, config: pieces},
 		"in pieces, from the second one on": {bytes: 100, on: later, atMost: 16, shares: true, config: pieces},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +119,7 @@ func TestNothingBesideASilentMirror(t *testing.T) {
 	var asked atomic.Int64
 	source, err := p.pull(t, func() {
 		list[0].Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-			if req.Method != http.MethodGet || !strings.Contains(req.URL.Path, "/blobs/") {
+			if !getsBlob(req) {
 				next.ServeHTTP(w, req)
 				return
 			}
@@ -128,5 +140,37 @@ func TestNothingBesideASilentMirror(t *testing.T) {
 	}
 	if served := source.Served().Hosts; !slices.Equal(served, []string{list[0].Host()}) {
 		t.Errorf("served by %v", served)
+	}
+}
+
+// A mirror that has fallen silent is not asked for what the registry gives at the second try:
+// it may be silent then for as long as the pull lasts.
+func TestSilentMirrorIsAskedLast(t *testing.T) {
+	t.Parallel()
+	list, hosts := registries(t, 2)
+	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{HostDirs: []string{hostsDir(t, hosts)}, ProgressTimeout: time.Second}, Query{})
+	var asked atomic.Int64
+	var failed sync.Map // of paths
+	_, err := p.pull(t, func() {
+		list[0].Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			if getsBlob(req) && asked.Add(1) == 1 {
+				beginOnly(w, req, next, 100)
+				return
+			}
+			next.ServeHTTP(w, req)
+		})
+		list[1].Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			if _, again := failed.LoadOrStore(req.URL.Path, true); getsBlob(req) && !again {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			next.ServeHTTP(w, req)
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("it was asked for blobs %d times, want 1", n)
 	}
 }

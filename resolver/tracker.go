@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,8 +39,9 @@ type fetch struct {
 	spare atomic.Bool
 
 	serving    atomic.Pointer[host] // that answered last: a fetch under way is not moved
-	passedOver atomic.Bool          // a host was not asked because it is in trouble
-	forced     atomic.Bool          // nothing else is left: it is asked all the same
+	passedOver atomic.Bool          // a host was not asked, since hosts were tried anew
+	forced     atomic.Bool          // nothing else is left: all are asked but those the pull has left
+	everyone   atomic.Bool          // not even that: these are asked, too
 	short      atomic.Bool          // a host has ended the content before its end
 	moved      atomic.Bool          // the host that served was left for its silence
 
@@ -51,19 +53,32 @@ type fetch struct {
 type avoided struct {
 	is  func(*host) bool
 	why error
+	// then are the hosts that it does not ask once those are of no use that are not avoided;
+	// nil = they stay the same.
+	then *avoided
 }
 
-// again reports whether a fetch that failed is worth another try with the hosts
-// that were passed over, once.
+// again reports whether a fetch that failed is worth another try with hosts that were passed
+// over. One that is silent has no bound then: those the pull has left come last.
 func (f *fetch) again() bool {
-	return f.passedOver.Load() && f.forced.CompareAndSwap(false, true)
+	if !f.passedOver.Swap(false) {
+		return false
+	}
+	if !f.forced.Load() {
+		avoid := f.avoid.Load()
+		if avoid != nil && avoid.then != nil && f.avoid.CompareAndSwap(avoid, avoid.then) {
+			return true
+		}
+	}
+	return f.forced.CompareAndSwap(false, true) || f.everyone.CompareAndSwap(false, true)
 }
 
 // restart takes note that the content is fetched from its start again, because
 // what came had another digest. A host that served all of it is avoided. Where
 // several did, or where an earlier attempt had left some, it is not known whose
 // bytes are wrong: then the host that served the end is preferred to all others,
-// since one that went away in the middle is the likelier one.
+// since one that went away in the middle is the likelier one. Once that is of no use, those are
+// asked that served nothing of it.
 func (f *fetch) restart(resumed bool) {
 	f.log.corrupt(f.digest, errOtherDigest)
 	served := f.log.forgetSources(f.digest)
@@ -71,9 +86,12 @@ func (f *fetch) restart(resumed bool) {
 	if len(served) == 0 {
 		return
 	}
-	last := served[len(served)-1]
-	several := resumed || len(served) > 1
-	f.avoid.Store(&avoided{func(h *host) bool { return (h == last) != several }, errOtherDigest})
+	avoid := &avoided{is: func(h *host) bool { return slices.Contains(served, h) }, why: errOtherDigest}
+	if resumed || len(served) > 1 {
+		last := served[len(served)-1]
+		avoid = &avoided{is: func(h *host) bool { return h != last }, why: errOtherDigest, then: avoid}
+	}
+	f.avoid.Store(avoid)
 }
 
 // ended takes note that a host has ended the content before its end, and reports
@@ -83,7 +101,7 @@ func (f *fetch) ended() bool {
 	if short == nil || !f.short.CompareAndSwap(false, true) {
 		return false
 	}
-	f.avoid.Store(&avoided{func(h *host) bool { return h == short }, errShort})
+	f.avoid.Store(&avoided{is: func(h *host) bool { return h == short }, why: errShort})
 	return true
 }
 
@@ -103,13 +121,10 @@ var (
 
 // avoids says why the host is not to be asked while there is another, nil if it is.
 func (f *fetch) avoids(h *host) error {
-	if f.forced.Load() {
-		return nil
-	}
-	if avoid := f.avoid.Load(); avoid != nil && avoid.is(h) {
+	if avoid := f.avoid.Load(); !f.forced.Load() && avoid != nil && avoid.is(h) {
 		return avoid.why
 	}
-	if !f.log.left.has(h) {
+	if f.everyone.Load() || !f.log.left.has(h) {
 		return nil
 	}
 	if f.serving.CompareAndSwap(h, nil) { // a piece of what it serves: see retryReader.beginAnew

@@ -4,8 +4,11 @@
 package failures
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
@@ -40,4 +43,88 @@ func TestSilentMirror(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGarbageBeforeUselessMirror has a mirror send other bytes for the begin of a layer, and
+// another one the rest, but not all of the layer when it is asked for that. The registry gives it.
+func TestGarbageBeforeUselessMirror(t *testing.T) {
+	t.Parallel()
+	img := bigImage(1)
+	size := layerSize(t, img)
+	for name, whole := range map[string]http.HandlerFunc{"silent": nothingAfterHeaders, "not found": http.NotFound} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, second := resolvertest.New(t), resolvertest.New(t)
+			n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "6s"`))
+			n.Serve("registry.test", n.Registry, first, second)
+			n.Push("app:1", img)
+			n.PushTo(first, "app:1", img)
+			n.PushTo(second, "app:1", img)
+			onLayer(t, first, img, func(w http.ResponseWriter, r *http.Request) { beginGarbage(w, r, size) })
+			onLayer(t, second, img, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Range") == "" {
+					whole(w, r)
+					return
+				}
+				garbageFrom(w, r, size)
+			})
+			ref := nodetest.Named("app:1")
+			n.MustPull(ref)
+			n.WantRunnable(ref)
+		})
+	}
+}
+
+// TestSilentAfterGarbageRest has a mirror send other bytes for the rest of a layer that a killed
+// daemon has begun, and nothing when it is asked for all of it. The registry gives it.
+func TestSilentAfterGarbageRest(t *testing.T) {
+	t.Parallel()
+	img := bigImage(1)
+	size := layerSize(t, img)
+	mirror := resolvertest.New(t)
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "6s"`))
+	n.Serve("registry.test", n.Registry, mirror)
+	n.Push("app:1", img)
+	n.PushTo(mirror, "app:1", img)
+	var killed atomic.Bool
+	onLayer(t, mirror, img, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !killed.Load():
+			beginGarbage(w, r, size)
+		case r.Header.Get("Range") == "":
+			nothingAfterHeaders(w, r)
+		default:
+			garbageFrom(w, r, size)
+		}
+	})
+	ref := nodetest.Named("app:1")
+	var pull sync.WaitGroup
+	pull.Go(func() { _, _ = n.Pull(ref) })
+	nodetest.Eventually(t, "a part of the layer is written", func() bool { _, bytes := unfinished(n); return bytes >= 1<<20 })
+	n.Kill()
+	pull.Wait()
+	killed.Store(true)
+	n.Restart()
+	n.MustPull(ref)
+	n.WantRunnable(ref)
+}
+
+// beginGarbage sends the begin of a layer of that size, with other bytes, and then nothing.
+func beginGarbage(w http.ResponseWriter, r *http.Request, size int64) {
+	w.Header().Set("Content-Length", fmt.Sprint(size))
+	_, _ = w.Write(make([]byte, 2<<20))
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// garbageFrom sends the rest of a layer of that size that is asked for, with other bytes.
+func garbageFrom(w http.ResponseWriter, r *http.Request, size int64) {
+	var from int64
+	if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); err != nil || from > size {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, size-1, size))
+	w.WriteHeader(http.StatusPartialContent)
+	_, _ = w.Write(make([]byte, size-from))
 }
