@@ -174,3 +174,33 @@ func TestSilentMirrorIsAskedLast(t *testing.T) {
 		t.Errorf("it was asked for blobs %d times, want 1", n)
 	}
 }
+
+// A mirror without ranges that sends only bytes before those that it is asked for has delivered
+// nothing.
+func TestThrownAwayBytesMakeNoSource(t *testing.T) {
+	t.Parallel()
+	list, hosts := registries(t, 3)
+	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 1}, Options{HostDirs: []string{hostsDir(t, hosts)}, ProgressTimeout: 3 * time.Second}, Query{})
+	var silent atomic.Int64
+	source, err := p.pull(t, func() {
+		fallsSilent(list[0], 400, getsBlob)
+		list[1].Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			switch {
+			case !getsBlob(req):
+				next.ServeHTTP(w, req)
+			case req.Header.Get("Range") == "":
+				w.WriteHeader(http.StatusNotFound)
+			default:
+				req.Header.Del("Range")
+				silent.Add(1)
+				beginOnly(w, req, next, 50)
+			}
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if served := source.Served().Hosts; silent.Load() == 0 || !slices.Equal(served, []string{list[0].Host(), list[2].Host()}) {
+		t.Errorf("served by %v, after the second was silent %d times", served, silent.Load())
+	}
+}

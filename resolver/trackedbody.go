@@ -46,11 +46,12 @@ func skipped(req *http.Request, resp *http.Response) (n int64) {
 func (b *trackedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	of, redactor := b.fetch, b.host.chain.Redactor
-	if skip := min(int64(n), b.skip); skip > 0 { // the read that waits does not see them
+	skip := min(int64(n), b.skip)
+	if skip > 0 { // the read that waits does not see them
 		b.skip -= skip
 		of.log.progress.bytes.Add(skip)
 	}
-	if n > 0 && !b.served {
+	if int64(n) > skip && !b.served {
 		b.served = true
 		of.log.served(of.digest, b.host)
 	}
