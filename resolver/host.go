@@ -29,6 +29,7 @@ type host struct {
 	next       []health.Key     // keys of the hosts that are asked for content after it
 	patience   time.Duration    // see purpose.Purpose
 	authority  bool             // it speaks for the origin: see Query.Authority
+	spelled    bool             // see hosts.Set.Spelled
 }
 
 // newHosts makes the hosts of a session.
@@ -45,7 +46,7 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 	}, named...).Hiding(redactor.In)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
-		h := &host{Host: configured, health: view, chain: transport.Config{
+		h := &host{Host: configured, health: view, spelled: set.Spelled(), chain: transport.Config{
 			Host: configured.Host, Configured: configured.Configured, Key: configured.Key(), Base: configured.Base,
 			Redactor: redactor, Observe: r.options.Observe,
 			Probe: configured.Probe, Root: configured.Root(), Headers: []http.Header{r.options.Headers, configured.Header},
@@ -124,7 +125,7 @@ func allowed(list []*host, allow func(host string) bool) (kept []*host, leftOut 
 }
 
 func (h *host) attempt(class failure.Class, err error, elapsed time.Duration) Attempt {
-	return Attempt{Host: h.RegistryHost.Host, Origin: h.Origin, Class: class, Err: err, Elapsed: elapsed}
+	return Attempt{Host: h.RegistryHost.Host, Origin: h.Origin, Spelled: h.spelled, Class: class, Err: err, Elapsed: elapsed}
 }
 
 // answer is an attempt that ended with an answer. own tells that the host gave it, or

@@ -15,8 +15,9 @@ import (
 
 // HostState is one of the hosts for a reference, and what is known of it.
 type HostState struct {
-	Host   string // host[:port], as attempts and resolutions have it
-	Origin bool   // it is the registry that the name says
+	Host    string // host[:port], as attempts and resolutions have it
+	Origin  bool   // it is the registry that the name says
+	Spelled bool   // it is asked by another spelling of that name than its one
 
 	// Resolve and Pull are its capabilities: it may say which digest a tag has, and
 	// serve content.
@@ -46,7 +47,7 @@ func (r *Resolver) Hosts(ctx context.Context, q Query, timeout time.Duration) ([
 	states := make([]HostState, len(all))
 	for i, h := range all {
 		states[i] = HostState{
-			Host: h.RegistryHost.Host, Origin: h.Origin,
+			Host: h.RegistryHost.Host, Origin: h.Origin, Spelled: h.spelled,
 			Resolve: h.Capabilities.Has(docker.HostCapabilityResolve), Pull: h.Capabilities.Has(docker.HostCapabilityPull),
 			Allowed: slices.Contains(s.hosts, h), Asked: slices.Contains(asked, h),
 			Trouble: h.health.Known(h.Key(), timeout),

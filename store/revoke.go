@@ -19,20 +19,23 @@ import (
 type Refusal struct {
 	Host   string // host[:port]
 	Origin bool   // it is the registry of the image's name, or speaks for it
+
+	// Spelled says that it was asked by another spelling of the registry's name than its one.
+	Spelled bool
 }
 
 // Ends reports whether the refusal takes away a proof of that fingerprint. A host
 // takes back what it gave. The registry itself also takes back what mirrors gave
 // to this holder; but what a mirror gave to everybody, the registry's
-// refusal of one caller without credentials does not end. Nor does that of a host which was
-// asked by another spelling of its name than its one: a balancer may refuse everybody there,
+// refusal of one caller without credentials does not end. Nor does a refusal by another
+// spelling of the registry's name than its one: a balancer may refuse everybody there,
 // and everybody can ask so. In doubt a proof ends.
 func (r Refusal) Ends(f Fingerprint, p Proof) bool {
 	switch {
 	case p.By == "", p.By == r.Host:
 		return true
 	case f == Anonymous:
-		return p.GivenBy(r.Host) && registryname.IsAddress(r.Host)
+		return p.GivenBy(r.Host) && !r.Spelled
 	}
 	return r.Origin || p.GivenBy(r.Host)
 }

@@ -34,8 +34,9 @@ func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 		{"its host, by its one name", "Mirror.test:05000", alice, []Refusal{{Host: mirror}}, true},
 		{"its host, by another spelling", mirror, alice, []Refusal{{Host: "Mirror.test:05000"}}, true},
 		{"the registry by its one name, what it gave to all", "Registry.test:443", Anonymous, []Refusal{origin}, true},
-		{"the registry by another spelling, what it gave to all", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true}}, false},
-		{"the registry by that spelling, what it gave to all", "Registry.test", Anonymous, []Refusal{{Host: "Registry.test", Origin: true}}, true},
+		{"the registry by another spelling, what it gave to all", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true, Spelled: true}}, false},
+		{"the registry by its one name at an address with its port, what it gave to all", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true}}, true},
+		{"the registry by that spelling, what it gave to all", "Registry.test", Anonymous, []Refusal{{Host: "Registry.test", Origin: true, Spelled: true}}, true},
 		{"Docker Hub, what it gave to all", "Registry-1.docker.io", Anonymous, []Refusal{{Host: "registry-1.docker.io", Origin: true}}, true},
 	} {
 		for _, onDisk := range []bool{true, false} {

@@ -46,3 +46,23 @@ func TestRefusalOfAnotherSpellingOfTheRegistry(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusalAtAnAddressWithItsPort holds that the refusal of the registry ends what it gave to
+// everybody, also where the hosts.toml of its one name spells its address in another way.
+func TestRefusalAtAnAddressWithItsPort(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(`default_policy = "IfNotPresent"`))
+	n.Push("app:1", nodetest.Image(1))
+	own := n.Registry.Host()
+	ref := own + "/app:1"
+	n.WriteHosts(own, "server = \"http://"+own+"\"\n")
+	n.MustPull(ref, node.Pod("victim", "a"))
+	n.WriteHosts(own, "server = \"http://"+strings.Replace(own, ":", ":0", 1)+"\"\n")
+	n.Registry.Status(resolvertest.All, http.StatusForbidden)
+	if _, err := n.Pull(ref, node.Hint("policy", "Always")); err == nil {
+		t.Error("the registry refuses nobody")
+	}
+	if _, err := n.Pull(ref, node.Pod("tenant", "x"), node.Hint("policy", "Never")); err == nil {
+		t.Error("the proof is left after the registry's refusal")
+	}
+}

@@ -42,11 +42,6 @@ func Address(scheme, host string) string {
 	return Canonical(host)
 }
 
-// IsAddress reports whether a host, host[:port], is where its registry is asked by its one name.
-func IsAddress(host string) bool {
-	return host == hubAddress || host == Canonical(host)
-}
-
 // plain writes a host as everybody does: references may have zeros before the number
 // of a port, and IPv6 addresses at full length, which lead to the same host.
 func plain(host string) string {

@@ -69,17 +69,6 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-func TestIsAddress(t *testing.T) {
-	for host, want := range map[string]bool{
-		"registry.test": true, "registry.test:5000": true, "[::1]:5000": true, "registry-1.docker.io": true,
-		"Registry.test": false, "registry.test:443": false, "registry.test:05000": false, "[0::1]:5000": false, "index.docker.io": false,
-	} {
-		if IsAddress(host) != want {
-			t.Errorf("%s: %v", host, !want)
-		}
-	}
-}
-
 func TestRepository(t *testing.T) {
 	for name, want := range map[string]string{
 		"Registry.test:443/Team/app:1":        "registry.test/Team/app:1",

@@ -164,7 +164,7 @@ func (e *Engine) afterRefusal(ctx context.Context, t task, local Local, hosts []
 	var refusals []store.Refusal
 	for _, h := range hosts {
 		if h.Origin {
-			refusals = append(refusals, store.Refusal{Host: h.Host, Origin: true})
+			refusals = append(refusals, store.Refusal{Host: h.Host, Origin: true, Spelled: h.Spelled})
 		}
 	}
 	err := e.revokeIfDenied(ctx, t, nil, refusals)

@@ -15,7 +15,7 @@ import (
 func refusalsAmong(attempts []resolver.Attempt) (refusals []store.Refusal) {
 	for _, a := range attempts {
 		if a.Refused {
-			refusals = append(refusals, store.Refusal{Host: a.Host, Origin: a.Origin || a.Authority})
+			refusals = append(refusals, store.Refusal{Host: a.Host, Origin: a.Origin || a.Authority, Spelled: a.Spelled})
 		}
 	}
 	return refusals

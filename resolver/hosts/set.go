@@ -6,6 +6,7 @@ package hosts
 import (
 	"sync/atomic"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
@@ -27,6 +28,9 @@ func (s *Set) Hosts() []Host { return s.hosts }
 
 // Name is the name of the registry, by which it is asked.
 func (s *Set) Name() string { return s.name }
+
+// Spelled reports whether that is another spelling of the name than the registry's one.
+func (s *Set) Spelled() bool { return s.name != registryname.Canonical(s.name) }
 
 // Named reports whether the operator has a host directory for this very name: _default
 // is one for whatever references name.
