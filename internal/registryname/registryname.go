@@ -26,7 +26,7 @@ var hubAliases = []string{"index.docker.io", hubAddress}
 // without the port of HTTPS and without zeros before another, an IPv6 address in
 // its shortest form (RFC 5952), and docker.io for Docker Hub.
 func Canonical(host string) string {
-	host = withoutPort(plain(host), httpsPort)
+	host = withoutPort(Plain(host), httpsPort)
 	if slices.Contains(hubAliases, host) {
 		return dockerHub
 	}
@@ -37,14 +37,15 @@ func Canonical(host string) string {
 // port is left out.
 func Address(scheme, host string) string {
 	if strings.EqualFold(scheme, "http") {
-		return withoutPort(plain(host), httpPort)
+		return withoutPort(Plain(host), httpPort)
 	}
 	return Canonical(host)
 }
 
-// plain writes a host as everybody does: references may have zeros before the number
-// of a port, and IPv6 addresses at full length, which lead to the same host.
-func plain(host string) string {
+// Plain writes a host, host[:port], as everybody does: references may have zeros before the
+// number of a port, and IPv6 addresses at full length, which lead to the same host. The port
+// stays: without it, the scheme would tell which one is meant.
+func Plain(host string) string {
 	name, port := splitPort(strings.ToLower(host))
 	for len(port) > 2 && port[1] == '0' {
 		port = ":" + port[2:]

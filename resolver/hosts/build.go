@@ -81,6 +81,15 @@ func hostOf(name string) string {
 	return name
 }
 
+// oneName is the name by which all spellings of a registry's name are asked. On loopback the
+// port stays: containerd may ask by HTTP there, which has another port than HTTPS.
+func oneName(spelled string) string {
+	if name := registryname.Plain(spelled); docker.IsLocalhost(name) {
+		return name
+	}
+	return registryname.Canonical(spelled)
+}
+
 // builder makes a set of what containerd configures.
 type builder struct {
 	dialer *dialer

@@ -15,8 +15,6 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 	"github.com/containerd/errdefs"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-
-	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
 // maxSets bounds the registry names whose hosts are kept, of those that references alone
@@ -246,10 +244,10 @@ func (c *Cache) place(spelled string) (name, dir string, err error) {
 		if c.options.Named != nil && c.options.Named(spelled) {
 			return spelled, "", nil
 		}
-		return registryname.Canonical(spelled), "", nil
+		return oneName(spelled), "", nil
 	}
 	dir, err = dirOf(c.options.Dirs, spelled)
-	name = registryname.Canonical(spelled)
+	name = oneName(spelled)
 	if err != nil || name == spelled || isOwn(dir) {
 		return spelled, dir, err
 	}

@@ -31,6 +31,8 @@ func TestSpellings(t *testing.T) {
 		"registry.test:05000":    "registry.test:5000 at registry.test:5000",
 		"[0:0::1]:05000":         "[::1]:5000 at [::1]:5000",
 		"LOCALHOST:05000":        "localhost:5000 at localhost:5000",
+		"localhost:443":          "localhost:443 at localhost:443",
+		"[0::1]:443":             "[::1]:443 at [::1]:443",
 		"registry-1.docker.io":   "docker.io at mirror.test registry-1.docker.io",
 		"Index.docker.io:443":    "docker.io at mirror.test registry-1.docker.io",
 		"FAR.test":               "far.test at mirror.test far.test",
@@ -62,6 +64,7 @@ func TestSpellingsOfConfiguredNames(t *testing.T) {
 	}
 	named := func(name string) bool { return name == "own.test:443" }
 	for spelled, want := range map[string][2]string{ // with names of their own, and without
+		"localhost:443": {"localhost:443", "localhost:443"}, "[0::1]:0443": {"[::1]:443", "[::1]:443"}, "127.0.0.1": {"127.0.0.1", "127.0.0.1"},
 		"own.test:443": {"own.test:443", "own.test"}, "Own.test:443": {"own.test", "own.test"}, "own.test": {"own.test", "own.test"},
 	} {
 		for i, o := range []Options{{Configure: configure, Named: named}, {Configure: configure}} {
