@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/containerd/containerd/v2/core/remotes/docker"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/registryname"
@@ -52,8 +53,9 @@ func parseAuth(auth *runtime.AuthConfig, host string) (username, secret string, 
 		if err != nil {
 			return "", "", fmt.Errorf("server address of the credentials: %w", err)
 		}
-		// A registry is asked by its one name, however references spell it.
-		if host != u.Host && host != registryname.Canonical(u.Host) {
+		// An address in clear is for that port alone.
+		same := registryname.Plain(host) == registryname.Plain(u.Host)
+		if !same && (u.Scheme != "https" || !sameRegistry(host, u.Host)) {
 			return "", "", nil
 		}
 	}
@@ -74,4 +76,13 @@ func parseAuth(auth *runtime.AuthConfig, host string) (username, secret string, 
 		return user, strings.Trim(password, "\x00"), nil
 	}
 	return "", "", nil
+}
+
+// sameRegistry reports whether two hosts are spellings of one registry: it is asked by its one
+// name, however references spell it. On loopback it may be asked by HTTP, so that another port
+// may be another registry.
+func sameRegistry(a, b string) bool {
+	a, b = registryname.Plain(a), registryname.Plain(b)
+	loopback := docker.IsLocalhost(a) || docker.IsLocalhost(b)
+	return a == b || !loopback && registryname.Canonical(a) == registryname.Canonical(b)
 }

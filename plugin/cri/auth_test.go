@@ -38,6 +38,34 @@ func TestCredentialsFor(t *testing.T) {
 	}
 }
 
+// Credentials are for the registry of their server address, which hosts are asked as by its
+// one name, and for no other.
+func TestServerAddressOfSpellings(t *testing.T) {
+	for _, tc := range []struct {
+		address, host string
+		want          bool
+	}{
+		{"https://index.docker.io/v1/", "registry-1.docker.io", true},
+		{"https://registry-1.docker.io:443", "registry-1.docker.io", true},
+		{"https://registry.test:443", "registry.test", true},
+		{"https://registry.test", "registry.test:443", true},
+		{"https://registry.test:443", "registry.test:5000", false},
+		{"http://registry.test", "registry.test", true},
+		{"http://Registry.test:05000", "registry.test:5000", true},
+		{"http://registry.test:443", "registry.test", false},
+		{"http://index.docker.io", "registry-1.docker.io", false},
+		{"https://localhost:443", "localhost", false},
+		{"https://[::1]", "[::1]:443", false},
+		{"https://[::1]:443", "[::1]", false},
+		{"https://docker.io.evil.test", "registry-1.docker.io", false},
+	} {
+		username, _, err := credentialsFor(&runtime.AuthConfig{Username: "u", Password: "p", ServerAddress: tc.address}, tc.host)
+		if err != nil || (username != "") != tc.want {
+			t.Errorf("%s for %s: %v, %v", tc.address, tc.host, !tc.want, err)
+		}
+	}
+}
+
 func TestBadCredentialsAreNotRepeated(t *testing.T) {
 	for _, auth := range []string{"hunter2 is not base64", base64.StdEncoding.EncodeToString([]byte("hunter2"))} {
 		_, _, err := credentialsFor(&runtime.AuthConfig{Auth: auth}, "registry.test")

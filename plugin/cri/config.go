@@ -74,8 +74,21 @@ func remarshal(from, to any) error {
 	return toml.Unmarshal(data, to)
 }
 
-// auth returns the deprecated static credentials for a host, or nil.
-func (c Config) auth(host string) *runtime.AuthConfig { return c.Auths[host] }
+// auth returns the deprecated static credentials for a host, or nil: those of another spelling
+// of its name where that very one has none, of the first by name.
+func (c Config) auth(host string) *runtime.AuthConfig {
+	if a, ok := c.Auths[host]; ok {
+		return a
+	}
+	var found *runtime.AuthConfig
+	first := ""
+	for name, a := range c.Auths {
+		if sameRegistry(name, host) && (found == nil || name < first) {
+			found, first = a, name
+		}
+	}
+	return found
+}
 
 // credentials returns those of a request, else those that CRI's deprecated
 // registry.configs have for a host, as containerd's own pull does.

@@ -60,6 +60,28 @@ func TestReadConfig(t *testing.T) {
 	}
 }
 
+// Credentials of a registry are found by each spelling of its name; those of the very one come
+// first. No others get them.
+func TestAuthOfSpellings(t *testing.T) {
+	c := Config{Auths: map[string]*runtime.AuthConfig{}}
+	for _, name := range []string{
+		"registry.test:443", "Both.test", "both.test:443", "Upper.test:5000", "127.0.0.1:0443", "localhost:443", "index.docker.io",
+	} {
+		c.Auths[name] = &runtime.AuthConfig{Username: name, Password: "p"}
+	}
+	for host, want := range map[string]string{
+		"registry.test": "registry.test:443", "registry.test:80": "", "other.test": "",
+		"both.test": "Both.test", "both.test:443": "both.test:443", "Both.test": "Both.test",
+		"upper.test:5000": "Upper.test:5000", "upper.test": "",
+		"127.0.0.1:443": "127.0.0.1:0443", "127.0.0.1": "", "localhost": "", "localhost:443": "localhost:443",
+		"registry-1.docker.io": "index.docker.io",
+	} {
+		if got, _, err := c.credentials(nil)(host); got != want || err != nil {
+			t.Errorf("%s has those of %q, want %q; %v", host, got, want, err)
+		}
+	}
+}
+
 func TestRuntimeHandler(t *testing.T) {
 	pod := &runtime.PodSandboxConfig{}
 	annotated := &runtime.PodSandboxConfig{Annotations: map[string]string{runtimeHandlerAnnotation: "blocky"}}

@@ -1,0 +1,38 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// TestCredentialsOfASpelledRegistry holds that credentials of registry.configs count for a
+// registry whose name they spell as the images do, as in stock containerd, though it is asked
+// by its one name.
+func TestCredentialsOfASpelledRegistry(t *testing.T) {
+	t.Parallel()
+	r := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
+	for what, spelled := range map[string]string{"its one name": r.Host(), "another": strings.Replace(r.Host(), ":", ":0", 1)} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			configs := nodetest.Tables(fmt.Sprintf(`
+[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
+  username = 'node'
+  password = 'word of the node'
+`, spelled))
+			n := nodetest.New(t, configs)
+			n.PushTo(r, "app:1", nodetest.Image(1))
+			n.MustPull(spelled + "/app:1")
+			n.MustPull(spelled+"/app:1", node.Pod("a", "b"))
+			stock := nodetest.New(t, nodetest.OnlySection("enabled = false"), configs)
+			stock.MustPull(spelled + "/app:1")
+		})
+	}
+}
