@@ -10,6 +10,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 
+	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
@@ -20,7 +21,7 @@ const maxRedirect = 2 << 10
 // whole reads what is short enough to be read at once, before it hands the answer on: the manifest
 // that a check gets, a token server's answer, and what comes with a redirect of either. A body
 // that stalls or breaks off is then judged as an answer that does not come: its class, another
-// try, the host's health.
+// try, the host's health. What comes with a redirect may break off: nobody reads it.
 type whole struct {
 	next   http.RoundTripper
 	tokens bool // the requests are for tokens
@@ -39,8 +40,8 @@ func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	_ = resp.Body.Close()
-	if err != nil {
-		return nil, err
+	if err != nil && (resp.StatusCode <= 299 || req.Context().Err() != nil || fault.TimedOut(err) || fault.Interrupted(err)) {
+		return nil, err // net/http follows a redirect whose own body breaks off
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(data))
 	return resp, nil
