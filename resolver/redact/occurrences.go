@@ -3,7 +3,10 @@
 
 package redact
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 // maxIndexed bounds the values, in bytes, that strings.Index looks for: it compares hashes of
 // longer ones, and whoever chooses value and text has these be the same.
@@ -13,21 +16,33 @@ const maxIndexed = 32
 // that there is more of the text, so that the value may begin at its end. Whoever chose
 // value and text, that takes no longer than to read both: the text is searched as Knuth, Morris
 // and Pratt do.
-func occurrences(text, value string, rest bool) (found [][2]int) {
-	from := 0
-	switch {
-	case len(value) > len(text) && !rest:
-		return nil
-	case len(value) <= maxIndexed: // quicker
-		if from = strings.Index(text, value); from < 0 && !rest {
-			return nil
-		}
-		if from < 0 {
-			from = max(0, len(text)-len(value)+1)
+func occurrences(text, value string, rest bool) iter.Seq[[2]int] {
+	return func(yield func([2]int) bool) {
+		if from, may := mayBegin(text, value, rest); may {
+			search(text, value, from, rest, yield)
 		}
 	}
+}
+
+// mayBegin returns where a value begins in a text at the earliest, if it may.
+func mayBegin(text, value string, rest bool) (from int, may bool) {
+	if len(value) > len(text) && !rest {
+		return 0, false
+	}
+	if len(value) > maxIndexed {
+		return 0, true
+	}
+	if from = strings.Index(text, value); from >= 0 { // quicker
+		return from, true
+	}
+	return max(0, len(text)-len(value)+1), rest
+}
+
+// search is occurrences in the rest of a text.
+func search(text, value string, from int, rest bool, yield func([2]int) bool) {
 	borders := bordersOf(value[:min(len(value), len(text)-from)])
-	matched := 0 // bytes of the value that end here
+	matched := 0       // bytes of the value that end here
+	begin, end := 0, 0 // of those that overlap so far; an end of 0 = there are none
 	for i := from; i < len(text); i++ {
 		for matched > 0 && (matched == len(borders) || text[i] != value[matched]) {
 			matched = borders[matched-1]
@@ -39,16 +54,23 @@ func occurrences(text, value string, rest bool) (found [][2]int) {
 			continue
 		}
 		start := i + 1 - matched
-		if last := len(found) - 1; last >= 0 && start <= found[last][1] {
-			found[last][1] = i + 1
-		} else {
-			found = append(found, [2]int{start, i + 1})
+		if end > 0 && start > end {
+			if !yield([2]int{begin, end}) {
+				return
+			}
+			end = 0
 		}
+		if end == 0 {
+			begin = start
+		}
+		end = i + 1
+	}
+	if end > 0 && !yield([2]int{begin, end}) {
+		return
 	}
 	if rest && matched > 0 && matched < len(value) {
-		found = append(found, [2]int{len(text) - matched, len(text)})
+		yield([2]int{len(text) - matched, len(text)})
 	}
-	return found
 }
 
 // bordersOf returns, for each beginning of a value, how long the longest one is with which that

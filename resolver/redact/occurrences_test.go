@@ -6,6 +6,7 @@ package redact
 import (
 	"fmt"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -33,7 +34,7 @@ func FuzzOccurrences(f *testing.F) {
 			return
 		}
 		got := make([]bool, len(text))
-		for _, at := range occurrences(text, value, rest) {
+		for at := range occurrences(text, value, rest) {
 			for i := at[0]; i < at[1]; i++ {
 				got[i] = true
 			}
@@ -67,6 +68,30 @@ func TestTimeOfClean(t *testing.T) {
 		if got := r.Clean(text); len(got) > MaxText+len("…") {
 			t.Errorf("%s: got %.100s", unit, got)
 		}
+	}
+}
+
+// Whoever chooses secrets and text, and has them overlap everywhere, fills no memory.
+func TestMemoryOfClean(t *testing.T) {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWX"
+	var signatures []string
+	for length := minSigning; length < len(letters); length++ {
+		for from := range letters {
+			signatures = append(signatures, "sig="+(letters + letters)[from:from+length])
+		}
+	}
+	var r Redactor
+	r.AddURL(&url.URL{RawQuery: strings.Join(signatures, "&")}, "")
+	text := strings.Repeat(letters, 63_000/len(letters)) + ` %25 &amp; \\\\`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := r.Clean(text)
+	runtime.ReadMemStats(&after)
+	if !strings.HasPrefix(got, "*** ") {
+		t.Errorf("got %.100s", got)
+	}
+	if taken := (after.TotalAlloc - before.TotalAlloc) >> 20; taken > 64 {
+		t.Errorf("it takes %d MB", taken)
 	}
 }
 

@@ -6,7 +6,6 @@
 package redact
 
 import (
-	"cmp"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -110,24 +109,25 @@ func (r *Redactor) hide(text string, rest bool) string { return r.hideBefore(tex
 // hideBefore is hide for the beginning of a text, of that many bytes. A secret may go beyond it.
 func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 	sent, signed := r.gathered()
-	found := places(text, rest, sent, signed)
-	slices.SortFunc(found, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
+	ends := places(text, rest, sent, signed)
 	var b strings.Builder
-	end := 0 // of what is hidden so far
-	for _, at := range found {
-		if at[0] >= bytes {
-			break
+	hiddenTo := 0 // of what is hidden so far, its end
+	for from, to := range ends[:min(bytes, len(ends))] {
+		if to == 0 {
+			continue
 		}
-		if at[0] >= end {
-			b.WriteString(text[end:at[0]] + hidden)
+		if from >= hiddenTo {
+			b.WriteString(text[hiddenTo:from] + hidden)
 		}
-		end = max(end, at[1])
+		hiddenTo = max(hiddenTo, to)
 	}
-	return b.String() + text[min(end, bytes):bytes]
+	return b.String() + text[min(hiddenTo, bytes):bytes]
 }
 
-// places returns where secrets are in a text, from and to.
-func places(text string, rest bool, sent, signed []string) (found [][2]int) {
+// places returns where secrets are in a text: the furthest end of those that begin at a byte, 0 =
+// none does. A text without secrets has nil. Whoever chose them may have had them overlap
+// everywhere: so that takes no more memory than the text is long.
+func places(text string, rest bool, sent, signed []string) (ends []int) {
 	if len(sent)+len(signed) == 0 {
 		return nil
 	}
@@ -137,23 +137,27 @@ func places(text string, rest bool, sent, signed []string) (found [][2]int) {
 			values = slices.Concat(sent, signed)
 		}
 		for _, v := range values {
-			for _, at := range occurrences(folded, v, rest) {
+			for at := range occurrences(folded, v, rest) {
 				for range maxPadding {
 					if strings.HasPrefix(folded[at[1]:], padding) {
 						at[1]++
 					}
 				}
-				found = append(found, as.place(at))
+				if ends == nil {
+					ends = make([]int, len(text))
+				}
+				at = as.place(at)
+				ends[at[0]] = max(ends[at[0]], at[1])
 			}
 		}
 	}
-	return found
+	return ends
 }
 
 // In reports whether a text, of some kilobytes at most, has a secret that was sent.
 func (r *Redactor) In(text string) bool {
 	sent, _ := r.gathered()
-	return len(places(text, false, sent, nil)) > 0
+	return places(text, false, sent, nil) != nil
 }
 
 // Repeats reports whether a text has, as it is, a secret that was sent, and is too long to be
