@@ -53,13 +53,13 @@ func (a *Authorizer) find(address string) *tokens {
 	key := cacheKey{scope: a.options.Scope, credentials: a.options.Cache.fingerprint(username, secret)}
 	caller := a.options.Cache.callerOf(callerKey{key.scope.Configuration, key.scope.Host, key.credentials})
 	return a.options.Cache.share(key, func() *tokens {
-		var own redact.Redactor // they outlive the session
+		own := new(redact.Redactor) // they outlive the session
 		own.AddCredentials(username, secret)
 		for _, h := range a.options.Headers {
 			own.AddHeaders(h)
 		}
-		t := newTokens(a.renewer(a.options.Client(&own), fixed(username, secret), a.options.Headers))
-		t.caller, t.forget = caller, own.ForgetQueries
+		t := newTokens(a.renewer(a.options.Client(own), fixed(username, secret), a.options.Headers))
+		t.caller, t.own = caller, own
 		return t
 	})
 }

@@ -5,15 +5,18 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // tokens is docker's authorizer for one host, one repository and one caller's
@@ -25,7 +28,7 @@ type tokens struct {
 	meter  *meter                   // of the answers that the authorizers get
 	kept   kept                     // of the Cache
 	caller *caller                  // for whom they are; nil = nothing is known of other repositories
-	forget func()                   // what requests for tokens have left to hide; nil = nothing
+	own    *redact.Redactor         // of the client that asks for them; nil = that of the session
 
 	mu         sync.Mutex
 	inner      docker.Authorizer
@@ -120,7 +123,7 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	defer r.cancel(nil)
 	// Docker's authorizer looks at the host and sets the header.
 	req := &http.Request{URL: &url.URL{Scheme: u.Scheme, Host: u.Host}, Header: http.Header{}}
-	r.err = inner.Authorize(ctx, req)
+	r.err = t.authorize(ctx, inner, req)
 	r.header = req.Header.Get("Authorization")
 
 	t.mu.Lock()
@@ -128,8 +131,8 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	if t.run == r {
 		t.run = nil
 	}
-	if t.runs--; t.runs == 0 && t.forget != nil {
-		t.forget() // errors have been made clean, and tokens may be kept for long
+	if t.runs--; t.runs == 0 && t.own != nil {
+		t.own.ForgetQueries() // errors have been made clean, and tokens may be kept for long
 	}
 	switch {
 	case t.inner != inner: // replaced in the meantime
@@ -140,6 +143,19 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 		t.header = r.header
 	}
 	close(r.done)
+}
+
+// authorize asks docker's authorizer. To where a token server redirects, and by what that is signed,
+// only the Redactor of the client knows: neither error nor log may have it for those who wait.
+func (t *tokens) authorize(ctx context.Context, inner docker.Authorizer, req *http.Request) error {
+	if t.own == nil {
+		return inner.Authorize(ctx, req)
+	}
+	err := inner.Authorize(t.own.WithRedactedLogger(ctx), req)
+	if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
+		return t.own.CleanAnswer(answer)
+	}
+	return err
 }
 
 // leave takes a waiter off a run. The last one ends it, says why, and waits for

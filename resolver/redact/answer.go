@@ -47,8 +47,19 @@ func (r *Redactor) ReadReason(resp *http.Response) string {
 	return r.Reason(data)
 }
 
+// CleanAnswer returns an answer without the secrets that are known by now, for Answer of a Redactor
+// that does not know them. Its reason is whole: half a secret that the other one knows would not be
+// found.
+func (r *Redactor) CleanAnswer(a remoteerrors.ErrUnexpectedStatus) remoteerrors.ErrUnexpectedStatus {
+	a.RequestURL, a.Body = r.rawURL(a.RequestURL), []byte(r.reason(a.Body))
+	return a
+}
+
 // Reason is ReadReason for a body that has been read.
-func (r *Redactor) Reason(data []byte) string {
+func (r *Redactor) Reason(data []byte) string { return limit(r.reason(data), maxReason) }
+
+// reason is Reason as long as it is.
+func (r *Redactor) reason(data []byte) string {
 	if len(data) >= MaxAnswer { // it is shortened
 		return ""
 	}
@@ -67,12 +78,12 @@ func (r *Redactor) Reason(data []byte) string {
 			}
 			parts = append(parts, part)
 		}
-		return limit(r.whole(strings.Join(parts, ", "), false), maxReason)
+		return r.whole(strings.Join(parts, ", "), false)
 	}
 	if contentType := http.DetectContentType(data); !strings.HasPrefix(contentType, "text/plain") {
 		return ""
 	}
-	return limit(r.whole(string(data), false), maxReason)
+	return r.whole(string(data), false)
 }
 
 // WithReason appends a reason to a text, unless it is "".
