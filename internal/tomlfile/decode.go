@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -77,14 +78,17 @@ func DecodeTable(file string, data []byte, into any, strict bool, table ...strin
 func documentError(file string, err error) *Error {
 	e := &Error{File: file, Kind: BadSyntax, Message: strings.TrimPrefix(err.Error(), "toml: ")}
 	if derr, ok := errors.AsType[*toml.DecodeError](err); ok {
-		e.Line, e.Column = derr.Position()   // its key lacks the table, its message names it
-		if key := derr.Key(); len(key) > 0 { // as other messages have it: it may be a URL with a password
-			name := key[len(key)-1]
-			e.Message = strings.Replace(e.Message, " "+name+" ", " "+child("", name)+" ", 1)
+		e.Line, e.Column = derr.Position() // its key lacks the table, its message names it
+		if m := named.FindStringSubmatch(e.Message); m != nil {
+			e.Message = m[1] + " " + child("", m[2]) + " " + m[3]
 		}
 	}
 	return e
 }
+
+// named are messages of go-toml that name a key, or one of the tables that it is in, as it is: they
+// quote it as others do, since it may be a URL with a password.
+var named = regexp.MustCompile(`(?s)^(key|table) (.*) (is already defined|already exists.*|should be a table, not a .*)$`)
 
 type decoder struct {
 	file      string

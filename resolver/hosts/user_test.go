@@ -22,6 +22,9 @@ func TestErrorsTellNoUser(t *testing.T) {
 		"[host.\"user:a hush@mirror.test\"]\nca = 1",
 		"[host.\"https://user:a hush@mirror.test\"]\n[host.\"https://user:a hush@mirror.test\"]",
 		"[host]\n\"https://user:a hush@mirror.test\".ca = 1\n\"https://user:a hush@mirror.test\" = 1",
+		"[host]\n\"https://user:a hush@mirror.test\" = 1\n[host.\"https://user:a hush@mirror.test\".header]\nx = 1",
+		"[host]\n\"https://user:a hush@mirror.test\" = 1\n\"https://user:a hush@mirror.test\".ca = 1",
+		"[host.\"https://user:a hush@mirror.test\"]\n[[host.\"https://user:a hush@mirror.test\"]]",
 	} {
 		_, err := parse("/etc/certs.d/registry.test", []byte(text))
 		if err == nil {
