@@ -92,8 +92,8 @@ func (w *writer) take(text string) (left int, ok bool) {
 	return left, true
 }
 
-// cutQuoted leaves out what is quoted as Go does. A quote that does not end has the rest of the
-// text.
+// cutQuoted leaves out what is quoted as Go does. A quote that does not end has the rest of its
+// line: what Go quotes has no line break, and the stack of a panic stays.
 func cutQuoted(text string) string {
 	var b strings.Builder
 	for {
@@ -103,10 +103,15 @@ func cutQuoted(text string) string {
 			return b.String()
 		}
 		b.WriteString(cut)
-		quoted, err := strconv.QuotedPrefix(text[len(before):])
+		text = text[len(before):]
+		quoted, err := strconv.QuotedPrefix(text)
+		end := len(quoted)
 		if err != nil {
+			end = strings.IndexByte(text, '\n')
+		}
+		if end < 0 {
 			return b.String()
 		}
-		text = text[len(before)+len(quoted):]
+		text = text[end:]
 	}
 }

@@ -26,7 +26,8 @@ func TestQuotedIsLeftOut(t *testing.T) {
 	for line, want := range map[string]string{
 		fmt.Sprintf("Unsolicited response starting with %q; err=%v", "a \"secret\"\nof\\", nil): `Unsolicited response starting with "…"; err=<nil>`,
 		`header "authorization" = "Bearer secret"`:                                              `header "…" = "…"`,
-		"one \"secret\nand another":                                                             `one "…"`,
+		"one \"secret\nand another":                                                             "one \"…\"\nand another",
+		"http: panic serving 127.0.0.1:1: invalid character '\"' of secret\na(\"x\")\n\tb":      "http: panic serving 127.0.0.1:1: invalid character '\"…\"\na(\"…\")\n\tb",
 		`the end of a "secret`:                                                                  `the end of a "…"`,
 		`a bad "\q secret" quote`:                                                               `a bad "…"`,
 		"http: panic serving 127.0.0.1:1: boom\na\n\tb":                                         "http: panic serving 127.0.0.1:1: boom\na\n\tb",
