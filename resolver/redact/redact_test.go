@@ -110,14 +110,22 @@ func TestCleanKnowsPartsOfHeaders(t *testing.T) {
 			t.Errorf("%s: got %s", value, got)
 		}
 	}
+	for _, secret := range []string{"x7k2-9fqp-m3wd", "483-291-553", "summer-2024", "a1b2c3-xyz"} {
+		var r Redactor
+		r.AddHeaders(http.Header{"X-Key": {"id=1; key=" + secret}})
+		if got := r.Clean(secret + " has expired"); got != "*** has expired" {
+			t.Errorf("got %s", got)
+		}
+	}
 	var r Redactor
 	r.AddHeaders(http.Header{
 		"X-Hosts":       {"registry1.example.test:5000, mirror, x"},
 		"X-Types":       {"application/vnd.oci.image.manifest.v1+json; application/json"},
 		"Authorization": {"AWS4-HMAC-SHA256 Credential=x, Signature=y, repository=team/app"},
 		"User-Agent":    {"containerd/v2.4.0 (linux)"},
+		"X-Meta":        {"region=eu-central-1; node=k8s-node-17"},
 	})
-	const said = `registry1.example.test:5000: no credential for repository team/app: content type "application/vnd.oci.image.manifest.v1+json", signature AWS4-HMAC-SHA256, containerd/v2.4.0`
+	const said = `registry.eu-central-1.test: k8s-node-17: registry1.example.test:5000: no credential for repository team/app: content type "application/vnd.oci.image.manifest.v1+json", signature AWS4-HMAC-SHA256, containerd/v2.4.0`
 	if got := r.Clean(said); got != said {
 		t.Errorf("got %s", got)
 	}

@@ -39,8 +39,26 @@ func isMediaType(value string) bool { return mediaType.MatchString(value) }
 // hostName are names of hosts of words and numbers, perhaps with a port.
 var hostName = regexp.MustCompile(`^[a-z]{0,15}[0-9]{0,3}(-[a-z]{0,15}[0-9]{0,3})*(\.[a-z]{0,15}[0-9]{0,3}(-[a-z]{0,15}[0-9]{0,3})*)+(:[0-9]{1,5})?$`)
 
+// shortName are names of regions, clusters and nodes: eu-central-1, k8s-node-17.
+var shortName = regexp.MustCompile(`^` + shortPart + `([-.]` + shortPart + `)+$`)
+
+const (
+	shortPart = `([a-z]{1,15}[0-9]{0,3}|[0-9]{1,3}|[a-z][0-9]{1,2}[a-z])`
+	maxDigits = 3 // of such a name: groups that are drawn have more
+)
+
+func isShortName(value string) bool {
+	digits := 0
+	for _, c := range value {
+		if c >= '0' && c <= '9' {
+			digits++
+		}
+	}
+	return digits <= maxDigits && shortName.MatchString(value)
+}
+
 // isOrdinary reports whether a part of a header is a word that errors may have, and no secret.
 func isOrdinary(part string) bool {
 	word := strings.ToLower(part[:1]) + part[1:]
-	return isWords(word) || isAlgorithm(part) || isMediaType(part) || hostName.MatchString(part)
+	return isWords(word) || isAlgorithm(part) || isMediaType(part) || hostName.MatchString(part) || isShortName(part)
 }
