@@ -18,10 +18,9 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
-// repeating returns all that is told of a registry that gets the secret by Basic, and says it.
-func repeating(t *testing.T, secret string, q Query, say func(w http.ResponseWriter, sent string)) string {
-	t.Helper()
-	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+// toldByBasic is a registry that gets a password by Basic, and then says something.
+func toldByBasic(say func(w http.ResponseWriter, sent string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		_, sent, ok := r.BasicAuth()
 		if !ok {
 			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
@@ -29,7 +28,13 @@ func repeating(t *testing.T, secret string, q Query, say func(w http.ResponseWri
 			return
 		}
 		say(w, sent)
-	})
+	}
+}
+
+// repeating returns all that is told of a registry that gets the secret by Basic, and says it.
+func repeating(t *testing.T, secret string, q Query, say func(w http.ResponseWriter, sent string)) string {
+	t.Helper()
+	server, _ := serve(t, toldByBasic(say))
 	var mu sync.Mutex
 	var warnings []string
 	options := Options{HostDirs: []string{hostsDir(t, chain(server.URL))}, Observe: func(o Observation) {

@@ -19,16 +19,10 @@ import (
 func TestRedirectToAPassword(t *testing.T) {
 	const secret = "Summer!2024,xyz"
 	away, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		_, sent, ok := r.BasicAuth()
-		if !ok {
-			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
+	server, _ := serve(t, toldByBasic(func(w http.ResponseWriter, sent string) {
 		w.Header().Set("Location", away.URL+"/"+sent)
 		w.WriteHeader(http.StatusTemporaryRedirect)
-	})
+	}))
 	entry, logged := newLogger(log.DebugLevel)
 	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: as("alice", secret)})
 	_, err := s.Resolve(log.WithLogger(t.Context(), entry), plenty)

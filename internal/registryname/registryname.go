@@ -13,14 +13,13 @@ import (
 )
 
 const (
-	dockerHub  = "docker.io"
-	hubAddress = "registry-1.docker.io"
-	httpsPort  = ":443"
-	httpPort   = ":80"
+	dockerHub = "docker.io"
+	httpsPort = ":443"
+	httpPort  = ":80"
 )
 
 // hubAliases are what Docker Hub is called besides docker.io.
-var hubAliases = []string{"index.docker.io", hubAddress}
+var hubAliases = []string{"index.docker.io", "registry-1.docker.io"}
 
 // Canonical returns the one name of a registry, host[:port]: in lower case,
 // without the port of HTTPS and without zeros before another, an IPv6 address in

@@ -73,10 +73,11 @@ func (d *document) add(id ID, key string, at tomlfile.Position, text string) {
 var userInfo = regexp.MustCompile(`://[^/\s"]*@`)
 
 func (d *document) withoutSecrets(text string) string {
+	cut := redact.QuotedURLs
 	if d.hosts {
-		text = redact.QuotedUsers(text)
+		cut = redact.QuotedUsers
 	}
-	return userInfo.ReplaceAllString(redact.QuotedURLs(text), "://")
+	return userInfo.ReplaceAllString(cut(text), "://")
 }
 
 // addAt reports something at the first of the keys that the file has, and else of
