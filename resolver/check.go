@@ -29,7 +29,7 @@ func (s *session) ask(ctx context.Context, h *host, sh share, round int) (found 
 		defer cancel()
 	}
 	p := purpose.Purpose{
-		Kind: purpose.Check, Last: sh.last, Fallback: sh.fallback, Health: h.health, Admitted: h.Key(),
+		Kind: purpose.Check, Last: sh.last, Fallback: sh.fallback, Answered: s.query.Answered, Health: h.health, Admitted: h.Key(),
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

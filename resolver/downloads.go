@@ -18,7 +18,8 @@ const (
 	maxSmall = 4 << 20
 	// smallRoom bounds, in bytes, the small layers that a pull downloads at a time.
 	smallRoom = 8 << 20
-	// leastRoom is what each of them counts for at least: there are no more than 16.
+	// leastRoom is what each of them counts for at least: there are no more than 16, for which
+	// plugin/isolation has places.
 	leastRoom = smallRoom / 16
 )
 

@@ -23,7 +23,7 @@ var ErrNoProgress = errors.New("no progress")
 type Attempt struct {
 	Host    string        // host[:port] that was asked, such as registry-1.docker.io
 	Origin  bool          // whether it is the registry that the name says
-	Spelled bool          // it was asked by another spelling of that name than its one
+	Spelled string        // the other spelling of that name by which it was asked; "" = its one
 	Class   failure.Class // never None
 	Refused bool          // the host itself, or its token server, refused the caller
 	Err     error         // what happened; no credentials, no URL queries, one line

@@ -4,8 +4,10 @@
 package resolver
 
 import (
+	"maps"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes"
@@ -29,7 +31,7 @@ type host struct {
 	next       []health.Key     // keys of the hosts that are asked for content after it
 	patience   time.Duration    // see purpose.Purpose
 	authority  bool             // it speaks for the origin: see Query.Authority
-	spelled    bool             // see hosts.Set.Spelled
+	spelled    string           // see hosts.Set.Spelled
 }
 
 // newHosts makes the hosts of a session.
@@ -43,12 +45,12 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 	}
 	view := r.health.View(func() (health.Scope, bool) {
 		return r.tokens.Scope(repository, creds, set.Addresses())
-	}, named...).Hiding(redactor.In)
+	}, named...).Telling(redactor.TellsHost)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
 		h := &host{Host: configured, health: view, spelled: set.Spelled(), chain: transport.Config{
 			Host: configured.Host, Configured: configured.Configured, Key: configured.Key(), Base: configured.Base,
-			Redactor: redactor, Observe: r.options.Observe,
+			Redactor: redactor, Observe: r.options.Observe, Warned: new(atomic.Int32),
 			Probe: configured.Probe, Root: configured.Root(), Headers: []http.Header{r.options.Headers, configured.Header},
 		}}
 		redactor.AddHeaders(configured.Header)
@@ -91,10 +93,15 @@ func (h *host) client(rt http.RoundTripper) *http.Client {
 	return &client
 }
 
-// registryHost is the host as docker's resolver asks it.
+// registryHost is the host as docker's resolver asks it, with all headers that the node shows it.
 func (h *host) registryHost(rt http.RoundTripper, authorizer docker.Authorizer) docker.RegistryHost {
 	asked := h.RegistryHost
-	asked.Client, asked.Authorizer = h.client(rt), authorizer
+	asked.Client, asked.Authorizer, asked.Header = h.client(rt), authorizer, http.Header{}
+	for _, headers := range h.chain.Headers {
+		for name, values := range headers {
+			asked.Header[name] = append(asked.Header[name], values...)
+		}
+	}
 	return asked
 }
 
@@ -137,8 +144,12 @@ func (h *host) answer(class failure.Class, err error, elapsed time.Duration, own
 	return a
 }
 
-// dockerResolver returns docker's resolver for some hosts.
+// dockerResolver returns docker's resolver for some hosts, which have their headers themselves:
+// those of the resolver would be shown to the hosts of urls, too. It gets Accept alone, which it
+// sends in the place of its own.
 func dockerResolver(headers http.Header, list ...docker.RegistryHost) remotes.Resolver {
+	headers = maps.Clone(headers)
+	maps.DeleteFunc(headers, func(name string, _ []string) bool { return name != "Accept" })
 	return docker.NewResolver(docker.ResolverOptions{
 		Hosts:   func(string) ([]docker.RegistryHost, error) { return list, nil },
 		Headers: headers,

@@ -17,7 +17,7 @@ import (
 type HostState struct {
 	Host    string // host[:port], as attempts and resolutions have it
 	Origin  bool   // it is the registry that the name says
-	Spelled bool   // it is asked by another spelling of that name than its one
+	Spelled string // the other spelling of that name by which it is asked; "" = its one
 
 	// Resolve and Pull are its capabilities: it may say which digest a tag has, and
 	// serve content.

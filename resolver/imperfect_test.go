@@ -22,6 +22,17 @@ func unless(other func(w http.ResponseWriter, r *http.Request) bool) http.Handle
 
 func isHead(r *http.Request) bool { return r.Method == http.MethodHead }
 
+// headOfGzip answers HEAD as if GET had an encoding.
+func headOfGzip(w http.ResponseWriter, r *http.Request) bool {
+	if isHead(r) {
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+		w.Header().Set(digestHeader, manifestDigest.String())
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Length", "55")
+	}
+	return isHead(r)
+}
+
 // imperfectRegistries answer not quite as they should.
 var imperfectRegistries = map[string]struct {
 	handler http.HandlerFunc
@@ -107,6 +118,15 @@ var imperfectRegistries = map[string]struct {
 		}),
 		known: manifestDigest,
 		size:  77, want: []string{head},
+	},
+	"HEAD with the length of an encoding": {
+		handler: unless(headOfGzip),
+		size:    int64(len(manifest)), want: []string{head, get},
+	},
+	"HEAD with the length of an encoding, unchanged": {
+		handler: unless(headOfGzip),
+		known:   manifestDigest,
+		size:    0, want: []string{head},
 	},
 	"tag moves between HEAD and GET": {
 		handler: unless(func(w http.ResponseWriter, r *http.Request) bool {

@@ -45,3 +45,26 @@ func TestTokenServersNamedBySecrets(t *testing.T) {
 		})
 	}
 }
+
+// A secret has what ends the host of a URL, and the token server is named by what stands before:
+// nobody who asks for hosts in trouble is told of that.
+func TestTokenServersInTroubleNamedByPartsOfSecrets(t *testing.T) {
+	for _, behind := range []string{"/more", ":80", ":80/more"} {
+		t.Run(behind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				secret := "summer2024xyz" + behind
+				var n fakeNet
+				n.set(registryName, answering(401, "WWW-Authenticate", `Bearer realm="http://`+secret+`/token"`))
+				host, _, _ := strings.Cut(secret, "/")
+				n.set(host, mute)
+				r := newResolver(t, fakeOptions(n.roundTrip, registryName))
+				_, err := once(t.Context(), r, Query{Credentials: as("alice", secret)}, 8*time.Second)
+				wantClass(t, err, failure.Unreachable)
+				synctest.Wait()
+				if states := r.Troubled(); len(states) > 0 {
+					t.Errorf("got %+v", states)
+				}
+			})
+		})
+	}
+}

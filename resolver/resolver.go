@@ -17,6 +17,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/reference"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/resolver/auth"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/health"
@@ -81,6 +82,7 @@ type Resolver struct {
 
 // New returns a Resolver. The caller closes it.
 func New(options Options) *Resolver {
+	options.Headers = hosts.CanonicalHeaders(options.Headers)
 	configured := hosts.Options{Dirs: options.HostDirs, Watcher: options.HostsWatcher, Headers: options.Headers}
 	if options.Hosts != nil {
 		configured.Named = options.HostsNamed
@@ -112,6 +114,11 @@ type Query struct {
 
 	// Credentials are asked for each host that wants some. nil means anonymous.
 	Credentials Credentials
+
+	// Answered is called each time a host begins to answer a check with success, and returns
+	// at once: what the name stands for is decided then, though the bytes are still to come,
+	// or another manifest is still to be read. nil = nobody is told.
+	Answered func()
 
 	// Order says which hosts may resolve the name, and when. Content still comes
 	// from all hosts.
@@ -200,7 +207,7 @@ func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*hos
 		return nil, nil, err
 	}
 	r.applyChange(change, set)
-	spec.Locator = set.Name() + strings.TrimPrefix(spec.Locator, spec.Hostname())
+	spec.Locator = set.Name() + strings.TrimPrefix(registryname.Repository(spec.Locator), registryname.Canonical(spec.Hostname()))
 	s = &session{
 		query:    q,
 		spec:     spec,

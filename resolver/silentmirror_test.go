@@ -4,7 +4,6 @@
 package resolver
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -80,14 +79,7 @@ func TestMirrorThatFallsSilent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var options []resolvertest.Option
-			if test.tls {
-				options = append(options, resolvertest.WithTLS())
-			}
-			list, hosts := registries(t, 2, options...)
-			if test.tls {
-				hosts = fmt.Sprintf("server = %q\nskip_verify = true\n[host.%q]\nskip_verify = true\n", list[1].URL(), list[0].URL())
-			}
+			list, hosts := mirrored(t, test.tls)
 			p := newPuller(t, test.config, Options{HostDirs: []string{hostsDir(t, hosts)}, ProgressTimeout: time.Second}, Query{})
 			p.prefetch = test.ahead
 			var asked *atomic.Int64

@@ -245,8 +245,8 @@ func (src *source) newError(attempts []Attempt) *Error {
 }
 
 // blameLastHost blames the host that served last, or else the first, for a
-// failure that the transport did not see: redirects without end, an unknown
-// encoding, more content than there should be.
+// failure that the transport did not see: redirects without end, more content than
+// there should be.
 func (src *source) blameLastHost(fe *fetchError) []Attempt {
 	hosts := append(slices.Clone(src.session.hosts[:min(1, len(src.session.hosts))]), src.log.sources(fe.digest)...)
 	if len(hosts) == 0 {

@@ -108,6 +108,16 @@ func registries(t *testing.T, n int, options ...resolvertest.Option) ([]*resolve
 	return list, chain(urls...)
 }
 
+// mirrored are a mirror and the registry behind it, which speak HTTP/2 where they have TLS.
+func mirrored(t *testing.T, tls bool) ([]*resolvertest.Registry, string) {
+	t.Helper()
+	if !tls {
+		return registries(t, 2)
+	}
+	list, _ := registries(t, 2, resolvertest.WithTLS())
+	return list, fmt.Sprintf("server = %q\nskip_verify = true\n[host.%q]\nskip_verify = true\n", list[1].URL(), list[0].URL())
+}
+
 func TestPullIsPinned(t *testing.T) {
 	users := map[string]string{username: password}
 	list, hosts := registries(t, 1, resolvertest.WithTokenAuth(users))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -69,5 +70,43 @@ func fetchIn(ctx context.Context, t *testing.T, s Session, desc ocispec.Descript
 	if r, err := f.Fetch(ctx, desc); err == nil {
 		_, _ = io.ReadAll(r)
 		_ = r.Close()
+	}
+}
+
+// A host of a url answers with the query of its request instead of a status, which net/http quotes.
+func TestSpansOfURLsTellNoSignature(t *testing.T) {
+	GuardURLs()
+	const signature = "c0ffee-c0ffee-c0ffee"
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		buf := make([]byte, 4<<10)
+		n, _ := c.Read(buf)
+		line, _, _ := strings.Cut(string(buf[:n]), "\r\n")
+		_, _ = io.WriteString(c, strings.ReplaceAll(line, " ", "_")+"\r\n\r\n")
+	}()
+	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	recorder := tracetest.NewSpanRecorder()
+	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("").Start(t.Context(), "pull")
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{})
+	fetchIn(ctx, t, s, ocispec.Descriptor{
+		MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("x"), Size: 1,
+		URLs: []string{"http://" + l.Addr().String() + "/layer?X-Amz-Signature=" + signature},
+	})
+	span.End()
+	told := ""
+	for _, s := range recorder.Ended() {
+		told += fmt.Sprintf("%s %+v %+v %+v\n", s.Name(), s.Status(), s.Attributes(), s.Events())
+	}
+	if strings.Contains(told, signature) || !strings.Contains(told, "malformed HTTP response") {
+		t.Errorf("spans: %s", told)
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
-// trackedBody records which host content came from, and why it broke off. The
-// errors stay as they are: docker's fetcher resumes after some of them. One that is silent
-// breaks off, too, and the pull asks the others for the rest.
+// trackedBody records which host content came from, and why it broke off: docker's fetcher resumes
+// after io.ErrUnexpectedEOF. One that is silent, or sends what breaks the protocol, breaks off, too,
+// and the pull asks the others for the rest.
 type trackedBody struct {
 	io.ReadCloser
 	req    *http.Request
@@ -60,8 +61,13 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 	case ctx.Err() != nil:
 		of.log.interrupted(of.digest, b.host, redactor.Request(b.req, context.Cause(ctx)), elapsed)
 	default:
-		of.log.failed(of.digest, b.host, fault.TransportClass(err, false), redactor.Request(b.req, err), elapsed)
-		if errors.Is(err, transport.ErrSilent) {
+		class := fault.TransportClass(err, false)
+		of.log.failed(of.digest, b.host, class, redactor.Failed(b.req, err), elapsed)
+		switch {
+		case class == failure.Unreachable:
+			of.brokeOff(b.host, b.served, errors.Is(err, transport.ErrSilent))
+			err = io.ErrUnexpectedEOF
+		case len(b.host.next) > 0: // it sends what nobody makes sense of, such as chunks that are none
 			of.leave(b.host)
 			err = io.ErrUnexpectedEOF
 		}

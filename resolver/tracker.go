@@ -43,7 +43,8 @@ type fetch struct {
 	forced     atomic.Bool          // nothing else is left: all are asked but those the pull has left
 	everyone   atomic.Bool          // not even that: these are asked, too
 	short      atomic.Bool          // a host has ended the content before its end
-	moved      atomic.Bool          // the host that served was left for its silence
+	moved      atomic.Bool          // the host that served was left
+	useless    atomic.Pointer[host] // that has broken off last, before it gave anything
 
 	// avoid are hosts that are not to be asked while there is another; nil = none.
 	avoid atomic.Pointer[avoided]
@@ -105,8 +106,20 @@ func (f *fetch) ended() bool {
 	return true
 }
 
-// leave takes note that a host is silent in the middle of the content: the pull asks the others
-// from now on. Bytes that have come count, as do those of a host that goes away.
+// brokeOff takes note that a host has broken off content. One that is silent is left, and one that
+// for the second time gives nothing of what was asked for, where others follow: it may have no more.
+func (f *fetch) brokeOff(h *host, gave, silent bool) {
+	if gave && !silent {
+		f.useless.CompareAndSwap(h, nil)
+		return
+	}
+	if again := f.useless.Swap(h) == h; silent || again && len(h.next) > 0 {
+		f.leave(h)
+	}
+}
+
+// leave has the pull ask the others from now on. Bytes that have come count, as do those of a host
+// that goes away.
 func (f *fetch) leave(h *host) {
 	f.log.left.add(h)
 	f.serving.CompareAndSwap(h, nil)
@@ -116,7 +129,7 @@ func (f *fetch) leave(h *host) {
 var (
 	errOtherDigest = errors.New("it served content with another digest")
 	errShort       = errors.New("it ended content before its end")
-	errLeft        = errors.New("it was silent in the middle of content")
+	errLeft        = errors.New("it did not go on in the middle of content")
 )
 
 // avoids says why the host is not to be asked while there is another, nil if it is.

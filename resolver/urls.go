@@ -57,11 +57,11 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names 
 	return urls, names
 }
 
-// GuardURLs has content behind the urls of descriptors fetched as that of hosts is: refused
-// where it is encoded more than once, within the same bounds of headers and of connections, and
-// with no query in its spans. containerd follows
-// urls by http.DefaultClient, and takes no other, so GuardURLs changes that; the requests of
-// all others go the way that they went before. It is called before anything is pulled.
+// GuardURLs has content behind the urls of descriptors fetched as that of hosts is: not encoded,
+// within the same bounds of headers and of connections, and with no query in its spans.
+// containerd follows urls by http.DefaultClient, and takes no other, so GuardURLs changes that;
+// the requests of all others go the way that they went before. It is called before anything is
+// pulled.
 var GuardURLs = sync.OnceFunc(func() {
 	http.DefaultClient.Transport = guardURLs(http.DefaultClient.Transport)
 })
@@ -83,7 +83,7 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.before.RoundTrip(req)
 	}
 	of.log.redactor.AddURL(req.URL, "")
-	return transport.QuietSpans{Next: transport.EncodedOnce{Next: t.own}, Redactor: of.log.redactor}.RoundTrip(req)
+	return transport.QuietSpans{Next: transport.Unencoded{Next: t.own}, Redactor: of.log.redactor}.RoundTrip(req)
 }
 
 // CloseIdleConnections is what http.Client calls in its method of that name.

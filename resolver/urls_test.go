@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -203,5 +204,44 @@ func TestURLsOfDocuments(t *testing.T) {
 	}
 	if list := followed.list(); len(list) > 0 {
 		t.Errorf("followed: %v", list)
+	}
+}
+
+// What the node shows registries by CRI's registry.headers is not shown to the host of a url, be
+// that a registry too, nor to where it redirects.
+func TestURLsAreNotShownHeaders(t *testing.T) {
+	GuardURLs()
+	const secret = "q1w2e3r4t5y6u7i8o9p0"
+	var mu sync.Mutex
+	var seen []string
+	note := func(r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.Contains(fmt.Sprint(r.Header), secret) {
+			seen = append(seen, r.URL.Path)
+		}
+	}
+	elsewhere, followed := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		note(r)
+		_, _ = io.WriteString(w, "layer1")
+	})
+	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		note(r)
+		http.Redirect(w, r, elsewhere.URL+"/redirected", http.StatusTemporaryRedirect)
+	})
+	for _, name := range []string{"X-Node-Token", "authorization", "Cookie"} {
+		source := open(t, Options{
+			HostDirs: []string{hostsDir(t, chain(server.URL))}, Headers: http.Header{name: {secret}},
+		}, Query{}).Source(ocispec.Descriptor{})
+		for _, u := range []string{elsewhere.URL + "/direct", server.URL + "/away"} {
+			layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer1"), Size: 6}
+			layer.URLs = []string{u}
+			if _, err := read(t, source, layer); err != nil {
+				t.Errorf("%s: %v", u, err)
+			}
+		}
+	}
+	if len(seen) > 0 || len(followed.list()) != 6 {
+		t.Errorf("the header is shown to %q, of %q", seen, followed.list())
 	}
 }

@@ -28,7 +28,8 @@
 //
 //   - Before a decision: [Store.Get], once for each decision, and again when a
 //     request has waited for another pull of the same name.
-//   - After a check that confirmed the image on the node: [Store.MarkVerified].
+//   - After a check that confirmed the image on the node: [Store.MarkVerified]. A mirror's
+//     leaves the registry's, and its proofs, beside it: see [Verified.Origin].
 //   - After a fallback, which reuses the image although its check failed:
 //     [Store.MarkStale]. The next MarkVerified or MarkPulled takes the mark away.
 //   - After a mirror confirmed the image in the place of its registry:

@@ -34,7 +34,7 @@ const (
 	// LabelPinned stands beside CRI's label of a pin that is pullwarden's: when the
 	// image was last known to be used. A pin without it is somebody else's.
 	LabelPinned = Prefix + "pinned"
-	// LabelAccess begins the labels of proofs; a fingerprint follows.
+	// LabelAccess begins the labels of proofs; a fingerprint follows, and maybe [earlier].
 	LabelAccess = Prefix + "access."
 )
 
@@ -61,28 +61,15 @@ type State struct {
 	// Access holds the proofs of access that are valid, by the callers that may
 	// have this image under this name.
 	Access map[Fingerprint]Proof
+	// Earlier holds proofs of them that another host than that in Access has given before, where
+	// they may still count: see [State.Proofs].
+	Earlier map[Fingerprint]Proof
 	// Restricted says that a registry was asked about this record, so that it is
 	// for callers with a proof only. Without it the image was imported, or is
 	// older than pullwarden, and no caller had to prove anything.
 	Restricted bool
 	// Pin is the record's own: marks of checks and pulls leave it alone.
 	Pin Pin
-}
-
-// Verified says that a registry confirmed the digest for the name.
-type Verified struct {
-	Digest digest.Digest
-	At     time.Time
-	By     string
-	// Read is the last check that has read the manifest, too; zero = none. A later one
-	// of the digest alone leaves it as it is.
-	Read Reading
-}
-
-// Reading says when a registry delivered the manifest in a check, and which host.
-type Reading struct {
-	At time.Time
-	By string
 }
 
 // Stale says that the image was used although the registry of its name did not
@@ -144,19 +131,6 @@ func Decode(name string, target digest.Digest, labels map[string]string) State {
 	return s
 }
 
-// decodeVerified reads the check of target; zero for none.
-func decodeVerified(target digest.Digest, labels map[string]string) Verified {
-	at := decodeTime(labels[LabelVerifiedAt])
-	if at.IsZero() || target == "" || labels[LabelVerifiedDigest] != target.String() {
-		return Verified{}
-	}
-	v := Verified{Digest: target, At: at, By: labels[LabelVerifiedBy]}
-	if read := decodeProof(labels[LabelManifestRead]); !read.At.IsZero() {
-		v.Read = Reading(read)
-	}
-	return v
-}
-
 // Said reports whether a host has said that the name has the digest: proofs hold only
 // together with that.
 func (s *State) Said() bool { return s.Verified.Digest != "" || s.MirrorDigest != "" }
@@ -168,16 +142,21 @@ func (s *State) decodeAccess(labels map[string]string) {
 		return
 	}
 	for label, value := range labels {
-		fingerprint, ok := strings.CutPrefix(label, LabelAccess)
+		f, before, ok := holderOf(label)
 		if !ok || value == "" {
 			continue
 		}
-		if proof := decodeProof(value); !proof.At.IsZero() {
-			if s.Access == nil {
-				s.Access = map[Fingerprint]Proof{}
-			}
-			s.Access[Fingerprint(fingerprint)] = proof
+		proof, proofs := decodeProof(value), &s.Access
+		if before {
+			proofs = &s.Earlier
 		}
+		if proof.At.IsZero() {
+			continue
+		}
+		if *proofs == nil {
+			*proofs = map[Fingerprint]Proof{}
+		}
+		(*proofs)[f] = proof
 	}
 }
 
@@ -212,8 +191,8 @@ func saysAnyDigest(labels map[string]string) bool {
 
 // Labels is the inverse of [Decode]: the labels for the record of that name, which
 // points at target. Every label is in the map, so that it can be laid over an
-// older state by [Supersede]; an empty value takes the label away. Proofs are only
-// added: those of others stay.
+// older state by [Supersede]; an empty value takes the label away. Proofs, a check that has read
+// the manifest, and earlier ones are only added: those of before stay.
 func (s State) Labels(name string, target digest.Digest) map[string]string {
 	labels := s.change()
 	labels[LabelPinned] = s.Pin.encode()
@@ -235,20 +214,13 @@ func (s State) change() map[string]string {
 		LabelStaleSince:     encodeTime(s.Stale.Since),
 		LabelStaleReason:    string(s.Stale.Reason),
 	})
-	for fingerprint, proof := range s.Access {
-		labels[LabelAccess+string(fingerprint)] = proof.encode()
+	for f, proof := range s.Earlier {
+		labels[besideProof(f)] = proof.encode()
+	}
+	for f, proof := range s.Access {
+		proof.give(labels, f, s.Verified.Origin)
 	}
 	return labels
-}
-
-// change is what a mark changes for the check alone, of which v says all.
-func (v Verified) change() map[string]string {
-	return map[string]string{
-		LabelVerifiedDigest: v.Digest.String(),
-		LabelVerifiedAt:     encodeTime(v.At),
-		LabelVerifiedBy:     v.By,
-		LabelManifestRead:   Proof(v.Read).encode(),
-	}
 }
 
 func encodeBool(b bool) string {
@@ -265,10 +237,12 @@ func encodeTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// decodeTime is the inverse of encodeTime; zero for what cannot be read, or is of a year that
+// JSON cannot have once it is in UTC.
 func decodeTime(s string) time.Time {
 	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
+	if t = t.UTC(); err != nil || t.Year() < 0 || t.Year() > 9999 {
 		return time.Time{}
 	}
-	return t.UTC()
+	return t
 }

@@ -38,7 +38,7 @@ func TestDoubtMeansNotChecked(t *testing.T) {
 	}
 	for label, values := range map[string][]string{
 		LabelVerifiedDigest: {"", "sha256:short", two.Digest.String(), "SHA256:" + one.Digest.Encoded()},
-		LabelVerifiedAt:     {"", "yesterday", "1767355200", "2026-01-02 12:00:00", "2026-13-01T00:00:00Z"},
+		LabelVerifiedAt:     {"", "yesterday", "1767355200", "2026-01-02 12:00:00", "2026-13-01T00:00:00Z", "9999-12-31T23:59:59-23:59", "0000-01-01T00:00:00+23:59"},
 	} {
 		for _, value := range values {
 			labels := good()
@@ -48,7 +48,7 @@ func TestDoubtMeansNotChecked(t *testing.T) {
 			}
 		}
 	}
-	for _, value := range []string{"", "true", "registry.test", "yesterday registry.test"} {
+	for _, value := range []string{"", "true", "registry.test", "yesterday registry.test", "9999-12-31T23:59:59-23:59 registry.test"} {
 		labels := good()
 		labels[LabelManifestRead] = value
 		if got := Decode(name, one.Digest, labels).Verified; got.Read != (Reading{}) || got.At.IsZero() {
@@ -70,12 +70,13 @@ func TestDoubtMeansNotChecked(t *testing.T) {
 }
 
 // FuzzDecode: whatever the labels say, what is read back from what was written
-// is the same, and a check is never claimed for another digest.
+// is the same and can be written as JSON, and a check is never claimed for another digest.
 func FuzzDecode(f *testing.F) {
 	f.Add(binding(name, one.Digest), one.Digest.String(), "2026-01-02T12:00:00Z", "registry.test", "a,b", "2026-01-02T12:00:00Z", "unreachable")
 	f.Add(binding(name, two.Digest), one.Digest.String(), "2026-01-02T12:00:00Z", "registry.test", "a,b", "2026-01-02T12:00:00Z", "unreachable")
 	f.Add("", "", "", "", "a,+7 more,+x", "", "")
 	f.Add("", two.Digest.String(), "0000-00-00T00:00:00Z", "", ",", "x", "")
+	f.Add("", one.Digest.String(), "9999-12-31T23:59:59-23:59", "", "", "0000-01-01T00:00:00+23:59", "unreachable")
 	f.Fuzz(func(t *testing.T, record, verified, at, by, sources, since, reason string) {
 		s := Decode(name, one.Digest, map[string]string{
 			LabelRecord:         record,
@@ -91,6 +92,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		if bound := record == binding(name, one.Digest) || record == "" && verified == one.Digest.String(); s.Known() && !bound {
 			t.Errorf("labels of %q were read", record)
+		}
+		for _, at := range []time.Time{s.Verified.At, s.Stale.Since} {
+			if _, err := at.MarshalJSON(); err != nil {
+				t.Error(err)
+			}
 		}
 		again := Decode(name, one.Digest, s.Labels(name, one.Digest))
 		if diff := cmp.Diff(s.Labels(name, one.Digest), again.Labels(name, one.Digest)); diff != "" {

@@ -47,26 +47,28 @@ func marked(k key, all map[string]string, marks ...map[string]string) map[string
 // Supersede returns the mark to lay over the labels below of the record of that
 // name, which points at target, together with the removals it calls for. A mark
 // binds all labels to the record, so it must not do that for those that were
-// written for another. A check makes proofs hold, so it must not do that for
-// proofs that were given without one. A mark that does not mention [LabelRecord]
-// only takes labels away. A pin comes and goes with CRI's own label (withPin).
+// written for another. A check makes proofs hold, and what was read of a manifest, so it must
+// not do that for those of another digest, or without one. A mark that does not mention
+// [LabelRecord] only takes labels away. A pin comes and goes with CRI's own label (withPin).
 func Supersede(name string, target digest.Digest, below, mark map[string]string) map[string]string {
 	if _, binds := mark[LabelRecord]; !binds {
 		return withPin(below, maps.Clone(mark))
 	}
 	of := relationOf(name, target, below)
 	unchecked := (mark[LabelVerifiedDigest] != "" || mark[LabelMirrorDigest] != "") && (of != own || !saysDigest(below, target))
+	checkedAnew := mark[LabelVerifiedDigest] != "" && below[LabelVerifiedDigest] != target.String()
 	change := map[string]string{}
 	for label, value := range below {
 		switch {
 		case value == "" || !strings.HasPrefix(label, Prefix) || label == LabelPinned: // CRI would not hear of it
 		case of == foreign,
 			of == doubtful && !restricts(label),
-			unchecked && strings.HasPrefix(label, LabelAccess):
+			unchecked && strings.HasPrefix(label, LabelAccess),
+			checkedAnew && isOfCheck(strings.TrimSuffix(label, earlier)):
 			change[label] = ""
 		}
 	}
-	change = withPin(below, labels.Overlay(change, mark))
+	change = withPin(below, labels.Overlay(change, withEarlier(labels.Overlay(below, change), mark)))
 	if !says(labels.Overlay(below, change)) {
 		change[LabelRecord] = ""
 	}

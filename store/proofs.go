@@ -29,6 +29,38 @@ func (p Proof) GivenBy(host string) bool {
 	return p.By != "" && registryname.Canonical(p.By) == registryname.Canonical(host)
 }
 
+// sameHostAs reports whether the same host gave both proofs, known or not.
+func (p Proof) sameHostAs(other Proof) bool { return p.By == other.By || p.GivenBy(other.By) }
+
+// Proofs returns the proofs of a holder, each of another host.
+func (s *State) Proofs(f Fingerprint) (all []Proof) {
+	for _, proofs := range []map[Fingerprint]Proof{s.Access, s.Earlier} {
+		if proof, ok := proofs[f]; ok {
+			all = append(all, proof)
+		}
+	}
+	return all
+}
+
+// holderOf returns whose proof a label has, and whether it is one that another host gave before;
+// false for a label that is none of a proof.
+func holderOf(label string) (f Fingerprint, before, ok bool) {
+	fingerprint, ok := strings.CutPrefix(label, LabelAccess)
+	fingerprint, before = strings.CutSuffix(fingerprint, earlier)
+	return Fingerprint(fingerprint), before, ok
+}
+
+// besideProof is the key of the label for the proof of another host that a holder has.
+func besideProof(f Fingerprint) string { return LabelAccess + string(f) + earlier }
+
+// give adds the proof to a mark; origin says that the registry of the name itself has given it.
+func (p Proof) give(mark map[string]string, f Fingerprint, origin bool) {
+	mark[LabelAccess+string(f)] = p.encode()
+	if origin {
+		mark[besideProof(f)] = p.encode()
+	}
+}
+
 // Proved lists the holders for whom an answer of a registry is a proof, at the moment at
 // which it is called: those who were refused before are not among them. It must not wait,
 // nor use the store. nil = nobody.
@@ -57,35 +89,32 @@ func decodeProof(value string) Proof {
 	return Proof{decodeTime(at), by}
 }
 
-// trimProofs returns the labels without the proofs beyond maxProofs: those go
+// trimProofs returns the labels without the proofs of holders beyond maxProofs: those go
 // whose last use, or else whose giving, is longest ago. lastUse returns the zero
 // time for a proof whose use is not known.
 func trimProofs(labels map[string]string, lastUse func(Fingerprint) time.Time) map[string]string {
-	type proof struct {
-		label string
-		at    time.Time
-	}
-	var proofs []proof
+	used := map[Fingerprint]time.Time{}
 	for label, value := range labels {
-		fingerprint, ok := strings.CutPrefix(label, LabelAccess)
+		f, _, ok := holderOf(label)
 		if !ok || value == "" {
 			continue
 		}
-		at := decodeProof(value).At
-		if last := lastUse(Fingerprint(fingerprint)); last.After(at) {
-			at = last
+		for _, at := range []time.Time{decodeProof(value).At, lastUse(f)} {
+			if !at.Before(used[f]) {
+				used[f] = at
+			}
 		}
-		proofs = append(proofs, proof{label, at})
 	}
-	if len(proofs) <= maxProofs {
+	if len(used) <= maxProofs {
 		return labels
 	}
-	slices.SortFunc(proofs, func(a, b proof) int {
-		return cmp.Or(b.at.Compare(a.at), strings.Compare(a.label, b.label))
+	holders := slices.SortedFunc(maps.Keys(used), func(a, b Fingerprint) int {
+		return cmp.Or(used[b].Compare(used[a]), cmp.Compare(a, b))
 	})
 	out := maps.Clone(labels)
-	for _, p := range proofs[maxProofs:] {
-		delete(out, p.label)
+	for _, f := range holders[maxProofs:] {
+		delete(out, LabelAccess+string(f))
+		delete(out, besideProof(f))
 	}
 	return out
 }

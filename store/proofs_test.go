@@ -286,4 +286,9 @@ func TestIsOf(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+	for _, name := range []string{"docker.io/library/b:1", "registry-1.docker.io/b:1", "Docker.io/b@" + string(digest.FromString(""))} {
+		if !isOf(name, "docker.io/library/b") || !isOf(name, "index.docker.io/b") {
+			t.Errorf("%s is no image of docker.io/library/b", name)
+		}
+	}
 }

@@ -20,22 +20,26 @@ type Refusal struct {
 	Host   string // host[:port]
 	Origin bool   // it is the registry of the image's name, or speaks for it
 
-	// Spelled says that it was asked by another spelling of the registry's name than its one.
-	Spelled bool
+	// Spelled is the other spelling of the registry's name by which it was asked; "" for its one.
+	Spelled string
 }
 
-// Ends reports whether the refusal takes away a proof of that fingerprint. A host
-// takes back what it gave. The registry itself also takes back what mirrors gave
-// to this holder; but what a mirror gave to everybody, the registry's
-// refusal of one caller without credentials does not end. Nor does a refusal by another
-// spelling of the registry's name than its one: a balancer may refuse everybody there,
-// and everybody can ask so. In doubt a proof ends.
-func (r Refusal) Ends(f Fingerprint, p Proof) bool {
+// Ends reports whether the refusal takes away a proof of that fingerprint, for an image or a
+// repository of that name. A host takes back what it gave. The registry itself also takes back
+// what mirrors gave to this holder; but what a mirror gave to everybody, the registry's
+// refusal of one caller without credentials does not end. A refusal by another
+// spelling of the registry's name than its one ends nothing that was given by others: a balancer
+// may refuse everybody there, and everybody can ask so. In doubt a proof ends.
+func (r Refusal) Ends(f Fingerprint, p Proof, name string) bool {
 	switch {
-	case p.By == "", p.By == r.Host:
+	case p.By == r.Host:
+		return true
+	case r.Spelled != "" && !strings.HasPrefix(name, r.Spelled+"/"):
+		return false
+	case p.By == "":
 		return true
 	case f == Anonymous:
-		return p.GivenBy(r.Host) && !r.Spelled
+		return p.GivenBy(r.Host)
 	}
 	return r.Origin || p.GivenBy(r.Host)
 }
@@ -68,37 +72,58 @@ type revocation struct {
 	refusals              []Refusal
 }
 
-func (r revocation) ends(p Proof) bool {
-	return slices.ContainsFunc(r.refusals, func(refusal Refusal) bool { return refusal.Ends(r.holder, p) })
+func (r revocation) ends(p Proof, name string) bool {
+	return slices.ContainsFunc(r.refusals, func(refusal Refusal) bool { return refusal.Ends(r.holder, p, name) })
 }
 
-// markRevoked adds the marks that take the label away from the records whose
-// proof the revocation ends: that on disk, or that of a mark which is not written
-// yet and stands above it. A proof that was copied to a record of another name
-// goes too, so that no copy back brings it back; a mark that is not written yet
-// clears it away by itself. A label beside which no digest stands proves nothing. It
-// stays: it may be all that makes the image one that takes a proof.
-func (s *Store) markRevoked(records []images.Image, r revocation) {
-	label := LabelAccess + string(r.holder)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	proofs := map[key]string{}
-	for _, img := range records {
-		k := keyOf(r.namespace, img)
-		copied := s.pending[k][LabelRecord] == "" && isOf(writtenFor(img.Labels), r.repository)
-		if value := img.Labels[label]; value != "" && saysAnyDigest(img.Labels) && (copied || isOf(img.Name, r.repository)) {
-			proofs[k] = value
+// change is what the revocation changes of the labels of a record, with its marks, that were
+// written for that name; nil for nothing. It says of both proofs of the holder what becomes of
+// them, but for one that onDisk has already: else that which goes would be kept beside a mirror's
+// next one (withEarlier).
+func (r revocation) change(of string, all, onDisk map[string]string) map[string]string {
+	change, revokes := map[string]string{}, false
+	for _, label := range []string{LabelAccess + string(r.holder), besideProof(r.holder)} {
+		switch value := all[label]; {
+		case value != "" && r.ends(decodeProof(value), of):
+			change[label], revokes = "", true
+		case value == "" || value != onDisk[label]:
+			change[label] = value
 		}
 	}
-	for k, mark := range s.pending {
-		if value, ok := mark[label]; ok && k.namespace == r.namespace && isOf(k.name, r.repository) {
-			proofs[k] = value
+	if !revokes {
+		return nil
+	}
+	return change
+}
+
+// markRevoked adds the marks that take proofs away from the records where the revocation ends
+// them: those on disk, and those of marks which are not written yet. A proof that was copied to a
+// record of another name goes too, so that no copy back brings it back; a mark that is not written
+// yet clears it away by itself. A label beside which no digest stands proves nothing. It
+// stays: it may be all that makes the image one that takes a proof.
+func (s *Store) markRevoked(records []images.Image, r revocation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changes := marks{}
+	for k, mark := range s.pending { // also of what a record does not point at just now
+		if k.namespace == r.namespace && isOf(k.name, r.repository) {
+			changes[k] = r.change(k.name, mark, nil)
+		}
+	}
+	for _, img := range records {
+		k, of := keyOf(r.namespace, img), img.Name
+		mark := s.pending[k]
+		if from := writtenFor(img.Labels); mark[LabelRecord] == "" && isOf(from, r.repository) {
+			of = from
+		}
+		if saysAnyDigest(img.Labels) && isOf(of, r.repository) {
+			changes[k] = r.change(of, marked(k, img.Labels, mark), img.Labels)
 		}
 	}
 	revoked := false
-	for k, value := range proofs {
-		if value != "" && r.ends(decodeProof(value)) {
-			s.pending.add(k, map[string]string{label: ""})
+	for k, change := range changes {
+		if change != nil {
+			s.pending.add(k, change)
 			revoked = true
 		}
 	}
@@ -114,12 +139,13 @@ func isOf(name, repository string) bool {
 	return ok && rest != "" && (rest[0] == ':' || rest[0] == '@')
 }
 
-// revocations returns the part of a mark that takes proofs away.
+// revocations returns the part of a mark that takes proofs away. That which is not written yet can
+// be the newer one of a holder, or stand in the place of the earlier one: in doubt both end.
 func revocations(mark map[string]string) map[string]string {
 	out := map[string]string{}
 	for label, value := range mark {
-		if value == "" && strings.HasPrefix(label, LabelAccess) {
-			out[label] = ""
+		if f, _, ok := holderOf(label); ok && value == "" {
+			out[LabelAccess+string(f)], out[besideProof(f)] = "", ""
 		}
 	}
 	return out

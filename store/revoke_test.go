@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"github.com/containerd/containerd/v2/core/images"
 )
 
 // The host that gave a proof takes it away, or the registry itself; what a mirror
@@ -34,9 +36,13 @@ func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 		{"its host, by its one name", "Mirror.test:05000", alice, []Refusal{{Host: mirror}}, true},
 		{"its host, by another spelling", mirror, alice, []Refusal{{Host: "Mirror.test:05000"}}, true},
 		{"the registry by its one name, what it gave to all", "Registry.test:443", Anonymous, []Refusal{origin}, true},
-		{"the registry by another spelling, what it gave to all", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true, Spelled: true}}, false},
+		{"the registry by another spelling, what it gave to all", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true, Spelled: origin.Host + ":443"}}, false},
 		{"the registry by its one name at an address with its port, what it gave to all", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true}}, true},
-		{"the registry by that spelling, what it gave to all", "Registry.test", Anonymous, []Refusal{{Host: "Registry.test", Origin: true, Spelled: true}}, true},
+		{"the registry by that spelling, what it gave to all", "Registry.test", Anonymous, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, true},
+		{"the registry by another spelling, what it gave to one", origin.Host, alice, []Refusal{{Host: origin.Host + ":443", Origin: true, Spelled: origin.Host + ":443"}}, false},
+		{"the registry by another spelling, what a mirror gave to one", mirror, alice, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, false},
+		{"the registry by another spelling, a proof of nobody knows whom", "", alice, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, false},
+		{"the registry by that spelling, what it gave to one", "Registry.test", alice, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, true},
 		{"Docker Hub, what it gave to all", "Registry-1.docker.io", Anonymous, []Refusal{{Host: "registry-1.docker.io", Origin: true}}, true},
 	} {
 		for _, onDisk := range []bool{true, false} {
@@ -145,6 +151,45 @@ func TestProofLabels(t *testing.T) {
 	for _, value := range []string{"", "some day", "mirror.test 2026-01-02T12:00:00Z"} {
 		if got := decodeProof(value); !got.At.IsZero() {
 			t.Errorf("%q is %+v", value, got)
+		}
+	}
+}
+
+// A refusal by another spelling of the registry's name ends what was given by that spelling,
+// whoever gave it: on its records, and on those to which it was copied.
+func TestRevokeBySpelling(t *testing.T) {
+	const spelled, copied = "Registry.test/app:1", "copy.test/app:1"
+	all := []string{name, spelled, copied}
+	for _, tc := range []struct {
+		what    string
+		refusal Refusal
+		left    []string
+	}{
+		{"its own spelling", Refusal{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}, []string{name}},
+		{"a third one", Refusal{Host: "registry.test:443", Origin: true, Spelled: "registry.test:443"}, all},
+		{"the one name", origin, nil},
+	} {
+		ctx, s, records := newStore(t)
+		proof := map[string]string{LabelAccess + string(alice): Proof{noon, "mirror.test:5000"}.encode(), LabelVerifiedDigest: one.Digest.String()}
+		for record, writtenFor := range map[string]string{name: name, spelled: spelled, copied: spelled} {
+			if _, err := records.Create(ctx, images.Image{Name: record, Target: one, Labels: bound(writtenFor, one, proof)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Revoke(ctx, "Registry.test/app", []Fingerprint{alice}, tc.refusal); err != nil {
+			t.Fatal(err)
+		}
+		for _, record := range all {
+			img, err := records.Get(ctx, record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := img.Labels[LabelAccess+string(alice)] != ""; left != slices.Contains(tc.left, record) {
+				t.Errorf("%s: left on %s is %v", tc.what, record, left)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (s *Store) getAt(ctx context.Context, target digest.Digest, name string) (S
 	return r.State, nil
 }
 
-// lacking are the labels of the check and the proofs that the taker lacks. Proofs are
+// lacking are the labels of the check, and the proofs of holders, that the taker lacks. Proofs are
 // given together with what a host said.
 func lacking(giver, taker State) map[string]string {
 	change := map[string]string{}
@@ -53,8 +53,13 @@ func lacking(giver, taker State) map[string]string {
 		change[LabelMirrorDigest] = giver.MirrorDigest.String()
 	}
 	for f, proof := range giver.Access {
-		if _, has := taker.Access[f]; !has {
+		if len(taker.Proofs(f)) == 0 {
 			change[LabelAccess+string(f)] = proof.encode()
+		}
+	}
+	for f, proof := range giver.Earlier {
+		if len(taker.Proofs(f)) == 0 {
+			change[besideProof(f)] = proof.encode()
 		}
 	}
 	return change

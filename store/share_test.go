@@ -66,3 +66,38 @@ func TestShareProofs(t *testing.T) {
 		}
 	}
 }
+
+// Both proofs of a holder are shared where a record has none of it, and nothing where it has one: it
+// may be the registry's, which must not go away beside a mirror's.
+func TestShareBothProofs(t *testing.T) {
+	const to = "registry.test/app@sha256:0"
+	for what, tc := range map[string]struct {
+		has  []string // givers of the taker's
+		want []string
+	}{
+		"none":             {nil, []string{"mirror.test", origin.Host}},
+		"the registry's":   {[]string{origin.Host}, []string{origin.Host}},
+		"another mirror's": {[]string{"other.test"}, []string{"other.test"}},
+	} {
+		ctx, s, records := newStore(t)
+		create(ctx, t, records, one, nil)
+		if _, err := records.Create(ctx, images.Image{Name: to, Target: one}); err != nil {
+			t.Fatal(err)
+		}
+		say(ctx, t, s, 0, origin.Host, "mirror.test")
+		for _, host := range tc.has {
+			s.MarkVerified(ctx, one.Digest, said(host, 5), by(alice), to)
+		}
+		if err := s.ShareProofs(ctx, one.Digest, name, to); err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Get(ctx, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantGivers(t, what, r.State, tc.want)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

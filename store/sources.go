@@ -9,20 +9,16 @@ import (
 	"strings"
 )
 
-// maxLabel is how many bytes the key and the value of a label may have together
-// (containerd's pkg/labels.Validate).
-const maxLabel = 4096
+// maxSources bounds the value of [LabelContentSources], in bytes. An image may name thousands
+// of bytes of hosts, and its label is on the record of each of its tags and with each of its
+// containers, all of which fit into one list of 16 MiB, for containerd's clients and for a
+// kubelet. There is room for 8 hosts of 63 bytes.
+const maxSources = 512
 
 // EncodeSources returns the value of [LabelContentSources]: hosts with commas
-// between, and more hosts that are not among them. A list that is too long for a
-// label ends early, with how many are left out: "a.test,b.test,+17 more".
+// between, and more hosts that are not among them. A list that is longer than
+// maxSources ends early, with how many are left out: "a.test,b.test,+17 more".
 func EncodeSources(hosts []string, more int) string {
-	return ShortenSources(hosts, more, maxLabel-len(LabelContentSources))
-}
-
-// ShortenSources is EncodeSources for a value of at most so many bytes, where there is room
-// for how many hosts are left out.
-func ShortenSources(hosts []string, more, limit int) string {
 	text := strings.Join(hosts, ",")
 	for n := len(hosts); ; n-- {
 		end := ""
@@ -32,7 +28,7 @@ func ShortenSources(hosts []string, more, limit int) string {
 				end = "," + end
 			}
 		}
-		if n == 0 || len(text)+len(end) <= limit {
+		if n == 0 || len(text)+len(end) <= maxSources {
 			return text + end
 		}
 		text = text[:max(0, len(text)-len(","+hosts[n-1]))]

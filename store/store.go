@@ -106,30 +106,26 @@ func (s *Store) transactions() uint64 {
 }
 
 // MarkVerified notes that a registry confirmed target for the names, and to whom; it
-// takes stale marks away. A check that has not read the manifest takes none away that
-// has. It returns at once and writes later.
+// takes stale marks away. It returns at once and writes later.
 func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verified, proved Proved, names ...string) {
 	v.Digest = target
 	change := v.change()
-	if v.Read.At.IsZero() {
-		delete(change, LabelManifestRead)
-	}
 	change[LabelMirrorDigest], change[LabelStaleSince], change[LabelStaleReason] = "", "", ""
-	s.markProved(ctx, target, change, Proof{v.At, v.By}, proved, names)
+	s.markProved(ctx, target, change, Proof{v.At, v.By}, v.Origin, proved, names)
 }
 
 // MarkMirrored notes that a mirror said target for the names in the place of their
 // registry, and to whom. The last check stays as it is. It returns at once and writes
 // later.
 func (s *Store) MarkMirrored(ctx context.Context, target digest.Digest, proof Proof, proved Proved, names ...string) {
-	s.markProved(ctx, target, map[string]string{LabelMirrorDigest: target.String()}, proof, proved, names)
+	s.markProved(ctx, target, map[string]string{LabelMirrorDigest: target.String()}, proof, false, proved, names)
 }
 
-// markProved adds a mark with the same proof of several callers.
-func (s *Store) markProved(ctx context.Context, target digest.Digest, change map[string]string, proof Proof, proved Proved, names []string) {
+// markProved adds a mark with the same proof of several callers, be it the registry's or a mirror's.
+func (s *Store) markProved(ctx context.Context, target digest.Digest, change map[string]string, proof Proof, origin bool, proved Proved, names []string) {
 	s.mark(ctx, target, names, func() map[string]string {
 		for _, f := range proved.Holders() {
-			change[LabelAccess+string(f)] = proof.encode()
+			proof.give(change, f, origin)
 			s.Used(ctx, f, proof.At, names...) // before the writer may choose which proofs go
 		}
 		return change

@@ -60,7 +60,7 @@ func (u *uses) prune(r recordName, labels map[string]string) {
 	defer u.mu.Unlock()
 	last, _ := u.byRecord.Peek(r)
 	for f := range last {
-		if labels[LabelAccess+string(f)] == "" {
+		if labels[LabelAccess+string(f)] == "" && labels[besideProof(f)] == "" {
 			delete(last, f)
 		}
 	}

@@ -218,6 +218,9 @@ hints = "Ignore"
 		"PW0201 r.test/hosts.toml:1:1 server | https", "PW0201 r.test/hosts.toml:2:7 host.\"http://10.0.0.1:5000\" | https",
 		"PW0202 r.test/hosts.toml:3:1 host.\"http://10.0.0.1:5000\".skip_verify", "PW0203 r.test/hosts.toml:4:1 host.\"http://10.0.0.1:5000\".capability | did you mean capabilities?",
 	}},
+	"hosts that are not asked": {map[string]string{"r.test/hosts.toml": "host.'http://a.test'.skip_verify = true\n[Host.'https://b.test']\n[host.'https://c.test']\n"}, []string{
+		"PW0203 r.test/hosts.toml:1:6 host.\"http://a.test\" | passes it over: a host needs a table of its own", "PW0203 r.test/hosts.toml:2:7 Host.\"https://b.test\" | [host.\"https://mirror.example.com\"]",
+	}},
 	"the registry twice": {map[string]string{"r.test/hosts.toml": "server = 'https://r.test'\n[host.'https://m.test']\n[host.'https://r.test']\nca = 'ca.pem'\n", "r.test/ca.pem": ""}, []string{
 		"PW0204 r.test/hosts.toml:3:7 host.\"https://r.test\" | is the registry itself",
 	}},

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"strings"
 	"testing"
 
@@ -122,6 +123,7 @@ func TestExplainExitCode(t *testing.T) {
 		{"", nil, 3, ""},
 		{"", grpcstatus.Error(codes.InvalidArgument, "no reference"), 2, "pullwarden: no reference\n"},
 		{"", grpcstatus.Error(codes.Unavailable, "CRI has not started"), 2, "CRI has not started"},
+		{"", errors.New("it is no JSON"), 2, " cannot answer: it is no JSON\n"},
 	} {
 		address, asked := explaining(t, api.Explanation{Outcome: tt.outcome, Sentence: "So."}, tt.err)
 		r := run(t, t.TempDir(), "--address", address, "explain", "app:1", "--exit-code")

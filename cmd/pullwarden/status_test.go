@@ -5,12 +5,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	introspection "github.com/containerd/containerd/api/services/introspection/v1"
 	"google.golang.org/grpc"
 
@@ -24,6 +26,15 @@ type stock struct {
 
 func (stock) Plugins(context.Context, *introspection.PluginsRequest) (*introspection.PluginsResponse, error) {
 	return &introspection.PluginsResponse{Plugins: []*introspection.Plugin{{Type: "io.containerd.grpc.v1", ID: "cri"}}}, nil
+}
+
+// longImages are more than a message may have.
+type longImages struct {
+	imagesapi.UnimplementedImagesServer
+}
+
+func (longImages) List(context.Context, *imagesapi.ListImagesRequest) (*imagesapi.ListImagesResponse, error) {
+	return &imagesapi.ListImagesResponse{Images: []*imagesapi.Image{{Name: strings.Repeat("x", 17<<20)}}}, nil
 }
 
 // serve serves on a socket whose path is short enough, until the test ends.
@@ -45,7 +56,7 @@ func serve(t *testing.T, register func(*grpc.Server)) (address string) {
 	go func() { done <- server.Serve(l) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-done; err != nil {
+		if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // it may not have begun
 			t.Error(err)
 		}
 	})
@@ -62,11 +73,18 @@ func TestStatusUnreachable(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	long := serve(t, func(s *grpc.Server) {
+		if err := (&api.Server{Status: func() api.Status { return api.Status{} }}).Register(s); err != nil {
+			t.Error(err)
+		}
+		imagesapi.RegisterImagesServer(s, longImages{})
+	})
 	for _, tt := range []struct{ address, stderr string }{
 		{plain, "the containerd at " + plain + " has no pullwarden in it: it is a stock one\n"},
 		{"unix://" + plain, "has no pullwarden in it"},
 		{"/nowhere/containerd.sock", "containerd does not answer at /nowhere/containerd.sock: dial unix /nowhere/containerd.sock: connect: no such file or directory\nIs containerd running, and is that its socket?"},
 		{mute, "containerd does not answer at " + mute}, // it has no images service
+		{long, "containerd at " + long + " has more to tell than one message may have: grpc: received message larger than max"},
 	} {
 		for _, flags := range []string{"", "-o json", "-q", "--watch"} {
 			r := run(t, t.TempDir(), append([]string{"--address", tt.address, "status"}, strings.Fields(flags)...)...)

@@ -70,6 +70,12 @@ expect = { outcome = "UsedCached", reason = "unreachable" }
 [[case]]
 image = "registry.test/team/app:1"
 namespace = "prod"
+hints = { resolve-from = "OriginThenMirrors" }
+failure = "rate_limited"
+expect = { outcome = "UsedCached", reason = "rate_limited" }
+[[case]]
+image = "registry.test/team/app:1"
+namespace = "prod"
 failure = "unreachable"
 checked = "5m"
 expect = { outcome = "Fresh", reason = "max_age" }
@@ -112,7 +118,7 @@ expect.outcome = "Present"
 func TestCasesThatHold(t *testing.T) {
 	t.Parallel()
 	r := runCases(t, holdingCases)
-	if r.code != 0 || !strings.HasSuffix(r.stdout, "\n12 cases, 0 failed\n") || strings.Count(r.stdout, "ok  ") != 12 || r.stderr != "" {
+	if r.code != 0 || !strings.HasSuffix(r.stdout, "\n13 cases, 0 failed\n") || strings.Count(r.stdout, "ok  ") != 13 || r.stderr != "" {
 		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }

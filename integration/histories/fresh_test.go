@@ -4,6 +4,7 @@
 package histories
 
 import (
+	"fmt"
 	"strings"
 
 	nodes "github.com/pullwarden/pullwarden/integration/node"
@@ -36,7 +37,7 @@ func (f Freshness) String() string {
 	return strings.ReplaceAll(strings.TrimSpace(f.toml()), "\n", ", ")
 }
 
-// Reader is the host that a check has read the manifest of, last.
+// Reader is the host that a check has read the manifest of, last: the registry where one has.
 type Reader int
 
 // The readers. Nobody is one where no check has read it.
@@ -49,21 +50,47 @@ const (
 // reads is what a check by the giver has read under the rule, where one before has read
 // that.
 func (r Rule) reads(by Giver, before Reader) Reader {
-	if !r.Fresh.Manifest {
+	if !r.Fresh.Manifest || before == ReadOrigin {
 		return before
 	}
 	return Reader(by) + ReadOrigin
 }
 
 // readerOf is what a record tells of the last check that has read the manifest.
-func readerOf(r *registry, labels map[string]string) Reader {
-	switch _, host, _ := strings.Cut(labels[nodes.LabelPrefix+"manifest-read"], " "); host {
-	case "":
-		return Unread
-	case r.mirror.Host():
-		return ReadMirror
+func readerOf(r *registry, labels map[string]string) (Reader, error) {
+	by, err := r.saidBy(labels, "manifest-read")
+	if by == Unchecked {
+		return Unread, err
 	}
-	return ReadOrigin
+	return Reader(by) + ReadOrigin, err
+}
+
+// earlier ends the label beside that of a host's word.
+const earlier = ".earlier"
+
+// saidBy is the host of the word that a record has under a label, or beside that: the registry where
+// one is its. Beside a word of its own there must be none.
+func (r *registry) saidBy(all map[string]string, label string) (Giver, error) {
+	last, before := r.wordBy(all, label), r.wordBy(all, label+earlier)
+	if before != Unchecked && (last == Origin || before == last) {
+		return last, fmt.Errorf("its label %s stands beside another word of that host, or of the registry", label+earlier)
+	}
+	return min(last, before), nil
+}
+
+// wordBy is the host of the word that a label has; Unchecked for none.
+func (r *registry) wordBy(all map[string]string, label string) Giver {
+	_, host, _ := strings.Cut(all[nodes.LabelPrefix+label], " ")
+	if label == "verified-at" {
+		host = all[nodes.LabelPrefix+"verified-by"]
+	}
+	switch host {
+	case "":
+		return Unchecked
+	case r.mirror.Host():
+		return Mirror
+	}
+	return Origin
 }
 
 // overBudget is a pull for which the node may have made its checks of the minute. It is

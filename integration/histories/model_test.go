@@ -22,7 +22,7 @@ type Image struct {
 	Content int
 	Stale   Class // the label stale-reason
 	Proofs  Set   // who has proved access by this name
-	By      Giver // of the last check
+	By      Giver // of the last check by the registry, where there was one, or else by the mirror
 	Read    Reader
 	// Open says that the record tells of no check: what its labels say is for
 	// another name or digest.
@@ -183,11 +183,11 @@ func (w World) unchanged(before World, now Registry, p Pull, content int, by sai
 	after.Has[p.repo()][content].give(proofs)
 	if byTag && p.Digest == 0 {
 		img := &after.Node[p.Name]
-		switch {
-		case by.need == None:
-			img.Stale, img.By, img.Read = None, by.giver, now.Rule.reads(by.giver, img.Read)
-		case img.Open:
+		if img.Open {
 			img.By = Unchecked
+		}
+		if by.need == None {
+			img.Stale, img.By, img.Read = None, min(by.giver, img.By), now.Rule.reads(by.giver, img.Read)
 		}
 		img.Open, img.Under = false, Labels{}
 		img.Proofs.give(proofs)
@@ -228,11 +228,15 @@ func (w World) stored(now Registry, p Pull, by said, read bool) (all []Branch) {
 	under := w.Node[p.Name].Under
 	w.Node[p.Name] = img
 	all = append(all, Branch{saw, w, w})
-	if under.Content == by.content && (under.Proofs != 0 || by.need != None) {
+	if under.Content == by.content {
 		under.Proofs.give(proofs)
 		w.Node[p.Name].Proofs = under.Proofs
-		if by.need != None && !under.Open {
-			w.Node[p.Name].By, w.Node[p.Name].Read = under.By, under.Read // the last check is kept
+		switch { // what was checked before is kept
+		case under.Open:
+		case by.need != None:
+			w.Node[p.Name].By, w.Node[p.Name].Read = under.By, under.Read
+		default:
+			w.Node[p.Name].By, w.Node[p.Name].Read = min(by.giver, under.By), now.Rule.reads(by.giver, under.Read)
 		}
 		all = append(all, Branch{saw, w, w})
 	}

@@ -96,7 +96,7 @@ func (n *node) learnHolder(ctx context.Context, p Pull, rule Rule) error {
 			return err
 		}
 		for label := range record.Labels {
-			f, ok := strings.CutPrefix(label, nodes.LabelPrefix+"access.")
+			f, ok := strings.CutPrefix(strings.TrimSuffix(label, earlier), nodes.LabelPrefix+"access.")
 			if _, known := n.holders[f]; ok && !known {
 				n.holders[f] = holder
 				return nil

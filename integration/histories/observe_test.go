@@ -78,14 +78,11 @@ func (n *node) labels(r *registry, record images.Image, content int) (Labels, Se
 	}
 	l.Proofs.remove(marked)
 	if !l.Open {
-		l.Read = readerOf(r, record.Labels)
-	}
-	switch record.Labels[nodes.LabelPrefix+"verified-by"] {
-	case r.mirror.Host():
-		l.By = Mirror
-	case "":
-		if !l.Open {
-			l.By = Unchecked
+		if l.Read, err = readerOf(r, record.Labels); err == nil {
+			l.By, err = r.saidBy(record.Labels, "verified-at")
+		}
+		if err != nil {
+			return Labels{}, 0, err
 		}
 	}
 	if l.Content != content {
@@ -111,21 +108,20 @@ func (n *node) proofs(r *registry, target digest.Digest, labels map[string]strin
 		}
 	}
 	for label, value := range labels {
-		fingerprint, ok := strings.CutPrefix(label, nodes.LabelPrefix+"access.")
+		fingerprint, ok := strings.CutPrefix(strings.TrimSuffix(label, earlier), nodes.LabelPrefix+"access.")
 		if !ok || value == "" {
 			continue
 		}
-		holder, known := n.holders[fingerprint]
-		_, host, _ := strings.Cut(value, " ")
-		switch {
+		switch holder, known := n.holders[fingerprint]; {
 		case !known:
 			return 0, errors.New("it has a proof of nobody knows whom")
 		case !proofs.has(marked):
 			return 0, errors.New("it has a proof and no check")
-		case host == r.mirror.Host():
-			proofs.add(Mirror.of(holder))
 		default:
-			proofs.add(Origin.of(holder))
+			proofs.add(r.wordBy(labels, strings.TrimPrefix(label, nodes.LabelPrefix)).of(holder))
+		}
+		if _, err := r.saidBy(labels, "access."+fingerprint); err != nil {
+			return 0, err
 		}
 	}
 	return proofs, nil

@@ -67,11 +67,11 @@ func (s Set) hasAny(bits Set) bool { return s&bits != 0 }
 func (s *Set) add(bits Set)        { *s |= bits }
 func (s *Set) remove(bits Set)     { *s &^= bits }
 
-// give adds proofs. Of each holder a record knows the last that gave one.
+// give adds proofs. The registry's leaves a holder none of the mirror's beside it.
 func (s *Set) give(proofs Set) {
 	for h := range Holder(holders) {
-		if proofs.hasAny(ofBoth(h)) {
-			s.remove(ofBoth(h))
+		if proofs.hasAny(Origin.of(h)) {
+			s.remove(Mirror.of(h))
 		}
 	}
 	s.add(proofs)
@@ -109,6 +109,12 @@ func (s Set) String() string {
 // has not answered.
 func (w World) grant(now Registry, p Pull) grant {
 	return w.grantBy(now, p, now.Rule.From != FromOrigin)
+}
+
+// unproved reports whether an image is asked for as one that is not there, by its manifest: what
+// the mirror may say only in the place of the origin proves nothing to that.
+func (w World) unproved(now Registry, p Pull) bool {
+	return w.grantBy(now, p, now.Rule.From == FromMirrors) != given
 }
 
 // grantAfter is the grant after a check. Once the origin has answered itself, proofs by the

@@ -270,7 +270,7 @@ func (h *history) requestsFit(p Pull, a answer) error {
 	if reads {
 		check = http.MethodGet
 	}
-	unproved := h.granted(p, none) || h.granted(p, open) // asked for as one that is not there: by its manifest
+	unproved := slices.ContainsFunc(h.worlds, func(w World) bool { return w.unproved(h.reg.now(), p) })
 	for _, r := range h.reg.requests() {
 		all++
 		if r.Method == http.MethodGet && (r.Part == resolvertest.Manifests && !reads && !unproved || r.Part == resolvertest.Blobs) {

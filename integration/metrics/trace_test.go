@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"archive/tar"
 	"bytes"
 	"io"
 	"net/http"
@@ -13,11 +14,16 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // receiver takes what OTLP exporters send by HTTP.
@@ -98,4 +104,39 @@ func TestSpans(t *testing.T) {
 			return bytes.Equal(s.GetParentSpanId(), spans[0].GetSpanId())
 		})
 	})
+}
+
+// A registry makes a layer of the password that it was sent, whose unpacking fails by a name of a file
+// that has it, and is long: containerd's spans of that neither tell it nor are long.
+func TestSpansOfUnpackingTellNoSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "Summer2024xyz"
+	var got receiver
+	server := httptest.NewServer(&got)
+	t.Cleanup(server.Close)
+	r := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"alice": secret}))
+	n := nodetest.NewWith(t, r, nodetest.Env("OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL, "OTEL_BSP_SCHEDULE_DELAY=50"))
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	n.Must(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "a/" + secret + strings.Repeat("x", 3<<10), Mode: 0o644}))
+	n.Must(w.Close())
+	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: static.NewLayer(b.Bytes(), types.OCIUncompressedLayer), MediaType: types.OCIUncompressedLayer})
+	n.Must(err)
+	n.Push("app:1", img)
+	_, err = n.Pull(nodetest.Named("app:1"), node.Credentials("alice", secret))
+	nodetest.WantWords(t, err, "failed to extract layer")
+	nodetest.Eventually(t, "the decision is traced", func() bool { return len(got.named("pullwarden.Ensure")) == 1 })
+	if len(got.named("pkg.unpack.unpacker.unpackLayer")) == 0 {
+		t.Error("the unpacking is not traced")
+	}
+	for _, s := range got.named("") {
+		if text := s.GetStatus().GetMessage(); strings.Contains(text, secret) || len(text) > 2<<10 {
+			t.Errorf("%s: status %s", s.GetName(), text)
+		}
+		for _, e := range s.GetEvents() {
+			if text := e.String(); strings.Contains(text, secret) || e.GetName() == "exception" && len(text) > 2<<10 {
+				t.Errorf("%s: event %s", s.GetName(), text)
+			}
+		}
+	}
 }

@@ -134,8 +134,7 @@ func TestAuthorityInPulls(t *testing.T) {
 // whoever gave it, as the origin's does.
 func TestAuthorityEndsProofs(t *testing.T) {
 	t.Parallel()
-	origin, mirror := newPrivate(t), newPrivate(t)
-	s := newSiteOf(t, origin.Registry, mirror.Registry, authority)
+	s, _, mirror := newPrivateSite(t, authority)
 	s.both("app:1", 1)
 	ref := nodetest.Named("app:1")
 	s.wantPull(ref, "Pulled absent", alice, node.Hint("resolve-from", "Origin"))

@@ -39,6 +39,13 @@ func newPrivate(t *testing.T) *private {
 	return p
 }
 
+// newPrivateSite is newSiteOf with an origin and a mirror that are private.
+func newPrivateSite(t *testing.T, rule string) (s site, origin, mirror *private) {
+	t.Helper()
+	origin, mirror = newPrivate(t), newPrivate(t)
+	return newSiteOf(t, origin.Registry, mirror.Registry, rule), origin, mirror
+}
+
 // deny shuts a user out, or lets it in.
 func (p *private) deny(user string, denied bool) {
 	p.mu.Lock()
@@ -52,8 +59,7 @@ func policy(p string) node.PullOption { return node.Hint("policy", p) }
 // those who got it alone, through restarts, until that mirror or the origin refuses.
 func TestProofsInNeed(t *testing.T) {
 	t.Parallel()
-	origin, mirror := newPrivate(t), newPrivate(t)
-	s := newSiteOf(t, origin.Registry, mirror.Registry, originThenMirrors)
+	s, origin, mirror := newPrivateSite(t, originThenMirrors)
 	s.both("app:1", 1)
 	ref := nodetest.Named("app:1")
 	origin.Refuse()
@@ -96,8 +102,7 @@ func TestProofsInNeed(t *testing.T) {
 // place, and that proofs of an image that a mirror gave outlast the origin's next check.
 func TestOriginsRefusalInNeed(t *testing.T) {
 	t.Parallel()
-	origin, mirror := newPrivate(t), newPrivate(t)
-	s := newSiteOf(t, origin.Registry, mirror.Registry, originThenMirrors)
+	s, origin, _ := newPrivateSite(t, originThenMirrors)
 	s.both("app:1", 1)
 	ref := nodetest.Named("app:1")
 	origin.Refuse()
@@ -118,8 +123,7 @@ func TestOriginsRefusalInNeed(t *testing.T) {
 // a proof as soon as a mirror has answered in the place of the origin.
 func TestImportedInNeed(t *testing.T) {
 	t.Parallel()
-	origin, mirror := newPrivate(t), newPrivate(t)
-	s := newSiteOf(t, origin.Registry, mirror.Registry, originThenMirrors)
+	s, origin, mirror := newPrivateSite(t, originThenMirrors)
 	s.both("app:1", 1)
 	ref := nodetest.Named("app:1")
 	s.Import(ref, nodetest.Image(1))

@@ -52,8 +52,7 @@ func TestTightenPassesNoAuthority(t *testing.T) {
 	})
 	t.Run("revoked", func(t *testing.T) {
 		t.Parallel()
-		origin, mirror := newPrivate(t), newPrivate(t)
-		s := newSiteOf(t, origin.Registry, mirror.Registry, rule)
+		s, origin, mirror := newPrivateSite(t, rule)
 		s.both("app:1", 1)
 		ref := nodetest.Named("app:1")
 		mirror.Refuse()

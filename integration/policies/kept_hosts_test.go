@@ -135,6 +135,17 @@ func TestUnknownHostsKey(t *testing.T) {
 	nodetest.Eventually(t, "the keys of another version are named", func() bool { return warnings() == 4 })
 }
 
+// TestHostWithoutATable writes a host that containerd does not ask, without a word.
+func TestHostWithoutATable(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	mark := n.Mark()
+	n.WriteHosts("registry.test", n.Server(n.Registry)+"host.'https://mirror.test'.capabilities = ['pull', 'resolve']\n")
+	nodetest.Eventually(t, "the host is named", func() bool {
+		return len(n.LogLines(mark, "warning", "passes over", "registry.test/hosts.toml:2:6", "mirror.test", "needs a table of its own")) == 1
+	})
+}
+
 // TestRegistryAskedTwice writes a table for the registry itself, which stands behind it
 // once more.
 func TestRegistryAskedTwice(t *testing.T) {

@@ -5,6 +5,7 @@ package settings
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -35,4 +36,27 @@ func TestCredentialsOfASpelledRegistry(t *testing.T) {
 			stock.MustPull(spelled + "/app:1")
 		})
 	}
+}
+
+// TestRefusalOfAnotherSpellingUnderTheNodesCredentials holds that a tenant who spells the name of a
+// registry in another way, by which its balancer refuses everybody, ends no proof of the
+// credentials that the node has for all pods.
+func TestRefusalOfAnotherSpellingUnderTheNodesCredentials(t *testing.T) {
+	t.Parallel()
+	r := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
+	n := nodetest.New(t, nodetest.Section(`default_policy = "IfNotPresent"`), nodetest.Tables(fmt.Sprintf(`
+[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
+  username = 'node'
+  password = 'word of the node'
+`, r.Host())))
+	n.PushTo(r, "app:1", nodetest.Image(1))
+	other := n.KnownByItsName(r, http.StatusForbidden, true)
+	ref := r.Host() + "/app:1"
+	n.MustPull(ref, node.Pod("victim", "a"))
+	never := node.Hint("policy", "Never")
+	n.MustPull(ref, node.Pod("victim", "b"), never)
+	if _, err := n.Pull(other+"/app:1", node.Pod("tenant", "x")); err == nil {
+		t.Error("the balancer refuses nobody")
+	}
+	n.MustPull(ref, node.Pod("victim", "b"), never)
 }

@@ -18,6 +18,14 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
+// longURLs are as many urls as count beside that which serves the layer, of hosts with long names.
+func longURLs() (urls []string) {
+	for i := range 15 {
+		urls = append(urls, fmt.Sprintf("http://host-%03d.%stest/layer", i, strings.Repeat(strings.Repeat("x", 55)+".", 5)))
+	}
+	return urls
+}
+
 // TestMoreSourcesThanALabelHolds has an image whose layer names as many hosts as count,
 // with names so long that no label has room for them. Its pull succeeds; the record says
 // how many hosts it lacks; and no list of sources lets it be reused.
@@ -25,11 +33,7 @@ func TestMoreSourcesThanALabelHolds(t *testing.T) {
 	t.Parallel()
 	a := newAllowing(t)
 	ref := nodetest.Named("app:1")
-	var urls []string
-	for i := range 15 { // with that which serves the layer as many as count of one
-		urls = append(urls, fmt.Sprintf("http://host-%03d.%stest/layer", i, strings.Repeat(strings.Repeat("x", 55)+".", 5)))
-	}
-	f := newForeign(t, 5, urls...)
+	f := newForeign(t, 5, longURLs()...)
 	a.both("app:1", f)
 	a.MustPull(ref)
 	got := a.Labels(ref)
@@ -38,11 +42,7 @@ func TestMoreSourcesThanALabelHolds(t *testing.T) {
 	nodetest.Want(t, "the list says what it lacks: "+list[strings.LastIndex(list, ","):], strings.HasSuffix(list, " more"), true)
 	nodetest.Want(t, "unknown-sources", got["unknown-sources"], "true")
 	a.wantSources("CRI shows the same", ref, a.mirror.Host()+"/app:1", list)
-	listed := a.List()[0].GetSpec().GetAnnotations()["pullwarden.io/content-sources"]
-	begin, end, _ := strings.Cut(listed, ",+")
-	if len(listed) > 512 || !strings.HasPrefix(list, begin+",") || !strings.HasSuffix(end, " more") {
-		t.Errorf("in the list of images, the sources are %q", listed)
-	}
+	nodetest.Want(t, "so do its lists", a.List()[0].GetSpec().GetAnnotations()["pullwarden.io/content-sources"], list)
 
 	a.allow(a.mirror.Host(), a.Registry.Host(), f.host, "host-*.test", "*")
 	a.mirror.Refuse()
@@ -53,6 +53,37 @@ func TestMoreSourcesThanALabelHolds(t *testing.T) {
 	outcome, reason := a.outcome(node.Hint("policy", "IfNotPresent"))
 	nodetest.Want(t, "outcome", outcome+" "+reason, "Pulled source")
 	nodetest.Eventually(t, "the mirror is the source", func() bool { return a.Labels(ref)["content-sources"] == "" })
+}
+
+// TestSourcesInRecordsAndEvents has an image whose layer names many hosts with long names. The
+// records of its tags stay so small that containerd lists those of thousands of tags in one
+// message, of 16 MiB, to all of its clients; and so do its events of them, which it logs at level
+// info.
+func TestSourcesInRecordsAndEvents(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, func(o *node.Options) { o.LogLevel = "info" })
+	ref := nodetest.Named("app:1")
+	n.Push("app:1", newForeign(t, 5, longURLs()...))
+	mark := n.Mark()
+	for range 2 { // the second one checks
+		n.MustPull(ref)
+		n.WaitForWrites(ref)
+	}
+	text, err := n.Log(mark)
+	n.Must(err)
+	size := 0
+	for key, value := range n.Labels(ref) {
+		size += len(key) + len(value)
+	}
+	nodetest.Want(t, "there are sources", strings.Contains(n.Labels(ref)["content-sources"], "host-000."), true)
+	if size > 1500 {
+		t.Errorf("the labels of a record have %d bytes", size)
+	}
+	for line := range strings.Lines(text) {
+		if len(line) > 2000 {
+			t.Errorf("the log has a line of %d bytes: %.200s", len(line), line)
+		}
+	}
 }
 
 // TestLogOfManyURLs has an image of many layers that name many long urls, none of which has

@@ -161,6 +161,23 @@ func TestObserved(t *testing.T) {
 	wantScreen(n, 0, "for images that no rule matches")
 }
 
+// TestTimesThatJSONCannotHave has a record with a time of the year 10000, in UTC. Nothing is known
+// of the check then, and the verbs go on in every format.
+func TestTimesThatJSONCannotHave(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	ref := nodetest.Named("app:1")
+	n.Push("app:1", nodetest.Image(1))
+	n.MustPull(ref)
+	n.SetLabels(ref, map[string]string{"verified-at": "9999-12-31T23:59:59-23:59"})
+	for _, args := range []string{"status", "status -o json", "status -o yaml", "explain " + ref + " -o json"} {
+		if got := n.Command(strings.Fields(args)...); got.Code != 0 || got.Stdout == "" {
+			t.Errorf("%s: exit %d, %q: %s", args, got.Code, got.Stdout, got.Stderr)
+		}
+	}
+	nodetest.Want(t, "the check is not believed", statusOf(n).Images[0].VerifiedAt, time.Time{})
+}
+
 // TestOpenImages tells of an image that was imported where access = "Verified" opens it:
 // not under Strict, unless a rule says otherwise.
 func TestOpenImages(t *testing.T) {

@@ -41,11 +41,29 @@ func Address(scheme, host string) string {
 	return Canonical(host)
 }
 
+// upper are the letters of host names that have a lower case.
+const upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// Lower writes a host, or a pattern of hosts, in lower case. Only ASCII has one there (RFC 4343): a
+// name with U+0130, which Unicode makes an i, is another name in DNS, and may be anybody's.
+func Lower(host string) string {
+	if !strings.ContainsAny(host, upper) {
+		return host
+	}
+	lower := []byte(host)
+	for i, c := range lower {
+		if 'A' <= c && c <= 'Z' {
+			lower[i] += 'a' - 'A'
+		}
+	}
+	return string(lower)
+}
+
 // Plain writes a host, host[:port], as everybody does: references may have zeros before the
 // number of a port, and IPv6 addresses at full length, which lead to the same host. The port
 // stays: without it, the scheme would tell which one is meant.
 func Plain(host string) string {
-	name, port := splitPort(strings.ToLower(host))
+	name, port := splitPort(Lower(host))
 	for len(port) > 2 && port[1] == '0' {
 		port = ":" + port[2:]
 	}
@@ -70,7 +88,7 @@ func bracketed(name string) (ip netip.Addr, ok bool) {
 
 // IsIPv6 reports whether a host, host[:port], is an IPv6 address in brackets.
 func IsIPv6(host string) bool {
-	name, _ := splitPort(strings.ToLower(host))
+	name, _ := splitPort(host)
 	_, ok := bracketed(name)
 	return ok
 }
@@ -93,14 +111,25 @@ func withoutPort(host, port string) string {
 	return host
 }
 
-// Repository returns what begins with a registry, such as a repository or the
-// name of an image, with the canonical name of the registry.
+// official is what Docker Hub calls whose repositories have one component: docker.io/app is
+// docker.io/library/app there, and at its mirrors.
+const official = "library/"
+
+// Repository returns the one name of what begins with a registry, such as a repository or the
+// name of an image.
 func Repository(name string) string {
 	host, path, ok := strings.Cut(name, "/")
-	if canonical := Canonical(host); ok && canonical != host {
-		return canonical + "/" + path
+	if !ok {
+		return name
 	}
-	return name
+	canonical := Canonical(host)
+	if canonical == dockerHub && !strings.Contains(path, "/") {
+		return canonical + "/" + official + path
+	}
+	if canonical == host {
+		return name
+	}
+	return canonical + "/" + path
 }
 
 // Spellings returns the names of a registry that a pattern in lower case may

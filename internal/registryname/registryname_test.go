@@ -46,6 +46,10 @@ func TestCanonical(t *testing.T) {
 		"xn--rgistry-bya.example.com":   "xn--rgistry-bya.example.com",
 		"mirror.registry-1.docker.io":   "mirror.registry-1.docker.io",
 		"REGISTRY.EXAMPLE.COM:5000":     "registry.example.com:5000",
+		"Reg\u0130stry.Example.com:443": "reg\u0130stry.example.com",
+		"doc\u212Aer.io":                "doc\u212Aer.io",
+		"index.doc\u212Aer.io":          "index.doc\u212Aer.io",
+		"Registry\xff.test":             "registry\xff.test",
 		"registry.example.com:443/path": "registry.example.com:443/path",
 	} {
 		if got := Canonical(host); got != want {
@@ -74,6 +78,11 @@ func TestRepository(t *testing.T) {
 		"Registry.test:443/Team/app:1":        "registry.test/Team/app:1",
 		"registry.test/team/app@sha256:0":     "registry.test/team/app@sha256:0",
 		"index.docker.io/library/nginx:1.27":  "docker.io/library/nginx:1.27",
+		"docker.io/app":                       "docker.io/library/app",
+		"registry-1.docker.io/app:1":          "docker.io/library/app:1",
+		"Docker.io:443/app@sha256:0":          "docker.io/library/app@sha256:0",
+		"docker.io/team/app":                  "docker.io/team/app",
+		"docker.io":                           "docker.io",
 		"registry.test:5000/team:443/app:443": "registry.test:5000/team:443/app:443",
 		"Registry.test":                       "Registry.test",
 	} {

@@ -24,8 +24,9 @@ type Group[K comparable, A, V any] struct {
 // the second acts on an answer that would be an old one to those who come later.
 type Work[A, V any] struct {
 	// Ask is joined while it runs, by those who come no later than Within after
-	// it began.
-	Ask    func(context.Context) A
+	// it began. It may call answered as often as it likes once what it asks for has been
+	// answered, and it still has something to do: it is not joined from then on.
+	Ask    func(ctx context.Context, answered func()) A
 	Within time.Duration
 	// Act always follows, with the result of Ask.
 	Act func(context.Context, A) (V, error)
@@ -56,10 +57,11 @@ func (g *Group[K, A, V]) Do(ctx context.Context, key K, work Work[A, V]) (value 
 	if created {
 		go func() {
 			defer cancel()
-			late := time.AfterFunc(work.Within, func() { g.calls.Forget(key, c) })
-			answer := work.Ask(own)
+			notJoined := func() { g.calls.Forget(key, c) }
+			late := time.AfterFunc(work.Within, notJoined)
+			answer := work.Ask(own, notJoined)
 			late.Stop()
-			g.calls.Forget(key, c)
+			notJoined()
 			c.value, c.err = work.Act(own, answer)
 			close(c.done)
 		}()

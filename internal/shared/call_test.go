@@ -16,7 +16,7 @@ import (
 func asking[V any](work func(context.Context) (V, error)) Work[V, V] {
 	var err error
 	return Work[V, V]{
-		Ask: func(ctx context.Context) (v V) {
+		Ask: func(ctx context.Context, _ func()) (v V) {
 			v, err = work(ctx)
 			return v
 		},
@@ -183,8 +183,9 @@ func TestCallIsJoinedWhileItAsks(t *testing.T) {
 		"at once":          {0, 1, 1},
 		"before the bound": {900 * time.Millisecond, 1, 1},
 		"after the bound":  {1100 * time.Millisecond, 2, 0},
-		"after the answer": {2100 * time.Millisecond, 2, 0},
+		"after the asking": {2100 * time.Millisecond, 2, 0},
 		"after the end":    {10 * time.Second, 2, 0},
+		"answered early":   {300 * time.Millisecond, 2, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -193,8 +194,13 @@ func TestCallIsJoinedWhileItAsks(t *testing.T) {
 					works, joined atomic.Int32
 				)
 				work := Work[int32, int32]{
-					Ask: func(context.Context) int32 {
-						time.Sleep(2 * time.Second)
+					Ask: func(_ context.Context, answered func()) int32 {
+						time.Sleep(200 * time.Millisecond)
+						if what == "answered early" {
+							answered()
+							answered()
+						}
+						time.Sleep(1800 * time.Millisecond)
 						return works.Add(1)
 					},
 					Within: time.Second,

@@ -16,11 +16,11 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
+
+	"github.com/pullwarden/pullwarden/internal/quoted"
 )
 
 const (
-	cut = `"…"` // what is quoted
-
 	maxKinds  = 64 // of lines that are told apart
 	maxKind   = 64 // bytes of a line that tell
 	kindBurst = 5  // lines of a kind at once, and then one in kindTime
@@ -64,7 +64,7 @@ func newWriter(next func(...any)) *writer {
 func (w *writer) Write(line []byte) (int, error) {
 	text := strings.TrimSuffix(string(line), "\n")
 	if left, ok := w.take(text); ok {
-		text = cutQuoted(text)
+		text = quoted.Cut(text)
 		if left > 0 {
 			text += " (" + strconv.Itoa(left) + " more like it)"
 		}
@@ -90,28 +90,4 @@ func (w *writer) take(text string) (left int, ok bool) {
 	}
 	left, k.left = k.left, 0
 	return left, true
-}
-
-// cutQuoted leaves out what is quoted as Go does. A quote that does not end has the rest of its
-// line: what Go quotes has no line break, and the stack of a panic stays.
-func cutQuoted(text string) string {
-	var b strings.Builder
-	for {
-		before, _, quotes := strings.Cut(text, `"`)
-		b.WriteString(before)
-		if !quotes {
-			return b.String()
-		}
-		b.WriteString(cut)
-		text = text[len(before):]
-		quoted, err := strconv.QuotedPrefix(text)
-		end := len(quoted)
-		if err != nil {
-			end = strings.IndexByte(text, '\n')
-		}
-		if end < 0 {
-			return b.String()
-		}
-		text = text[end:]
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -76,7 +77,7 @@ func DecodeTable(file string, data []byte, into any, strict bool, table ...strin
 // documentError returns an error of go-toml as one of the file: of its syntax,
 // or of keys that are set twice.
 func documentError(file string, err error) *Error {
-	e := &Error{File: file, Kind: BadSyntax, Message: strings.TrimPrefix(err.Error(), "toml: ")}
+	e := &Error{File: file, Kind: BadSyntax, Message: quotedNumber.ReplaceAllString(strings.TrimPrefix(err.Error(), "toml: "), "")}
 	if derr, ok := errors.AsType[*toml.DecodeError](err); ok {
 		e.Line, e.Column = derr.Position() // its key lacks the table, its message names it
 		if m := named.FindStringSubmatch(e.Message); m != nil {
@@ -89,6 +90,10 @@ func documentError(file string, err error) *Error {
 // named are messages of go-toml that name a key, or one of the tables that it is in, as it is: they
 // quote it as others do, since it may be a URL with a password.
 var named = regexp.MustCompile(`(?s)^(key|table) (.*) (is already defined|already exists.*|should be a table, not a .*)$`)
+
+// quotedNumber is what go-toml's messages have of a value: a number out of range, as strconv
+// quotes it. A secret that lacks its quotes may be one, such as 61e83219.
+var quotedNumber = regexp.MustCompile(`strconv\.\w+: parsing ".*": `)
 
 type decoder struct {
 	file      string
@@ -241,7 +246,8 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// describe names a value or its kind, for "is …".
+// describe names the kind of a value, for "is …". A number itself may be a secret that lacks its
+// quotes, or that stands in the place of a table.
 func describe(value any) string {
 	switch value := value.(type) {
 	case map[string]any:
@@ -250,8 +256,12 @@ func describe(value any) string {
 		return "an array"
 	case string:
 		return "a string"
-	case int64, float64, bool:
-		return fmt.Sprint(value)
+	case int64:
+		return "an integer"
+	case float64:
+		return "a float"
+	case bool:
+		return strconv.FormatBool(value)
 	}
 	return "a date or time"
 }

@@ -119,6 +119,7 @@ func TestDecodeErrors(t *testing.T) {
 	const fruitKeys = "names, flavour, others, peeled, weight, grower, size"
 	for _, test := range []decodeErrors{
 		{"syntax", "a = 1\nb = = 2\n", []string{"f.toml:2:5: unexpected character U+003D '=' at start of value"}},
+		{"number out of range", "a = 61e8_3219\n", []string{"f.toml:1:5: unable to parse float: value out of range"}},
 		{"end of file", "[fruit", []string{"f.toml:1:6: expected ']' to close table name"}},
 		{"twice", "[[fruit]]\npeeled = true\npeeled = true\n", []string{
 			"f.toml:3:1: key peeled is already defined",
@@ -126,8 +127,8 @@ func TestDecodeErrors(t *testing.T) {
 		{"finish", "[[fruit]]\n[[fruit]]\nnames = ['a']\ngrower.name = 'nobody'\n[host.h]\nnames = [1]\n[host.i]\nnames = 1\n", []string{
 			"f.toml:1:3: fruit[1].names: is required",
 			"f.toml:4:8: fruit[2].grower.name: must be somebody",
-			"f.toml:6:10: host.h.names[1]: is 1: must be a string",
-			"f.toml:8:1: host.i.names: is 1: must be an array",
+			"f.toml:6:10: host.h.names[1]: is an integer: must be a string",
+			"f.toml:8:1: host.i.names: is an integer: must be an array",
 		}},
 		{"unknown keys", "colour = 1\n[[fruit]]\n  names = []\n  taste = 1\n", []string{
 			"f.toml:1:1: colour: unknown key: allowed are fruit, host, any",
@@ -155,9 +156,9 @@ func TestDecodeTypeErrors(t *testing.T) {
 	for _, test := range []decodeErrors{
 		{"types", "[[fruit]]\nnames = 'a'\nflavour = 1\npeeled = 1.5\nsize = 300\nweight = 'x'\ngrower = []\nothers = [[1]]\n", []string{
 			"f.toml:2:1: fruit[1].names: is a string: must be an array",
-			"f.toml:3:1: fruit[1].flavour: is 1: must be a string",
-			"f.toml:4:1: fruit[1].peeled: is 1.5: must be true or false",
-			"f.toml:5:1: fruit[1].size: is 300: must be an integer that fits int8",
+			"f.toml:3:1: fruit[1].flavour: is an integer: must be a string",
+			"f.toml:4:1: fruit[1].peeled: is a float: must be true or false",
+			"f.toml:5:1: fruit[1].size: is an integer: must be an integer that fits int8",
 			"f.toml:6:1: fruit[1].weight: is a string: must be a float",
 			"f.toml:7:1: fruit[1].grower: is an array: must be a table",
 			"f.toml:8:1: fruit[1].others[1]: is an array: must be a string",
@@ -165,7 +166,7 @@ func TestDecodeTypeErrors(t *testing.T) {
 		{"more types", "fruit = [{ names = [true] }, { names = [1979-05-27] }]\nhost = 1\n", []string{
 			"f.toml:1:21: fruit[1].names[1]: is true: must be a string",
 			"f.toml:1:41: fruit[2].names[1]: is a date or time: must be a string",
-			"f.toml:2:1: host: is 1: must be a table",
+			"f.toml:2:1: host: is an integer: must be a table",
 		}},
 		{"table for array", "[fruit]\npeeled = true\n", []string{
 			"f.toml:1:2: fruit: is a table: must be an array of tables: write [[fruit]]",

@@ -81,6 +81,25 @@ func Positions(data []byte) (map[string]Position, error) {
 	return ix.found, nil
 }
 
+// Tables returns the paths, key by key, of the tables of a TOML document that have a [header] of
+// their own, in their order. Of a document that does not parse, it returns those before the error.
+func Tables(data []byte) (paths [][]string) {
+	var parser unstable.Parser
+	parser.Reset(data)
+	for parser.NextExpression() {
+		node := parser.Expression()
+		if node.Kind != unstable.Table {
+			continue
+		}
+		var path []string
+		for key := node.Key(); key.Next(); {
+			path = append(path, string(key.Node().Data))
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
 // syntaxError adds the position to an error of the parser, which only the
 // decoder tells.
 func syntaxError(data []byte, err error) *Error {

@@ -79,3 +79,10 @@ func TestPositionsAreBounded(t *testing.T) {
 		t.Errorf("%d positions, error %v", len(got), err)
 	}
 }
+
+func TestTables(t *testing.T) {
+	got := Tables([]byte("a.b = { c = 1 }\n[d . \"e.f\"]\ng = 1\n[[h.i]]\n[h.i.j]\n[d]\n[broken\n[k]\n"))
+	if diff := cmp.Diff([][]string{{"d", "e.f"}, {"h", "i", "j"}, {"d"}}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -82,7 +82,7 @@ func showAll(ctx context.Context, records Records, images []*runtime.Image) {
 	}
 	for i, r := range found {
 		if r != nil {
-			showListed(images[i], *r)
+			show(images[i], *r)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func (i *listed) with(record *store.Record) *listed {
 		return &next
 	}
 	if clone, ok := proto.Clone(i.bare).(*runtime.Image); ok {
-		showListed(clone, *record)
+		show(clone, *record)
 		next.shown = encodeSpec(clone)
 	}
 	return &next

@@ -59,7 +59,7 @@ func (s *SandboxImage) ensure(ctx context.Context, images runtime.ImageServiceSe
 		return err
 	}
 	_, _, err := s.pulls.Do(ctx, s.Name, shared.Work[error, struct{}]{
-		Ask:    func(ctx context.Context) error { return s.pull(ctx, images, handler) },
+		Ask:    func(ctx context.Context, _ func()) error { return s.pull(ctx, images, handler) },
 		Within: untilItEnds,
 		Act:    func(_ context.Context, err error) (struct{}, error) { return struct{}{}, err },
 	})

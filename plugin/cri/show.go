@@ -29,11 +29,6 @@ type Records interface {
 	First(ctx context.Context, lists [][]string) ([]*store.Record, error)
 }
 
-// maxListed bounds what a list of images has of the sources of one of them, in bytes. A
-// kubelet takes lists of no more than 16 MiB, and an image can have as many sources as a label
-// has room for.
-const maxListed = 512
-
 // annotationsOf returns the state of a record by the keys of its labels; nil
 // where nothing is known.
 func annotationsOf(r store.Record) map[string]string {
@@ -102,14 +97,6 @@ func namesOf(image *runtime.Image) []string {
 	slices.Sort(names[:len(image.GetRepoTags())])
 	slices.Sort(names[len(image.GetRepoTags()):])
 	return names
-}
-
-// showListed is show for lists of images, which have the first sources alone.
-func showListed(image *runtime.Image, r store.Record) {
-	show(image, r)
-	if annotations := image.GetSpec().GetAnnotations(); len(annotations[store.LabelContentSources]) > maxListed {
-		annotations[store.LabelContentSources] = store.ShortenSources(r.ContentSources, r.MoreSources, maxListed)
-	}
 }
 
 // show puts the state of a record into an image, whose spec then names the

@@ -150,12 +150,14 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// Lists of images have room for the first sources of each: a kubelet takes 16 MiB.
+// Images and containers have the first sources alone, wherever they are shown, though their
+// records have more: a kubelet takes lists of 16 MiB, of images as well as of containers.
 func TestSourcesInListings(t *testing.T) {
 	const ref = "registry.test/a:1"
 	hosts := []string{strings.Repeat("a", 250), strings.Repeat("b", 250), strings.Repeat("c", 250)}
 	r := &records{all: map[string]store.Record{ref: {Name: ref, State: store.State{ContentSources: hosts, MoreSources: 7}}}}
-	service := showing(&images{names: [][]string{{first.String(), ref}}}, r)
+	inner := &images{names: [][]string{{first.String(), ref}}}
+	service := showing(inner, r)
 	status, err := service.ImageStatus(t.Context(), &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: ref}})
 	if err != nil {
 		t.Fatal(err)
@@ -168,21 +170,21 @@ func TestSourcesInListings(t *testing.T) {
 	if err := service.StreamImages(&runtime.StreamImagesRequest{}, streamed); err != nil {
 		t.Fatal(err)
 	}
-	short := hosts[0] + "," + hosts[1] + ",+8 more"
-	if len(short) > maxListed || len(short)+len(hosts[2]) < maxListed {
-		t.Fatalf("%d bytes are wanted of %d", len(short), maxListed)
+	made := &creating{}
+	if _, err := NewRuntimeService(made, inner, r, nil).CreateContainer(t.Context(), &runtime.CreateContainerRequest{
+		Config: &runtime.ContainerConfig{Image: &runtime.ImageSpec{Image: first.String(), UserSpecifiedImage: ref}},
+	}); err != nil {
+		t.Fatal(err)
 	}
-	for _, tc := range []struct {
-		what  string
-		image *runtime.Image
-		want  string
-	}{
-		{"ImageStatus", status.GetImage(), strings.Join(hosts, ",") + ",+7 more"},
-		{"ListImages", listed.GetImages()[0], short},
-		{"StreamImages", streamed.sent[0], short},
+	want := hosts[0] + "," + hosts[1] + ",+8 more"
+	for what, annotations := range map[string]map[string]string{
+		"ImageStatus":     status.GetImage().GetSpec().GetAnnotations(),
+		"ListImages":      listed.GetImages()[0].GetSpec().GetAnnotations(),
+		"StreamImages":    streamed.sent[0].GetSpec().GetAnnotations(),
+		"CreateContainer": made.config.GetAnnotations(),
 	} {
-		if got := tc.image.GetSpec().GetAnnotations()[store.LabelContentSources]; got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.what, got, tc.want)
+		if got := annotations[store.LabelContentSources]; got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
 		}
 	}
 }

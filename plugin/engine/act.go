@@ -198,10 +198,9 @@ func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, e
 
 // authorizeAgain finds out anew, after a registry was asked, whether the caller may reuse
 // the cached image: another request may have given a proof, or taken one away.
-func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) error {
+func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err error) {
 	by := e.trusted(ctx, t)
-	grants, _, err := e.authorize(ctx, t, c.local.Record, by)
-	c.local.Grant, c.local.afterAnswer = grants.now, grants.afterAnswer
+	c.local.Grant, _, err = e.authorize(ctx, t, c.local.Record, by)
 	c.local.Age = ageOf(c.local.Record.State, e.Now(), t.directives.CheckWith, by.checks) // asking may have taken long
 	return err
 }
@@ -210,7 +209,7 @@ func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) error {
 // does not is as if there were none.
 func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action {
 	check := Check{Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause)}
-	c.local.Grant = c.local.grantAfter(d, check)
+	c.local.Grant = c.local.Grant.after(check)
 	action := Decide(d, c.local, check)
 	c.use(action.Used...)
 	return action

@@ -36,13 +36,16 @@ func ageOf(s store.State, now time.Time, with policy.CheckWith, counts func(host
 
 // checkedAt is when the last check was that counts: one by a host that counts and, where
 // checks read the manifest, one that has read it. Zero for none.
-func checkedAt(s store.State, with policy.CheckWith, counts func(host string) bool) time.Time {
-	at, by := s.Verified.At, s.Verified.By
+func checkedAt(s store.State, with policy.CheckWith, counts func(host string) bool) (at time.Time) {
+	v := s.Verified
+	checks := []store.Reading{{At: v.At, By: v.By}, v.Earlier}
 	if with == policy.Manifest {
-		at, by = s.Verified.Read.At, s.Verified.Read.By
+		checks = []store.Reading{v.Read, v.EarlierRead}
 	}
-	if at.IsZero() || !counts(by) {
-		return time.Time{}
+	for _, check := range checks {
+		if check.At.After(at) && counts(check.By) {
+			at = check.At
+		}
 	}
 	return at
 }

@@ -25,3 +25,30 @@ func TestAge(t *testing.T) {
 		}
 	}
 }
+
+// The newest check counts that is by a host which counts, and of the kind that the rule wants.
+func TestCheckedAt(t *testing.T) {
+	at := func(minutes int, by string) store.Reading {
+		return store.Reading{At: now.Add(time.Duration(minutes) * time.Minute), By: by}
+	}
+	v := store.Verified{
+		At: at(9, "").At, By: "mirror.test", Earlier: at(5, "registry.test"),
+		Read: at(7, "mirror.test"), EarlierRead: at(3, "registry.test"),
+	}
+	origin := func(host string) bool { return isOrigin(host, "registry.test") }
+	for _, tc := range []struct {
+		with   policy.CheckWith
+		counts func(string) bool
+		want   int
+	}{
+		{policy.Head, anyHost, 9}, {policy.Head, origin, 5}, {policy.Manifest, anyHost, 7}, {policy.Manifest, origin, 3},
+	} {
+		if got := checkedAt(store.State{Verified: v}, tc.with, tc.counts); !got.Equal(at(tc.want, "").At) {
+			t.Errorf("%v: %v, want %d minutes", tc, got, tc.want)
+		}
+	}
+	nobody := func(string) bool { return false }
+	if got := checkedAt(store.State{Verified: v}, policy.Head, nobody); !got.IsZero() {
+		t.Errorf("by nobody: %v", got)
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -128,6 +127,31 @@ func (s failingSession) Resolve(context.Context, time.Duration) (resolver.Resolu
 	return resolver.Resolution{}, s.cause
 }
 
+// The registry's yes to the digest alone is none to who has no other proof than a mirror's: the
+// question begins as where the image is absent, and the manifest is read, also of an image that is
+// found by another tag, or has been pulled meanwhile, and where the mirror answers once more.
+func TestMirrorsProofIsNoneForAYes(t *testing.T) {
+	for what, found := range map[string]func(*node, *store.Record){
+		"by the tag":       func(n *node, r *store.Record) { n.record = r },
+		"by another tag":   func(n *node, r *store.Record) { n.record, n.unrunnable = r, true },
+		"pulled meanwhile": func(n *node, r *store.Record) { n.onCheck = func() { n.record = r } },
+		"replaced meanwhile": func(n *node, r *store.Record) {
+			n.record = cachedImage(first, now)
+			n.onCheck = func() { n.record = r }
+		},
+		"in need": func(n *node, r *store.Record) { n.record, n.inNeed = r, true },
+	} {
+		for by, refused := range map[string]bool{"mirror.test": true, "registry.test": false} {
+			n := &node{remote: second, quarantined: true}
+			found(n, provedBy(by))
+			o, err := n.engine(rule(inNeed)).Ensure(t.Context(), n.request(nil))
+			if refused && (o.Class != failure.Forbidden || n.manifestsRead == 0 || len(n.proved) > 0) || !refused && (err != nil || n.manifestsRead > 0) {
+				t.Errorf("%s, %s: %s (%s), %v, %d reads, proved %v", what, by, o.Kind, o.Reason, err, n.manifestsRead, n.proved)
+			}
+		}
+	}
+}
+
 // An authority's "not found" in the place of the registry, which is silent, leaves the proofs
 // that mirrors have given. One of the paths to the registry that is not is enough to end that.
 func TestMirrorsProofAfterAnAuthority(t *testing.T) {
@@ -152,13 +176,59 @@ func TestMirrorsProofAfterAnAuthority(t *testing.T) {
 	}
 }
 
-// Hosts are told to fail fast for no class after which a mirror's proof counts no more.
-func TestFallbacksOfAMirrorsProof(t *testing.T) {
-	d := policy.Defaults()
-	d.Policy, d.ResolveFrom = policy.IfDigestChanged, policy.OriginThenMirrors
+// Hosts are told to fail fast for no class after which a mirror's proof counts no more, and not
+// what the node has.
+func TestQueryWithAMirrorsProof(t *testing.T) {
+	n := &node{}
+	task, _ := n.engine(rule(`policy = "IfDigestChanged"`, inNeed)).begin(n.request(nil))
 	l := localOf("tag", "image", "granted")
-	l.afterAnswer = Grant{Kind: GrantNone}
-	if got, want := fallbacks(d, l), failure.SetOf(failure.Unreachable, failure.Unavailable); got != want {
-		t.Errorf("%v, want %v", got, want)
+	if q := task.query(name, l); q.Known != first.Digest {
+		t.Errorf("by the registry's proof: known %q", q.Known)
+	}
+	l.Grant.InNeed = true
+	q := task.query(name, l)
+	if want := failure.SetOf(failure.Unreachable, failure.Unavailable); q.Fallback != want || q.Known != "" {
+		t.Errorf("by a mirror's: %v, want %v; known %q", q.Fallback, want, q.Known)
+	}
+}
+
+// Of two proofs of a caller, one that counts for the rule is enough: whose word counts, and which of
+// them is young enough, rules differ in. A dry run ends them one by one, as the store does.
+func TestEitherOfTwoProofs(t *testing.T) {
+	for what, tc := range map[string]struct {
+		rule     string
+		mirrors  time.Duration // the age of the mirror's
+		registry time.Duration // and of the registry's
+		want     GrantKind
+	}{
+		"both count":                   {"# none", 0, 0, GrantProved},
+		"the mirror's does not":        {`resolve_from = "Origin"`, 0, 0, GrantProved},
+		"the registry's is too old":    {`access_ttl = "1h"`, 0, 2 * time.Hour, GrantProved},
+		"the mirror's is too old":      {`access_ttl = "1h"`, 2 * time.Hour, 0, GrantProved},
+		"both are too old":             {`access_ttl = "1h"`, 2 * time.Hour, 3 * time.Hour, GrantNone},
+		"the one that counts too old":  {"resolve_from = \"Origin\"\naccess_ttl = \"1h\"", 0, 2 * time.Hour, GrantNone},
+		"the one that counts is young": {"resolve_from = \"Origin\"\naccess_ttl = \"1h\"", 2 * time.Hour, 0, GrantProved},
+	} {
+		record := provedBy("mirror.test")
+		record.Access[alice] = store.Proof{At: now.Add(-tc.mirrors), By: "mirror.test"}
+		record.Earlier = map[store.Fingerprint]store.Proof{alice: {At: now.Add(-tc.registry), By: "registry.test"}}
+		n := &node{remote: second, record: record, checkFails: failure.Unreachable}
+		compareExplained(t, n, n.engine(rule(`policy = "IfDigestChanged"`, tc.rule)), n.request(nil))
+		if o := n.outcomes[len(n.outcomes)-1]; o.Grant != tc.want {
+			t.Errorf("%s: %s, %v", what, o.Grant, o.Err)
+		}
+	}
+	record := provedBy("mirror.test")
+	record.Earlier = map[store.Fingerprint]store.Proof{alice: {At: now, By: "registry.test"}}
+	dry := &drySide{Records: &node{record: record}}
+	for _, tc := range []struct {
+		no   store.Refusal
+		left int
+	}{{store.Refusal{Host: "mirror.test"}, 1}, {store.Refusal{Host: "registry.test", Origin: true}, 0}} {
+		_ = dry.Revoke(t.Context(), "", []store.Fingerprint{alice}, tc.no)
+		r, err := dry.Get(t.Context(), name)
+		if err != nil || len(r.Proofs(alice)) != tc.left || len(record.Proofs(alice)) != 2 {
+			t.Errorf("after a refusal by %s: %+v, %v", tc.no.Host, r.Proofs(alice), err)
+		}
 	}
 }

@@ -229,7 +229,7 @@ func (e *Engine) stateOf(ctx context.Context, r store.Record) func() store.State
 		if now, err := e.Records.Get(ctx, r.Name); err == nil && now.Target.Digest == r.Target.Digest {
 			state = now.State
 		}
-		state.Access = nil
+		state.Access, state.Earlier = nil, nil
 		return state
 	}
 }

@@ -32,6 +32,8 @@ type Registry interface {
 
 // answer is a registry's answer to one check.
 type answer struct {
+	// repository is the one that was asked for, as the reference spells it.
+	repository string
 	// verified and proved are what it confirmed, and for which holders;
 	// descriptor is what to pull.
 	verified   store.Verified
@@ -66,13 +68,14 @@ func (a *answer) check(cached Confirmation) Check {
 
 // query is a check of one of the subject's references: the registry client is told
 // the digest of the cached image, and for which failures that would do. A caller who
-// has not proved that they may have the image has none, and the check begins as that of an
-// absent image does: by how hosts are asked, and by what becomes of that, nobody learns that it
-// is there.
+// has not proved that they may have the image, whatever the registry answers, has none, and the
+// check begins as that of an absent image does: by how hosts are asked, and by what becomes of
+// that, nobody learns that it is there.
 func (t *task) query(reference string, local Local) resolver.Query {
 	q := resolver.Query{
 		Reference:   reference,
 		Credentials: t.Credentials,
+		Answered:    t.answered,
 		Order:       orders[t.directives.ResolveFrom],
 		Fallback:    fallbacks(t.directives.Directives, local),
 	}
@@ -122,11 +125,11 @@ func (t *task) checkTimeAfter(spent time.Duration) time.Duration {
 func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spent time.Duration) (answer, error) {
 	asked := e.Now()
 	r, err := session.Resolve(ctx, t.checkTimeAfter(spent))
-	a := answer{elapsed: e.Now().Sub(asked)}
+	a := answer{repository: t.Repository, elapsed: e.Now().Sub(asked)}
 	if err != nil {
 		return a, err
 	}
-	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host}
+	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host, Origin: isOrigin(r.Host, session.Origin())}
 	if t.readsManifests() {
 		a.verified.Read = store.Reading{At: a.verified.At, By: a.verified.By}
 	}
@@ -161,7 +164,8 @@ func (a *answer) stillProved() []store.Fingerprint {
 		refusals = refusalsAmong(a.content.Refusals())
 	}
 	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool {
-		return f == store.Anonymous && !a.isForAll() || a.watch.ended(f, a.proof()) || slices.ContainsFunc(refusals, func(no store.Refusal) bool { return no.Ends(f, a.proof()) })
+		return f == store.Anonymous && !a.isForAll() || a.watch.ended(f, a.proof(), a.repository) ||
+			slices.ContainsFunc(refusals, func(no store.Refusal) bool { return no.Ends(f, a.proof(), a.repository) })
 	})
 }
 

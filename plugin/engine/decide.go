@@ -85,7 +85,7 @@ func (a *Action) waitsForNothing() bool {
 // answer, and again with each one.
 func Decide(d policy.Directives, local Local, check Check) Action {
 	var used []policy.Key
-	local.Grant = local.grantAfter(d, check)
+	local.Grant = local.Grant.after(check)
 	if local.ForeignSource {
 		used = append(used, policy.KeyAllowedSources)
 	}

@@ -129,10 +129,10 @@ func (all denialWatches) restart() {
 	}
 }
 
-// ended reports whether a proof of a holder was refused since.
-func (all denialWatches) ended(holder store.Fingerprint, p store.Proof) bool {
+// ended reports whether a proof of a holder for a repository was refused since.
+func (all denialWatches) ended(holder store.Fingerprint, p store.Proof, repository string) bool {
 	w := all.of(holder)
-	return w != nil && slices.ContainsFunc(w.refusals(), func(r store.Refusal) bool { return r.Ends(holder, p) })
+	return w != nil && slices.ContainsFunc(w.refusals(), func(r store.Refusal) bool { return r.Ends(holder, p, repository) })
 }
 
 func (all denialWatches) end() {

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,14 +35,17 @@ func (s *drySide) Get(ctx context.Context, name string) (store.Record, error) {
 	if err != nil || len(s.refusals) == 0 {
 		return r, err
 	}
-	access := map[store.Fingerprint]store.Proof{}
-	for f, p := range r.Access {
-		if !slices.ContainsFunc(s.refusals, func(no refusal) bool { return no.holder == f && no.by.Ends(f, p) }) {
-			access[f] = p
-		}
-	}
-	r.Access = access
+	r.Access, r.Earlier = s.notRefused(name, r.Access), s.notRefused(name, r.Earlier)
 	return r, nil
+}
+
+// notRefused returns the proofs, of a record by that name, that were not refused in this run.
+func (s *drySide) notRefused(name string, proofs map[store.Fingerprint]store.Proof) map[store.Fingerprint]store.Proof {
+	left := maps.Clone(proofs)
+	maps.DeleteFunc(left, func(f store.Fingerprint, p store.Proof) bool {
+		return slices.ContainsFunc(s.refusals, func(no refusal) bool { return no.holder == f && no.by.Ends(f, p, name) })
+	})
+	return left
 }
 
 // Revoke implements Proofs.

@@ -171,7 +171,11 @@ func (e *Engine) coalesce(ctx context.Context, t task, c course) (course, bool) 
 		return e.act(ctx, t, e.check(ctx, t, c)), false
 	}
 	result, joined, err := e.checks.Do(ctx, t.checkKey(), shared.Work[checked, course]{
-		Ask:    func(ctx context.Context) checked { return e.check(ctx, t, c) },
+		Ask: func(ctx context.Context, answered func()) checked {
+			asking := t
+			asking.answered = answered
+			return e.check(ctx, asking, c)
+		},
 		Within: t.directives.VerifyTimeout / joinPart,
 		Act:    func(ctx context.Context, k checked) (course, error) { return e.act(ctx, t, k), nil },
 	})

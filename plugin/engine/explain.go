@@ -171,7 +171,6 @@ func (e *Engine) afterRefusal(ctx context.Context, t task, local Local, hosts []
 	if err != nil {
 		return local, err
 	}
-	grants, _, err := e.authorize(ctx, t, local.Record, e.trusted(ctx, t))
-	local.Grant, local.afterAnswer = grants.now, grants.afterAnswer
+	local.Grant, _, err = e.authorize(ctx, t, local.Record, e.trusted(ctx, t))
 	return local, err
 }

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -21,6 +22,9 @@ type Grant struct {
 	Kind GrantKind
 	// By is the fingerprint whose proof counts, for GrantProved.
 	By store.Fingerprint
+	// InNeed says that only mirrors have given such a proof, which have a say in the place of
+	// the registry of the name: see [Grant.after].
+	InNeed bool
 }
 
 // GrantKind is the reason of a Grant, as logs show it.
@@ -34,9 +38,24 @@ const (
 	GrantNone   GrantKind = "unproved" // the caller has to ask a registry
 )
 
-// Given reports whether the caller may reuse the image, whatever a registry
-// could say of it.
-func (g Grant) Given() bool { return g.Kind == GrantProved || g.Kind == GrantAny }
+// Given reports whether the caller may reuse the image, whether or not the registry
+// answers, and whatever it says of the image. It is false for a Grant InNeed, which after makes
+// one that is given, or none.
+func (g Grant) Given() bool { return !g.InNeed && (g.Kind == GrantProved || g.Kind == GrantAny) }
+
+// after is the grant once that is known of a check. Where mirrors have a say only in the place of
+// the registry, their proofs count as long as it has not answered: a mirror that would refuse the
+// caller by now is asked no more then.
+func (g Grant) after(check Check) Grant {
+	switch {
+	case !g.InNeed:
+		return g
+	case check.byOrigin():
+		return Grant{Kind: GrantNone}
+	}
+	g.InNeed = false
+	return g
+}
 
 // byHolder reports whether it depends on whose a proof is.
 func (g Grant) byHolder() bool {
@@ -65,9 +84,9 @@ type Proofs interface {
 // and whether one of the names that CRI gives an image is missing. A proof
 // belongs to a name, its repository at a digest, and to a holder; it counts on
 // the record of the reference and on that of repository@digest.
-func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by trusted) (g grants, nameMissing bool, err error) {
+func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by trusted) (g Grant, nameMissing bool, err error) {
 	restricted := image.Restricted
-	var all, afterAnswer held
+	var lasting, inNeed held
 	for _, name := range t.names(image.Target.Digest) {
 		r, err := e.Records.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
@@ -77,21 +96,17 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 			continue
 		}
 		if err != nil {
-			return grants{}, nameMissing, fmt.Errorf("read the image record: %w", err)
+			return Grant{}, nameMissing, fmt.Errorf("read the image record: %w", err)
 		}
 		restricted = restricted || r.Restricted
 		if r.Target.Digest != image.Target.Digest {
 			continue // its proofs are for something else
 		}
-		all = e.alsoHeld(t, r.State, all, by.proofs)
-		afterAnswer = e.alsoHeld(t, r.State, afterAnswer, by.afterAnswer)
+		lasting = e.alsoHeld(t, r.State, lasting, by.lasting)
+		inNeed = e.alsoHeld(t, r.State, inNeed, by.inNeed)
 	}
-	return grants{t.grant(all, restricted), t.grant(afterAnswer, restricted)}, nameMissing, nil
+	return t.grant(lasting, inNeed, restricted), nameMissing, nil
 }
-
-// grants are those of one caller for an image: by the proofs that count as long as the registry
-// has not answered, and by those that count once it has.
-type grants struct{ now, afterAnswer Grant }
 
 // held says whose proofs count.
 type held struct{ anyone, holder bool }
@@ -103,40 +118,37 @@ func (e *Engine) alsoHeld(t task, s store.State, h held, counts func(host string
 	return h
 }
 
-// grant is that of the caller, by proofs that count. restricted says that the image takes one.
-func (t *task) grant(h held, restricted bool) Grant {
+// grant is that of the caller, by proofs that count; one that lasts goes first. restricted says that
+// the image takes one.
+func (t *task) grant(lasting, inNeed held, restricted bool) Grant {
 	switch {
-	case h.anyone:
+	case lasting.anyone:
 		return Grant{Kind: GrantProved, By: store.Anonymous}
-	case h.holder:
+	case lasting.holder:
 		return Grant{Kind: GrantProved, By: t.holder()}
 	case t.directives.Access == policy.Any:
 		return Grant{Kind: GrantAny}
+	case inNeed.anyone:
+		return Grant{Kind: GrantProved, By: store.Anonymous, InNeed: true}
+	case inNeed.holder:
+		return Grant{Kind: GrantProved, By: t.holder(), InNeed: true}
 	case !restricted && t.directives.Access == policy.Verified:
 		return Grant{Kind: GrantOpen}
 	}
 	return Grant{Kind: GrantNone}
 }
 
-// grantAfter is the caller's grant once that is known of a check. Where mirrors have a say only
-// in the place of the registry, their proofs count as long as it has not answered: a mirror that
-// would refuse the caller by now is asked no more then.
-func (l *Local) grantAfter(d policy.Directives, check Check) Grant {
-	if d.ResolveFrom == policy.OriginThenMirrors && check.byOrigin() {
-		return l.afterAnswer
-	}
-	return l.Grant
-}
-
 // trusted says which hosts' words count for a task; "" is a host of which nobody
 // knows the name.
 type trusted struct {
-	proofs      func(host string) bool // the proofs of access that a host gave
-	afterAnswer func(host string) bool // those of them that count once the registry has answered
-	checks      func(host string) bool // the checks that a host answered, for their age
+	lasting func(host string) bool // the proofs of access that a host gave
+	inNeed  func(host string) bool // the same, as long as the registry has not answered
+	checks  func(host string) bool // the checks that a host answered, for their age
 }
 
 func anyHost(string) bool { return true }
+
+func noHost(string) bool { return false }
 
 // trusted returns whose word counts: every host's; or only that of the registry itself
 // where it alone resolves the name; and where mirrors do so in its place, every host's
@@ -144,30 +156,29 @@ func anyHost(string) bool { return true }
 // nobody is the registry, and the check that follows says why.
 func (e *Engine) trusted(ctx context.Context, t task) trusted {
 	if t.directives.ResolveFrom == policy.Mirrors {
-		return trusted{proofs: anyHost, afterAnswer: anyHost, checks: anyHost}
+		return trusted{lasting: anyHost, inNeed: noHost, checks: anyHost}
 	}
 	origin := ""
 	if session, err := e.Registry.Open(ctx, t.query(t.Name, Local{})); err == nil {
 		origin = session.Origin()
 		session.Close()
 	}
-	isOrigin := func(host string) bool { return origin != "" && store.Proof{By: host}.GivenBy(origin) }
+	byOrigin := func(host string) bool { return isOrigin(host, origin) }
 	if t.directives.ResolveFrom == policy.OriginThenMirrors {
-		return trusted{proofs: anyHost, afterAnswer: isOrigin, checks: isOrigin}
+		return trusted{lasting: byOrigin, inNeed: anyHost, checks: byOrigin}
 	}
-	return trusted{proofs: isOrigin, afterAnswer: isOrigin, checks: isOrigin}
+	return trusted{lasting: byOrigin, inNeed: noHost, checks: byOrigin}
 }
+
+// isOrigin reports whether a host is the registry of the name, which a session calls so; "" = it
+// must not be asked.
+func isOrigin(host, origin string) bool { return origin != "" && store.Proof{By: host}.GivenBy(origin) }
 
 // holds reports whether a record has a proof of f that counts and is not too
 // old. One from the future, after the clock went back, does not hold.
 func (e *Engine) holds(t task, s store.State, f store.Fingerprint, counts func(host string) bool) bool {
-	proof, ok := s.Access[f]
-	if !ok || f == "" || !counts(proof.By) {
-		return false
-	}
-	age, ttl := e.Now().Sub(proof.At), t.directives.AccessTTL
-	if ttl == 0 {
-		return true
-	}
-	return age >= 0 && age <= ttl
+	return f != "" && slices.ContainsFunc(s.Proofs(f), func(proof store.Proof) bool {
+		age, ttl := e.Now().Sub(proof.At), t.directives.AccessTTL
+		return counts(proof.By) && (ttl == 0 || age >= 0 && age <= ttl)
+	})
 }

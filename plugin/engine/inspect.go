@@ -37,8 +37,7 @@ type Local struct {
 	// ByDigest says that the reference names a digest, so that the image cannot
 	// have changed.
 	ByDigest bool
-	// Grant is the caller's as long as the registry has not answered; zero where no image can
-	// be reused.
+	// Grant is the caller's; zero where no image can be reused.
 	Grant Grant
 	// Age is the time since the last check.
 	Age Age
@@ -46,8 +45,6 @@ type Local struct {
 	// [Engine.Node].
 	Jitter float64
 
-	// afterAnswer is the Grant once the registry has answered: see [Local.grantAfter].
-	afterAnswer Grant
 	// foreignGrant is the caller's for an image of a foreign source. Grant is zero for that, since
 	// no proof makes it one to reuse: this one only says what the caller may be told of it.
 	foreignGrant Grant
@@ -164,17 +161,17 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 	}
 	l.ImageID, l.manifest, l.incomplete = id, image.Manifest, !image.Unpacked
 	l.Remote = image.Remote
-	grants, nameMissing, err := e.authorize(ctx, t, record, by)
+	grant, nameMissing, err := e.authorize(ctx, t, record, by)
 	if err != nil {
 		return none, err
 	}
 	if t.foreign(record.State) {
-		l.ForeignSource, l.foreignGrant = true, grants.now
+		l.ForeignSource, l.foreignGrant = true, grant
 		return l, nil
 	}
 	// CRI names an image by its ID last.
 	_, err = e.Records.Get(ctx, id)
-	l.Grant, l.afterAnswer = grants.now, grants.afterAnswer
+	l.Grant = grant
 	l.incomplete = l.incomplete || nameMissing || errdefs.IsNotFound(err)
 	return l, nil
 }

@@ -259,7 +259,7 @@ func newOutcome(ctx context.Context, t task, c course) Outcome {
 		NearHints:  t.directives.NearHints(t.Annotations),
 		Used:       c.used,
 		Class:      c.class,
-		Grant:      c.local.Grant.Kind,
+		Grant:      c.local.Grant.after(c.answer.check(c.cached)).Kind,
 		Host:       c.answer.verified.By,
 		Attempts:   c.attempts,
 		ImageID:    c.end.imageID,

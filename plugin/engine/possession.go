@@ -24,8 +24,8 @@ func (e *Engine) possesses(ctx context.Context, t task, target digest.Digest) (k
 	case err != nil:
 		return false, false, fmt.Errorf("read the image record: %w", err)
 	}
-	grants, _, err := e.authorize(ctx, t, record, e.trusted(ctx, t))
-	return true, grants.now.Given(), err
+	grant, _, err := e.authorize(ctx, t, record, e.trusted(ctx, t))
+	return true, grant.Given(), err
 }
 
 // verifyPossession refuses an image that the hosts of the name do not have

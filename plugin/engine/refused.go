@@ -26,7 +26,7 @@ func refusalsAmong(attempts []resolver.Attempt) (refusals []store.Refusal) {
 // does that of the registry of the name for the refusal of a mirror, and nobody else's.
 func refusalsBefore(r resolver.Resolution, origin string) []store.Refusal {
 	by := store.Proof{By: r.Host}
-	if origin != "" && by.GivenBy(origin) {
+	if isOrigin(r.Host, origin) {
 		return slices.DeleteFunc(refusalsAmong(r.Attempts), func(no store.Refusal) bool { return !no.Origin || by.GivenBy(no.Host) })
 	}
 	return slices.DeleteFunc(refusalsAmong(r.Attempts), func(no store.Refusal) bool { return by.GivenBy(no.Host) })

@@ -68,6 +68,7 @@ type Runtime interface {
 type task struct {
 	Request
 	directives policy.Effective
+	answered   func() // see resolver.Query; nil = nobody is told
 }
 
 // byDigest reports whether the reference names a digest, which cannot change.

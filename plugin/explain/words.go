@@ -18,7 +18,7 @@ import (
 // noFallback says why the cached image is none for want of a proof, or of its bytes, where
 // that is why; else "".
 func noFallback(x engine.Explanation) string {
-	if x.Local.Remote && x.Local.Grant.Given() && x.Directives.Policy == policy.IfDigestChanged {
+	if x.Local.Remote && (x.Local.Grant.Given() || x.Local.Grant.InNeed) && x.Directives.Policy == policy.IfDigestChanged {
 		return ", since " + engine.RemoteText
 	}
 	if x.Local.Grant.Kind != engine.GrantNone || !x.Local.Usable() || x.Directives.Policy != policy.IfDigestChanged {

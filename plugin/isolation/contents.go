@@ -6,6 +6,8 @@ package isolation
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,6 +33,8 @@ type contents struct {
 	// discarded are the bytes that were thrown away, by reference. They count as
 	// progress: those that are fetched in their place would not be seen otherwise.
 	discarded map[string]int64
+	// open are the references of what this pull is writing.
+	open map[string]bool
 }
 
 // viewOf returns the content store as the pull of the context sees it.
@@ -83,23 +87,37 @@ func (c *contents) Status(ctx context.Context, ref string) (content.Status, erro
 	return c.seen(status), err
 }
 
-// ListStatuses lists the unfinished content of this scope. Filters are not
-// supported.
-func (c *contents) ListStatuses(ctx context.Context, filters ...string) ([]content.Status, error) {
+// ListStatuses lists what this pull is writing. All that is unfinished on the node would take as
+// many reads of files as others have begun downloads. Filters are not supported.
+func (c *contents) ListStatuses(ctx context.Context, filters ...string) (own []content.Status, err error) {
 	if len(filters) > 0 {
 		return nil, fmt.Errorf("list unfinished content by filters: %w", errdefs.ErrNotImplemented)
 	}
-	all, err := c.Store.ListStatuses(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var own []content.Status
-	for _, status := range all {
-		if strings.HasSuffix(status.Ref, c.suffix()) {
-			own = append(own, c.seen(status))
+	c.mu.Lock()
+	open := slices.Sorted(maps.Keys(c.open))
+	c.mu.Unlock()
+	for _, ref := range open {
+		status, err := c.Status(ctx, ref)
+		switch {
+		case err == nil:
+			own = append(own, status)
+		case !errdefs.IsNotFound(err):
+			return nil, err
 		}
 	}
 	return own, nil
+}
+
+// setOpen takes note that the pull writes something, or does not any more.
+func (c *contents) setOpen(ref string, is bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = map[string]bool{}
+	}
+	if delete(c.open, ref); is {
+		c.open[ref] = true
+	}
 }
 
 // Abort throws unfinished content of this scope away.

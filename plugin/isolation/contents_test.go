@@ -106,11 +106,23 @@ func fetch(ctx context.Context, t *testing.T, c *contents, bodies ...[]byte) (fr
 	return s.from, err
 }
 
+// unfinished returns what the store has of a scope that is not finished, whoever has begun it.
+func unfinished(ctx context.Context, t *testing.T, c *contents) (all []content.Status) {
+	t.Helper()
+	statuses, err := c.Store.ListStatuses(ctx)
+	check(t, err)
+	for _, status := range statuses {
+		if strings.HasSuffix(status.Ref, c.suffix()) {
+			all = append(all, c.seen(status))
+		}
+	}
+	return all
+}
+
 // wantUnfinished compares what a scope has begun.
 func wantUnfinished(ctx context.Context, t *testing.T, c *contents, want ...int64) {
 	t.Helper()
-	all, err := c.ListStatuses(ctx)
-	check(t, err)
+	all := unfinished(ctx, t, c)
 	if len(all) != len(want) {
 		t.Fatalf("%d are unfinished, want %d: %+v", len(all), len(want), all)
 	}
@@ -122,14 +134,30 @@ func wantUnfinished(ctx context.Context, t *testing.T, c *contents, want ...int6
 	}
 }
 
+// wantListed compares what a pull lists, which is what it writes.
+func wantListed(ctx context.Context, t *testing.T, c *contents, want ...int64) {
+	t.Helper()
+	all, err := c.ListStatuses(ctx)
+	check(t, err)
+	var got []int64
+	for _, status := range all {
+		if got = append(got, status.Offset); status.Ref != ref {
+			t.Errorf("listed as %s", status.Ref)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v bytes are listed, want %v", got, want)
+	}
+}
+
 func TestScopesSeeTheirOwn(t *testing.T) {
 	ctx, view := newContents(t)
 	begin(ctx, t, view(eve), garbage[:100])
 	begin(ctx, t, view(alice), layer[:7])
 	wantUnfinished(ctx, t, view(eve), 100)
 	wantUnfinished(ctx, t, view(alice), 7)
-	if all, err := view(Scope{}).ListStatuses(ctx); err != nil || len(all) != 2 {
-		t.Errorf("without a scope: %v, %v", all, err)
+	if all := unfinished(ctx, t, view(Scope{})); len(all) != 2 {
+		t.Errorf("without a scope: %v", all)
 	}
 	if _, err := view(Scope{}).Status(ctx, ref); !errdefs.IsNotFound(err) {
 		t.Errorf("without a scope: %v", err)
@@ -206,4 +234,27 @@ func TestProgressAfterGarbage(t *testing.T) {
 	_, err = w.Write(layer[:10])
 	check(t, err)
 	wantUnfinished(ctx, t, c, desc.Size+10)
+	wantListed(ctx, t, c, desc.Size+10)
+}
+
+// A pull lists what it is writing, and nothing that others have begun, or it itself before.
+func TestListsWhatIsWritten(t *testing.T) {
+	ctx, view := newContents(t)
+	begin(ctx, t, view(alice), layer[:7])
+	c := view(alice)
+	wantListed(ctx, t, c)
+	w, err := c.Writer(ctx, content.WithRef(ref), content.WithDescriptor(desc))
+	check(t, err)
+	wantListed(ctx, t, c, 7)
+	wantListed(ctx, t, view(eve))
+	_, err = w.Write(layer[7:])
+	check(t, err)
+	wantListed(ctx, t, c, desc.Size)
+	check(t, w.Commit(ctx, desc.Size, desc.Digest))
+	wantListed(ctx, t, c)
+	check(t, w.Close())
+	wantListed(ctx, t, c)
+	if len(c.open) > 0 {
+		t.Errorf("%v are open", c.open)
+	}
 }

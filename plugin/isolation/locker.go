@@ -4,6 +4,7 @@
 package isolation
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -41,6 +42,7 @@ type locker struct {
 	turns    *shared.Lock[turnKey]
 	patience time.Duration
 	own      shared.Lock[string] // between the parts of this pull: an image may have a layer twice
+	places   *places             // that it has for content; nil = there is no bound
 
 	mu         sync.Mutex
 	deadline   time.Time         // of all waiting for other repositories; zero = it has not waited yet
@@ -56,7 +58,7 @@ func newLocker(scope Scope, turns *shared.Lock[turnKey], patience time.Duration)
 	}
 }
 
-// Lock waits for the turn. The error is the context's, and nothing is held then.
+// Lock waits for the turn, and for a place. The error is the context's, and nothing is held then.
 func (l *locker) Lock(ctx context.Context, key string) error {
 	leaveOwn, err := l.own.Lock(ctx, key)
 	if err != nil {
@@ -68,10 +70,12 @@ func (l *locker) Lock(ctx context.Context, key string) error {
 		return err
 	}
 	l.lockRegistry(ctx, key)
+	// Whoever has a place waits for no turn: it is taken last.
+	leavePlace, err := l.places.enter(ctx, key)
 	l.mu.Lock()
-	l.held[key] = func() { leaveSource(); leaveOwn() }
+	l.held[key] = func() { leavePlace(); leaveSource(); leaveOwn() }
 	l.mu.Unlock()
-	if err := ctx.Err(); err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		l.Unlock(key)
 		return err
 	}

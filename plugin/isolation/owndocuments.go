@@ -101,6 +101,16 @@ func (c *contents) opens(ctx context.Context, desc ocispec.Descriptor) bool {
 	return false
 }
 
+// has reports whether content is there that need not be written: no writer is opened for it, unless
+// a descriptor claims that it is something else. In doubt it is not.
+func (c *contents) has(ctx context.Context, d digest.Digest) bool {
+	info, err := c.Store.Info(ctx, d)
+	if err != nil {
+		return false
+	}
+	return c.own == nil || c.isDelivered(d) || !MayBeDocument(ctx, c.Store, ocispec.Descriptor{Digest: d, Size: info.Size})
+}
+
 // show shows a document that the source has delivered.
 func (c *contents) show(d digest.Digest) {
 	c.mu.Lock()

@@ -86,6 +86,9 @@ func wantHidden(ctx context.Context, t *testing.T, c *contents, desc ocispec.Des
 	if walked == want {
 		t.Errorf("Walk visits it: %t", walked)
 	}
+	if has := c.has(ctx, desc.Digest); has == want {
+		t.Errorf("it is there: %t", has)
+	}
 	if err := c.Delete(ctx, desc.Digest); want && !errdefs.IsNotFound(err) {
 		t.Errorf("Delete: %v", err)
 	}
@@ -186,6 +189,9 @@ func TestWeightsAreFetchedOnce(t *testing.T) {
 	} {
 		put(ctx, t, store, shared.desc, shared.b)
 		c := ownView(ctx, store)
+		if !c.has(ctx, shared.desc.Digest) {
+			t.Errorf("%s is not there", shared.desc.MediaType)
+		}
 		if err := remotes.Fetch(ctx, c, serving(), shared.desc); !errdefs.IsAlreadyExists(err) {
 			t.Errorf("%s: %v", shared.desc.MediaType, err)
 		}

@@ -60,6 +60,7 @@ func (s *Service) Transfer(ctx context.Context, source, destination any, opts ..
 	config.UnpackPlatforms = s.unpackPlatforms()
 	turns, contents := newLocker(ScopeOf(ctx), &s.turns, s.config.Patience), viewOf(ctx, s.config.Contents)
 	config.DuplicationSuppressor, contents.followsURLs = turns, turns.leaveRegistry
+	turns.places = newPlaces(config.MaxConcurrentDownloads, contents.has)
 	return local.NewTransferService(contents, s.config.Images, config).Transfer(ctx, source, destination, opts...)
 }
 
@@ -75,9 +76,6 @@ func (s *Service) unpackPlatforms() []unpack.Platform {
 	}
 	return all
 }
-
-// slots are as many as the capacity: to send is to take one, to receive to leave it.
-type slots chan struct{}
 
 // limitedApplier unpacks the layers of one pull. One at a time it always unpacks: a layer
 // may take hours, which must not hold up the pulls of others. Those beyond it need one of

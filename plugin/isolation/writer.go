@@ -68,8 +68,10 @@ func (w *writer) reopen(ctx context.Context) (err error) {
 	w.Writer, err = w.contents.Store.Writer(ctx, content.WithRef(w.ref+w.contents.suffix()), content.WithDescriptor(desc))
 	if err != nil {
 		w.Writer = nil
+		return err
 	}
-	return err
+	w.contents.setOpen(w.ref, true)
+	return nil
 }
 
 // Status returns the status under the reference that the writer was opened with.
@@ -142,5 +144,6 @@ func (w *writer) Close() error {
 	if w.Writer == nil {
 		return nil
 	}
+	w.contents.setOpen(w.ref, false)
 	return w.Writer.Close()
 }

@@ -50,7 +50,8 @@ func (i *Image) spelled() spelled {
 
 // spellings returns all names of the repository, the canonical one first.
 func (s *spelled) spellings() []string {
-	host, path, ok := strings.Cut(s.Repository, "/")
+	host, _, ok := strings.Cut(s.Repository, "/")
+	_, path, _ := strings.Cut(s.canonical, "/")
 	switch {
 	case s.all != nil:
 	case !ok:
@@ -164,7 +165,7 @@ func cutHost(glob string) (host, path string, hasPath bool) {
 // plainPattern writes a pattern of hosts as [registryname.Canonical] does what is no
 // pattern, but for the ports of HTTPS, with which hosts are matched too.
 func plainPattern(pattern string) string {
-	return zerosOfPort.ReplaceAllString(strings.ToLower(pattern), ":$1")
+	return zerosOfPort.ReplaceAllString(registryname.Lower(pattern), ":$1")
 }
 
 // zerosOfPort are those before another digit.
@@ -204,7 +205,7 @@ func checkRepositoryGlob(glob string) error {
 	if strings.ContainsAny(host, metaCharacters) {
 		return nil
 	}
-	if !strings.ContainsAny(host, ".:") && host != "localhost" && strings.ToLower(host) == host {
+	if !strings.ContainsAny(host, ".:") && host != "localhost" && registryname.Lower(host) == host {
 		return errors.New("matches no image: names begin with their registry, as docker.io/library/nginx")
 	}
 	return nil

@@ -16,12 +16,12 @@ var imageGlobs = []struct {
 	{
 		"docker.io/library/nginx",
 		[]Image{{"docker.io/library/nginx", "1.27", ""}, {"docker.io/library/nginx", "", someDigest}, {"docker.io/library/nginx", "", ""}},
-		[]Image{{"docker.io/library/nginx2", "1.27", ""}, {"docker.io/library", "", ""}, {"docker.io/library/nginx/x", "", ""}, {}},
+		[]Image{{"docker.io/library/nginx2", "1.27", ""}, {"docker.io/library", "", ""}, {"docker.io/team/nginx", "", ""}, {"docker.io/library/nginx/x", "", ""}, {}},
 	},
 	{
 		"docker.io/library/*",
 		[]Image{{"docker.io/library/nginx", "1.27", ""}},
-		[]Image{{"docker.io/library/a/b", "1", ""}, {"docker.io/library", "1", ""}, {"docker.io/libraryx/a", "1", ""}},
+		[]Image{{"docker.io/library/a/b", "1", ""}, {"docker.io/libraryx/a", "1", ""}},
 	},
 	{
 		"registry.example.com/team-a/**",
@@ -102,6 +102,16 @@ var imageGlobs = []struct {
 		"registry-1.docker.io/library/nginx",
 		[]Image{{"docker.io/library/nginx", "1", ""}, {"index.docker.io/library/nginx", "1", ""}, {"Registry-1.docker.io:443/library/nginx", "1", ""}},
 		[]Image{{"auth.docker.io/library/nginx", "1", ""}},
+	},
+	{ // so has an official image
+		"docker.io/library/*:1",
+		[]Image{{"docker.io/nginx", "1", ""}, {"registry-1.docker.io/nginx", "1", ""}, {"Docker.io:443/nginx", "1", ""}},
+		[]Image{{"registry.test/nginx", "1", ""}, {"docker.io:5000/nginx", "1", ""}},
+	},
+	{
+		"*.docker.io/library/nginx",
+		[]Image{{"docker.io/nginx", "1", ""}, {"registry-1.docker.io/nginx", "1", ""}},
+		[]Image{{"docker.io/team/nginx", "1", ""}},
 	},
 	{
 		"*.Example.com:443/**",

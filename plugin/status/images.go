@@ -5,6 +5,7 @@ package status
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -107,16 +108,14 @@ func repositoryOfTag(name string) (repository string, ok bool) {
 func imageOf(r, twin images.Image, found bool) Image {
 	s := store.Decode(r.Name, r.Target.Digest, r.Labels)
 	restricted := s.Restricted
-	proofs := map[store.Fingerprint]bool{}
-	for f := range s.Access {
-		proofs[f] = true
-	}
+	proofs := map[store.Fingerprint]store.Proof{}
+	maps.Copy(proofs, s.Access)
+	maps.Copy(proofs, s.Earlier)
 	if found {
 		other := store.Decode(twin.Name, twin.Target.Digest, twin.Labels)
 		restricted = restricted || other.Restricted
-		for f := range other.Access {
-			proofs[f] = true
-		}
+		maps.Copy(proofs, other.Access)
+		maps.Copy(proofs, other.Earlier)
 	}
 	return Image{
 		Reference: r.Name, Digest: r.Target.Digest.String(),

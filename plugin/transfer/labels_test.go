@@ -56,7 +56,7 @@ func TestTooManySourcesForALabel(t *testing.T) {
 	}
 	for what, labels := range map[string]map[string]string{"the layer": info.Labels, "the record": n.labels(appName)} {
 		p := decodeLabels(labels)
-		if len(p.Hosts) < 50 || p.More < 200 || len(p.Hosts)+p.More < len(many) {
+		if len(p.Hosts) < 7 || p.More < 200 || len(p.Hosts)+p.More < len(many) {
 			t.Errorf("%s names %d hosts and %d more, of %d", what, len(p.Hosts), p.More, len(many))
 		}
 	}

@@ -7,7 +7,9 @@
 package auth
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,6 +22,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/pullwarden/pullwarden/internal/quoted"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/redact"
@@ -139,9 +142,9 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	return a.fail(req, fault.TokenClass(err), "token: "+a.tokenText(err), err)
 }
 
-// inClear reports whether a request was redirected to the host itself, where that has no TLS,
-// or from TLS to where another has none: anybody can answer there, ask for credentials, and
-// name a token server of their own.
+// inClear reports whether a request was redirected to the host itself, where that has no TLS or
+// at another port, or from TLS to where another has none: anybody can answer there, ask for
+// credentials, and name a token server of their own.
 func (a *Authorizer) inClear(req *http.Request) bool {
 	first := fault.First(req).URL
 	return fault.SameHost(req.URL.Host, a.options.Host) && !fault.AtHome(req.URL, first) || first.Scheme == "https" && req.URL.Scheme == "http"
@@ -159,6 +162,9 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 	sent := last.Request.Header.Get("Authorization")
 	if a.doubts(sent) {
 		return nil
+	}
+	if parts(last, a.options.Redactor) {
+		return a.fail(last.Request, failure.Invalid, a.answer(last, errParted.Error()).Error(), errParted)
 	}
 	t := a.tokensOf(last.Request.URL.Host)
 	defer a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
@@ -243,7 +249,8 @@ func (a *Authorizer) fail(req *http.Request, class failure.Class, text string, c
 }
 
 // tokenText describes an error of docker's authorizer without its wrappings,
-// which repeat URLs.
+// which repeat URLs, and without what net/url, time and encoding/json repeat of a realm or an
+// answer: a part of either may be a part of a secret, or a token that nobody knows yet.
 func (a *Authorizer) tokenText(err error) string {
 	if f, ok := fault.As(err); ok {
 		return f.Error()
@@ -251,5 +258,9 @@ func (a *Authorizer) tokenText(err error) string {
 	if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
 		return a.options.Redactor.Answer(answer)
 	}
-	return err.Error()
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		kind, _, _ := strings.Cut(wrong.Value, " ") // a number has its digits behind that
+		return fmt.Sprintf("a %s as %s of the token server's answer", kind, cmp.Or(wrong.Field, "the whole"))
+	}
+	return quoted.Cut(err.Error())
 }

@@ -4,11 +4,16 @@
 package auth
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/auth"
+
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // challenge is what a host wants for any of its repositories, as far as that follows from
@@ -18,6 +23,28 @@ type challenge struct {
 	realm, service string
 	scoped         bool   // it names a scope
 	prefix         string // of the repository in that, for hosts that are part of another
+}
+
+// meet has an authorizer of docker's meet the challenge of an answer. Nobody hears what it logs
+// meanwhile: the first bytes of what the host says was wrong, which may end in the middle of a
+// secret.
+func meet(ctx context.Context, inner docker.Authorizer, wants *http.Response) error {
+	return inner.AddResponses(redact.Mute(ctx), []*http.Response{wants})
+}
+
+var errParted = errors.New("the token server that it names has a secret in its name and its query")
+
+// parts reports whether the token server of a challenge has the beginning of a secret before its
+// query, and the rest in that. docker's authorizer sorts the query: nobody would know the beginning.
+func parts(resp *http.Response, redactor *redact.Redactor) bool {
+	for _, c := range auth.ParseAuthHeader(resp.Header) {
+		realm := c.Parameters["realm"]
+		at := max(0, strings.IndexAny(realm, "?#"))
+		if redactor.In(realm) && !redactor.In(realm[:at]) && !redactor.In(realm[at:]) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxChallenge bounds a challenge that is remembered of a caller, in bytes: those of registries

@@ -33,7 +33,7 @@ func (t *tokens) presuming() bool {
 // presume makes tokens meet a challenge.
 func (t *tokens) presume(ctx context.Context, wants *http.Response) {
 	fresh := t.renew()
-	if fresh.AddResponses(ctx, []*http.Response{wants}) != nil {
+	if meet(ctx, fresh, wants) != nil {
 		return
 	}
 	t.mu.Lock()

@@ -155,6 +155,9 @@ func (t *tokens) authorize(ctx context.Context, inner docker.Authorizer, req *ht
 	if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
 		return t.own.CleanAnswer(answer)
 	}
+	if err != nil {
+		err = t.own.Wrap(err.Error(), err)
+	}
 	return err
 }
 
@@ -179,7 +182,7 @@ func (t *tokens) leave(r *tokenRun, cause error) {
 func (t *tokens) challenge(ctx context.Context, last *http.Response, repository string) error {
 	seen, read := readChallenge(last, repository)
 	fresh := t.renew()
-	err := fresh.AddResponses(ctx, []*http.Response{last})
+	err := meet(ctx, fresh, last)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.expected.presuming && (!read || !t.expected.was(seen, repository)) {
@@ -205,7 +208,7 @@ func (t *tokens) replace(ctx context.Context, refused string, last *http.Respons
 		return nil
 	}
 	fresh := t.renew()
-	if err := fresh.AddResponses(ctx, []*http.Response{last}); err != nil {
+	if err := meet(ctx, fresh, last); err != nil {
 		return err
 	}
 	t.mu.Lock()
@@ -237,7 +240,7 @@ func (t *tokens) expire() bool {
 	}
 	wants := t.wants
 	t.drop()
-	if t.inner.AddResponses(context.Background(), []*http.Response{wants}) == nil {
+	if meet(context.Background(), t.inner, wants) == nil {
 		t.challenged, t.wants = true, wants
 	}
 	return true

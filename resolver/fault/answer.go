@@ -56,12 +56,11 @@ func Own(req *http.Request) bool {
 	return SameHost(req.URL.Host, First(req).URL.Host) && !Strayed(req)
 }
 
-// Strayed reports whether a redirect on the way to a request was from elsewhere: from
-// where [AtHome] is not true of.
+// Strayed reports whether redirects have led to a request from elsewhere, or lead elsewhere by
+// it: to where [AtHome] is not true of.
 func Strayed(req *http.Request) bool {
-	first := First(req).URL
-	for req.Response != nil && req.Response.Request != nil {
-		if req = req.Response.Request; !AtHome(req.URL, first) {
+	for first := First(req); req != first; req = req.Response.Request {
+		if !AtHome(req.URL, first.URL) {
 			return true
 		}
 	}
@@ -69,15 +68,12 @@ func Strayed(req *http.Request) bool {
 }
 
 // AtHome reports whether a redirect stays at its host, or leads to a subdomain of
-// it. Another port is another host, unlike for net/http, and one that gives up TLS
-// does not stay.
+// it. Another port is another host, unlike for net/http, but for that of HTTPS in the
+// place of that of HTTP, and one that gives up TLS does not stay.
 func AtHome(u, first *url.URL) bool {
 	if u.Scheme != first.Scheme && u.Scheme != "https" {
 		return false
 	}
-	name, home := strings.ToLower(u.Hostname()), strings.ToLower(first.Hostname())
-	if strings.HasSuffix(name, "."+home) {
-		return SameHost(strings.ToLower(u.Host), name[:len(name)-len(home)]+strings.ToLower(first.Host))
-	}
-	return SameHost(u.Host, first.Host)
+	to, home := registryname.Address(u.Scheme, u.Host), registryname.Address(first.Scheme, first.Host)
+	return to == home || strings.HasSuffix(to, "."+home)
 }

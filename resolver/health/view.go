@@ -5,6 +5,7 @@ package health
 
 import (
 	"context"
+	"net/url"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ type View struct {
 	shared *Breakers
 	scope  func() (Scope, bool)
 	named  map[string]bool // Host of keys
-	secret func(text string) bool
+	tells  func(u *url.URL) bool
 
 	mu  sync.Mutex
 	own map[Key]*record
@@ -40,7 +41,7 @@ func (b *Breakers) View(scope func() (Scope, bool), named ...Key) *View {
 	}
 	v := &View{
 		shared: b, scope: sync.OnceValues(scope), named: map[string]bool{}, own: map[Key]*record{},
-		secret: func(string) bool { return false },
+		tells: func(*url.URL) bool { return true },
 	}
 	for _, key := range named {
 		v.named[key.Host] = true
@@ -48,16 +49,16 @@ func (b *Breakers) View(scope func() (Scope, bool), named ...Key) *View {
 	return v
 }
 
-// Hiding has the view tell nobody of hosts whose names have a secret, and returns it: a
-// challenge can name a token server by what its host was sent, and those in trouble are shown.
-// It is called before the view is used.
-func (v *View) Hiding(secret func(text string) bool) *View {
-	v.secret = secret
+// Telling has the view tell nobody of hosts but those of URLs of which tells is true, and returns
+// it: a challenge can name a token server by what its host was sent, and those in trouble are
+// shown. It is called before the view is used.
+func (v *View) Telling(tells func(u *url.URL) bool) *View {
+	v.tells = tells
 	return v
 }
 
-// hides reports whether the others hear nothing of a host.
-func (v *View) hides(key Key) bool { return key.For != "" && v.secret(key.Host) }
+// Tells reports whether others may hear of the host of a URL. It was named by another one.
+func (v *View) Tells(u *url.URL) bool { return v == nil || v.tells(u) }
 
 // isNamed reports whether the operator has named a host, or the one that led there.
 func (v *View) isNamed(key Key) bool {
@@ -156,7 +157,7 @@ func (v *View) Answered(key Key, challenge bool) {
 // Slow has a host probed that does not answer a request so far, which waits for that
 // until then. A nil probe asks nobody.
 func (v *View) Slow(key Key, probe Probe, until time.Time) {
-	if v != nil && probe != nil && !v.hides(key) {
+	if v != nil && probe != nil {
 		v.shared.Slow(key, probe, v.isNamed(key), until)
 	}
 }
@@ -171,7 +172,7 @@ func (v *View) Failed(key Key, probe Probe, f Failure) {
 		return
 	}
 	limited := f.Class == failure.RateLimited
-	if probe != nil && !limited && !v.hides(key) {
+	if probe != nil && !limited {
 		v.shared.Failed(key, probe, v.isNamed(key))
 	}
 	v.remember(key, f)

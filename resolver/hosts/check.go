@@ -6,6 +6,7 @@ package hosts
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -35,8 +36,8 @@ type Entry struct {
 	Files []string
 }
 
-// CheckFile reads a hosts.toml as the daemon does, and lists its hosts, the registry
-// itself first. The error lists all problems, each a [*tomlfile.Error].
+// CheckFile reads a hosts.toml as the daemon does, and lists its hosts that are asked, the
+// registry itself first. The error lists all problems, each a [*tomlfile.Error].
 func CheckFile(file string, data []byte) ([]Entry, error) {
 	c := checker{file: file}
 	if len(data) == 0 {
@@ -54,8 +55,11 @@ func CheckFile(file string, data []byte) ([]Entry, error) {
 		}
 	}
 	entries := []Entry{entry(string(c.hosts.Server), c.hosts.hostEntry, "server")}
+	asked := tables(data)
 	for url, e := range c.hosts.Hosts {
-		entries = append(entries, entry(url, e, "host", url))
+		if slices.Contains(asked, url) {
+			entries = append(entries, entry(url, e, "host", url))
+		}
 	}
 	slices.SortFunc(entries[1:], func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.At.Line, b.At.Line), cmp.Compare(a.At.Column, b.At.Column))
@@ -66,12 +70,24 @@ func CheckFile(file string, data []byte) ([]Entry, error) {
 // knownKeys are those of a hosts.toml, at any place in it.
 var knownKeys = []string{"server", "host", "capabilities", "ca", "client", "skip_verify", "header", "override_path", "dial_timeout"}
 
-// UnknownKeys lists the keys of a hosts.toml that containerd, and the daemon, pass
+// tables lists the hosts of a hosts.toml that have a table of their own, [host."…"] with host in
+// lower case: containerd looks for these, and asks no host that is written in another way.
+func tables(data []byte) (hosts []string) {
+	for _, path := range tomlfile.Tables(data) {
+		if len(path) > 1 && path[0] == "host" {
+			hosts = append(hosts, path[1])
+		}
+	}
+	return hosts
+}
+
+// UnknownKeys lists the keys of a hosts.toml, and the hosts, that containerd, and the daemon, pass
 // over without a word.
 func UnknownKeys(file string, data []byte) (unknown []*tomlfile.Error) {
+	unknown = hostsWithoutTable(file, data)
 	joined, ok := tomlfile.Decode(file, data, &hostsFile{}, true).(interface{ Unwrap() []error })
 	if !ok {
-		return nil
+		return unknown
 	}
 	for _, err := range joined.Unwrap() {
 		e, ok := errors.AsType[*tomlfile.Error](err)
@@ -84,6 +100,33 @@ func UnknownKeys(file string, data []byte) (unknown []*tomlfile.Error) {
 		}
 	}
 	return unknown
+}
+
+// hostsWithoutTable lists the hosts of a hosts.toml that are not among its [tables].
+func hostsWithoutTable(file string, data []byte) (without []*tomlfile.Error) {
+	var f hostsFile
+	if tomlfile.Decode(file, data, &f, false) != nil {
+		return nil // it is not taken, and its mistakes are told
+	}
+	positions, _ := tomlfile.Positions(data)
+	asked := tables(data)
+	for _, host := range slices.Sorted(maps.Keys(f.Hosts)) {
+		if slices.Contains(asked, host) {
+			continue
+		}
+		path := tomlfile.Path("host", host)
+		for other := range positions { // go-toml reads Host, too
+			if len(other) == len(path) && strings.EqualFold(other[:4], "host") && other[4:] == path[4:] {
+				path = other
+				break
+			}
+		}
+		without = append(without, &tomlfile.Error{
+			File: file, Line: positions[path].Line, Column: positions[path].Column, Key: path, Kind: tomlfile.UnknownKey,
+			Message: `a host needs a table of its own, as [host."https://mirror.example.com"]`,
+		})
+	}
+	return without
 }
 
 // RepeatsServer lists the tables of a hosts.toml that name the registry itself. containerd

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 )
 
 func TestCheckFile(t *testing.T) {
@@ -76,5 +78,35 @@ func TestRepeatsServer(t *testing.T) {
 		if line != want {
 			t.Errorf("%s: line %d repeats the server, want %d", doc, line, want)
 		}
+	}
+}
+
+// What containerd passes over in a hosts.toml without a word is told: also hosts that do not stand
+// in a table [host."…"] of their own.
+func TestHostsThatContainerdPassesOver(t *testing.T) {
+	for name, text := range map[string]string{
+		"a dotted key":     "server = \"https://registry.test\"\nhost.\"https://mirror.test\".capabilities = [\"pull\", \"resolve\"]\n",
+		"an inline table":  "server = \"https://registry.test\"\nhost = { \"https://mirror.test\" = { capabilities = [\"pull\", \"resolve\"] } }\n",
+		"in upper case":    "server = \"https://registry.test\"\n[Host.\"https://mirror.test\"]\ncapabilities = [\"pull\", \"resolve\"]\n",
+		"below its table":  "server = \"https://registry.test\"\n[host]\n\"https://mirror.test\" = { capabilities = [\"pull\", \"resolve\"] }\n",
+		"a header's table": "server = \"https://registry.test\"\n[host.\"https://mirror.test\".header]\nx-y = \"1\"\n",
+		"in its own table": "server = \"https://registry.test\"\n[host.\"https://mirror.test\"]\ncapabilities = [\"pull\", \"resolve\"]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			write(t, root, "registry.test", text)
+			configured, err := config.ConfigureHosts(t.Context(), config.HostOptions{HostDir: config.HostDirFromRoot(root)})("registry.test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries, err := CheckFile("hosts.toml", []byte(text))
+			if err != nil || len(entries) != len(configured) {
+				t.Errorf("containerd asks %d hosts, not %v; %v", len(configured), entries, err)
+			}
+			told := UnknownKeys("hosts.toml", []byte(text))
+			if len(configured) == 1 != (len(told) == 1 && told[0].Line > 1) {
+				t.Errorf("containerd asks %d hosts; told is %v", len(configured), told)
+			}
+		})
 	}
 }

@@ -5,7 +5,6 @@ package hosts
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
 )
@@ -20,10 +19,11 @@ type home struct {
 }
 
 // keepSecretsHome makes the hosts keep their own headers and client certificates, and
-// the headers for all hosts.
+// the headers for all hosts. From then on their headers are canonical.
 func (s *Set) keepSecretsHome(all http.Header) {
 	for i := range s.hosts {
 		h := &s.hosts[i]
+		h.Header = CanonicalHeaders(h.Header)
 		if len(h.Header) == 0 && len(all) == 0 && h.away == nil {
 			continue
 		}
@@ -51,14 +51,6 @@ func (h *home) RoundTrip(req *http.Request) (*http.Response, error) {
 		return h.base.RoundTrip(req)
 	}
 	away := req.Clone(req.Context())
-	for _, headers := range h.headers {
-		for name, secret := range headers {
-			name = http.CanonicalHeaderKey(name)
-			kept := slices.DeleteFunc(away.Header[name], func(value string) bool { return slices.Contains(secret, value) })
-			if away.Header[name] = kept; len(kept) == 0 {
-				delete(away.Header, name)
-			}
-		}
-	}
+	takeOut(away.Header, h.headers...)
 	return h.away.RoundTrip(away)
 }

@@ -6,6 +6,8 @@ package hosts
 import (
 	"net/http"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 type roundTripFunc func(*http.Request) (*http.Response, error)
@@ -61,6 +63,19 @@ func TestHeadersAreKeptFromRedirects(t *testing.T) {
 		}
 		if req.Header.Get("X-Pass") != "word" {
 			t.Errorf("%s: the caller's request was changed", tc.location)
+		}
+	}
+}
+
+// One name has the values of all its spellings, in the order in which net/http would send them.
+func TestHeadersOfSeveralSpellings(t *testing.T) {
+	for _, tc := range []struct{ spelled, want http.Header }{
+		{nil, nil},
+		{http.Header{"x-a": {"3", "4"}, "X-A": {"1"}, "X-a": {"2"}, "x-b": nil}, http.Header{"X-A": {"1", "2", "3", "4"}, "X-B": nil}},
+		{http.Header{"no name": {"1"}}, http.Header{"no name": {"1"}}},
+	} {
+		if diff := cmp.Diff(tc.want, CanonicalHeaders(tc.spelled)); diff != "" {
+			t.Errorf("%v: %s", tc.spelled, diff)
 		}
 	}
 }

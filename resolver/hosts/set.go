@@ -29,8 +29,13 @@ func (s *Set) Hosts() []Host { return s.hosts }
 // Name is the name of the registry, by which it is asked.
 func (s *Set) Name() string { return s.name }
 
-// Spelled reports whether that is another spelling of the name than the registry's one.
-func (s *Set) Spelled() bool { return s.name != registryname.Canonical(s.name) }
+// Spelled is that name where it is another spelling than the registry's one, else "".
+func (s *Set) Spelled() string {
+	if s.name == registryname.Canonical(s.name) {
+		return ""
+	}
+	return s.name
+}
 
 // Named reports whether the operator has a host directory for this very name: _default
 // is one for whatever references name.

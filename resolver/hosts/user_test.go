@@ -34,3 +34,22 @@ func TestErrorsTellNoUser(t *testing.T) {
 		}
 	}
 }
+
+// A header's value that looks like a number, of which somebody has forgotten the quotes, or the table
+// around it, is in no error.
+func TestErrorsTellNoHeaderThatIsANumber(t *testing.T) {
+	for _, value := range []string{"61e83219", "6_1e83219", "1234567890123456789012", "12345678", "1.2345678", "0xfedcba98", "0xfedcba9876543210f"} {
+		for _, text := range []string{
+			"[host.\"https://mirror.test\".header]\n  X-Token = " + value + "\n",
+			"[host.\"https://mirror.test\".header]\n  X-Token = [\"a\", " + value + "]\n",
+			"[host.\"https://mirror.test\"]\nheader = " + value + "\n",
+			"header = [" + value + "]\n",
+		} {
+			_, err := parse("/etc/certs.d/registry.test", []byte(text))
+			digits := strings.TrimLeft(strings.ReplaceAll(value, "_", ""), "0x")
+			if err == nil || strings.Contains(err.Error(), value) || strings.Contains(err.Error(), digits) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+}

@@ -15,7 +15,7 @@ import (
 
 // WithQuietLogger returns a context whose logger is redacted, and leaves out what
 // docker's resolver logs at level info and returns as an error anyway. At level
-// debug it leaves out nothing.
+// debug it leaves out nothing. The errors of spans are redacted, too.
 func (r *Redactor) WithQuietLogger(ctx context.Context) context.Context {
 	level := log.WarnLevel
 	if debug := log.G(ctx).Logger.GetLevel(); debug >= log.DebugLevel {
@@ -25,12 +25,20 @@ func (r *Redactor) WithQuietLogger(ctx context.Context) context.Context {
 }
 
 // WithRedactedLogger returns a context in which what is logged repeats no secrets, at
-// no level. Docker's resolver and fetcher log whole answers.
+// no level, nor do the errors of spans. Docker's resolver and fetcher log whole answers.
 func (r *Redactor) WithRedactedLogger(ctx context.Context) context.Context {
 	return r.withLogger(ctx, log.G(ctx).Logger.GetLevel())
 }
 
+// Mute returns a context in which nothing but errors is logged: a text that was cut in the middle
+// of a secret cannot be cleaned.
+func Mute(ctx context.Context) context.Context {
+	return new(Redactor).withLogger(ctx, log.ErrorLevel)
+}
+
+// withLogger redacts the spans, too: what fails is told in both.
 func (r *Redactor) withLogger(ctx context.Context, level log.Level) context.Context {
+	ctx = r.withSpans(ctx)
 	entry := log.G(ctx)
 	if f, ok := entry.Logger.Formatter.(*formatter); ok && f.redactor == r && level == entry.Logger.GetLevel() {
 		return ctx // it is redacted
@@ -70,6 +78,25 @@ const headerPrefix = "request.header."
 // others are the configuration's, and however short they are, they may be secret.
 var shownHeaders = []string{"accept", "accept-encoding", "content-type", "range", "user-agent"}
 
+// answerPrefix is headerPrefix for answers.
+const answerPrefix = "response.header."
+
+// toldHeaders are those of answers that say what an answer is, or who gave it and when. Hosts may
+// send any others, of which each name may be the beginning of a secret, and its value the end.
+var toldHeaders = []string{
+	"accept-ranges", "age", "cache-control", "cf-ray", "connection", "content-encoding", "content-length", "content-range", "content-type",
+	"date", "docker-content-digest", "docker-distribution-api-version", "docker-ratelimit-source", "etag", "last-modified", "link", "location",
+	"ratelimit-limit", "ratelimit-remaining", "retry-after", "server", "transfer-encoding", "vary", "via", "warning", "www-authenticate",
+	"x-amz-request-id", "x-amzn-requestid", "x-cache", "x-github-request-id", "x-ms-request-id", "x-request-id",
+}
+
+// isTold reports whether a field is logged: those of headers of answers may have an index at their
+// end.
+func isTold(key string) bool {
+	header, ok := strings.CutPrefix(key, answerPrefix)
+	return !ok || slices.Contains(toldHeaders, strings.TrimRight(header, ".0123456789"))
+}
+
 // Format implements the formatter of a logger.
 func (f *formatter) Format(e *log.Entry) ([]byte, error) { return f.next.Format(f.redactor.entry(e)) }
 
@@ -99,6 +126,9 @@ func (r *Redactor) entry(e *log.Entry) *log.Entry {
 	clean.Message = r.Clean(e.Message)
 	clean.Data = make(log.Fields, len(e.Data))
 	for key, value := range e.Data {
+		if !isTold(key) {
+			continue
+		}
 		name := r.hide(key, false) // docker's resolver logs the names of an answer's headers
 		clean.Data[name] = r.field(value)
 		if header, ok := strings.CutPrefix(key, headerPrefix); ok && !slices.Contains(shownHeaders, header) {

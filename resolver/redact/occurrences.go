@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// maxIndexed bounds the values, in bytes, that strings.Index looks for: it compares hashes of
-// longer ones, and whoever chooses value and text has these be the same.
+// maxIndexed bounds what strings.Index looks for of a value, in bytes: it compares hashes of longer
+// ones, and whoever chooses value and text has these be the same.
 const maxIndexed = 32
 
 // occurrences returns where a value is in a text, from and to; such as overlap are one. rest says
@@ -29,10 +29,7 @@ func mayBegin(text, value string, rest bool) (from int, may bool) {
 	if len(value) > len(text) && !rest {
 		return 0, false
 	}
-	if len(value) > maxIndexed {
-		return 0, true
-	}
-	if from = strings.Index(text, value); from >= 0 { // quicker
+	if from = strings.Index(text, value[:min(len(value), maxIndexed)]); from >= 0 { // quicker
 		return from, true
 	}
 	return max(0, len(text)-len(value)+1), rest

@@ -18,10 +18,6 @@ const (
 	maxQueries = 64 << 10 // bytes of them, and of a query that is read
 )
 
-// maxSigned is in how many readings of a text they are looked for, since many take long: as it is,
-// and with the escapes of one kind undone.
-var maxSigned = 1 + len(escapes)
-
 // AddURL makes texts hide what a URL has to which a host redirects, in its query and its user: a
 // storage service may repeat by what it was signed. asked is host and path of what was asked for
 // before, "" = nothing: what is in that is no secret.

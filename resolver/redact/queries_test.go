@@ -138,3 +138,21 @@ func TestUsersOfURLs(t *testing.T) {
 		}
 	}
 }
+
+// What signs a URL is hidden where it is escaped twice, whatever else the text has.
+func TestSignaturesEscapedTwice(t *testing.T) {
+	const signature = "kq3XvR/9aZ+c7Lp1wE5tYb=="
+	u := &url.URL{Scheme: "https", Host: "storage.test", Path: "/x", RawQuery: "sig=" + url.QueryEscape(signature)}
+	for _, around := range []string{"", "<Error>&amp;", `"a\"b" &amp; `} {
+		for name, text := range map[string]string{
+			"once": url.QueryEscape(signature), "twice": url.QueryEscape(url.QueryEscape(signature)),
+			"as a path in a page in a string": strings.ReplaceAll(strings.ReplaceAll(signature, "/", "&#x2F;"), "+", "%2B"),
+		} {
+			var r Redactor
+			r.AddURL(u, "")
+			if got := r.Clean(around + text); strings.Contains(got, "kq3XvR") {
+				t.Errorf("%s, behind %q: %s", name, around, got)
+			}
+		}
+	}
+}

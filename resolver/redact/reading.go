@@ -40,6 +40,30 @@ func readings(text string) []reading {
 	return all
 }
 
+// signedReadings is readings for what URLs are signed by, of which there may be many, and each
+// reading takes its time: as the text is, with one kind of escapes undone, and with those of all
+// kinds, twice.
+func signedReadings(text string) []reading {
+	first := reading{text: text}
+	all, known := []reading{first}, map[string]bool{text: true}
+	add := func(next reading) {
+		if !known[next.text] {
+			all, known[next.text] = append(all, next), true
+		}
+	}
+	for _, kind := range escapes {
+		if strings.IndexByte(text, kind.mark) >= 0 {
+			add(first.unescaped(kind))
+		}
+	}
+	if len(all) > 1 {
+		once := first.unescaped(escapes...)
+		add(once)
+		add(once.unescaped(escapes...))
+	}
+	return all
+}
+
 // place returns where something of the reading is in the text as it is, from and to.
 func (r reading) place(at [2]int) [2]int {
 	if r.from == nil {
@@ -48,14 +72,16 @@ func (r reading) place(at [2]int) [2]int {
 	return [2]int{r.from[at[0]], r.to[at[1]-1]}
 }
 
-// unescaped returns the reading without one layer of escapes of a kind.
-func (r reading) unescaped(kind escape) reading {
+// unescaped returns the reading without one layer of escapes of some kinds.
+func (r reading) unescaped(kinds ...escape) reading {
 	text := make([]byte, 0, len(r.text))
 	next := reading{from: make([]int, 0, len(r.text)), to: make([]int, 0, len(r.text))}
 	for i := 0; i < len(r.text); {
 		plain, length := r.text[i:i+1], 1
-		if r.text[i] == kind.mark {
-			plain, length = kind.undo(r.text[i:])
+		for _, kind := range kinds {
+			if r.text[i] == kind.mark {
+				plain, length = kind.undo(r.text[i:])
+			}
 		}
 		at := r.place([2]int{i, i + length})
 		for range len(plain) {

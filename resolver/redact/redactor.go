@@ -128,14 +128,19 @@ func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 // none does. A text without secrets has nil. Whoever chose them may have had them overlap
 // everywhere: so that takes no more memory than the text is long.
 func places(text string, rest bool, sent, signed []string) (ends []int) {
-	if len(sent)+len(signed) == 0 {
-		return nil
+	if len(sent) > 0 {
+		ends = placesIn(readings(text), ends, rest, sent)
 	}
-	for i, as := range readings(text) {
-		folded, values := fold(as.text), sent
-		if i < maxSigned {
-			values = slices.Concat(sent, signed)
-		}
+	if len(signed) > 0 {
+		ends = placesIn(signedReadings(text), ends, rest, signed)
+	}
+	return ends
+}
+
+// placesIn adds where values are in the readings of a text, of which the first is the text itself.
+func placesIn(all []reading, ends []int, rest bool, values []string) []int {
+	for _, as := range all {
+		folded := fold(as.text)
 		for _, v := range values {
 			for at := range occurrences(folded, v, rest) {
 				for range maxPadding {
@@ -144,7 +149,7 @@ func places(text string, rest bool, sent, signed []string) (ends []int) {
 					}
 				}
 				if ends == nil {
-					ends = make([]int, len(text))
+					ends = make([]int, len(all[0].text))
 				}
 				at = as.place(at)
 				ends[at[0]] = max(ends[at[0]], at[1])

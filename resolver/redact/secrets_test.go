@@ -5,6 +5,7 @@ package redact
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,15 +14,18 @@ import (
 	"github.com/containerd/log"
 )
 
-// Docker's fetcher logs the names of an answer's headers, in lower case.
-func TestLogsRepeatNoSecretsInFields(t *testing.T) {
+// Docker's fetcher logs the headers of answers, in lower case. A host may have the beginning of a
+// secret in a name, and the end in the value: those that are known are logged.
+func TestLogsHaveKnownHeadersOfAnswers(t *testing.T) {
 	var r Redactor
-	r.AddToken("Bearer Token-0123456789")
-	e := &log.Entry{Data: log.Fields{"response.header.x-token-0123456789": "x", "url": "y"}}
-	for key, value := range r.entry(e).Data {
-		if strings.Contains(key, "0123456789") || key == "url" && value != "y" {
-			t.Errorf("got %s: %v", key, value)
-		}
+	r.AddCredentials("alice", "summer2024xyz:more")
+	e := &log.Entry{Data: log.Fields{
+		"response.header.summer2024xyz": "more", "response.header.x-more": "y", "url": "y",
+		"response.header.via": "a proxy", "response.header.www-authenticate.1": "summer2024xyz:more",
+	}}
+	want := log.Fields{"url": "y", "response.header.via": "a proxy", "response.header.www-authenticate.1": hidden}
+	if got := r.entry(e).Data; !maps.Equal(got, want) {
+		t.Errorf("got %v", got)
 	}
 }
 

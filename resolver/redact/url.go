@@ -135,6 +135,9 @@ func URL(u *url.URL) string {
 // URL is the function of that name, without secrets. They are looked for before anything is cut
 // off, since a query or a fragment may have the end of one.
 func (r *Redactor) URL(u *url.URL) string {
+	if u.User != nil && !r.TellsHost(u) { // the secret may begin in what is left out
+		return u.Scheme + "://" + hidden
+	}
 	whole, shown := *u, URL(u)
 	whole.User = nil
 	text := whole.String()

@@ -60,9 +60,14 @@ func (r *Registry) Hang(on Part) (undo func()) {
 // Reset answers requests to that part with a TCP reset.
 func (r *Registry) Reset(on Part) (undo func()) {
 	return r.fault(on, func(_ http.ResponseWriter, req *http.Request, _ http.Handler, _ <-chan struct{}) {
-		reset(req)
-		panic(http.ErrAbortHandler)
+		ResetOf(req)
 	})
+}
+
+// ResetOf resets the connection of a request, from a script. It does not return.
+func ResetOf(req *http.Request) {
+	reset(req)
+	panic(http.ErrAbortHandler)
 }
 
 func reset(req *http.Request) {

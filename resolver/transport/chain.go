@@ -10,6 +10,7 @@ package transport
 
 import (
 	"net/http"
+	"sync/atomic"
 
 	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/redact"
@@ -23,6 +24,7 @@ type Config struct {
 	Base       http.RoundTripper // containerd's transport
 	Redactor   *redact.Redactor  // knows what errors must not repeat
 	Observe    func(Observation) // nil = nobody listens
+	Warned     *atomic.Int32     // in how many answers to the session the host has warned; nil = all are read
 
 	Probe   http.RoundTripper // the same as Base with connections of its own, for probes; nil = there are none
 	Root    string            // URL of the host's API, which probes ask: https://host/v2/
@@ -41,7 +43,7 @@ type Config struct {
 //	examine                       limit        of a token server's answer
 //	report     tell the host's health what became of the try; have it probed
 //	classify   no answer, or none that makes sense: a fault
-//	encoded    more than once: a fault
+//	unencoded  content as it is, or a fault
 //	observe    count and measure
 //	whole      of a manifest in a check, of a token: its body too
 //	deadline                         │         of manifests and configs, and of silence in any content
@@ -64,7 +66,7 @@ func (c Config) Token() http.RoundTripper {
 }
 
 func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
-	next = EncodedOnce{Next: c.observed(next, c.Redactor, tokens)}
+	next = Unencoded{Next: c.observed(next, c.Redactor, tokens)}
 	return &report{next: &classify{next: next, redactor: c.Redactor}, host: c.Key, prober: newProber(c), tokens: tokens}
 }
 

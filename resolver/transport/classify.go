@@ -39,7 +39,7 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &fault.Fault{
 			Class:     fault.TransportClass(err, wire.silent()),
-			Err:       c.redactor.Request(req, err),
+			Err:       c.redactor.Failed(req, err),
 			Temporary: fault.BrokenOff(err) || wire.silent() && !fault.TimedOut(err),
 		}
 	}
@@ -73,7 +73,7 @@ func (c *classify) judge(req *http.Request, resp *http.Response) *fault.Fault {
 			RetryAfter: after,
 			Temporary:  true,
 		}
-	case resp.StatusCode < 200, resp.StatusCode >= 300 && resp.StatusCode <= 399 && !redirects(resp):
+	case resp.StatusCode < 200, resp.StatusCode >= 300 && resp.StatusCode <= 399 && !c.follows(resp):
 		// Docker's resolver takes some of these for successes.
 		return &fault.Fault{
 			Class:  failure.Invalid,
@@ -93,6 +93,20 @@ func redirects(resp *http.Response) bool {
 		return err == nil && resp.Header.Get("Location") != ""
 	}
 	return false
+}
+
+// follows reports whether an answer redirects, to a URL that has all of a secret that its text has:
+// net/http leaves out some of a path with dots, and passwords in what it reports, and nobody would
+// know the rest.
+func (c *classify) follows(resp *http.Response) bool {
+	if !redirects(resp) {
+		return false
+	}
+	if !c.redactor.In(resp.Header.Get("Location")) {
+		return true
+	}
+	target, err := resp.Location()
+	return err == nil && (c.redactor.In(target.Redacted()) || target.User != nil && c.redactor.In(target.User.String()))
 }
 
 // retryAfter is how long an answer asks its client to wait: seconds or a date.

@@ -14,16 +14,20 @@ import (
 // errorBodyTime bounds the reading of an error's body: a pull has no other bound for that.
 const errorBodyTime = 2 * time.Second
 
-// readError reads the body of an answer that is an error, within bounds, and closes it.
-// Whatever comes too late or is too much is left out: it says nothing that is needed.
+// readError reads the body of an answer that is an error, within bounds, and closes it. One that
+// does not come in time, or is too long, is left out as a whole: it says nothing that is needed,
+// and its beginning may end in the middle of a secret.
 func readError(body io.ReadCloser) io.ReadCloser {
 	if body == nil {
 		return nil
 	}
 	timer := time.AfterFunc(errorBodyTime, func() { _ = body.Close() })
-	data, _ := io.ReadAll(io.LimitReader(body, redact.MaxAnswer))
+	data, err := io.ReadAll(io.LimitReader(body, redact.MaxAnswer))
 	if timer.Stop() {
 		_ = body.Close()
+	}
+	if err != nil || len(data) == redact.MaxAnswer {
+		data = nil
 	}
 	return io.NopCloser(bytes.NewReader(data))
 }

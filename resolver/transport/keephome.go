@@ -26,7 +26,7 @@ var errAway = errors.New("the token server redirects to here, and credentials ar
 // RoundTrip implements http.RoundTripper.
 func (k *keepHome) RoundTrip(req *http.Request) (*http.Response, error) {
 	first := fault.First(req)
-	if fault.AtHome(req.URL, first.URL) && !fault.Strayed(req) {
+	if !fault.Strayed(req) {
 		return k.next.RoundTrip(req)
 	}
 	if first.Header.Get("Authorization") != "" || first.Method == http.MethodPost {

@@ -41,7 +41,7 @@ type limitedBody struct {
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF && b.req.Context().Err() == nil {
-		err = &fault.Fault{Class: fault.TransportClass(err, false), Err: b.redactor.Request(b.req, err)}
+		err = &fault.Fault{Class: fault.TransportClass(err, false), Err: b.redactor.Failed(b.req, err)}
 	}
 	return n, err
 }

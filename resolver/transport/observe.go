@@ -5,6 +5,7 @@ package transport
 
 import (
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/health"
@@ -25,7 +26,7 @@ type Observation struct {
 	// Quota and Warnings are what the host itself said: no token server, and no target
 	// of a redirect, speaks for it.
 	Quota    *Quota   // nil = nothing
-	Warnings []string // on one line each, without secrets
+	Warnings []string // on one line each, without secrets; of the first answers to a session
 }
 
 // observe counts and measures each request for somebody who listens, on the
@@ -38,6 +39,7 @@ type observe struct {
 	tokens     bool // the requests are for tokens
 	redactor   *redact.Redactor
 	observe    func(Observation)
+	warned     *atomic.Int32 // see Config
 }
 
 // observed puts an observer before the next RoundTripper, unless nobody listens.
@@ -45,7 +47,7 @@ func (c Config) observed(next http.RoundTripper, redactor *redact.Redactor, toke
 	if c.Observe == nil {
 		return next
 	}
-	return &observe{next: next, host: c.Host, key: c.Key, configured: c.Configured, tokens: tokens, redactor: redactor, observe: c.Observe}
+	return &observe{next: next, host: c.Host, key: c.Key, configured: c.Configured, tokens: tokens, redactor: redactor, observe: c.Observe, warned: c.Warned}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -59,9 +61,20 @@ func (o *observe) RoundTrip(req *http.Request) (*http.Response, error) {
 			o.redactor.AddURL(target, asked(req)) // a warning may say by what it is signed
 		}
 		if !o.tokens && keyOf(o.key, req) == o.key { // nobody knows yet which tokens an answer has
-			seen.Quota, seen.Warnings = readQuota(resp.Header), readWarnings(resp.Header, o.redactor)
+			seen.Quota, seen.Warnings = readQuota(resp.Header), o.warnings(resp.Header)
 		}
 	}
 	o.observe(seen)
 	return resp, err
+}
+
+// maxWarned bounds the answers of a host to one session whose warnings are read. To find secrets in
+// them takes time, which is the host's to choose, and a pull has as many answers as layers.
+const maxWarned = 16
+
+func (o *observe) warnings(h http.Header) []string {
+	if len(h["Warning"]) == 0 || o.warned != nil && o.warned.Add(1) > maxWarned {
+		return nil
+	}
+	return readWarnings(h, o.redactor)
 }

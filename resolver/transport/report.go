@@ -47,7 +47,7 @@ func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
 	left := p.TimeLeft(req.Context())
 	of := request{health: p.Health, host: keyOf(r.host, req), queue: &pool.Queue{Left: left}}
-	of.probe = r.probe(of.host)
+	of.probe = r.probe(of.host, req)
 	of.began = time.Now()
 	if p.Kind == purpose.Check {
 		// The verdict is there when the check gives up: whoever comes then need not wait.
@@ -109,14 +109,14 @@ func (r request) ended(resp *http.Response, err, cause error) {
 }
 
 // probe returns the probe of a host, nil where none is made: nobody probes the targets
-// of redirects, so nothing is said of them beyond the session.
-func (r *report) probe(key health.Key) health.Probe {
+// of redirects, and of those that are not told, so nothing is said of them beyond the session.
+func (r *report) probe(key health.Key, req *http.Request) health.Probe {
 	switch {
 	case r.prober == nil:
 		return nil
 	case key == r.host:
 		return r.prober.registry
-	case r.tokens:
+	case r.tokens && purpose.Of(req.Context()).Health.Tells(req.URL):
 		return r.prober.tokenServer(key.Host)
 	}
 	return nil

@@ -17,6 +17,8 @@ import (
 const (
 	spanURL  = "url.full"
 	spanHost = "server.address"
+
+	untold = "***" // a host with a part of a secret
 )
 
 // QuietSpans keeps queries out of the spans of requests, which containerd starts around
@@ -31,7 +33,11 @@ type QuietSpans struct {
 // RoundTrip implements http.RoundTripper.
 func (q QuietSpans) RoundTrip(req *http.Request) (*http.Response, error) {
 	if span := trace.SpanFromContext(req.Context()); span.IsRecording() {
-		span.SetAttributes(attribute.String(spanURL, q.Redactor.Clean(q.Redactor.URL(req.URL))), attribute.String(spanHost, q.Redactor.Clean(req.URL.Hostname())))
+		host := untold
+		if q.Redactor.TellsHost(req.URL) {
+			host = q.Redactor.Clean(req.URL.Hostname())
+		}
+		span.SetAttributes(attribute.String(spanURL, q.Redactor.Clean(q.Redactor.URL(req.URL))), attribute.String(spanHost, host))
 	}
 	return q.Next.RoundTrip(req)
 }

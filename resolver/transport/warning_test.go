@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unicode"
 
@@ -69,6 +70,30 @@ func TestOthersSayNothingOfAHost(t *testing.T) {
 		if o.Quota != nil || o.Warnings != nil {
 			t.Errorf("observed %+v", o)
 		}
+	}
+}
+
+// A host that warns in each of its answers has those read that a log has room for: the others of
+// the same session cost no time, however many layers an image has.
+func TestWarningsOfASession(t *testing.T) {
+	t.Parallel()
+	c := config(answering(http.StatusOK, "Warning", `299 - "one"`))
+	c.Warned = new(atomic.Int32)
+	read := 0
+	c.Observe = func(o Observation) { read += len(o.Warnings) }
+	for range 2 * maxWarned {
+		req, err := http.NewRequestWithContext(purpose.With(t.Context(), purpose.Purpose{}), http.MethodGet, address+"/v2/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := c.Registry(nil).RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	if read != maxWarned {
+		t.Errorf("%d warnings are read", read)
 	}
 }
 

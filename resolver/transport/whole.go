@@ -31,7 +31,11 @@ type whole struct {
 // more than is taken of it. One that says itself that it is too long is not read.
 func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := w.next.RoundTrip(req)
-	if err != nil || !w.tokens && (req.Method != http.MethodGet || purpose.Of(req.Context()).Kind != purpose.Check) {
+	p := purpose.Of(req.Context())
+	if err == nil && !w.tokens && p.Answered != nil && resp.StatusCode <= 299 {
+		p.Answered()
+	}
+	if err != nil || !w.tokens && (req.Method != http.MethodGet || p.Kind != purpose.Check) {
 		return resp, err
 	}
 	most := w.most(resp)

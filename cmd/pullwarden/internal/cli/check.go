@@ -98,9 +98,9 @@ func writeFindings(w io.Writer, r *check.Report) {
 		plural.Of(r.Count(check.Error), "error"), plural.Of(r.Count(check.Warning), "warning"), plural.Of(r.Files, "file"), checksURL)
 }
 
-// place returns file:line:column without the parts that are not known.
+// place returns file:line:column, which is printable, without the parts that are not known.
 func place(file string, line, column int) string {
-	switch {
+	switch file = printable(file); {
 	case line == 0:
 		return file
 	case column == 0:

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -151,12 +152,31 @@ func fitLines(text string, w io.Writer) string {
 	return b.String()
 }
 
-// wrap breaks a text into lines of at most that many columns, each with an indent. A
-// word that is longer has a line of its own.
+// printable returns a text on one line, with the escapes of Go for what cannot be printed. Whoever
+// names files and writes into them, as for a run in CI, makes up no lines, and tells the
+// terminal nothing.
+func printable(text string) string {
+	var b strings.Builder
+	for text != "" {
+		r, n := utf8.DecodeRuneInString(text)
+		shown := text[:n]
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			shown = strconv.Quote(shown)
+			shown = shown[1 : len(shown)-1]
+		}
+		b.WriteString(shown)
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// wrap breaks a text into lines of at most that many columns, each with an indent, of
+// what is printable. A word that is longer has a line of its own.
 func wrap(text string, columns int, indent string) string {
 	var b strings.Builder
 	line := 0
 	for word := range strings.FieldsSeq(text) {
+		word = printable(word)
 		n := len([]rune(word))
 		switch {
 		case line == 0:

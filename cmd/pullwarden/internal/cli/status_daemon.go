@@ -16,6 +16,7 @@ import (
 	introspection "github.com/containerd/containerd/api/services/introspection/v1"
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/defaults"
+	"github.com/containerd/errdefs/pkg/errgrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -80,6 +81,19 @@ func unreachable(address string, err error) error {
 // Close ends the connection.
 func (d *daemon) Close() error { return d.conn.Close() }
 
+// noAnswer says why a request has no answer: nobody answers, or containerd says itself what
+// keeps it from that. The error is an unreachableError.
+func (d *daemon) noAnswer(err error) error {
+	said := grpcstatus.Convert(errgrpc.ToGRPC(err)) // containerd's client has errors of its own
+	switch said.Code() {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unimplemented:
+		return unreachable(d.address, err)
+	case codes.ResourceExhausted:
+		return unreachableError{fmt.Errorf("containerd at %s has more to tell than one message may have: %s", d.address, said.Message())}
+	}
+	return unreachableError{fmt.Errorf("containerd at %s cannot answer: %s", d.address, said.Message())}
+}
+
 // report looks at the node. The error is an unreachableError where the daemon, or
 // pullwarden in it, does not answer.
 func (d *daemon) report(ctx context.Context) (status.Report, error) {
@@ -90,11 +104,11 @@ func (d *daemon) report(ctx context.Context) (status.Report, error) {
 		return status.Report{}, d.whyNot(ctx)
 	}
 	if err != nil {
-		return status.Report{}, unreachable(d.address, err)
+		return status.Report{}, d.noAnswer(err)
 	}
 	records, err := d.client.ImageService().List(ctx)
 	if err != nil {
-		return status.Report{}, unreachable(d.address, err)
+		return status.Report{}, d.noAnswer(err)
 	}
 	return status.New(records, answer), nil
 }
@@ -116,7 +130,7 @@ func (d *daemon) explain(ctx context.Context, request api.ExplainRequest) (api.E
 	case codes.InvalidArgument:
 		return x, usageError{errors.New(grpcstatus.Convert(err).Message())}
 	}
-	return x, unreachable(d.address, err)
+	return x, d.noAnswer(err)
 }
 
 // references lists the images of the node.
@@ -137,7 +151,7 @@ func (d *daemon) references(ctx context.Context) ([]string, error) {
 func (d *daemon) whyNot(ctx context.Context) error {
 	resp, err := d.client.IntrospectionService().Plugins(ctx)
 	if err != nil {
-		return unreachable(d.address, err)
+		return d.noAnswer(err)
 	}
 	var ours *introspection.Plugin
 	for _, p := range resp.GetPlugins() {

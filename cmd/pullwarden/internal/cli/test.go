@@ -71,12 +71,23 @@ func runCases(stderr io.Writer, files []string) (results []ruletest.Result, ok b
 	for _, file := range files {
 		r, err := ruletest.Run(file)
 		if err != nil {
-			_, _ = io.WriteString(stderr, fitLines(err.Error()+"\n", stderr))
+			writeErrors(stderr, err)
 			ok = false
 		}
 		results = append(results, r...)
 	}
 	return results, ok
+}
+
+// writeErrors writes an error, or each of those that it joins, as one line.
+func writeErrors(stderr io.Writer, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, inner := range joined.Unwrap() {
+			writeErrors(stderr, inner)
+		}
+		return
+	}
+	_, _ = io.WriteString(stderr, fitLines(printable(err.Error())+"\n", stderr))
 }
 
 func showResults(w io.Writer, results []ruletest.Result, failed int, f format) error {
@@ -92,7 +103,7 @@ func showResults(w io.Writer, results []ruletest.Result, failed int, f format) e
 		if len(r.Differences) > 0 {
 			verdict = "FAIL"
 		}
-		_, _ = fmt.Fprintf(w, "%s  %s: %s\n", verdict, place(r.File, r.Line, 0), caseName(r))
+		_, _ = fmt.Fprintf(w, "%s  %s: %s\n", verdict, place(r.File, r.Line, 0), printable(caseName(r)))
 		writeDifferences(w, r.Differences)
 	}
 	_, err := fmt.Fprintf(w, "%s, %d failed\n", plural.Of(len(results), "case"), failed)
@@ -132,5 +143,5 @@ func orNone(text string) string {
 	if text == "" {
 		return "none"
 	}
-	return text
+	return printable(text)
 }

@@ -1,0 +1,58 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"syscall"
+
+	"github.com/pullwarden/pullwarden/internal/quoted"
+)
+
+// Failed is Request for an error of net/http, or of what it uses: without what that quotes, which
+// may be a part of a secret, but for certificates. Where the host is not told, its text has a kind
+// alone.
+func (r *Redactor) Failed(req *http.Request, err error) error {
+	text := err.Error()
+	if _, certificate := errors.AsType[*tls.CertificateVerificationError](err); !certificate {
+		text = quoted.Cut(text)
+	}
+	if !r.TellsHost(req.URL) {
+		text = kindOf(err)
+	}
+	return r.Wrap(fmt.Sprintf("%s %s: %s", req.Method, r.URL(req.URL), text), err)
+}
+
+// TellsHost reports whether scheme, user and host of a URL have nothing of a secret that was sent:
+// a registry may redirect to http://<password>, where a part of that is the host which nobody
+// finds, and whose name is all that others know of it.
+func (r *Redactor) TellsHost(u *url.URL) bool {
+	whole := u.String()
+	rest := len(whole) > maxCleaned
+	whole = whole[:min(len(whole), maxCleaned)]
+	host := len((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, User: u.User, Host: u.Host}).String())
+	sent, _ := r.gathered()
+	ends := places(whole, rest, sent, nil)
+	return !slices.ContainsFunc(ends[:min(len(ends), host)], func(end int) bool { return end > 0 })
+}
+
+// kindOf says why there was no answer, in words that no host has chosen.
+func kindOf(err error) string {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return dns.Err
+	}
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		return number.Error()
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return "it timed out"
+	}
+	return "no answer"
+}

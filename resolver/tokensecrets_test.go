@@ -1,0 +1,101 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/containerd/log"
+
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// told returns the error and the log, at all levels, of a check at a host, with the secret.
+func told(t *testing.T, address, secret string) string {
+	t.Helper()
+	entry, logged := newLogger(log.TraceLevel)
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(address))}}, Query{Credentials: as("alice", secret)})
+	_, err := s.Resolve(log.WithLogger(t.Context(), entry), plenty)
+	if err == nil {
+		t.Error("it has succeeded")
+	}
+	return fmt.Sprintf("error: %v\nlog: %s", err, logged)
+}
+
+// A registry says in the challenge after a token what was wrong with that, of which docker's
+// authorizer logs the first 64 bytes: they may end in the middle of a password.
+func TestPartsOfPasswordsInChallenges(t *testing.T) {
+	const secret = "Summer2024xyzSummer2024xyz"
+	g := newGuarded(t)
+	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" {
+			g.serve(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="x",error="%s%s"`, g.server.URL, strings.Repeat("-", 40), secret))
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	wantNothingOf(t, "summer2024", told(t, server.URL, secret))
+}
+
+// The body of a token server's refusal is read up to a bound, before which half a password stands.
+func TestPartsOfPasswordsAtTheEndOfABody(t *testing.T) {
+	const secret = "Summer2024xyzSummer2024xyz"
+	g := newGuarded(t)
+	g.tokens = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, strings.Repeat(" ", redact.MaxAnswer-20)+secret)
+	}
+	wantNothingOf(t, "summer2024", told(t, g.server.URL, secret))
+}
+
+// A secret with a colon names the token server: net/url tells what stands behind that, and leaves
+// out what stands behind a #.
+func TestTokenServersThatAreNoURLs(t *testing.T) {
+	const parted = "it names has a secret in its name and its query"
+	for secret, want := range map[string]string{
+		"abc:summer2024xyz":    "invalid token auth challenge realm",
+		"summer2024xyz%zz":     "invalid token auth challenge realm",
+		"[summer2024xyz/more":  "invalid token auth challenge realm",
+		"summer2024xyz:x#more": parted,
+		"summer2024xyz?more":   parted,
+		"summer2024xyz#more":   parted,
+	} {
+		server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+secret+`/token",service="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+		text := told(t, server.URL, secret)
+		wantNothingOf(t, "summer2024", text)
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
+// A secret has what ends the host of a URL, and names the token server, which nobody finds: errors
+// tell no part of it.
+func TestTokenServersNamedByPartsOfSecrets(t *testing.T) {
+	for _, c := range []struct{ secret, want string }{
+		{"summer2024xyz/more", "POST http://***/token: no such host"},
+		{"summer2024xyz:8443", "POST http://***/token: no such host"},
+		{"more@summer2024xyz", "POST http://***: no such host"},
+	} {
+		t.Run(c.secret, func(t *testing.T) {
+			server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+c.secret+`/token",service="x"`)
+				w.WriteHeader(http.StatusUnauthorized)
+			})
+			text := told(t, server.URL, c.secret)
+			wantNothingOf(t, "summer2024", text)
+			if !strings.Contains(text, c.want) {
+				t.Errorf("no %q in %s", c.want, text)
+			}
+		})
+	}
+}
