@@ -6,12 +6,10 @@ package transport
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
-	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // Unencoded asks for content as it is, and refuses content that comes encoded all the same (RFC
@@ -32,17 +30,30 @@ func (u Unencoded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode > 299 { // the body of an error is read as it is
 		return resp, err
 	}
-	codings := resp.Header.Values("Content-Encoding")
+	coding := contentCoding(resp.Header)
 	switch {
-	case !slices.ContainsFunc(codings, encodes):
+	case coding == "":
 	case req.Method == http.MethodHead:
 		resp.ContentLength = -1
 	default:
 		_ = resp.Body.Close()
-		err := fmt.Errorf("Content-Encoding %s, which nobody asked for", redact.Quote(strings.Join(codings, ", ")))
+		err := fmt.Errorf("Content-Encoding %s, which nobody asked for", coding)
 		return nil, &fault.Fault{Class: failure.Invalid, Err: err}
 	}
 	return resp, nil
 }
 
-func encodes(coding string) bool { return coding != "" && !strings.EqualFold(coding, "identity") }
+// contentCoding returns the first coding that an answer's content has, or "" for none: in a word
+// that can be told, since an answer may name anything.
+func contentCoding(h http.Header) string {
+	for coding := range strings.SplitSeq(strings.Join(h.Values("Content-Encoding"), ","), ",") {
+		switch coding = strings.ToLower(strings.TrimSpace(coding)); coding {
+		case "", "identity":
+		case "gzip", "x-gzip", "deflate", "compress", "br", "zstd":
+			return coding
+		default:
+			return "of no known name"
+		}
+	}
+	return ""
+}
