@@ -156,7 +156,7 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 	if r.fetch.downloads == nil {
 		return r.retryReader.Read(p)
 	}
-	if r.leave == nil && (!r.ended || r.fetch.short.Load()) { // the rest of what a host has ended too early
+	if r.leave == nil && !r.ended {
 		leave, err := r.fetch.downloads.acquire(r.ctx, r.fetch)
 		if err != nil {
 			return 0, err

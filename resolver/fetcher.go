@@ -59,11 +59,12 @@ func (f *fetcher) open(ctx context.Context, desc ocispec.Descriptor, of *fetch) 
 	}
 	// Docker's fetcher logs each url at level info: an image may have any number of them.
 	ctx = withFetch(of.log.redactor.WithQuietLogger(ctx), of)
-	rc, err := f.inner.Fetch(ctx, desc)
+	begin := func() (io.ReadCloser, error) { return f.inner.Fetch(ctx, desc) }
+	rc, err := begin()
 	if err != nil {
 		return nil, of.log.fetchError(desc.Digest, err)
 	}
-	reader := &boundedReader{retryReader: &retryReader{ReadCloser: rc, fetch: of}, ctx: ctx}
+	reader := &boundedReader{retryReader: &retryReader{ReadCloser: rc, open: begin, fetch: of}, ctx: ctx}
 	if !of.document {
 		return &streamReader{rc: reader, desc: desc, fetch: of}, nil
 	}

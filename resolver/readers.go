@@ -15,41 +15,40 @@ import (
 	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
-// retryReader asks more hosts when a fetch fails and some were passed over, since nothing else is
-// left. Docker's fetcher begins anew with each read after an error.
+// retryReader asks more hosts when a fetch fails, where hosts were left or passed over meanwhile.
+// Docker's fetcher gives up after some failures in a row, whichever hosts they were of, and where
+// it fetches in pieces side by side, the one that is read fails because another was left.
 type retryReader struct {
 	io.ReadCloser
+	open  func() (io.ReadCloser, error) // another one for the same content, from its start
 	fetch *fetch
 }
 
 func (r *retryReader) Read(b []byte) (int, error) {
-	n, err := r.fetch.log.progress.read(r.ReadCloser, b)
-	if n == 0 && err != nil && err != io.EOF && r.beginAnew() { //nolint:errorlint // one that is wrapped is a failure
-		n, err = r.fetch.log.progress.read(r.ReadCloser, b)
+	of := r.fetch
+	n, err := of.log.progress.read(r.ReadCloser, b)
+	for n == 0 && err != nil && err != io.EOF && (of.moved.Swap(false) || of.again()) && r.beginAnew() { //nolint:errorlint // one that is wrapped is a failure
+		n, err = of.log.progress.read(r.ReadCloser, b)
 	}
-	for n == 0 && err != nil && err != io.EOF && r.fetch.again() { //nolint:errorlint // one that is wrapped is a failure
-		n, err = r.fetch.log.progress.read(r.ReadCloser, b)
-	}
-	if of := r.fetch; n > 0 && len(of.elsewhere) > 0 && of.serving.Load() == nil {
+	if n > 0 && len(of.elsewhere) > 0 && of.serving.Load() == nil {
 		of.log.servedElsewhere(of.digest, of.elsewhere)
 	}
 	return n, err
 }
 
-// beginAnew has docker's fetcher ask for the rest, where a host was left since that was tried
-// last, and reports whether it does. By itself it goes on after io.ErrUnexpectedEOF alone: where
-// it fetches in pieces side by side, the one that is read fails because another was left.
+// beginAnew opens another reader for the rest, and reports whether there is one.
 func (r *retryReader) beginAnew() bool {
-	if !r.fetch.moved.Swap(false) {
+	at, err := r.Seek(0, io.SeekCurrent)
+	if err != nil {
 		return false
 	}
-	at, err := r.Seek(0, io.SeekCurrent)
-	if err == nil {
-		_, err = r.Seek(at+1, io.SeekStart) // to where it is would change nothing
+	rest, err := r.open()
+	if err != nil {
+		return false
 	}
-	if err == nil {
-		_, err = r.Seek(at, io.SeekStart)
-	}
+	_ = r.Close()
+	r.ReadCloser = rest
+	_, err = r.Seek(at, io.SeekStart)
 	return err == nil
 }
 
@@ -146,7 +145,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	case err != io.EOF: //nolint:errorlint // one that is wrapped is a failure
 		err = r.fetch.log.fetchError(r.desc.Digest, err)
 	case r.offset < r.desc.Size && r.fetch.ended():
-		return n, nil // the next read asks for the rest
+		_, err = r.rc.Seek(r.offset, io.SeekStart) // the next read asks for the rest
 	case r.offset < r.desc.Size:
 		err = fmt.Errorf("%d bytes of %d: %w", r.offset, r.desc.Size, io.ErrUnexpectedEOF)
 		r.fetch.log.corrupt(r.desc.Digest, err)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -73,29 +72,4 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// leftHosts are the hosts that a pull has left. The zero value is none, and so is nil. Safe for
-// concurrent use.
-type leftHosts struct {
-	mu  sync.Mutex
-	all map[*host]bool
-}
-
-func (l *leftHosts) add(h *host) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all == nil {
-		l.all = map[*host]bool{}
-	}
-	l.all[h] = true
-}
-
-func (l *leftHosts) has(h *host) bool {
-	if l == nil {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all[h]
 }

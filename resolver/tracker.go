@@ -42,7 +42,7 @@ type fetch struct {
 	passedOver atomic.Bool          // a host was not asked, since hosts were tried anew
 	forced     atomic.Bool          // nothing else is left: all are asked but those the pull has left
 	everyone   atomic.Bool          // not even that: these are asked, too
-	short      atomic.Bool          // a host has ended the content before its end
+	left       leftHosts            // by this fetch: each is asked again once everyone is
 	moved      atomic.Bool          // the host that served was left
 	useless    atomic.Pointer[host] // that has broken off last, before it gave anything
 
@@ -71,7 +71,14 @@ func (f *fetch) again() bool {
 			return true
 		}
 	}
-	return f.forced.CompareAndSwap(false, true) || f.everyone.CompareAndSwap(false, true)
+	if f.forced.CompareAndSwap(false, true) {
+		return true
+	}
+	if !f.everyone.CompareAndSwap(false, true) {
+		return false
+	}
+	f.left.clear()
+	return true
 }
 
 // restart takes note that the content is fetched from its start again, because
@@ -96,13 +103,13 @@ func (f *fetch) restart(resumed bool) {
 }
 
 // ended takes note that a host has ended the content before its end, and reports
-// whether the others are to be asked for the rest: once.
+// whether the others are to be asked for the rest.
 func (f *fetch) ended() bool {
 	short := f.serving.Swap(nil)
-	if short == nil || !f.short.CompareAndSwap(false, true) {
+	if short == nil || !f.left.add(short, errShort) {
 		return false
 	}
-	f.avoid.Store(&avoided{is: func(h *host) bool { return h == short }, why: errShort})
+	f.log.failed(f.digest, short, failure.Invalid, errShort, 0)
 	return true
 }
 
@@ -121,9 +128,11 @@ func (f *fetch) brokeOff(h *host, gave, silent bool) {
 // leave has the pull ask the others from now on. Bytes that have come count, as do those of a host
 // that goes away.
 func (f *fetch) leave(h *host) {
-	f.log.left.add(h)
+	f.log.left.add(h, errLeft)
 	f.serving.CompareAndSwap(h, nil)
-	f.moved.Store(true)
+	if f.left.add(h, errLeft) {
+		f.moved.Store(true)
+	}
 }
 
 var (
@@ -137,13 +146,17 @@ func (f *fetch) avoids(h *host) error {
 	if avoid := f.avoid.Load(); !f.forced.Load() && avoid != nil && avoid.is(h) {
 		return avoid.why
 	}
-	if f.everyone.Load() || !f.log.left.has(h) {
+	if why := f.left.why(h); why != nil {
+		return why
+	}
+	if f.everyone.Load() {
 		return nil
 	}
-	if f.serving.CompareAndSwap(h, nil) { // a piece of what it serves: see retryReader.beginAnew
+	why := f.log.left.why(h)
+	if why != nil && f.serving.CompareAndSwap(h, nil) { // another fetch has left it: see retryReader
 		f.moved.Store(true)
 	}
-	return errLeft
+	return why
 }
 
 // purpose is what a request to a host is made for, as things are now.
