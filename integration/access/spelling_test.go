@@ -66,3 +66,20 @@ func TestRefusalAtAnAddressWithItsPort(t *testing.T) {
 		t.Error("the proof is left after the registry's refusal")
 	}
 }
+
+// TestRefusalOnLoopback holds that the refusal of a registry on loopback, which is asked by its name
+// with the port of HTTPS, ends what its mirror gave, however the image's name writes that port.
+func TestRefusalOnLoopback(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	origin, mirror := resolvertest.New(t), newGuarded(t, resolvertest.WithTokenAuth, "127.0.0.9:0443")
+	n.Serve("127.0.0.9:443", origin, mirror.Registry)
+	s := mirror.scene(t, n, "private/app")
+	s.push("1", nodetest.Image(1))
+	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+	s.wantPull(alice, "Never", s.ref(":1"), "Present")
+	origin.Status(resolvertest.All, http.StatusForbidden)
+	mirror.Refuse()
+	s.wantPull(alice, "Always", s.ref(":1"), "Failed")
+	s.wantPull(alice, "Never", s.ref(":1"), "Failed")
+}

@@ -6,7 +6,6 @@ package hosts
 import (
 	"sync/atomic"
 
-	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
@@ -29,9 +28,10 @@ func (s *Set) Hosts() []Host { return s.hosts }
 // Name is the name of the registry, by which it is asked.
 func (s *Set) Name() string { return s.name }
 
-// Spelled is that name where it is another spelling than the registry's one, else "".
+// Spelled is that name where it is another spelling than the registry's one, which all spellings
+// have that are not configured themselves; else "".
 func (s *Set) Spelled() string {
-	if s.name == registryname.Canonical(s.name) {
+	if s.name == oneName(s.name) {
 		return ""
 	}
 	return s.name

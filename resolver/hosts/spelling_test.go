@@ -5,6 +5,7 @@ package hosts
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,7 @@ func TestSpellings(t *testing.T) {
 	write(t, second, "docker.io", "[host.\"https://mirror.test\"]\n")
 	write(t, second, "_default", "")
 	c := newCache(t, Options{Dirs: []string{first, second}})
+	others := []string{"own.test:443", "Own.test", "both.test:443"} // than the one name of their registry
 	for spelled, want := range map[string]string{
 		"registry.test":          "registry.test at registry.test",
 		"Registry.Test:443":      "registry.test at registry.test",
@@ -33,6 +35,7 @@ func TestSpellings(t *testing.T) {
 		"LOCALHOST:05000":        "localhost:5000 at localhost:5000",
 		"localhost:443":          "localhost:443 at localhost:443",
 		"[0::1]:443":             "[::1]:443 at [::1]:443",
+		"127.0.0.9:0443":         "127.0.0.9:443 at 127.0.0.9:443",
 		"registry-1.docker.io":   "docker.io at mirror.test registry-1.docker.io",
 		"Index.docker.io:443":    "docker.io at mirror.test registry-1.docker.io",
 		"FAR.test":               "far.test at mirror.test far.test",
@@ -48,6 +51,9 @@ func TestSpellings(t *testing.T) {
 		set, _ := use(t, c, spelled)
 		if got := set.Name() + " at " + strings.Join(set.Addresses(), " "); got != want {
 			t.Errorf("%s is %s, want %s", spelled, got, want)
+		}
+		if (set.Spelled() != "") != slices.Contains(others, set.Name()) {
+			t.Errorf("%s is another spelling than the registry's one: %q", spelled, set.Spelled())
 		}
 		if one, _ := use(t, c, set.Name()); one != set {
 			t.Errorf("%s and %s have hosts of their own", spelled, set.Name())
