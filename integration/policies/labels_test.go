@@ -109,6 +109,22 @@ func TestUnreadableLabels(t *testing.T) {
 	}
 }
 
+// TestEarlierCheckInTheFuture holds that the check of another host, which lies in the future since
+// the clock went back, makes no newer one worthless.
+func TestEarlierCheckInTheFuture(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(`max_age = "1h"`))
+	n.Push("app:1", nodetest.Image(1))
+	ref := nodetest.Named("app:1")
+	n.MustPull(ref)
+	written(n)
+	future := time.Now().Add(2 * time.Hour).UTC().Format(time.RFC3339)
+	n.SetLabels(ref, map[string]string{"verified-at.earlier": future + " other.test"})
+	mark := n.Mark()
+	n.MustPull(ref)
+	nodetest.Want(t, "outcome", n.Decision(mark, ref).Outcome, "Fresh")
+}
+
 // TestMaxAge holds that a young check counts without a request, also after a
 // restart, and an old one does not.
 func TestMaxAge(t *testing.T) {

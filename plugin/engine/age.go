@@ -27,7 +27,7 @@ const timeGrain = time.Second
 
 // ageOf is the age of the last check that counts.
 func ageOf(s store.State, now time.Time, with policy.CheckWith, counts func(host string) bool) Age {
-	at := checkedAt(s, with, counts)
+	at := checkedAt(s, now, with, counts)
 	if at.IsZero() {
 		return NeverChecked
 	}
@@ -35,19 +35,28 @@ func ageOf(s store.State, now time.Time, with policy.CheckWith, counts func(host
 }
 
 // checkedAt is when the last check was that counts: one by a host that counts and, where
-// checks read the manifest, one that has read it. Zero for none.
-func checkedAt(s store.State, with policy.CheckWith, counts func(host string) bool) (at time.Time) {
+// checks read the manifest, one that has read it. Zero for none. One that lies in the future tells
+// nothing of now, and is the last only where there is no other.
+func checkedAt(s store.State, now time.Time, with policy.CheckWith, counts func(host string) bool) time.Time {
 	v := s.Verified
 	checks := []store.Reading{{At: v.At, By: v.By}, v.Earlier}
 	if with == policy.Manifest {
 		checks = []store.Reading{v.Read, v.EarlierRead}
 	}
+	var past, future time.Time
 	for _, check := range checks {
-		if check.At.After(at) && counts(check.By) {
-			at = check.At
+		last := &past
+		if check.At.After(now) {
+			last = &future
+		}
+		if check.At.After(*last) && counts(check.By) {
+			*last = check.At
 		}
 	}
-	return at
+	if past.IsZero() {
+		return future
+	}
+	return past
 }
 
 // maxJitter is the part of max_age by which a check may count for less: half of it, which

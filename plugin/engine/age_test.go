@@ -26,7 +26,8 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// The newest check counts that is by a host which counts, and of the kind that the rule wants.
+// The newest check counts that is by a host which counts, and of the kind that the rule wants: one
+// that lies in the future only where there is no other.
 func TestCheckedAt(t *testing.T) {
 	at := func(minutes int, by string) store.Reading {
 		return store.Reading{At: now.Add(time.Duration(minutes) * time.Minute), By: by}
@@ -39,16 +40,17 @@ func TestCheckedAt(t *testing.T) {
 	for _, tc := range []struct {
 		with   policy.CheckWith
 		counts func(string) bool
+		now    int
 		want   int
 	}{
-		{policy.Head, anyHost, 9}, {policy.Head, origin, 5}, {policy.Manifest, anyHost, 7}, {policy.Manifest, origin, 3},
+		{policy.Head, anyHost, 9, 9}, {policy.Head, origin, 9, 5}, {policy.Manifest, anyHost, 9, 7}, {policy.Manifest, origin, 9, 3},
+		{policy.Head, anyHost, 8, 5}, {policy.Head, anyHost, 4, 9}, {policy.Head, origin, 4, 5}, {policy.Manifest, anyHost, 4, 3},
 	} {
-		if got := checkedAt(store.State{Verified: v}, tc.with, tc.counts); !got.Equal(at(tc.want, "").At) {
+		if got := checkedAt(store.State{Verified: v}, at(tc.now, "").At, tc.with, tc.counts); !got.Equal(at(tc.want, "").At) {
 			t.Errorf("%v: %v, want %d minutes", tc, got, tc.want)
 		}
 	}
-	nobody := func(string) bool { return false }
-	if got := checkedAt(store.State{Verified: v}, policy.Head, nobody); !got.IsZero() {
+	if got := checkedAt(store.State{Verified: v}, at(9, "").At, policy.Head, noHost); !got.IsZero() {
 		t.Errorf("by nobody: %v", got)
 	}
 }

@@ -140,11 +140,11 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 	if err != nil {
 		return none, fmt.Errorf("read the image record: %w", err)
 	}
-	by := e.trusted(ctx, t)
+	by, now := e.trusted(ctx, t), e.Now()
 	l := Local{
 		Record: record, ByDigest: t.byDigest(),
-		Age:    ageOf(record.State, e.Now(), t.directives.CheckWith, by.checks),
-		Jitter: e.jitter(t.Name, checkedAt(record.State, t.directives.CheckWith, by.checks)),
+		Age:    ageOf(record.State, now, t.directives.CheckWith, by.checks),
+		Jitter: e.jitter(t.Name, checkedAt(record.State, now, t.directives.CheckWith, by.checks)),
 	}
 	image, err := e.Content.Runnable(ctx, record.Target, t.Snapshotter)
 	if err == nil && image.ID.String() != id {
