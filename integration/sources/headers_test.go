@@ -5,7 +5,6 @@ package sources
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,19 +53,14 @@ func TestHeadersInLowerCaseAreKeptFromStorage(t *testing.T) {
 func TestHeadersAreKeptFromURLs(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t, nodetest.Tables(fmt.Sprintf("[plugins.'io.containerd.cri.v1.images'.registry.headers]\n  X-Node-Token = [%q]\n", nodeToken)))
-	layers, err := nodetest.Image(101).Layers()
-	n.Must(err)
-	r, err := layers[0].Compressed()
-	n.Must(err)
-	data, err := io.ReadAll(r)
-	n.Must(err)
+	layer, data := someLayer(t, 101)
 	shown := make(chan string, 10)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown <- r.Header.Get("X-Node-Token")
 		_, _ = w.Write(data)
 	}))
 	t.Cleanup(elsewhere.Close)
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{elsewhere.URL + "/layer"}})
+	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: []string{elsewhere.URL + "/layer"}})
 	n.Must(err)
 	n.Push("app:1", img)
 	n.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {

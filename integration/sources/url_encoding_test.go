@@ -6,7 +6,6 @@ package sources
 import (
 	"bytes"
 	"compress/flate"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -22,12 +21,7 @@ import (
 func TestEncodedContent(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t)
-	layers, err := nodetest.Image(101).Layers()
-	n.Must(err)
-	r, err := layers[0].Compressed()
-	n.Must(err)
-	data, err := io.ReadAll(r)
-	n.Must(err)
+	layer, data := someLayer(t, 101)
 	serve := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "deflate")
 		_, _ = w.Write(deflated(t, data))
@@ -35,23 +29,23 @@ func TestEncodedContent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(serve))
 	t.Cleanup(server.Close)
 
-	elsewhere, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{server.URL + "/layer"}})
+	elsewhere, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: []string{server.URL + "/layer"}})
 	n.Must(err)
 	n.Push("elsewhere:1", elsewhere)
-	n.MustFail(nodetest.Named("elsewhere:1"), []string{`Content-Encoding deflate, which nobody asked for`})
+	n.MustFail(nodetest.Named("elsewhere:1"), []string{"Content-Encoding deflate, which nobody asked for"})
 
-	own, err := mutate.Append(nodetest.Image(2), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer})
+	own, err := mutate.Append(nodetest.Image(2), mutate.Addendum{Layer: layer, MediaType: types.OCILayer})
 	n.Must(err)
 	n.Push("own:1", own)
-	layer, err := layers[0].Digest()
+	digest, err := layer.Digest()
 	n.Must(err)
 	n.Registry.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-		if req.URL.Path == "/v2/own/blobs/"+layer.String() {
+		if req.URL.Path == "/v2/own/blobs/"+digest.String() {
 			next = http.HandlerFunc(serve)
 		}
 		next.ServeHTTP(w, req)
 	})
-	n.MustFail(nodetest.Named("own:1"), []string{"invalid", `Content-Encoding deflate, which nobody asked for`})
+	n.MustFail(nodetest.Named("own:1"), []string{"invalid", "Content-Encoding deflate, which nobody asked for"})
 }
 
 func deflated(t *testing.T, data []byte) []byte {

@@ -28,21 +28,27 @@ type foreign struct {
 	asked atomic.Int32
 }
 
-func newForeign(t *testing.T, seed int64, moreURLs ...string) *foreign {
+// someLayer returns a layer and its bytes.
+func someLayer(t *testing.T, seed int64) (layer v1.Layer, data []byte) {
 	t.Helper()
-	layers, err := nodetest.Image(seed + 100).Layers()
+	layers, err := nodetest.Image(seed).Layers()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, err := layers[0].Compressed()
+	if err == nil {
+		data, err = io.ReadAll(r)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest, err := layers[0].Digest()
+	return layers[0], data
+}
+
+func newForeign(t *testing.T, seed int64, moreURLs ...string) *foreign {
+	t.Helper()
+	layer, data := someLayer(t, seed+100)
+	digest, err := layer.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +59,7 @@ func newForeign(t *testing.T, seed int64, moreURLs ...string) *foreign {
 	}))
 	t.Cleanup(server.Close)
 	f.host = strings.TrimPrefix(server.URL, "http://")
-	f.Image, err = mutate.Append(nodetest.Image(seed), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: append([]string{server.URL + "/layer"}, moreURLs...)})
+	f.Image, err = mutate.Append(nodetest.Image(seed), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: append([]string{server.URL + "/layer"}, moreURLs...)})
 	if err != nil {
 		t.Fatal(err)
 	}
