@@ -83,7 +83,11 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.before.RoundTrip(req)
 	}
 	of.log.redactor.AddURL(req.URL, "")
-	return transport.QuietSpans{Next: transport.Unencoded{Next: t.own}, Redactor: of.log.redactor}.RoundTrip(req)
+	resp, err := transport.QuietSpans{Next: transport.Unencoded{Next: t.own}, Redactor: of.log.redactor}.RoundTrip(req)
+	if err == nil && resp.StatusCode <= 299 {
+		of.serving.Store(nil) // a host of the session may have begun
+	}
+	return resp, err
 }
 
 // CloseIdleConnections is what http.Client calls in its method of that name.

@@ -28,14 +28,15 @@ type Refusal struct {
 // repository of that name. A host takes back what it gave. The registry itself also takes back
 // what mirrors gave to this holder; but what a mirror gave to everybody, the registry's
 // refusal of one caller without credentials does not end. A refusal by another
-// spelling of the registry's name than its one ends nothing that was given by others: a balancer
-// may refuse everybody there, and everybody can ask so. In doubt a proof ends.
+// spelling of the registry's name than its one ends nothing that was given by others, whichever
+// host gave it: a balancer or mirror may refuse everybody there, and everybody can ask so. In
+// doubt a proof ends.
 func (r Refusal) Ends(f Fingerprint, p Proof, name string) bool {
 	switch {
-	case p.By == r.Host:
-		return true
 	case r.Spelled != "" && !strings.HasPrefix(name, r.Spelled+"/"):
 		return false
+	case p.By == r.Host:
+		return true
 	case p.By == "":
 		return true
 	case f == Anonymous:

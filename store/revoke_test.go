@@ -4,8 +4,10 @@
 package store
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -14,52 +16,60 @@ import (
 // The host that gave a proof takes it away, or the registry itself; what a mirror
 // gave to all, only the mirror.
 func TestRevokeEndsWhatItsHostGave(t *testing.T) {
-	const mirror = "mirror.test:5000"
+	const mirror, hub = "mirror.test:5000", "registry-1.docker.io"
 	for _, tc := range []struct {
 		what     string
+		name     string // "" = name
 		by       string
 		f        Fingerprint
 		refusals []Refusal
 		ends     bool
 	}{
-		{"its host", mirror, alice, []Refusal{{Host: mirror}}, true},
-		{"another mirror", mirror, alice, []Refusal{{Host: "other.test"}}, false},
-		{"the registry, a mirror's proof", mirror, alice, []Refusal{origin}, true},
-		{"a mirror, the registry's proof", origin.Host, alice, []Refusal{{Host: mirror}}, false},
-		{"two hosts", mirror, alice, []Refusal{{Host: "other.test"}, {Host: mirror}}, true},
-		{"nobody", mirror, alice, nil, false},
-		{"the registry, what a mirror gave to all", mirror, Anonymous, []Refusal{origin}, false},
-		{"a mirror, what it gave to all", mirror, Anonymous, []Refusal{{Host: mirror}}, true},
-		{"the registry, what it gave to all", origin.Host, Anonymous, []Refusal{origin}, true},
-		{"a mirror, a proof of nobody knows whom", "", alice, []Refusal{{Host: mirror}}, true},
-		{"the registry, one to all of nobody knows whom", "", Anonymous, []Refusal{origin}, true},
-		{"its host, by its one name", "Mirror.test:05000", alice, []Refusal{{Host: mirror}}, true},
-		{"its host, by another spelling", mirror, alice, []Refusal{{Host: "Mirror.test:05000"}}, true},
-		{"the registry by its one name, what it gave to all", "Registry.test:443", Anonymous, []Refusal{origin}, true},
-		{"the registry by another spelling, what it gave to all", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true, Spelled: origin.Host + ":443"}}, false},
-		{"the registry by its one name at an address with its port, what it gave to all", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true}}, true},
-		{"the registry by that spelling, what it gave to all", "Registry.test", Anonymous, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, true},
-		{"the registry by another spelling, what it gave to one", origin.Host, alice, []Refusal{{Host: origin.Host + ":443", Origin: true, Spelled: origin.Host + ":443"}}, false},
-		{"the registry by another spelling, what a mirror gave to one", mirror, alice, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, false},
-		{"the registry by another spelling, a proof of nobody knows whom", "", alice, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, false},
-		{"the registry by that spelling, what it gave to one", "Registry.test", alice, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, true},
-		{"Docker Hub, what it gave to all", "Registry-1.docker.io", Anonymous, []Refusal{{Host: "registry-1.docker.io", Origin: true}}, true},
+		{"its host", "", mirror, alice, []Refusal{{Host: mirror}}, true},
+		{"another mirror", "", mirror, alice, []Refusal{{Host: "other.test"}}, false},
+		{"the registry, a mirror's proof", "", mirror, alice, []Refusal{origin}, true},
+		{"a mirror, the registry's proof", "", origin.Host, alice, []Refusal{{Host: mirror}}, false},
+		{"two hosts", "", mirror, alice, []Refusal{{Host: "other.test"}, {Host: mirror}}, true},
+		{"nobody", "", mirror, alice, nil, false},
+		{"the registry, what a mirror gave to all", "", mirror, Anonymous, []Refusal{origin}, false},
+		{"a mirror, what it gave to all", "", mirror, Anonymous, []Refusal{{Host: mirror}}, true},
+		{"the registry, what it gave to all", "", origin.Host, Anonymous, []Refusal{origin}, true},
+		{"a mirror, a proof of nobody knows whom", "", "", alice, []Refusal{{Host: mirror}}, true},
+		{"the registry, one to all of nobody knows whom", "", "", Anonymous, []Refusal{origin}, true},
+		{"its host, by its one name", "", "Mirror.test:05000", alice, []Refusal{{Host: mirror}}, true},
+		{"its host, by another spelling", "", mirror, alice, []Refusal{{Host: "Mirror.test:05000"}}, true},
+		{"the registry by its one name, what it gave to all", "", "Registry.test:443", Anonymous, []Refusal{origin}, true},
+		{"the registry by another spelling, what it gave to all", "", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true, Spelled: origin.Host + ":443"}}, false},
+		{"the registry by its one name at an address with its port, what it gave to all", "", origin.Host, Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true}}, true},
+		{"the registry by that spelling, what it gave to all", "Registry.test/app:v1", "Registry.test", Anonymous, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, true},
+		{"the registry by another spelling, what it gave to one", "", origin.Host, alice, []Refusal{{Host: origin.Host + ":443", Origin: true, Spelled: origin.Host + ":443"}}, false},
+		{"the registry by another spelling, what a mirror gave to one", "", mirror, alice, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, false},
+		{"the registry by another spelling, a proof of nobody knows whom", "", "", alice, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, false},
+		{"the registry by that spelling, what it gave to one", "Registry.test/app:v1", "Registry.test", alice, []Refusal{{Host: "Registry.test", Origin: true, Spelled: "Registry.test"}}, true},
+		{"Docker Hub, what it gave to all", "", "Registry-1.docker.io", Anonymous, []Refusal{{Host: "registry-1.docker.io", Origin: true}}, true},
+		{"the registry by another spelling, at the address of its one name, what that gave to all", "", origin.Host + ":443", Anonymous, []Refusal{{Host: origin.Host + ":443", Origin: true, Spelled: origin.Host + ":443"}}, false},
+		{"a mirror of another spelling, what it gave to all by the one name", "", mirror, Anonymous, []Refusal{{Host: mirror, Spelled: "Registry.test"}}, false},
+		{"Docker Hub by a spelling that is its address, what it gave to all", "docker.io/library/nginx:1", hub, Anonymous, []Refusal{{Host: hub, Origin: true, Spelled: hub}}, false},
+		{"Docker Hub by that spelling, what it gave to all", hub + "/library/nginx:1", hub, Anonymous, []Refusal{{Host: hub, Origin: true, Spelled: hub}}, true},
 	} {
 		for _, onDisk := range []bool{true, false} {
 			ctx, s, records := newStore(t)
-			create(ctx, t, records, one, nil)
+			of := cmp.Or(tc.name, name)
+			if _, err := records.Create(ctx, images.Image{Name: of, Target: one}); err != nil {
+				t.Fatal(err)
+			}
 			v := verified(one)
 			v.By = tc.by
-			s.MarkVerified(ctx, one.Digest, v, by(tc.f, bob), name)
+			s.MarkVerified(ctx, one.Digest, v, by(tc.f, bob), of)
 			if onDisk {
 				if err := s.sync(ctx, noMarks); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{tc.f}, tc.refusals...); err != nil {
+			if err := s.Revoke(ctx, of[:strings.LastIndex(of, ":")], []Fingerprint{tc.f}, tc.refusals...); err != nil {
 				t.Fatal(err)
 			}
-			r, err := s.Get(ctx, name)
+			r, err := s.Get(ctx, of)
 			if err != nil {
 				t.Fatal(err)
 			}

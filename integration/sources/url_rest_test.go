@@ -4,7 +4,6 @@
 package sources
 
 import (
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -26,13 +25,8 @@ func TestURLThatServesTheRest(t *testing.T) {
 	a := newAllowing(t)
 	ref := nodetest.Named("app:1")
 
-	layers, err := nodetest.Image(101).Layers()
-	a.Must(err)
-	r, err := layers[0].Compressed()
-	a.Must(err)
-	data, err := io.ReadAll(r)
-	a.Must(err)
-	layer, err := layers[0].Digest()
+	layer, data := someLayer(t, 101)
+	digest, err := layer.Digest()
 	a.Must(err)
 
 	var broken, gave atomic.Bool
@@ -50,12 +44,12 @@ func TestURLThatServesTheRest(t *testing.T) {
 	t.Cleanup(server.Close)
 	elsewhere := strings.TrimPrefix(server.URL, "http://")
 
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{server.URL + "/layer"}})
+	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: []string{server.URL + "/layer"}})
 	a.Must(err)
 	a.both("app:1", img)
 	for _, reg := range []*resolvertest.Registry{a.Registry, a.mirror} {
 		reg.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-			if req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, layer.String()) || broken.Load() {
+			if req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, digest.String()) || broken.Load() {
 				next.ServeHTTP(w, req)
 				return
 			}
