@@ -30,16 +30,16 @@ func (r *Redactor) Failed(req *http.Request, err error) error {
 	return r.Wrap(fmt.Sprintf("%s %s: %s", req.Method, r.URL(req.URL), text), err)
 }
 
-// TellsHost reports whether scheme, user and host of a URL have nothing of a secret that was sent:
-// a registry may redirect to http://<password>, where a part of that is the host which nobody
-// finds, and whose name is all that others know of it.
+// TellsHost reports whether scheme, user and host of a URL have nothing of a secret that was sent,
+// or of what another URL is signed by: a registry may redirect to http://<password>, where a part
+// of that is the host which nobody finds, and whose name is all that others know of it.
 func (r *Redactor) TellsHost(u *url.URL) bool {
 	whole := u.String()
 	rest := len(whole) > maxCleaned
 	whole = whole[:min(len(whole), maxCleaned)]
 	host := len((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, User: u.User, Host: u.Host}).String())
-	sent, _ := r.gathered()
-	ends := places(whole, rest, sent, nil)
+	sent, signed := r.gathered()
+	ends := places(whole, rest, sent, signed)
 	return !slices.ContainsFunc(ends[:min(len(ends), host)], func(end int) bool { return end > 0 })
 }
 

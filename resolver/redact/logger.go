@@ -90,11 +90,12 @@ var toldHeaders = []string{
 	"x-amz-request-id", "x-amzn-requestid", "x-cache", "x-github-request-id", "x-ms-request-id", "x-request-id",
 }
 
-// isTold reports whether a field is logged: those of headers of answers may have an index at their
-// end.
+// isTold reports whether a field is logged. Of headers of answers that come several times, docker's
+// resolver ends the names by an index: those are not told, since a host may choose a name that ends
+// so.
 func isTold(key string) bool {
 	header, ok := strings.CutPrefix(key, answerPrefix)
-	return !ok || slices.Contains(toldHeaders, strings.TrimRight(header, ".0123456789"))
+	return !ok || slices.Contains(toldHeaders, header)
 }
 
 // Format implements the formatter of a logger.

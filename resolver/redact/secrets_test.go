@@ -23,7 +23,7 @@ func TestLogsHaveKnownHeadersOfAnswers(t *testing.T) {
 		"response.header.summer2024xyz": "more", "response.header.x-more": "y", "url": "y",
 		"response.header.via": "a proxy", "response.header.www-authenticate.1": "summer2024xyz:more",
 	}}
-	want := log.Fields{"url": "y", "response.header.via": "a proxy", "response.header.www-authenticate.1": hidden}
+	want := log.Fields{"url": "y", "response.header.via": "a proxy"}
 	if got := r.entry(e).Data; !maps.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
