@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // nodeToken is what the node shows registries by a header of its configuration.
@@ -46,6 +47,27 @@ func TestHeadersInLowerCaseAreKeptFromStorage(t *testing.T) {
 	_, err := n.Pull(nodetest.Named("app:1"))
 	nodetest.WantWords(t, err, "404")
 	nodetest.Want(t, "what the storage service is shown", <-shown, "")
+}
+
+// A hosts.toml has the very Accept-Encoding by which content is asked for. A storage service to which
+// the registry redirects is asked by it too, and not to encode, as it would by net/http's own.
+func TestAcceptEncodingBehindARedirect(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	storage := resolvertest.New(t)
+	n.Registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		http.Redirect(w, r, storage.URL()+r.URL.Path, http.StatusTemporaryRedirect)
+	})
+	n.WriteHosts("registry.test", fmt.Sprintf("server = %q\n[header]\n  accept-encoding = \"identity\"\n", n.Registry.URL()))
+	_, err := storage.Push(t.Context(), "app:1", nodetest.Image(1))
+	n.Must(err)
+	storage.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if got := r.Header.Get("Accept-Encoding"); got != "identity" {
+			t.Errorf("%s %s: Accept-Encoding is %q", r.Method, r.URL.Path, got)
+		}
+		next.ServeHTTP(w, r)
+	})
+	n.MustPull(nodetest.Named("app:1"))
 }
 
 // The node shows registries a header by CRI's registry.headers. The server to which a layer's urls

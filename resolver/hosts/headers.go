@@ -13,7 +13,9 @@ import (
 // CanonicalHeaders returns headers of the node's configuration by the names that net/http
 // looks for. containerd keeps them by the names that the operator has spelled, which net/http
 // sends, but neither finds nor takes out of what it sends to others. Several spellings of one
-// name have all their values, in the order in which net/http would send them.
+// name have all their values, in the order in which net/http would send them. Accept-Encoding is
+// left out: requests have one of their own, which would be taken out with it, and net/http's come
+// in its place.
 func CanonicalHeaders(spelled http.Header) http.Header {
 	if spelled == nil {
 		return nil
@@ -23,6 +25,7 @@ func CanonicalHeaders(spelled http.Header) http.Header {
 		own := http.CanonicalHeaderKey(name)
 		canonical[own] = append(canonical[own], spelled[name]...)
 	}
+	delete(canonical, "Accept-Encoding")
 	return canonical
 }
 

@@ -73,6 +73,7 @@ func TestHeadersOfSeveralSpellings(t *testing.T) {
 		{nil, nil},
 		{http.Header{"x-a": {"3", "4"}, "X-A": {"1"}, "X-a": {"2"}, "x-b": nil}, http.Header{"X-A": {"1", "2", "3", "4"}, "X-B": nil}},
 		{http.Header{"no name": {"1"}}, http.Header{"no name": {"1"}}},
+		{http.Header{"accept-encoding": {"identity"}, "Accept-Encoding": {"gzip"}}, http.Header{}},
 	} {
 		if diff := cmp.Diff(tc.want, CanonicalHeaders(tc.spelled)); diff != "" {
 			t.Errorf("%v: %s", tc.spelled, diff)

@@ -24,7 +24,7 @@ type Unencoded struct{ Next http.RoundTripper }
 func (u Unencoded) RoundTrip(req *http.Request) (*http.Response, error) {
 	plain := req.WithContext(req.Context())
 	plain.Header = req.Header.Clone()
-	// In the place of what hosts.toml has. Without any, net/http asks for gzip, and decodes it.
+	// In the place of what containerd sets. Without any, net/http asks for gzip, and decodes it.
 	plain.Header.Set("Accept-Encoding", "identity")
 	resp, err := u.Next.RoundTrip(plain)
 	if err != nil || resp.StatusCode > 299 { // the body of an error is read as it is
