@@ -76,6 +76,9 @@ func TestRedirectsToPartsOfSecrets(t *testing.T) {
 		"after a password": {"more@summer2024xyz", "http://alice:", "307 Temporary Redirect makes no sense"},
 		"dots":             {"more/../summer2024xyz", "http://127.0.0.1:1/", "307 Temporary Redirect makes no sense"},
 		"a dot":            {"summer2024xyz/./more", "http://", "307 Temporary Redirect makes no sense"},
+		"dots, and whole":  {"more/../summer2024xyz", "http://127.0.0.1:1/more/../summer2024xyz?", "307 Temporary Redirect makes no sense"},
+		"password, whole":  {"more@summer2024xyz", "http://alice:more@summer2024xyz/", "307 Temporary Redirect makes no sense"},
+		"a password":       {"summer2024xyz", "http://alice:summer2024xyz@127.0.0.1:1/", "connection refused"},
 		"a path":           {"summer2024xyz/more", "http://127.0.0.1:1/", "HEAD http://127.0.0.1:1/***: dial tcp 127.0.0.1:1: connect: connection refused"},
 	} {
 		t.Run(what, func(t *testing.T) {

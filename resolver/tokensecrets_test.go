@@ -55,7 +55,7 @@ func TestPartsOfPasswordsAtTheEndOfABody(t *testing.T) {
 }
 
 // A secret with a colon names the token server: net/url tells what stands behind that, and leaves
-// out what stands behind a #.
+// out what stands behind a #. It makes no difference that the secret stands there whole as well.
 func TestTokenServersThatAreNoURLs(t *testing.T) {
 	const parted = "it names has a secret in its name and its query"
 	for secret, want := range map[string]string{
@@ -66,14 +66,16 @@ func TestTokenServersThatAreNoURLs(t *testing.T) {
 		"summer2024xyz?more":   parted,
 		"summer2024xyz#more":   parted,
 	} {
-		server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+secret+`/token",service="x"`)
-			w.WriteHeader(http.StatusUnauthorized)
-		})
-		text := told(t, server.URL, secret)
-		wantNothingOf(t, "summer2024", text)
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s in %s", want, text)
+		for _, end := range []string{"", "?whole=" + secret} {
+			server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+secret+"/token"+end+`",service="x"`)
+				w.WriteHeader(http.StatusUnauthorized)
+			})
+			text := told(t, server.URL, secret)
+			wantNothingOf(t, "summer2024", text)
+			if !strings.Contains(text, want) {
+				t.Errorf("no %s in %s", want, text)
+			}
 		}
 	}
 }

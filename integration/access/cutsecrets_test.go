@@ -20,6 +20,9 @@ func repeatPassword(w http.ResponseWriter, r *http.Request) {
 	_, sent, ok := r.BasicAuth()
 	if !ok {
 		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		if strings.Contains(r.URL.Path, "realm") {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+r.Host+`/token/Summer2024xyz?zone&whole=Summer2024xyz?zone"`)
+		}
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -32,6 +35,9 @@ func repeatPassword(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 	case strings.Contains(r.URL.Path, "redirect"):
 		w.Header().Set("Location", "http://"+sent)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	case strings.Contains(r.URL.Path, "dots"):
+		w.Header().Set("Location", "http://127.0.0.1:1/"+sent+"?"+sent)
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	case strings.Contains(r.URL.Path, "scheme"):
 		w.Header().Set("Location", sent)
@@ -64,6 +70,8 @@ func TestPartsOfPasswords(t *testing.T) {
 		"r.test/type/app:1":     "SemicolonSummer2024;more",
 		"r.test/warning/app:1":  `QuoteSummer2024"more`,
 		"r.test/redirect/app:1": "Summer2024xyz/more",
+		"r.test/dots/app:1":     "more/../Summer2024xyz",
+		"r.test/realm/app:1":    "Summer2024xyz?zone",
 		"r.test/scheme/app:1":   "Summer2024xyz:more",
 		"r.test/status/app:1":   "Summer2024xyz more",
 		"bad.test/app:1":        "nothing-of-it",

@@ -39,8 +39,7 @@ var errParted = errors.New("the token server that it names has a secret in its n
 func parts(resp *http.Response, redactor *redact.Redactor) bool {
 	for _, c := range auth.ParseAuthHeader(resp.Header) {
 		realm := c.Parameters["realm"]
-		at := max(0, strings.IndexAny(realm, "?#"))
-		if redactor.In(realm) && !redactor.In(realm[:at]) && !redactor.In(realm[at:]) {
+		if redactor.Crosses(realm, max(0, strings.IndexAny(realm, "?#"))) {
 			return true
 		}
 	}

@@ -165,6 +165,15 @@ func (r *Redactor) In(text string) bool {
 	return places(text, false, sent, nil) != nil
 }
 
+// Crosses reports whether a secret that was sent begins before a place in a text, of some kilobytes
+// at most, and ends behind it: cut there, neither part would be known. One that is whole on either
+// side makes no difference.
+func (r *Redactor) Crosses(text string, at int) bool {
+	sent, _ := r.gathered()
+	ends := places(text, false, sent, nil)
+	return slices.ContainsFunc(ends[:min(at, len(ends))], func(end int) bool { return end > at })
+}
+
 // Repeats reports whether a text has, as it is, a secret that was sent, and is too long to be
 // there by chance.
 func (r *Redactor) Repeats(text string) bool {

@@ -41,6 +41,26 @@ func TestPartsOfSecrets(t *testing.T) {
 	}
 }
 
+// A cut parts a secret, as it is or escaped, also where it is whole on either side.
+func TestSecretsThatACutParts(t *testing.T) {
+	var r Redactor
+	r.Add("summer?more")
+	for text, want := range map[string]bool{
+		"":                          false,
+		"/|?summer?more":            false,
+		"/summer?more|":             false,
+		"/sum|mer?more":             true,
+		"/summer|%3Fmore":           true,
+		"/summer?more/sum|mer?more": true,
+		"/sum|mer?more&summer?more": true,
+	} {
+		before, after, _ := strings.Cut(text, "|")
+		if got := r.Crosses(before+after, len(before)); got != want {
+			t.Errorf("%s: got %v", text, got)
+		}
+	}
+}
+
 // Users and queries may have what is not in the rest of a URL.
 func TestCleanCutsUsersAndQueries(t *testing.T) {
 	for text, want := range map[string]string{

@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -95,18 +96,32 @@ func redirects(resp *http.Response) bool {
 	return false
 }
 
-// follows reports whether an answer redirects, to a URL that has all of a secret that its text has:
+// follows reports whether an answer redirects, and nothing is left out of a text that has a secret:
 // net/http leaves out some of a path with dots, and passwords in what it reports, and nobody would
-// know the rest.
+// know the rest, also where the secret is there whole as well.
 func (c *classify) follows(resp *http.Response) bool {
 	if !redirects(resp) {
 		return false
 	}
-	if !c.redactor.In(resp.Header.Get("Location")) {
+	text := resp.Header.Get("Location")
+	if !c.redactor.In(text) {
 		return true
 	}
 	target, err := resp.Location()
-	return err == nil && (c.redactor.In(target.Redacted()) || target.User != nil && c.redactor.In(target.User.String()))
+	if err != nil {
+		return false
+	}
+	whole := target.String()
+	if !strings.HasSuffix(whole, text) {
+		return false
+	}
+	password, set := target.User.Password()
+	if !set {
+		return true
+	}
+	end := len(target.Scheme) + len("://") + len(target.User.String())
+	begin := end - len(url.UserPassword("", password).String()) + len(":")
+	return !c.redactor.Crosses(whole, begin) && !c.redactor.Crosses(whole, end)
 }
 
 // retryAfter is how long an answer asks its client to wait: seconds or a date.
