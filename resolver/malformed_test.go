@@ -35,6 +35,7 @@ func TestMalformedAnswers(t *testing.T) {
 		"version":           {"summer2024xyz 200", "HTTP/", `malformed HTTP version "…"`},
 		"protocol":          {"summer2024xyz", "", `malformed HTTP response "…"`},
 		"header":            {"summer2024xyz:more\r\nX: y", "HTTP/1.1 200 OK\r\n", ""},
+		"index":             {"71936402:summer2024xyz", "HTTP/1.1 404 Not Found\r\nAge.", ""},
 		"line":              {"{\r\n \"key\": \"summer2024xyz\"\r\n}", "HTTP/1.1 200 OK\r\n", `malformed MIME header: missing colon: "…"`},
 		"length":            {"summer2024xyz more", "HTTP/1.1 200 OK\r\nContent-Length: ", `bad Content-Length "…"`},
 		"coding":            {"summer2024xyz,more", "HTTP/1.1 200 OK\r\nTransfer-Encoding: ", `unsupported transfer encoding: "…"`},

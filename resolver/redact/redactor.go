@@ -165,12 +165,18 @@ func (r *Redactor) In(text string) bool {
 	return places(text, false, sent, nil) != nil
 }
 
-// Crosses reports whether a secret that was sent begins before a place in a text, of some kilobytes
-// at most, and ends behind it: cut there, neither part would be known. One that is whole on either
-// side makes no difference.
+// Knows is In, also for what a URL is signed by.
+func (r *Redactor) Knows(text string) bool {
+	sent, signed := r.gathered()
+	return places(text, false, sent, signed) != nil
+}
+
+// Crosses reports whether something of which Knows tells begins before a place in a text, and ends
+// behind it: cut there, neither part would be known. One that is whole on either side makes no
+// difference.
 func (r *Redactor) Crosses(text string, at int) bool {
-	sent, _ := r.gathered()
-	ends := places(text, false, sent, nil)
+	sent, signed := r.gathered()
+	ends := places(text, false, sent, signed)
 	return slices.ContainsFunc(ends[:min(at, len(ends))], func(end int) bool { return end > at })
 }
 

@@ -104,7 +104,7 @@ func (c *classify) follows(resp *http.Response) bool {
 		return false
 	}
 	text := resp.Header.Get("Location")
-	if !c.redactor.In(text) {
+	if !c.redactor.Knows(text) {
 		return true
 	}
 	target, err := resp.Location()

@@ -1,0 +1,196 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
+)
+
+// fetch is the fetch of one digest in a pull.
+type fetch struct {
+	log      *fetchLog
+	digest   digest.Digest
+	document bool // small, and made to be answered at once
+	blob     bool // a layer or a config: it comes from where layers do
+	size     int64
+	// elsewhere are the hosts of its urls, which are asked past all hosts of the
+	// session.
+	elsewhere []string
+	once      bool // a request is not sent again: see purpose.Purpose
+	// downloads bounds it; nil = containerd does.
+	downloads *downloads
+	// spare says that it takes no place among the downloads, only room for small layers:
+	// nobody wants it yet.
+	spare atomic.Bool
+
+	serving    atomic.Pointer[host] // that answered last: a fetch under way is not moved
+	passedOver atomic.Bool          // a host was not asked, since hosts were tried anew
+	forced     atomic.Bool          // nothing else is left: all are asked but those the pull has left
+	everyone   atomic.Bool          // not even that: these are asked, too
+	left       leftHosts            // by this fetch: each is asked again once everyone is
+	moved      atomic.Bool          // the host that served was left
+	useless    atomic.Pointer[host] // that has broken off last, before it gave anything
+
+	// avoid are hosts that are not to be asked while there is another; nil = none.
+	avoid atomic.Pointer[avoided]
+}
+
+// avoided are hosts that a fetch does not ask.
+type avoided struct {
+	is  func(*host) bool
+	why error
+	// then are the hosts that it does not ask once those are of no use that are not avoided;
+	// nil = they stay the same.
+	then *avoided
+}
+
+// again reports whether a fetch that failed is worth another try with hosts that were passed
+// over. One that is silent has no bound then: those the pull has left come last.
+func (f *fetch) again() bool {
+	if !f.passedOver.Swap(false) {
+		return false
+	}
+	if !f.forced.Load() {
+		avoid := f.avoid.Load()
+		if avoid != nil && avoid.then != nil && f.avoid.CompareAndSwap(avoid, avoid.then) {
+			return true
+		}
+	}
+	if f.forced.CompareAndSwap(false, true) {
+		return true
+	}
+	if !f.everyone.CompareAndSwap(false, true) {
+		return false
+	}
+	f.left.clear()
+	return true
+}
+
+// restart takes note that the content is fetched from its start again, because
+// what came had another digest. A host that served all of it is avoided. Where
+// several did, or where an earlier attempt had left some, it is not known whose
+// bytes are wrong: then the host that served the end is preferred to all others,
+// since one that went away in the middle is the likelier one. Once that is of no use, those are
+// asked that served nothing of it.
+func (f *fetch) restart(resumed bool) {
+	f.log.corrupt(f.digest, errOtherDigest)
+	served := f.log.forgetSources(f.digest)
+	f.serving.Store(nil)
+	if len(served) == 0 {
+		return
+	}
+	avoid := &avoided{is: func(h *host) bool { return slices.Contains(served, h) }, why: errOtherDigest}
+	if resumed || len(served) > 1 {
+		last := served[len(served)-1]
+		avoid = &avoided{is: func(h *host) bool { return h != last }, why: errOtherDigest, then: avoid}
+	}
+	f.avoid.Store(avoid)
+}
+
+// ended takes note that a host has ended the content before its end, and reports
+// whether the others are to be asked for the rest.
+func (f *fetch) ended() bool {
+	short := f.serving.Swap(nil)
+	if short == nil || !f.left.add(short, errShort) {
+		return false
+	}
+	f.log.failed(f.digest, short, failure.Invalid, errShort, 0)
+	return true
+}
+
+// brokeOff takes note that a host has broken off content. One that is silent is left, and one that
+// for the second time gives nothing of what was asked for, where others follow: it may have no more.
+func (f *fetch) brokeOff(h *host, gave, silent bool) {
+	if gave && !silent {
+		f.useless.CompareAndSwap(h, nil)
+		return
+	}
+	if again := f.useless.Swap(h) == h; silent || again && len(h.next) > 0 {
+		f.leave(h)
+	}
+}
+
+// leave has the pull ask the others from now on. Bytes that have come count, as do those of a host
+// that goes away.
+func (f *fetch) leave(h *host) {
+	f.log.left.add(h, errLeft)
+	f.serving.CompareAndSwap(h, nil)
+	if f.left.add(h, errLeft) {
+		f.moved.Store(true)
+	}
+}
+
+var (
+	errOtherDigest = errors.New("it served content with another digest")
+	errShort       = errors.New("it ended content before its end")
+	errLeft        = errors.New("it did not go on in the middle of content")
+)
+
+// avoids says why the host is not to be asked while there is another, nil if it is.
+func (f *fetch) avoids(h *host) error {
+	if avoid := f.avoid.Load(); !f.forced.Load() && avoid != nil && avoid.is(h) {
+		return avoid.why
+	}
+	if why := f.left.why(h); why != nil {
+		return why
+	}
+	if f.everyone.Load() {
+		return nil
+	}
+	why := f.log.left.why(h)
+	if why != nil && f.serving.CompareAndSwap(h, nil) { // another fetch has left it: see retryReader
+		f.moved.Store(true)
+	}
+	return why
+}
+
+// purpose is what a request to a host is made for, as things are now.
+func (f *fetch) purpose(h *host) purpose.Purpose {
+	return purpose.Purpose{
+		Kind:     purpose.Fetch,
+		Last:     len(h.next) == 0,
+		Next:     h.next,
+		Document: f.document,
+		Size:     f.size,
+		Patience: h.patience,
+		KeepHost: f.serving.Load() == h,
+		Force:    f.forced.Load(),
+		Once:     f.once,
+		Health:   h.health,
+	}
+}
+
+// answer takes note of an answer with that class to a request, which may have been
+// redirected.
+func (f *fetch) answer(h *host, req *http.Request, class failure.Class, err error, elapsed time.Duration) {
+	f.log.answer(f.digest, h, class, err, elapsed, fault.Own(req))
+}
+
+// fault takes note of a failure that the authorizer has judged.
+func (f *fetch) fault(h *host, failed *fault.Fault, elapsed time.Duration) {
+	f.log.answer(f.digest, h, failed.Class, failed.Err, elapsed, !failed.Elsewhere)
+}
+
+type fetchKey struct{}
+
+func withFetch(ctx context.Context, f *fetch) context.Context {
+	return context.WithValue(ctx, fetchKey{}, f)
+}
+
+// fetchOf returns the fetch that a request is a part of, nil for none.
+func fetchOf(ctx context.Context) *fetch {
+	f, _ := ctx.Value(fetchKey{}).(*fetch)
+	return f
+}
