@@ -4,12 +4,17 @@
 package resolver
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -64,5 +69,32 @@ func TestRestOfShortLayersIsBounded(t *testing.T) {
 	all.Wait()
 	if most > downloads || most == 0 {
 		t.Errorf("%d downloads at a time, want at most %d", most, downloads)
+	}
+}
+
+// Where every host ends layers before their end, each is asked a few times, and they are invalid.
+func TestNothingButShortLayers(t *testing.T) {
+	for hosts := 1; hosts <= 4; hosts++ {
+		for name, config := range map[string]transferlocal.TransferConfig{"whole": {MaxConcurrentDownloads: 1}, "pieces": pieces} {
+			t.Run(fmt.Sprint(hosts, " ", name), func(t *testing.T) {
+				t.Parallel()
+				list, toml := registries(t, hosts)
+				p := newPuller(t, config, Options{HostDirs: []string{hostsDir(t, toml)}}, Query{})
+				var asked []*atomic.Int64
+				source, err := p.pull(t, func() {
+					for _, r := range list {
+						asked = append(asked, breaksOff(r, 2000, true, nil, getsBlob))
+					}
+				})
+				if e := source.Failure(err); e == nil || e.Class != failure.Invalid {
+					t.Errorf("got %v, %v", e, err)
+				}
+				for i, n := range asked {
+					if n := n.Load(); n == 0 || n > 16 {
+						t.Errorf("host %d was asked %d times", i, n)
+					}
+				}
+			})
+		}
 	}
 }
