@@ -45,6 +45,32 @@ func TestSilentMirror(t *testing.T) {
 	}
 }
 
+// TestMirrorSilentInItsToken has a mirror begin its answers with tokens and not go on with them. The
+// registry behind it gives each image, before containerd ends the pull.
+func TestMirrorSilentInItsToken(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]resolvertest.Option{"HTTP1": nil, "HTTP2": {resolvertest.WithTLS()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mirror := resolvertest.New(t, append(opts, resolvertest.WithTokenAuth(nil))...)
+			n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `resolve_from = "Origin"`), nodetest.CRIImages(`image_pull_progress_timeout = "6s"`))
+			n.WriteHosts("registry.test", fmt.Sprintf("server = %q\n[host.%q]\nskip_verify = true\n", n.Registry.URL(), mirror.URL()))
+			mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if strings.Contains(r.URL.Path, "token") {
+					nothingAfterHeaders(w, r)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+			for i, tag := range []string{"app:1", "app:2"} {
+				n.Push(tag, nodetest.Image(int64(i)))
+				n.MustPull(nodetest.Named(tag))
+				n.WantRunnable(nodetest.Named(tag))
+			}
+		})
+	}
+}
+
 // TestGarbageBeforeUselessMirror has a mirror send other bytes for the begin of a layer, and
 // another one the rest, but not all of the layer when it is asked for that. The registry gives it.
 func TestGarbageBeforeUselessMirror(t *testing.T) {
