@@ -14,14 +14,22 @@ import (
 const maxShared = 8 << 20
 
 type (
-	layerKey struct{}
-	queueKey struct{}
-	onceKey  struct{}
+	layerKey    struct{}
+	queueKey    struct{}
+	onceKey     struct{}
+	answeredKey struct{}
 )
 
 // WithOneTry returns a context whose requests are not sent a second time while a
 // connection is silent.
 func WithOneTry(ctx context.Context) context.Context { return context.WithValue(ctx, onceKey{}, true) }
+
+// WithAnswered returns a context that has a function called with the status of each answer that
+// begins, before any of its body is read; more than once, and on other goroutines, where a request
+// is sent more than once.
+func WithAnswered(ctx context.Context, answered func(status int)) context.Context {
+	return context.WithValue(ctx, answeredKey{}, answered)
+}
 
 // WithLayer returns a context whose requests are for a layer of that size, in bytes.
 func WithLayer(ctx context.Context, size int64) context.Context {

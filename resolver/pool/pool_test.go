@@ -39,6 +39,28 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// That an answer has begun is told before any of its body comes, which is read ahead by HTTP/2.
+func TestAnsweredBeforeTheBody(t *testing.T) {
+	for _, offers := range []string{"h2", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			told := make(chan int, 2)
+			h := serve(t, offers, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusAccepted)
+				_ = http.NewResponseController(w).Flush()
+				synctest.Wait()
+				if len(told) != 1 {
+					t.Errorf("%q: told %d times before the body", offers, len(told))
+				}
+				well(w, r)
+			})
+			_, content, err := h.get(WithAnswered(t.Context(), func(status int) { told <- status }), "/")
+			if err != nil || content != "well" || <-told != http.StatusAccepted {
+				t.Errorf("%q: got %q, %v", offers, content, err)
+			}
+		})
+	}
+}
+
 // Tenants choose where repositories redirect to: the connections to the host itself
 // outlive that.
 func TestLanesAreBounded(t *testing.T) {

@@ -53,6 +53,9 @@ func (l *lane) once(g *generation, req *http.Request, used *usage) (*http.Respon
 	if err != nil {
 		return nil, used, err
 	}
+	if answered, ok := ctx.Value(answeredKey{}).(func(status int)); ok {
+		answered(resp.StatusCode)
+	}
 	resp.Request = req
 	resp.Body = &body{ReadCloser: resp.Body, lane: l, generation: g, http2: resp.ProtoMajor == 2}
 	if ofPull(req.Context()) || resp.ProtoMajor != 2 || req.Method == http.MethodHead || resp.StatusCode > 299 {
