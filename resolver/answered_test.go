@@ -59,3 +59,25 @@ func TestAnsweredIsToldAtOnce(t *testing.T) {
 		t.Errorf("without anybody to tell: %v", err)
 	}
 }
+
+// That a tag is redirected is told before where it leads has answered: the registry has said which
+// manifest it is.
+func TestAnsweredIsToldByARedirect(t *testing.T) {
+	told := make(chan struct{}, 9)
+	storage, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		<-told
+		serveManifest(w, r)
+	})
+	registry, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		for len(told) > 0 {
+			<-told
+		}
+		http.Redirect(w, r, storage.URL+"/"+manifestDigest.String(), http.StatusTemporaryRedirect)
+	})
+	for name, q := range map[string]Query{"a digest": {Known: manifestDigest}, "an absent image": {Absent: true}, "a manifest": {ReadManifest: true}} {
+		q.Answered = func() { told <- struct{}{} }
+		if got, err := resolve(t, q, registry.URL); err != nil || got.Descriptor.Digest != manifestDigest {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+	}
+}

@@ -115,9 +115,10 @@ type Query struct {
 	// Credentials are asked for each host that wants some. nil means anonymous.
 	Credentials Credentials
 
-	// Answered is called each time a host begins to answer a check with success, and returns
-	// at once: what the name stands for is decided then, though the bytes are still to come,
-	// or another manifest is still to be read. nil = nobody is told.
+	// Answered is called, once or more, when a host begins to answer a check with success or a
+	// redirect, and returns at once: what the name stands for may be decided then, though the
+	// bytes are still to come, here or where the redirect leads, or another manifest is still to
+	// be read. The check may fail all the same. nil = nobody is told.
 	Answered func()
 
 	// Order says which hosts may resolve the name, and when. Content still comes

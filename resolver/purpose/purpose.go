@@ -38,8 +38,8 @@ type Purpose struct {
 	// something else to use.
 	Fallback failure.Set
 
-	// Answered is called when the host begins to answer a check with success; nil = nobody is
-	// told.
+	// Answered is called, once or more, when the host begins to answer a check with success or a
+	// redirect; nil = nobody is told.
 	Answered func()
 
 	// Next are the keys of the hosts that a fetch asks after this one.

@@ -45,7 +45,7 @@ type Config struct {
 //	classify   no answer, or none that makes sense: a fault
 //	unencoded  content as it is, or a fault
 //	observe    count and measure
-//	whole      of a manifest in a check, of a token: its body too
+//	whole      of a manifest in a check, of a token: its body too, of a token in time
 //	deadline                         │         of manifests and configs, and of silence in any content
 //	shortDial  another host can answer: be quick
 //	layer      how large it is         │

@@ -25,6 +25,17 @@ const documentTimeout = 10 * time.Second
 // errSlow is a time-out as net/http's are.
 var errSlow = fmt.Errorf("no answer within %v: %w", documentTimeout, os.ErrDeadlineExceeded)
 
+// errUnfinished is a time-out as net/http's are.
+var errUnfinished = fmt.Errorf("its answer did not end in time: %w", os.ErrDeadlineExceeded)
+
+// documentTime is how long a host may take in the middle of what is made to be answered at once.
+func documentTime(p purpose.Purpose) time.Duration {
+	if p.Patience > 0 {
+		return min(p.Patience, documentTimeout)
+	}
+	return documentTimeout
+}
+
 // deadline bounds the time that a host may take to begin a document in a pull, where another
 // host can give it, and the time that it may be silent in the middle of any content then.
 type deadline struct {
@@ -68,6 +79,25 @@ func (d *deadline) begin(req *http.Request, p purpose.Purpose) (*http.Response, 
 	if req.Context().Err() == nil && (err == nil || errors.Is(context.Cause(ctx), errSlow)) {
 		err = errSlow
 	}
+	return nil, err
+}
+
+// limitTime sends a request, and fails once its answer has begun for so long and send has not
+// returned, which calls begun meanwhile. The caller closes the body.
+func limitTime(req *http.Request, wait time.Duration, send func(_ *http.Request, begun func(status int)) (*http.Response, error)) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	timer := time.AfterFunc(wait, func() { cancel(errUnfinished) })
+	timer.Stop()
+	resp, err := send(req.WithContext(ctx), func(int) { timer.Reset(wait) })
+	timer.Stop()
+	if err == nil {
+		resp.Body = &cancelBody{ReadCloser: resp.Body, cancel: cancel}
+		return resp, nil
+	}
+	if context.Cause(ctx) == errUnfinished { //nolint:errorlint // it is never wrapped
+		err = errUnfinished
+	}
+	cancel(nil)
 	return nil, err
 }
 

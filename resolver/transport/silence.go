@@ -27,8 +27,8 @@ func silenceOf(p purpose.Purpose) time.Duration {
 	switch {
 	case p.Kind != purpose.Fetch || !p.CanMove():
 		return 0
-	case p.Document && (p.Patience <= 0 || p.Patience > documentTimeout):
-		return documentTimeout
+	case p.Document:
+		return documentTime(p)
 	}
 	return max(p.Patience, 0)
 }

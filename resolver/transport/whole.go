@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/pool"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
@@ -28,18 +29,32 @@ type whole struct {
 }
 
 // RoundTrip implements http.RoundTripper. A body that is read is in memory, with at most one byte
-// more than is taken of it. One that says itself that it is too long is not read.
+// more than is taken of it.
 func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := w.next.RoundTrip(req)
 	p := purpose.Of(req.Context())
-	if err == nil && !w.tokens && p.Answered != nil && resp.StatusCode <= 299 {
-		p.Answered()
+	if w.tokens {
+		return limitTime(req, documentTime(p), w.read)
 	}
-	if err != nil || !w.tokens && (req.Method != http.MethodGet || p.Kind != purpose.Check) {
-		return resp, err
+	return w.read(req, func(status int) {
+		if p.Answered != nil && status <= 399 { // a redirect may have the digest already
+			p.Answered()
+		}
+	})
+}
+
+// read sends a request, and reads the answer. It calls begun when the answer begins, once or more:
+// the connections may read some of the body before they hand it on.
+func (w *whole) read(req *http.Request, begun func(status int)) (*http.Response, error) {
+	resp, err := w.next.RoundTrip(req.WithContext(pool.WithAnswered(req.Context(), begun)))
+	if err != nil {
+		return nil, err
+	}
+	begun(resp.StatusCode) // where the transport is no pool, nobody else has
+	if !w.tokens && (req.Method != http.MethodGet || purpose.Of(req.Context()).Kind != purpose.Check) {
+		return resp, nil
 	}
 	most := w.most(resp)
-	if most == 0 || resp.ContentLength > most {
+	if most == 0 {
 		return resp, nil
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
@@ -51,15 +66,20 @@ func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// most returns how much an answer may have, in bytes, that is read; 0 = it is not.
+// most returns how much of an answer is read, in bytes; 0 = nothing. One that says itself that it
+// is too long is not read, but for a token, which would be read later without a bound of its time.
 func (w *whole) most(resp *http.Response) int64 {
+	var most int64 = docker.MaxManifestSize
 	switch code := resp.StatusCode; {
 	case code < 200, code > 399:
 		return 0
 	case code > 299:
-		return maxRedirect
+		most = maxRedirect
 	case w.tokens:
 		return maxToken
 	}
-	return docker.MaxManifestSize
+	if resp.ContentLength > most {
+		return 0
+	}
+	return most
 }
