@@ -5,6 +5,7 @@ package store
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -53,36 +54,40 @@ func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 		{"Docker Hub by that spelling, what it gave to all", hub + "/library/nginx:1", hub, Anonymous, []Refusal{{Host: hub, Origin: true, Spelled: hub}}, true},
 	} {
 		for _, onDisk := range []bool{true, false} {
-			ctx, s, records := newStore(t)
-			of := cmp.Or(tc.name, name)
-			if _, err := records.Create(ctx, images.Image{Name: of, Target: one}); err != nil {
-				t.Fatal(err)
-			}
-			v := verified(one)
-			v.By = tc.by
-			s.MarkVerified(ctx, one.Digest, v, by(tc.f, bob), of)
-			if onDisk {
-				if err := s.sync(ctx, noMarks); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := s.Revoke(ctx, of[:strings.LastIndex(of, ":")], []Fingerprint{tc.f}, tc.refusals...); err != nil {
-				t.Fatal(err)
-			}
-			r, err := s.Get(ctx, of)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if p, left := r.Access[tc.f]; left == tc.ends || left && p != (Proof{noon, tc.by}) {
-				t.Errorf("%s (on disk: %v): left %v, %+v", tc.what, onDisk, left, p)
-			}
-			if _, ok := r.Access[bob]; !ok {
-				t.Errorf("%s: another's proof is gone", tc.what)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			t.Run(fmt.Sprintf("%s, on disk %v", tc.what, onDisk), func(t *testing.T) {
+				wantRevoked(t, cmp.Or(tc.name, name), Proof{noon, tc.by}, tc.f, tc.refusals, onDisk, tc.ends)
+			})
 		}
+	}
+}
+
+// wantRevoked has a record of that name lose a proof by the refusals, or keep it, and keep another's.
+func wantRevoked(t *testing.T, of string, p Proof, f Fingerprint, refusals []Refusal, onDisk, ends bool) {
+	t.Helper()
+	ctx, s, records := newStore(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { must(s.Close()) }()
+	_, err := records.Create(ctx, images.Image{Name: of, Target: one})
+	must(err)
+	v := verified(one)
+	v.By = p.By
+	s.MarkVerified(ctx, one.Digest, v, by(f, bob), of)
+	if onDisk {
+		must(s.sync(ctx, noMarks))
+	}
+	must(s.Revoke(ctx, of[:strings.LastIndex(of, ":")], []Fingerprint{f}, refusals...))
+	r, err := s.Get(ctx, of)
+	must(err)
+	if got, left := r.Access[f]; left == ends || left && got != p {
+		t.Errorf("left %v, %+v", left, got)
+	}
+	if _, ok := r.Access[bob]; !ok {
+		t.Error("another's proof is gone")
 	}
 }
 

@@ -69,7 +69,7 @@ func (w *whole) read(req *http.Request, begun func(status int)) (*http.Response,
 // most returns how much of an answer is read, in bytes; 0 = nothing. One that says itself that it
 // is too long is not read, but for a token, which would be read later without a bound of its time.
 func (w *whole) most(resp *http.Response) int64 {
-	most := docker.MaxManifestSize
+	var most int64 = docker.MaxManifestSize
 	switch code := resp.StatusCode; {
 	case code < 200, code > 399:
 		return 0
