@@ -30,9 +30,6 @@ func (r *retryReader) Read(b []byte) (int, error) {
 	for n == 0 && err != nil && err != io.EOF && (of.moved.Swap(false) || of.again()) && r.beginAnew() { //nolint:errorlint // one that is wrapped is a failure
 		n, err = of.log.progress.read(r.ReadCloser, b)
 	}
-	if n > 0 && len(of.elsewhere) > 0 && of.serving.Load() == nil {
-		of.log.servedElsewhere(of.digest, of.elsewhere)
-	}
 	return n, err
 }
 

@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -86,8 +87,25 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := transport.QuietSpans{Next: transport.Unencoded{Next: t.own}, Redactor: of.log.redactor}.RoundTrip(req)
 	if err == nil && resp.StatusCode <= 299 {
 		of.serving.Store(nil) // a host of the session may have begun
+		resp.Body = &urlBody{ReadCloser: resp.Body, fetch: of}
 	}
 	return resp, err
+}
+
+// urlBody records that content came from where a url leads.
+type urlBody struct {
+	io.ReadCloser
+	fetch  *fetch
+	served bool
+}
+
+func (b *urlBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 && !b.served {
+		b.served = true
+		b.fetch.log.servedElsewhere(b.fetch.digest, b.fetch.elsewhere)
+	}
+	return n, err
 }
 
 // CloseIdleConnections is what http.Client calls in its method of that name.

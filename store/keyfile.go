@@ -102,6 +102,9 @@ func readKeyFile(path string) (*keyFile, error) {
 		return nil, fmt.Errorf("%s is not a regular file of %d or %d bytes and mode %#o: it has %d bytes and mode %#o",
 			path, keySize, keySize+sha256.Size, keyMode, size, info.Mode().Perm())
 	}
+	if of, ok := info.Sys().(*syscall.Stat_t); ok && of.Uid != 0 && int(of.Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("%s belongs to the user %d, who can read it", path, of.Uid)
+	}
 	f := &keyFile{}
 	if _, err := io.ReadFull(file, f.key.secret[:]); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)

@@ -146,20 +146,19 @@ type reportingReader struct {
 }
 
 func (r *reportingReader) Read(p []byte) (int, error) {
+	if r.body == nil { // a read of nothing makes the requests
+		if n, err := r.ReadCloser.Read(p[:0]); err != nil {
+			return n, err
+		}
+		r.body = r.last.get()
+	}
 	n, err := r.ReadCloser.Read(p)
-	last := r.last.get()
-	if n > 0 {
+	if n > 0 && r.body != nil {
 		// A reader that lost its connection has already asked for the rest
 		// when it returns the bytes from before.
-		from := r.body
-		if from == nil {
-			from = last
-		}
-		if from != nil {
-			r.source.addSource(r.digest, *from)
-		}
+		r.source.addSource(r.digest, *r.body)
 	}
-	r.body = last
+	r.body = r.last.get()
 	return n, err
 }
 

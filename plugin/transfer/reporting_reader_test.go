@@ -20,18 +20,29 @@ type steps struct {
 type step struct {
 	asks string // the host that is asked before the bytes come, or after them
 	n    int
+	then string // that is asked once they have come
 }
 
-func (s *steps) Read([]byte) (int, error) {
+// Read implements io.Reader. One of nothing asks the host alone.
+func (s *steps) Read(p []byte) (int, error) {
 	if len(s.list) == 0 {
 		return 0, io.EOF
 	}
-	next := s.list[0]
-	s.list = s.list[1:]
-	if next.asks != "" {
-		s.last.trace().WroteHeaderField("Host", []string{next.asks})
+	next := &s.list[0]
+	s.ask(&next.asks)
+	if len(p) == 0 {
+		return 0, nil
 	}
+	s.ask(&next.then)
+	s.list = s.list[1:]
 	return next.n, nil
+}
+
+func (s *steps) ask(host *string) {
+	if *host != "" {
+		s.last.trace().WroteHeaderField("Host", []string{*host})
+		*host = ""
+	}
 }
 
 func (*steps) Seek(offset int64, _ int) (int64, error) { return offset, nil }
@@ -46,14 +57,15 @@ func TestReportingReader(t *testing.T) {
 		seek  int // the step before which it is sought; 0 = none
 		want  string
 	}{
-		{"one host", []step{{"a", 5}, {"", 5}}, 0, "a a"},
-		{"no bytes", []step{{"a", 0}}, 0, ""},
-		{"the second gives the rest", []step{{"a", 5}, {"b", 0}, {"", 5}}, 0, "a b"},
-		{"bytes of the first while the second is asked", []step{{"a", 5}, {"b", 5}}, 0, "a a"},
-		{"the first gives nothing", []step{{"a", 0}, {"b", 0}, {"", 5}}, 0, "b"},
-		{"sought", []step{{"a", 5}, {"b", 5}}, 1, "a b"},
-		{"a token server in between", []step{{"a", 0}, {"auth", 0}, {"", 5}}, 0, "a"},
-		{"a host that nobody knows", []step{{"cdn", 5}}, 0, ""},
+		{"one host", []step{{"a", 5, ""}, {"", 5, ""}}, 0, "a a"},
+		{"no bytes", []step{{"a", 0, ""}}, 0, ""},
+		{"the second gives the rest", []step{{"a", 5, ""}, {"b", 0, ""}, {"", 5, ""}}, 0, "a b"},
+		{"bytes of the first while the second is asked", []step{{"a", 5, ""}, {"b", 5, ""}}, 0, "a a"},
+		{"the first breaks off at once", []step{{"a", 5, "b"}, {"", 5, ""}}, 0, "a b"},
+		{"the first gives nothing", []step{{"a", 0, ""}, {"b", 0, ""}, {"", 5, ""}}, 0, "b"},
+		{"sought", []step{{"a", 5, ""}, {"b", 5, ""}}, 1, "a b"},
+		{"a token server in between", []step{{"a", 0, ""}, {"auth", 0, ""}, {"", 5, ""}}, 0, "a"},
+		{"a host that nobody knows", []step{{"cdn", 5, ""}}, 0, ""},
 	} {
 		var added []string // with each Read
 		aliases := []hosts.Alias{{Host: "a", Name: "a"}, {Host: "b", Name: "b"}}
@@ -67,7 +79,7 @@ func TestReportingReader(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := r.Read(nil); err != nil {
+			if _, err := r.Read(make([]byte, 8)); err != nil {
 				break
 			}
 			added = append(added, source.ServedBy("some").Hosts...)

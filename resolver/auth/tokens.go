@@ -87,7 +87,7 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 		}
 		// The caller that began it had something else to use; this one may have
 		// nothing.
-		if f, ok := fault.As(r.err); ok && f.ShortCircuited && try == 1 && !purpose.Of(ctx).CanFailFast(f.Class) {
+		if f, ok := fault.As(r.err); ok && (f.ShortCircuited || f.Spared) && try == 1 && !purpose.Of(ctx).CanFailFast(f.Class) {
 			continue
 		}
 		return r.header, r.err

@@ -96,6 +96,10 @@ func redirects(resp *http.Response) bool {
 	return false
 }
 
+// maxParted bounds a redirect that is not followed as it is written, in bytes: it is searched for
+// all secrets, which takes long where the host has chosen many of them.
+const maxParted = 4 << 10
+
 // follows reports whether an answer redirects, and nothing is left out of a text that has a secret:
 // net/http leaves out some of a path with dots, and passwords in what it reports, and nobody would
 // know the rest, also where the secret is there whole as well.
@@ -103,21 +107,22 @@ func (c *classify) follows(resp *http.Response) bool {
 	if !redirects(resp) {
 		return false
 	}
-	text := resp.Header.Get("Location")
-	if !c.redactor.Knows(text) {
-		return true
-	}
 	target, err := resp.Location()
 	if err != nil {
 		return false
 	}
-	whole := target.String()
-	if !strings.HasSuffix(whole, text) {
-		return false
-	}
+	text, whole := resp.Header.Get("Location"), target.String()
+	asWritten := strings.HasSuffix(whole, text)
 	password, set := target.User.Password()
-	if !set {
+	switch {
+	case asWritten && !set:
 		return true
+	case len(text) > maxParted:
+		return false
+	case !c.redactor.Knows(text):
+		return true
+	case !asWritten:
+		return false
 	}
 	end := len(target.Scheme) + len("://") + len(target.User.String())
 	begin := end - len(url.UserPassword("", password).String()) + len(":")

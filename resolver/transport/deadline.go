@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -83,12 +84,13 @@ func (d *deadline) begin(req *http.Request, p purpose.Purpose) (*http.Response, 
 }
 
 // limitTime sends a request, and fails once its answer has begun for so long and send has not
-// returned, which calls begun meanwhile. The caller closes the body.
-func limitTime(req *http.Request, wait time.Duration, send func(_ *http.Request, begun func(status int)) (*http.Response, error)) (*http.Response, error) {
+// returned, which calls begun meanwhile, once or more. The caller closes the body.
+func limitTime(req *http.Request, wait func(status int) time.Duration, send func(_ *http.Request, begun func(status int)) (*http.Response, error)) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	timer := time.AfterFunc(wait, func() { cancel(errUnfinished) })
+	timer := time.AfterFunc(time.Hour, func() { cancel(errUnfinished) })
 	timer.Stop()
-	resp, err := send(req.WithContext(ctx), func(int) { timer.Reset(wait) })
+	var once sync.Once // the answer to another try does not begin the time anew
+	resp, err := send(req.WithContext(ctx), func(status int) { once.Do(func() { timer.Reset(wait(status)) }) })
 	timer.Stop()
 	if err == nil {
 		resp.Body = &cancelBody{ReadCloser: resp.Body, cancel: cancel}
@@ -99,6 +101,19 @@ func limitTime(req *http.Request, wait time.Duration, send func(_ *http.Request,
 	}
 	cancel(nil)
 	return nil, err
+}
+
+// answerTime is how long an answer with that status may take that is read as a whole, be it by
+// redirects: all of them together have the time of one.
+func answerTime(req *http.Request, status int) time.Duration {
+	wait := documentTime(purpose.Of(req.Context()))
+	for r := req; r.Response != nil && r.Response.Request != nil; r = r.Response.Request {
+		wait /= 2
+	}
+	if status >= 300 && status <= 399 {
+		wait /= 2
+	}
+	return wait
 }
 
 // cancelBody frees the context of an answer with its body.

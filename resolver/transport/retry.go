@@ -44,7 +44,10 @@ func (r *retry) RoundTrip(req *http.Request) (*http.Response, error) {
 		if !failed {
 			return resp, err
 		}
-		if f.Temporary && try < maxAttempts(p) && !sparesTries(p, f) && rewindable(req) {
+		switch again := f.Temporary && try < maxAttempts(p) && rewindable(req); {
+		case again && sparesTries(p, f):
+			f = r.spared(f)
+		case again:
 			wait := max(f.RetryAfter, backoff(try))
 			if canWait(ctx, p, wait) {
 				if err := sleep(ctx, wait); err != nil {
@@ -64,6 +67,13 @@ func (r *retry) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, f
 	}
+}
+
+// spared returns the fault as one that another caller would have tried again after.
+func (r *retry) spared(f *fault.Fault) *fault.Fault {
+	marked := *f
+	marked.Spared = true
+	return &marked
 }
 
 // annotate returns the fault with a remark behind its text.

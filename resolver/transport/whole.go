@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 
@@ -32,8 +33,8 @@ type whole struct {
 // more than is taken of it.
 func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
-	if w.tokens {
-		return limitTime(req, documentTime(p), w.read)
+	if w.tokens || p.Kind == purpose.Fetch {
+		return limitTime(req, func(status int) time.Duration { return answerTime(req, status) }, w.read)
 	}
 	return w.read(req, func(status int) {
 		if p.Answered != nil && status <= 399 { // a redirect may have the digest already
@@ -50,10 +51,7 @@ func (w *whole) read(req *http.Request, begun func(status int)) (*http.Response,
 		return nil, err
 	}
 	begun(resp.StatusCode) // where the transport is no pool, nobody else has
-	if !w.tokens && (req.Method != http.MethodGet || purpose.Of(req.Context()).Kind != purpose.Check) {
-		return resp, nil
-	}
-	most := w.most(resp)
+	most := w.most(req, resp)
 	if most == 0 {
 		return resp, nil
 	}
@@ -68,15 +66,17 @@ func (w *whole) read(req *http.Request, begun func(status int)) (*http.Response,
 
 // most returns how much of an answer is read, in bytes; 0 = nothing. One that says itself that it
 // is too long is not read, but for a token, which would be read later without a bound of its time.
-func (w *whole) most(resp *http.Response) int64 {
-	var most int64 = docker.MaxManifestSize
-	switch code := resp.StatusCode; {
-	case code < 200, code > 399:
+func (w *whole) most(req *http.Request, resp *http.Response) (most int64) {
+	kind, redirect := purpose.Of(req.Context()).Kind, resp.StatusCode >= 300
+	switch {
+	case resp.StatusCode < 200, resp.StatusCode > 399:
 		return 0
-	case code > 299:
+	case redirect && (w.tokens || kind == purpose.Fetch || kind == purpose.Check && req.Method == http.MethodGet):
 		most = maxRedirect
 	case w.tokens:
 		return maxToken
+	case kind == purpose.Check && req.Method == http.MethodGet:
+		most = docker.MaxManifestSize
 	}
 	if resp.ContentLength > most {
 		return 0

@@ -31,7 +31,7 @@ func TestTokensEndInTime(t *testing.T) {
 		"it says nothing":          {purpose: fetch, pauses: []time.Duration{long}, took: patience, want: errUnfinished},
 		"it trickles":              {purpose: fetch, pauses: []time.Duration{patience - 1, patience - 1}, took: patience, want: errUnfinished},
 		"more than is taken":       {purpose: fetch, pauses: []time.Duration{long}, length: maxToken + 2, took: patience, want: errUnfinished},
-		"a redirect":               {purpose: fetch, pauses: []time.Duration{long}, status: http.StatusTemporaryRedirect, took: patience, want: errUnfinished},
+		"a redirect":               {purpose: fetch, pauses: []time.Duration{long}, status: http.StatusTemporaryRedirect, took: patience / 2, want: errUnfinished},
 		"a pull that may be long":  {purpose: purpose.Purpose{Kind: purpose.Fetch, Patience: long}, pauses: []time.Duration{long}, took: documentTimeout, want: errUnfinished},
 		"a pull without a bound":   {purpose: purpose.Purpose{Kind: purpose.Fetch}, pauses: []time.Duration{long}, took: documentTimeout, want: errUnfinished},
 		"the last host":            {purpose: purpose.Purpose{Kind: purpose.Fetch, Last: true}, pauses: []time.Duration{long}, took: documentTimeout, want: errUnfinished},
