@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -20,11 +21,17 @@ import (
 // read reads a document from a source.
 func read(t *testing.T, source Source, desc ocispec.Descriptor) (string, error) {
 	t.Helper()
-	fetcher, err := source.Fetcher(t.Context(), imageRef)
+	return readIn(t.Context(), t, source, desc)
+}
+
+// readIn is read in a context.
+func readIn(ctx context.Context, t *testing.T, source Source, desc ocispec.Descriptor) (string, error) {
+	t.Helper()
+	fetcher, err := source.Fetcher(ctx, imageRef)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rc, err := fetcher.Fetch(t.Context(), desc)
+	rc, err := fetcher.Fetch(ctx, desc)
 	if err != nil {
 		return "", err
 	}

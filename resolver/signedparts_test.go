@@ -5,7 +5,7 @@ package resolver
 
 import (
 	"fmt"
-	"io"
+
 	"net/http"
 	"net/url"
 	"strings"
@@ -38,14 +38,7 @@ func TestRedirectsToPartsOfSignatures(t *testing.T) {
 				ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("").Start(log.WithLogger(t.Context(), entry), "x")
 				s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{})
 				_, checked := s.Resolve(ctx, plenty)
-				f, err := s.Source(ocispec.Descriptor{}).Fetcher(ctx, imageRef)
-				if err != nil {
-					t.Fatal(err)
-				}
-				rc, fetched := f.Fetch(ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromString("x"), Size: 1})
-				if fetched == nil {
-					_, fetched = io.ReadAll(rc)
-				}
+				_, fetched := readIn(ctx, t, s.Source(ocispec.Descriptor{}), ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromString("x"), Size: 1})
 				span.End()
 				var spans []string
 				for _, s := range recorder.Ended() {

@@ -91,14 +91,7 @@ func TestUsersOfRedirects(t *testing.T) {
 	ctx := log.WithLogger(t.Context(), entry)
 	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{})
 	_, checked := s.Resolve(ctx, plenty)
-	f, err := s.Source(ocispec.Descriptor{}).Fetcher(ctx, imageRef)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rc, fetched := f.Fetch(ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromString("x"), Size: 1})
-	if fetched == nil {
-		_, fetched = io.ReadAll(rc)
-	}
+	_, fetched := readIn(ctx, t, s.Source(ocispec.Descriptor{}), ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromString("x"), Size: 1})
 	if fetched == nil || !strings.Contains(fetched.Error(), "not with ***, by Basic ***") {
 		t.Errorf("got %v", fetched)
 	}
