@@ -6,13 +6,30 @@ package access
 import (
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
+
+// stallsIn begins answers by a status to requests whose path has something, until the test ends.
+func stallsIn(t *testing.T, path string, code int) func(http.ResponseWriter, *http.Request, http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if !strings.Contains(r.URL.Path, path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Length", "1000")
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte("x"))
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-t.Context().Done():
+		case <-r.Context().Done():
+		}
+	}
+}
 
 // TestRefusalsWhoseBodiesStall has the token server, or the registry, refuse a caller who had a proof, and
 // the rest of its answer not come before verify_timeout: it is a refusal all the same.
@@ -39,30 +56,15 @@ func TestRefusalsWhoseBodiesStall(t *testing.T) {
 			s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
 			s.wantPull(alice, "Never", s.ref(":1"), "Present")
 			g.RevokeTokens()
-			var asked atomic.Int32
-			done := make(chan struct{})
-			defer close(done)
+			stalls := stallsIn(t, what.path, what.code)
 			g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				if r.Method == http.MethodHead && what.path != "/token" {
 					w.WriteHeader(http.StatusMethodNotAllowed)
 					return
 				}
-				if !strings.Contains(r.URL.Path, what.path) {
-					next.ServeHTTP(w, r)
-					return
-				}
-				asked.Add(1)
-				w.Header().Set("Content-Length", "1000")
-				w.WriteHeader(what.code)
-				_, _ = w.Write([]byte("x"))
-				_ = http.NewResponseController(w).Flush()
-				select {
-				case <-done:
-				case <-r.Context().Done():
-				}
+				stalls(w, r, next)
 			})
-			err := s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Failed", node.Hint("verify-timeout", what.timeout))
-			t.Log(asked.Load(), err)
+			s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Failed", node.Hint("verify-timeout", what.timeout))
 			s.wantPull(alice, "Never", s.ref(":1"), "Failed")
 		})
 	}
@@ -78,22 +80,7 @@ func TestImportsAndRefusalsWhoseBodiesStall(t *testing.T) {
 	s := g.scene(t, n, "private/app")
 	s.push("1", nodetest.Image(1))
 	s.Import(s.ref(":1"), nodetest.Image(1))
-	done := make(chan struct{})
-	defer close(done)
-	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if r.URL.Path != "/token" {
-			next.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Length", "1000")
-		w.WriteHeader(http.StatusForbidden)
-		_, _ = w.Write([]byte("x"))
-		_ = http.NewResponseController(w).Flush()
-		select {
-		case <-done:
-		case <-r.Context().Done():
-		}
-	})
+	g.Script(stallsIn(t, "/token", http.StatusForbidden))
 	s.wantPull(wrong, "IfNotPresent", s.ref(":1"), "Failed", node.Hint("verify-timeout", "1s"))
 }
 
@@ -110,27 +97,8 @@ func TestRefusalWhoseBodyStallsBesideAMirror(t *testing.T) {
 	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
 	s.wantPull(alice, "Never", s.ref(":1"), "Present")
 	g.RevokeTokens()
-	done := make(chan struct{})
-	defer close(done)
-	hang := func(r *http.Request) {
-		select {
-		case <-done:
-		case <-r.Context().Done():
-		}
-	}
-	mirror.Script(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) { hang(r) })
-	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if r.URL.Path != "/token" {
-			next.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Length", "1000")
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = w.Write([]byte("x"))
-		_ = http.NewResponseController(w).Flush()
-		hang(r)
-	})
-	err := s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Failed")
-	t.Log(err)
+	mirror.Hang(resolvertest.All)
+	g.Script(stallsIn(t, "/token", http.StatusUnauthorized))
+	s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Failed")
 	s.wantPull(alice, "Never", s.ref(":1"), "Failed")
 }

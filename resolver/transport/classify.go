@@ -46,7 +46,7 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Request = req
 	if resp.StatusCode >= 400 {
-		resp.Body = readError(resp.Body)
+		resp.Body = readError(resp.Body, errorTime(req.Context()))
 	}
 	if f := c.judge(req, resp); f != nil {
 		_ = resp.Body.Close()
@@ -96,8 +96,8 @@ func redirects(resp *http.Response) bool {
 	return false
 }
 
-// maxParted bounds a redirect that is not followed as it is written, in bytes: it is searched for
-// all secrets, which takes long where the host has chosen many of them.
+// maxParted bounds a redirect of which something is left out, in bytes: it is searched for all
+// secrets, which takes long where the host has chosen many of them.
 const maxParted = 4 << 10
 
 // follows reports whether an answer redirects, and nothing is left out of a text that has a secret:
@@ -112,6 +112,9 @@ func (c *classify) follows(resp *http.Response) bool {
 		return false
 	}
 	text, whole := resp.Header.Get("Location"), target.String()
+	if c.cutsBase(resp.Request.URL.String(), text, whole) {
+		return false
+	}
 	asWritten := strings.HasSuffix(whole, text)
 	password, set := target.User.Password()
 	switch {
@@ -127,6 +130,22 @@ func (c *classify) follows(resp *http.Response) bool {
 	end := len(target.Scheme) + len("://") + len(target.User.String())
 	begin := end - len(url.UserPassword("", password).String()) + len(":")
 	return !c.redactor.Crosses(whole, begin) && !c.redactor.Crosses(whole, end)
+}
+
+// cutsBase reports whether a relative redirect leaves out the end of a secret of the URL that was
+// asked.
+func (c *classify) cutsBase(asked, text, target string) bool {
+	if u, err := url.Parse(text); err != nil || u.IsAbs() || u.Host != "" {
+		return false // nothing of that URL is taken but the scheme
+	}
+	if len(asked) > maxParted {
+		return true
+	}
+	same := 0
+	for same < min(len(asked), len(target)) && asked[same] == target[same] {
+		same++
+	}
+	return c.redactor.Crosses(asked, strings.LastIndexAny(asked[:same], "/?")+1)
 }
 
 // retryAfter is how long an answer asks its client to wait: seconds or a date.

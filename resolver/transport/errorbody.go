@@ -5,23 +5,34 @@ package transport
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"time"
 
+	"github.com/pullwarden/pullwarden/resolver/purpose"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // errorBodyTime bounds the reading of an error's body: a pull has no other bound for that.
 const errorBodyTime = 2 * time.Second
 
+// errorTime is how long the body of an error may take to come: most of the time that the request
+// has left is for what its status means. A refusal that was heard is one.
+func errorTime(ctx context.Context) time.Duration {
+	if left := purpose.Of(ctx).TimeLeft(ctx); left != 0 {
+		return min(errorBodyTime, max(left, 0)/4)
+	}
+	return errorBodyTime
+}
+
 // readError reads the body of an answer that is an error, within bounds, and closes it. One that
 // does not come in time, or is too long, is left out as a whole: it says nothing that is needed,
 // and its beginning may end in the middle of a secret.
-func readError(body io.ReadCloser) io.ReadCloser {
+func readError(body io.ReadCloser, wait time.Duration) io.ReadCloser {
 	if body == nil {
 		return nil
 	}
-	timer := time.AfterFunc(errorBodyTime, func() { _ = body.Close() })
+	timer := time.AfterFunc(wait, func() { _ = body.Close() })
 	data, err := io.ReadAll(io.LimitReader(body, redact.MaxAnswer))
 	if timer.Stop() {
 		_ = body.Close()
