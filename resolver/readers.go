@@ -30,6 +30,9 @@ func (r *retryReader) Read(b []byte) (int, error) {
 	for n == 0 && err != nil && err != io.EOF && (of.moved.Swap(false) || of.again()) && r.beginAnew() { //nolint:errorlint // one that is wrapped is a failure
 		n, err = of.log.progress.read(r.ReadCloser, b)
 	}
+	if n > 0 && err != io.EOF { //nolint:errorlint // likewise
+		err = nil // the next read fails as well, or has the rest
+	}
 	return n, err
 }
 

@@ -124,8 +124,10 @@ func (c *classify) follows(resp *http.Response) bool {
 		return false
 	case !c.redactor.Knows(text):
 		return true
-	case !asWritten:
-		return false
+	case !asWritten: // but for the query, which net/url leaves as it is
+		rest, fragment, _ := strings.Cut(text, "#")
+		query := strings.IndexByte(rest, '?')
+		return query > 0 && fragment == "" && !c.redactor.Knows(rest[:query]) && !c.redactor.Crosses(text, query)
 	}
 	end := len(target.Scheme) + len("://") + len(target.User.String())
 	begin := end - len(url.UserPassword("", password).String()) + len(":")
