@@ -14,8 +14,8 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/health"
 )
 
-// docs/performance.md: "What it breaks off, too, is asked for once more at those that were left or
-// are in trouble": also where one read gives bytes and the end, in the middle of a chunk.
+// What the last host breaks off is asked for once more at those that were left or
+// are in trouble, also where one read gives bytes and the end, in the middle of a chunk.
 func TestRestOfAChunkAtOthers(t *testing.T) {
 	for name, inAChunk := range map[string]bool{"with a length": false, "in a chunk": true} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func TestRedirectsSignedAlike(t *testing.T) {
 					layer = "layer2"
 				}
 				query := "?name=" + layer + "&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20261123%2Feu-central-1%2Fs3%2Faws4_request&X-Amz-Signature=00112233445566778899" + layer
-				to := ""
+				var to string
 				switch location {
 				case "HTTP":
 					to = "HTTP" + storage.URL[len("http"):] + "/blobs/" + query

@@ -15,8 +15,8 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// docs/performance.md: "What [the last host] breaks off, too, is asked for once more at those that
-// were left or are in trouble." A mirror breaks a config off, and is left for that. The registry
+// What the last host breaks off is asked for once more at those that
+// were left or are in trouble. A mirror breaks a config off, and is left for that. The registry
 // breaks layers off, and answers 503 then: the mirror has the rest. With one download at a time
 // no layer is sent ahead (of which all is asked for once more).
 func TestRestOfAChunkAtAMirrorThatWasLeft(t *testing.T) {
