@@ -84,6 +84,8 @@ type checkError struct {
 	error
 	// elsewhere says that the last answer was not the host's own: see fault.Own.
 	elsewhere bool
+	// forbade says that one was, by 403: docker's resolver asks on for the reason, be it elsewhere.
+	forbade bool
 }
 
 // Unwrap returns the cause.
@@ -95,10 +97,16 @@ func failedCheck(h *host, err error, elapsed time.Duration) Attempt {
 
 // ownAnswer reports whether a check failed by an answer of the host itself.
 func ownAnswer(h *host, err error) bool {
-	if e, ok := errors.AsType[*checkError](err); ok && e.elsewhere {
-		return false
+	refuses := fault.AnswerClass(err).Refuses()
+	if e, ok := errors.AsType[*checkError](err); ok {
+		switch {
+		case refuses && e.forbade:
+			return true
+		case e.elsewhere:
+			return false
+		}
 	}
-	return !fault.AnswerClass(err).Refuses() || fault.Refused(err, h.RegistryHost.Host)
+	return !refuses || fault.Refused(err, h.RegistryHost.Host)
 }
 
 // describe says what went wrong without the wrappings of docker's resolver,
@@ -107,7 +115,7 @@ func describe(ctx context.Context, err error, status string, redactor *redact.Re
 	if f, ok := fault.As(err); ok {
 		return f.Error()
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !fault.AnswerClass(err).Refuses() {
 		return fmt.Sprintf("no answer within %v", elapsed.Round(time.Millisecond))
 	}
 	if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {

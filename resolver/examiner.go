@@ -39,6 +39,7 @@ type examiner struct {
 	mediaType string        // what the last success says of its content, as it is
 	status    string        // the last answer that was no success, for error texts
 	elsewhere bool          // it is not the host's own
+	forbade   bool          // the host itself has answered 403 since the last success
 	shown     bool          // whether any request that counts had credentials: one that was redirected may have lost them
 	promised  digest.Digest // what the answer to HEAD promised
 	data      []byte        // the manifest that was read last
@@ -89,12 +90,15 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 		e.shown = true
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		e.status, e.elsewhere = e.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode))).Error(), !fault.Own(req)
+		own := fault.Own(req)
+		e.status, e.elsewhere = e.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode))).Error(), !own
+		e.forbade = e.forbade || own && resp.StatusCode == http.StatusForbidden
 		if e.ends(resp.StatusCode) {
 			return nil, e.refused(req, resp)
 		}
 		return resp, nil
 	}
+	e.forbade = false
 	if err := e.accept(req, resp); err != nil {
 		_ = resp.Body.Close()
 		if ctx.Err() != nil {

@@ -5,9 +5,13 @@ package resolver
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // A relative Location is put in the place of the end of the URL before it: of a secret in that URL,
@@ -34,5 +38,35 @@ func TestRelativeRedirectsThatCutSecrets(t *testing.T) {
 				}))
 			})
 		}
+	}
+}
+
+// A CDN, to which a registry redirects with a signature that has a slash (as Akamai's acl=/… has), leads on
+// to the same path with one parameter more, as those do that look for cookies. Nothing of the URL is left out.
+func TestRelativeRedirectToTheSamePath(t *testing.T) {
+	for name, to := range map[string]string{
+		"path and query": "/blobs/x?hdntl=exp=1~acl=/blobs/*~hmac=00112233445566778899&cookie=1",
+		"another value":  "/blobs/x?hdntl=exp=1~acl=/blobs/*~hmac=00112233445566779999",
+		"path":           "/other?hdntl=exp=1~acl=/blobs/*~hmac=00112233445566778899&cookie=1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cdn, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.RequestURI() == to {
+					_, _ = io.WriteString(w, "layer1")
+					return
+				}
+				w.Header().Set("Location", to)
+				w.WriteHeader(http.StatusFound)
+			})
+			server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", cdn.URL+"/blobs/x?hdntl=exp=1~acl=/blobs/*~hmac=00112233445566778899")
+				w.WriteHeader(http.StatusTemporaryRedirect)
+			})
+			source := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{}).Source(ocispec.Descriptor{})
+			got, err := read(t, source, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer1"), Size: 6})
+			if err != nil || got != "layer1" {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
 	}
 }

@@ -94,13 +94,14 @@ func (w *way) resolve(ctx context.Context) outcome {
 
 // failed judges why there is no answer.
 func (w *way) failed(ctx context.Context, err error) outcome {
-	if f, ok := fault.As(context.Cause(ctx)); ok {
+	refused := fault.AnswerClass(err).Refuses() // it was heard before the host was given up
+	if f, ok := fault.As(context.Cause(ctx)); ok && !refused {
 		err = f
 	}
 	_, judged := fault.As(err)
 	late := !judged && fault.Interrupted(err)
 	redactor := w.session.redactor
 	err = redactor.Wrap(describe(ctx, err, w.examiner.status, redactor, time.Since(w.began)), err)
-	err = &checkError{error: err, elsewhere: w.examiner.elsewhere}
+	err = &checkError{error: err, elsewhere: w.examiner.elsewhere, forbade: w.examiner.forbade}
 	return outcome{err: err, late: late, own: ownAnswer(w.host, err)}
 }

@@ -46,7 +46,7 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Request = req
 	if resp.StatusCode >= 400 {
-		resp.Body = readError(resp.Body, errorTime(req.Context()))
+		resp.Body = readError(resp.Body, errorTime(req.Context(), resp.StatusCode))
 	}
 	if f := c.judge(req, resp); f != nil {
 		_ = resp.Body.Close()
@@ -147,7 +147,17 @@ func (c *classify) cutsBase(asked, text, target string) bool {
 	for same < min(len(asked), len(target)) && asked[same] == target[same] {
 		same++
 	}
-	return c.redactor.Crosses(asked, strings.LastIndexAny(asked[:same], "/?")+1)
+	query := strings.IndexByte(asked, '?')
+	switch {
+	case same == len(asked): // nothing is left out
+		return false
+	case same == len(target):
+	case query >= 0 && same > query:
+		same = query + 1
+	default:
+		same = strings.LastIndexByte(asked[:same], '/') + 1
+	}
+	return c.redactor.Crosses(asked, same)
 }
 
 // retryAfter is how long an answer asks its client to wait: seconds or a date.

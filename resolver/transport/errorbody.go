@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
@@ -16,13 +17,21 @@ import (
 // errorBodyTime bounds the reading of an error's body: a pull has no other bound for that.
 const errorBodyTime = 2 * time.Second
 
-// errorTime is how long the body of an error may take to come: most of the time that the request
-// has left is for what its status means. A refusal that was heard is one.
-func errorTime(ctx context.Context) time.Duration {
-	if left := purpose.Of(ctx).TimeLeft(ctx); left != 0 {
-		return min(errorBodyTime, max(left, 0)/4)
+// refusalTime bounds it for a refusal, which ends proofs: it is not lost because who waits for it
+// leaves, or the host is given up, before its body has come.
+const refusalTime = 250 * time.Millisecond
+
+// errorTime is how long the body of an error with that status may take to come: most of the time
+// that the request has left is for what its status means.
+func errorTime(ctx context.Context, status int) time.Duration {
+	wait := errorBodyTime
+	if fault.StatusClass(status).Refuses() {
+		wait = refusalTime
 	}
-	return errorBodyTime
+	if left := purpose.Of(ctx).TimeLeft(ctx); left != 0 {
+		wait = min(wait, max(left, 0)/4)
+	}
+	return wait
 }
 
 // readError reads the body of an answer that is an error, within bounds, and closes it. One that

@@ -21,7 +21,7 @@ import (
 const maxRedirect = 2 << 10
 
 // whole reads what is short enough to be read at once, before it hands the answer on: the manifest
-// that a check gets, a token server's answer, and what comes with a redirect of either. A body
+// that a check gets, a token server's answer, and what comes with a redirect, in pulls too. A body
 // that stalls or breaks off is then judged as an answer that does not come: its class, another
 // try, the host's health. What comes with a redirect may break off: nobody reads it.
 type whole struct {
