@@ -22,6 +22,13 @@ import (
 // that a busy node pays for a few synchronous writes a second at the most.
 const flushInterval = 100 * time.Millisecond
 
+// What could not be written, on a full disk for example, is tried again after retryInterval, and
+// each time after twice that, up to longestRetry.
+const (
+	retryInterval = time.Second
+	longestRetry  = time.Minute
+)
+
 // Close writes pending marks and ends the writer. The store must not be used
 // afterwards.
 func (s *Store) Close() error {
@@ -84,30 +91,44 @@ func (s *Store) request(ctx context.Context, r flushRequest) error {
 func (s *Store) writer() {
 	defer close(s.stopped)
 	wake := s.wake
-	var pause <-chan time.Time
+	var pause, again <-chan time.Time
+	wait := retryInterval
+	// nobody may mark anything again for hours, and a crash would lose what waits
+	flush := func() error {
+		err := s.flush()
+		if err == nil {
+			again, wait = nil, retryInterval
+		} else {
+			again, wait = time.After(wait), min(2*wait, longestRetry)
+		}
+		return err
+	}
 	for {
 		select {
 		case <-wake:
-			s.flushAndWarn()
+			warn(flush())
 			// Further marks gather until the pause is over.
 			wake, pause = nil, time.After(flushInterval)
 		case <-pause:
 			wake, pause = s.wake, nil
+		case <-again:
+			warn(flush())
 		case r := <-s.flushes:
 			err := r.run()
 			if err == nil && r.flush {
-				err = s.flush()
+				err = flush()
 			}
 			r.done <- err
 		case <-s.stop:
-			s.flushAndWarn()
+			warn(s.flush())
 			return
 		}
 	}
 }
 
-func (s *Store) flushAndWarn() {
-	if err := s.flush(); err != nil {
+// warn says that marks wait to be written.
+func warn(err error) {
+	if err != nil {
 		prefixlog.L().WithError(err).Warn("the results of checks could not be written yet")
 	}
 }

@@ -1,0 +1,77 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/images"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/pullwarden/pullwarden/internal/labels"
+)
+
+// fullDisk is a database on a disk that is full for a while.
+type fullDisk struct {
+	DB
+	full atomic.Bool
+}
+
+func (d *fullDisk) Update(fn func(*bolt.Tx) error) error {
+	if d.full.Load() {
+		return syscall.ENOSPC
+	}
+	return d.DB.Update(fn)
+}
+
+// A refusal that could not be written, since the disk was full for a moment, is written once the disk
+// has room: else a crash, however much later, brings the proof back.
+func TestRevocationIsWrittenOnceTheDiskHasRoom(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	state := State{Verified: verified(one), Access: map[Fingerprint]Proof{alice: {noon, origin.Host}}}
+	if _, err := records.Create(ctx, images.Image{Name: name, Target: one, Labels: labels.Present(state.Labels(name, one.Digest))}); err != nil {
+		t.Fatal(err)
+	}
+	disk := &fullDisk{DB: s.db}
+	s.db = disk
+	disk.full.Store(true)
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("got %v", err)
+	}
+	disk.full.Store(false)
+	for range 100 {
+		if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; !ok {
+			return
+		}
+		time.Sleep(flushInterval)
+	}
+	after := New(disk.DB, records) // what a daemon has that starts after a kill -9
+	defer after.Close()
+	t.Errorf("10 s after the disk had room a crash brings a refused proof back: of %v", who(ctx, t, after, name))
+}
+
+// The same for the result of a check.
+func TestCheckIsWrittenOnceTheDiskHasRoom(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	disk := &fullDisk{DB: s.db}
+	s.db = disk
+	disk.full.Store(true)
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
+	time.Sleep(3 * flushInterval)
+	disk.full.Store(false)
+	for range 100 {
+		if _, ok := labelsOf(ctx, t, records)[LabelVerifiedDigest]; ok {
+			return
+		}
+		time.Sleep(flushInterval)
+	}
+	t.Error("a check that made an image one which takes a proof is not on disk 10 s after the disk had room")
+}
