@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pullwarden/pullwarden/internal/durable"
@@ -39,6 +40,10 @@ type Sync struct {
 
 // Once makes the copy the same as its source. The error says why it stays as it was.
 func (s *Sync) Once() error {
+	was, err := current(s.To)
+	if err != nil {
+		return err
+	}
 	if err := removeLeftovers(s.To); err != nil {
 		return err
 	}
@@ -47,9 +52,8 @@ func (s *Sync) Once() error {
 		return err
 	}
 	text := wanted.render()
-	was, err := current(s.To)
-	if err != nil || was == text {
-		return err
+	if was == text {
+		return nil
 	}
 	warnings, err := wanted.validate()
 	if err != nil {
@@ -136,11 +140,16 @@ func current(path string) (string, error) {
 // daemon reads them: they do not end in .toml.
 func temporary(path string) string { return "." + filepath.Base(path) + ".*.tmp" }
 
-// removeLeftovers removes what a kill in the middle of a write has left.
+// removeLeftovers removes what a kill in the middle of a write has left: files with the names that
+// os.CreateTemp gives, which have a number.
 func removeLeftovers(path string) error {
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), temporary(path)))
-	for _, file := range left {
-		err = errors.Join(err, os.Remove(file))
+	entries, err := os.ReadDir(filepath.Dir(path))
+	for _, entry := range entries {
+		rest, ours := strings.CutPrefix(entry.Name(), "."+filepath.Base(path)+".")
+		number, ends := strings.CutSuffix(rest, ".tmp")
+		if ours && ends && number != "" && strings.Trim(number, "0123456789") == "" {
+			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(path), entry.Name())))
+		}
 	}
 	return err
 }

@@ -164,18 +164,18 @@ func mayHaveUser(rest string) bool {
 	return end >= 0 && rest[end] != '/' && strings.Contains(rest[:end], ":") && strings.Contains(rest[end:], "@")
 }
 
-// quotedUser is what is quoted, with a user and perhaps a password.
-var quotedUser = regexp.MustCompile(`"(?:[^"\\]|\\.)*@(?:[^"\\]|\\.)*`)
+// quotedHost is what is quoted, and is a URL, or has a user and perhaps a password.
+var quotedHost = regexp.MustCompile(`"(?:[^"\\]|\\.)*(?:@|://)(?:[^"\\]|\\.)*`)
 
-// QuotedUsers takes users, and perhaps queries, out of the hosts and URLs that a text quotes as
+// QuotedUsers takes users, queries and fragments out of the hosts and URLs that a text quotes as
 // they are spelled in a file: with spaces, or without a scheme.
 func QuotedUsers(text string) string {
-	return quotedUser.ReplaceAllStringFunc(text, func(host string) string { return `"` + RawURL(host[1:]) })
+	return quotedHost.ReplaceAllStringFunc(text, func(host string) string { return `"` + RawURL(host[1:]) })
 }
 
 // QuotedURLs is QuotedUsers for URLs alone.
 func QuotedURLs(text string) string {
-	return quotedUser.ReplaceAllStringFunc(text, func(quoted string) string {
+	return quotedHost.ReplaceAllStringFunc(text, func(quoted string) string {
 		if !strings.Contains(quoted, "://") {
 			return quoted
 		}
