@@ -57,7 +57,7 @@ func TestPartsOfPasswordsAtTheEndOfABody(t *testing.T) {
 // A secret with a colon names the token server: net/url tells what stands behind that, and leaves
 // out what stands behind a #. It makes no difference that the secret stands there whole as well.
 func TestTokenServersThatAreNoURLs(t *testing.T) {
-	const parted = "it names has a secret in its name and its query"
+	const parted = "it names has a secret in its name"
 	for secret, want := range map[string]string{
 		"abc:summer2024xyz":    "invalid token auth challenge realm",
 		"summer2024xyz%zz":     "invalid token auth challenge realm",
@@ -99,5 +99,38 @@ func TestTokenServersNamedByPartsOfSecrets(t *testing.T) {
 				t.Errorf("no %q in %s", c.want, text)
 			}
 		})
+	}
+}
+
+// A registry names its token server by the password as it was, beside a character that a path does
+// not have: net/url writes the whole path anew, and with it an escape that the password has. Of a
+// port that is empty net/http leaves out the colon.
+func TestTokenServersThatGoWritesInAnotherWay(t *testing.T) {
+	for secret, before := range map[string]string{
+		"summer2024xyz%2Fmore": "http://127.0.0.1:1/|", "summer2024xyz%41more": "http://127.0.0.1:1/|",
+		"summer2024xyz%20more|": "http://127.0.0.1:1/|", "summer2024xyz:/more": "http://",
+	} {
+		t.Run(secret, func(t *testing.T) {
+			server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="`+before+secret+`",service="x"`)
+				w.WriteHeader(http.StatusUnauthorized)
+			})
+			wantNothingOf(t, "summer2024", told(t, server.URL, secret))
+		})
+	}
+}
+
+// The realm of Basic is no token server: it may have the password, as a word.
+func TestPasswordsInRealmsOfBasic(t *testing.T) {
+	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, sent, _ := r.BasicAuth(); sent == "harbor" {
+			serveManifest(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="Harbor? Our registry"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	if _, err := resolve(t, Query{Credentials: as("alice", "harbor")}, server.URL); err != nil {
+		t.Error(err)
 	}
 }

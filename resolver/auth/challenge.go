@@ -32,19 +32,34 @@ func meet(ctx context.Context, inner docker.Authorizer, wants *http.Response) er
 	return inner.AddResponses(redact.Mute(ctx), []*http.Response{wants})
 }
 
-var errParted = errors.New("the token server that it names has a secret in its name and its query")
+var errParted = errors.New("the token server that it names has a secret in its name")
 
 // parts reports whether the token server of a challenge has the beginning of a secret before its
-// query, and the rest in that. docker's authorizer sorts the query: nobody would know the beginning.
+// query, and the rest in that, or has one, and a name that docker's authorizer writes in another way:
+// that also sorts the query. Nobody would know the secret in what is asked.
 func parts(resp *http.Response, redactor *redact.Redactor) bool {
 	for _, c := range auth.ParseAuthHeader(resp.Header) {
+		if c.Scheme != auth.BearerAuth { // that of Basic is a text
+			continue
+		}
 		realm := c.Parameters["realm"]
-		if redactor.Crosses(realm, max(0, strings.IndexAny(realm, "?#"))) {
+		name := beforeQuery(realm)
+		if redactor.Crosses(realm, len(name)) {
+			return true
+		}
+		u, err := url.Parse(realm)
+		if err != nil {
+			continue
+		}
+		u.Host = strings.TrimSuffix(u.Host, ":") // as net/http does
+		if beforeQuery(u.String()) != name && redactor.Knows(realm) {
 			return true
 		}
 	}
 	return false
 }
+
+func beforeQuery(address string) string { return address[:strings.IndexAny(address+"?", "?#")] }
 
 // maxChallenge bounds a challenge that is remembered of a caller, in bytes: those of registries
 // have some hundreds.
