@@ -133,3 +133,18 @@ func TestSecretsWithALineBreak(t *testing.T) {
 		t.Errorf("%s are followed", hosts)
 	}
 }
+
+// A secret has a line that begins with a space, as keys in JSON do, and a host repeats it as it was in
+// a header, of which net/textproto makes one line.
+func TestSecretsOfLinesInHeaders(t *testing.T) {
+	for _, secret := range []string{"summer2024xyz\r\n  more", "more,\n  summer2024xyz"} {
+		for _, before := range []string{
+			"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nContent-Type: ",
+			"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nVia: ",
+			"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nWarning: 299 - \"",
+		} {
+			text := repeating(t, secret, Query{}, written(func(sent string) string { return before + sent + `"` }))
+			wantNothingOf(t, "summer2024", text)
+		}
+	}
+}

@@ -4,14 +4,19 @@
 package redact
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
 
-// spellings are a text as it is and without the white space around it, which files end with and
-// servers trim: each as documents have what is no UTF-8, and in Latin-1.
+// folds are line breaks that go on in the same header: net/textproto makes a space of each.
+var folds = regexp.MustCompile(`[ \t]*\r?\n[ \t]+`)
+
+// spellings are a text as it is, without the white space around it, which files end with and
+// servers trim, and as a header has its lines: each as documents have what is no UTF-8, and in Latin-1.
 func spellings(text string) (all []string) {
-	for _, text := range []string{text, strings.TrimSpace(text)} {
+	trimmed := strings.TrimSpace(text)
+	for _, text := range []string{text, trimmed, folds.ReplaceAllString(trimmed, " ")} {
 		all = append(all, text, validUTF8(text))
 		if !isASCII(text) {
 			all = append(all, takenForLatin1(text))
