@@ -71,7 +71,7 @@ func TestRedirectsToPartsOfSecrets(t *testing.T) {
 		"end of a host":    {"summer2024xyz/more", "http://evil.", "HEAD http://evil.***: no such host"},
 		"host, port, path": {"summer2024xyz/more", "http://127.0.0.1:1.", "307 Temporary Redirect makes no sense"},
 		"port":             {"summer2024xyz/more", "http://127.0.0.1:", "307 Temporary Redirect makes no sense"},
-		"scheme":           {"summer2024xyz:more", "", ": no answer"},
+		"scheme":           {"summer2024xyz:more", "", "307 Temporary Redirect makes no sense"},
 		"user":             {"summer2024xyz@127.0.0.1:1", "http://", "connection refused"},
 		"behind a user":    {"more@summer2024xyz", "http://", "HEAD http://***: no such host"},
 		"after a password": {"more@summer2024xyz", "http://alice:", "307 Temporary Redirect makes no sense"},

@@ -47,11 +47,12 @@ func TestRelativeRedirectToTheSamePath(t *testing.T) {
 	for name, to := range map[string]string{
 		"path and query": "/blobs/x?hdntl=exp=1~acl=/blobs/*~hmac=00112233445566778899&cookie=1",
 		"another value":  "/blobs/x?hdntl=exp=1~acl=/blobs/*~hmac=00112233445566779999",
+		"query":          "?cookie=1",
 		"path":           "/other?hdntl=exp=1~acl=/blobs/*~hmac=00112233445566778899&cookie=1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			cdn, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.RequestURI() == to {
+				if strings.HasSuffix(r.URL.RequestURI(), to) {
 					_, _ = io.WriteString(w, "layer1")
 					return
 				}
@@ -68,5 +69,26 @@ func TestRelativeRedirectToTheSamePath(t *testing.T) {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
+	}
+}
+
+// A registry redirects to a password, and then to another query or fragment of that URL: the path is
+// kept, and the fragment, which has the rest of the password, is left out.
+func TestRelativeRedirectsThatLeaveAFragmentOut(t *testing.T) {
+	for _, secret := range []string{"summer2024xyz#more", "summer2024xyz?#more", "summer2024xyz#?more"} {
+		for _, second := range []string{"?z", "#z"} {
+			t.Run(secret+" "+second, func(t *testing.T) {
+				hops := []string{"/a/" + secret, second}
+				wantNothingOf(t, "summer2024", repeating(t, secret, Query{}, func(w http.ResponseWriter, _ string) {
+					if len(hops) == 0 {
+						w.WriteHeader(http.StatusNotFound)
+						return
+					}
+					w.Header()["Location"] = hops[:1]
+					hops = hops[1:]
+					w.WriteHeader(http.StatusTemporaryRedirect)
+				}))
+			})
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package redact
 
 import (
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -149,6 +150,25 @@ func TestReasonOfCutAnswers(t *testing.T) {
 		got := r.ReadReason(&http.Response{Body: io.NopCloser(strings.NewReader(body))})
 		if strings.Contains(got, secret[:4]) {
 			t.Errorf("got %s", got)
+		}
+	}
+}
+
+// A URL without a host, and without the slashes before that, tells no part of a secret either.
+func TestURLsWithoutAHost(t *testing.T) {
+	for _, secret := range []string{"summer2024?more", "summer2024#more"} {
+		var r Redactor
+		r.AddCredentials("alice", secret)
+		u, err := url.Parse("https:/" + secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.URL(u); strings.Contains(got, "summer") {
+			t.Errorf("%s: URL: %s", secret, got)
+		}
+		req := &http.Request{Method: http.MethodGet, URL: u}
+		if got := r.Failed(req, errors.New("http: no Host in request URL")).Error(); strings.Contains(got, "summer") {
+			t.Errorf("%s: Failed: %s", secret, got)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func RawURL(raw string) string {
 
 // URL returns scheme, host and path of a URL.
 func URL(u *url.URL) string {
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, OmitHost: u.OmitHost}).String()
 }
 
 // URL is the function of that name, without secrets. They are looked for before anything is cut
@@ -141,8 +141,8 @@ func (r *Redactor) URL(u *url.URL) string {
 	whole, shown := *u, URL(u)
 	whole.User = nil
 	text := whole.String()
-	if !strings.HasPrefix(text, shown) {
-		return shown
+	if !strings.HasPrefix(text, shown) { // nobody knows where in the text a secret would be
+		return u.Scheme + "://" + hidden
 	}
 	rest := len(text) > maxCleaned
 	text = text[:min(len(text), maxCleaned)]

@@ -74,15 +74,25 @@ func (c *classify) judge(req *http.Request, resp *http.Response) *fault.Fault {
 			RetryAfter: after,
 			Temporary:  true,
 		}
-	case resp.StatusCode < 200, resp.StatusCode >= 300 && resp.StatusCode <= 399 && !c.follows(resp):
-		// Docker's resolver takes some of these for successes.
-		return &fault.Fault{
-			Class:  failure.Invalid,
-			Err:    c.redactor.Request(req, errors.New(text+" makes no sense")),
-			Status: resp.StatusCode,
-		}
+	case resp.StatusCode < 200, c.strays(resp):
+		return c.nonsense(req, resp)
 	}
 	return nil
+}
+
+// nonsense is the fault that an answer with that status is. Docker's resolver takes some of these for
+// successes.
+func (c *classify) nonsense(req *http.Request, resp *http.Response) *fault.Fault {
+	return &fault.Fault{
+		Class:  failure.Invalid,
+		Err:    c.redactor.Request(req, errors.New(fault.StatusText(resp.StatusCode)+" makes no sense")),
+		Status: resp.StatusCode,
+	}
+}
+
+// strays reports whether an answer leads elsewhere, and is not followed.
+func (c *classify) strays(resp *http.Response) bool {
+	return resp.StatusCode >= 300 && resp.StatusCode <= 399 && !c.follows(resp)
 }
 
 // redirects reports whether net/http can follow an answer elsewhere. When the
@@ -108,7 +118,7 @@ func (c *classify) follows(resp *http.Response) bool {
 		return false
 	}
 	target, err := resp.Location()
-	if err != nil {
+	if err != nil || target.Host == "" { // net/http would follow to nobody, and errors tell the path
 		return false
 	}
 	text, whole := resp.Header.Get("Location"), target.String()
@@ -137,7 +147,8 @@ func (c *classify) follows(resp *http.Response) bool {
 // cutsBase reports whether a relative redirect leaves out the end of a secret of the URL that was
 // asked.
 func (c *classify) cutsBase(asked, text, target string) bool {
-	if u, err := url.Parse(text); err != nil || u.IsAbs() || u.Host != "" {
+	reference, err := url.Parse(text)
+	if err != nil || reference.IsAbs() || reference.Host != "" {
 		return false // nothing of that URL is taken but the scheme
 	}
 	if len(asked) > maxParted {
@@ -147,14 +158,13 @@ func (c *classify) cutsBase(asked, text, target string) bool {
 	for same < min(len(asked), len(target)) && asked[same] == target[same] {
 		same++
 	}
-	query := strings.IndexByte(asked, '?')
+	path := strings.IndexAny(asked+"?", "?#") // where it ends
 	switch {
 	case same == len(asked): // nothing is left out
 		return false
-	case same == len(target):
-	case query >= 0 && same > query:
-		same = query + 1
-	default:
+	case reference.Path == "", same > path: // the path is kept, and nobody tells what is behind it
+		same = path
+	case same < len(target):
 		same = strings.LastIndexByte(asked[:same], '/') + 1
 	}
 	return c.redactor.Crosses(asked, same)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // silent fails after the request was sent, without a byte of an answer.
@@ -42,6 +44,7 @@ func TestClassify(t *testing.T) {
 		"404":                  {rt: answering(404)},
 		"302":                  {rt: answering(302, "Location", "/elsewhere")},
 		"302 without a target": {answering(302), failure.Invalid, false, 0, 302, "302 Found makes no sense"},
+		"302 to no host":       {answering(302, "Location", "http:/elsewhere"), failure.Invalid, false, 0, 302, "302 Found makes no sense"},
 		"302 to no URL":        {answering(302, "Location", "%zz"), failure.Invalid, false, 0, 302, "302"},
 		"304":                  {answering(304), failure.Invalid, false, 0, 304, "makes no sense"},
 		"101":                  {answering(101), failure.Invalid, false, 0, 101, "makes no sense"},
@@ -80,5 +83,32 @@ func TestClassifyLeavesTheContextsError(t *testing.T) {
 	})).Registry(nil)
 	if _, err := send(ctx, t, rt, purpose.Purpose{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A relative redirect is followed unless it leaves out the end of a secret of which it keeps the
+// beginning in the path: in other parts of a URL nobody tells that.
+func TestRelativeRedirectsAreFollowed(t *testing.T) {
+	var secrets redact.Redactor
+	secrets.Add("summer/more", "summer?more", "summer#more", "summer?#more", "signature/x")
+	c := &classify{redactor: &secrets}
+	for asked, locations := range map[string]map[string]bool{
+		"/a/b?signature/x#f": {"": false, "?z": true, "#z": true, "?signature/y": true, "c": true, "..": true, "/a/b?z": true},
+		"/summer?more":       {"?z": false, "?more": true, "?more&z": true, "?mor": false, "c": true, "/a": true},
+		"/summer#more":       {"?z": false, "#z": false, "c": true, "/a": true, "//b.test/": true},
+		"/summer?#more":      {"?z": false, "#z": false, "?#z": false, "?": false, "c": true},
+		"/summer/more":       {"c": false, "../c": true, ".": false, "?z": true, "#z": true, "/c": true, "more/c": true},
+		"/summer/more?z":     {"#y": true, "?y": true, "more?y": true, "c?z": false},
+	} {
+		for location, want := range locations {
+			u, err := url.Parse("http://a.test" + asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp := &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {location}}, Request: &http.Request{URL: u}}
+			if got := c.follows(resp); got != want {
+				t.Errorf("%s, then %s: followed %v", asked, location, got)
+			}
+		}
 	}
 }
