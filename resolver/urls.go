@@ -59,7 +59,8 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names 
 }
 
 // GuardURLs has content behind the urls of descriptors fetched as that of hosts is: not encoded,
-// within the same bounds of headers and of connections, and with no query in its spans.
+// within the same bounds of headers and of connections, with no query in its spans, and no part of a
+// secret in its errors.
 // containerd follows urls by http.DefaultClient, and takes no other, so GuardURLs changes that;
 // the requests of all others go the way that they went before. It is called before anything is
 // pulled.
@@ -83,8 +84,10 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if of == nil {
 		return t.before.RoundTrip(req)
 	}
-	of.log.redactor.AddURL(req.URL, "")
-	resp, err := transport.QuietSpans{Next: transport.Unencoded{Next: t.own}, Redactor: of.log.redactor}.RoundTrip(req)
+	secrets := of.log.redactor
+	secrets.AddURL(req.URL, "")
+	clean := transport.Elsewhere{Next: transport.Unencoded{Next: t.own}, Redactor: secrets}
+	resp, err := transport.QuietSpans{Next: clean, Redactor: secrets}.RoundTrip(req)
 	if err == nil && resp.StatusCode <= 299 {
 		of.serving.Store(nil) // a host of the session may have begun
 		resp.Body = &urlBody{ReadCloser: resp.Body, fetch: of}

@@ -1,0 +1,31 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"net/http"
+
+	"github.com/pullwarden/pullwarden/resolver/redact"
+)
+
+// Elsewhere is for requests to where no host of a session is, such as the urls of layers. Errors, and
+// redirects that are followed, have no part of a secret, as those of hosts have none. Nothing else is
+// judged: causes stay what they are. Neither may be nil.
+type Elsewhere struct {
+	Next     http.RoundTripper
+	Redactor *redact.Redactor
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e Elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := e.Next.RoundTrip(req)
+	if err != nil {
+		return nil, e.Redactor.Failed(req, err)
+	}
+	if c := (&classify{redactor: e.Redactor}); c.strays(resp) {
+		_ = resp.Body.Close()
+		return nil, c.nonsense(req, resp)
+	}
+	return resp, nil
+}
