@@ -139,6 +139,18 @@ func TestNothingWasKept(t *testing.T) {
 	n.want(policy.Never, false)
 }
 
+// A directory that is not there has no rules to go back to where none were kept: those may be of another
+// directory, which had none.
+func TestKeptOfAnotherDirectory(t *testing.T) {
+	n := newKeptNode(t)
+	n.want(policy.Always, true)
+	n.dir = filepath.Join(filepath.Dir(n.dir), "of-config_path")
+	if d, err := n.open(policy.Overrides{}); err == nil {
+		defer d.Close()
+		t.Errorf("it starts with %d rules: %v", d.State().Rules, d.State().Err)
+	}
+}
+
 // The default directory need not be there, unless it had rules.
 func TestDefaultDirectory(t *testing.T) {
 	n := newKeptNode(t)
