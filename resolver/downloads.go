@@ -146,8 +146,7 @@ func (d *downloads) leaving(giveBack func()) func() {
 // it may, it does not wait for content.
 type boundedReader struct {
 	*retryReader
-	ctx   context.Context //nolint:containedctx // of the fetch: requests are made when it is read
-	leave func()          // nil = it may not
+	leave func() // nil = it may not
 	ended bool
 }
 

@@ -41,6 +41,8 @@ type fetch struct {
 	everyone   atomic.Bool          // not even that: these are asked, too
 	left       leftHosts            // by this fetch: each is asked again once everyone is
 	moved      atomic.Bool          // the host that served was left
+	begun      atomic.Bool          // an answer has begun since a failure
+	final      atomic.Bool          // the last host has said so: see settles
 	useless    atomic.Pointer[host] // that has broken off last, before it gave anything
 
 	// avoid are hosts that are not to be asked while there is another; nil = none.
@@ -88,6 +90,8 @@ func (f *fetch) restart(resumed bool) {
 	f.log.corrupt(f.digest, errOtherDigest)
 	served := f.log.forgetSources(f.digest)
 	f.serving.Store(nil)
+	f.forced.Store(false) // else nobody is avoided
+	f.everyone.Store(false)
 	if len(served) == 0 {
 		return
 	}
@@ -175,12 +179,21 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 // answer takes note of an answer with that class to a request, which may have been
 // redirected.
 func (f *fetch) answer(h *host, req *http.Request, class failure.Class, err error, elapsed time.Duration) {
+	f.settles(h, class)
 	f.log.answer(f.digest, h, class, err, elapsed, fault.Own(req))
 }
 
 // fault takes note of a failure that the authorizer has judged.
 func (f *fetch) fault(h *host, failed *fault.Fault, elapsed time.Duration) {
+	f.settles(h, failed.Class)
 	f.log.answer(f.digest, h, failed.Class, failed.Err, elapsed, !failed.Elsewhere)
+}
+
+// settles takes note of what the last host says for good, such as a refusal, or that it is asked too often.
+func (f *fetch) settles(h *host, class failure.Class) {
+	if !class.Silent() && len(h.next) == 0 {
+		f.final.Store(true)
+	}
 }
 
 type fetchKey struct{}

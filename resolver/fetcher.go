@@ -64,7 +64,7 @@ func (f *fetcher) open(ctx context.Context, desc ocispec.Descriptor, of *fetch) 
 	if err != nil {
 		return nil, of.log.fetchError(desc.Digest, err)
 	}
-	reader := &boundedReader{retryReader: &retryReader{ReadCloser: rc, open: begin, fetch: of}, ctx: ctx}
+	reader := &boundedReader{retryReader: &retryReader{ReadCloser: rc, ctx: ctx, open: begin, fetch: of}}
 	if !of.document {
 		return &streamReader{rc: reader, desc: desc, fetch: of}, nil
 	}

@@ -5,6 +5,7 @@ package resolver
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,25 +16,50 @@ import (
 	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
+// maxBarren bounds how often a retryReader goes on in a row without a byte that comes of it.
+const maxBarren = 3
+
 // retryReader asks more hosts when a fetch fails, where hosts were left or passed over meanwhile.
 // Docker's fetcher gives up after some failures in a row, whichever hosts they were of, and where
-// it fetches in pieces side by side, the one that is read fails because another was left.
+// it fetches in pieces side by side, the one that is read fails because another did: for that it
+// asks nobody but the host that began.
 type retryReader struct {
 	io.ReadCloser
-	open  func() (io.ReadCloser, error) // another one for the same content, from its start
-	fetch *fetch
+	ctx    context.Context               //nolint:containedctx // of the fetch: requests are made when it is read
+	open   func() (io.ReadCloser, error) // another one for the same content, from its start
+	fetch  *fetch
+	barren int // how often it went on since the last byte, though no host was left or passed over
 }
 
 func (r *retryReader) Read(b []byte) (int, error) {
 	of := r.fetch
 	n, err := of.log.progress.read(r.ReadCloser, b)
-	for n == 0 && err != nil && err != io.EOF && (of.moved.Swap(false) || of.again()) && r.beginAnew() { //nolint:errorlint // one that is wrapped is a failure
+	for n == 0 && err != nil && err != io.EOF && r.goOn(err) { //nolint:errorlint // one that is wrapped is a failure
 		n, err = of.log.progress.read(r.ReadCloser, b)
+	}
+	if n > 0 {
+		r.barren = 0
 	}
 	if n > 0 && err != io.EOF { //nolint:errorlint // likewise
 		err = nil // the next read fails as well, or has the rest
 	}
 	return n, err
+}
+
+// goOn reports whether what has failed is worth another read, and prepares for that. Where no host
+// was left or passed over, it is if one has begun to answer since the last time: otherwise all were
+// asked, and none gave anything.
+func (r *retryReader) goOn(err error) bool {
+	of := r.fetch
+	switch {
+	case of.moved.Swap(false) || of.again():
+		return r.beginAnew()
+	case r.barren == maxBarren || !of.begun.Swap(false) || of.final.Load() || r.ctx.Err() != nil:
+		return false
+	}
+	r.barren++
+	// Docker's reader asks for the rest itself after this failure, and counts how often.
+	return err == io.ErrUnexpectedEOF || r.beginAnew() //nolint:errorlint // docker's does not look into it either
 }
 
 // beginAnew opens another reader for the rest, and reports whether there is one.

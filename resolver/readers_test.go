@@ -43,7 +43,7 @@ func TestLeftReadersAreClosed(t *testing.T) {
 		return opened[len(opened)-1], nil
 	}
 	first, _ := open()
-	r := &retryReader{ReadCloser: first, fetch: of, open: open}
+	r := &retryReader{ReadCloser: first, ctx: t.Context(), fetch: of, open: open}
 	got := make([]byte, len(content))
 	if _, err := io.ReadFull(r, got); err != nil || string(got) != content {
 		t.Errorf("got %q, %v", got, err)
@@ -60,7 +60,7 @@ func TestLeftReadersAreClosed(t *testing.T) {
 func TestNoOtherReader(t *testing.T) {
 	of := &fetch{log: &fetchLog{progress: &progress{}}}
 	of.moved.Store(true)
-	r := &retryReader{ReadCloser: &brokenOff{Reader: strings.NewReader("0")}, fetch: of, open: func() (io.ReadCloser, error) {
+	r := &retryReader{ctx: t.Context(), ReadCloser: &brokenOff{Reader: strings.NewReader("0")}, fetch: of, open: func() (io.ReadCloser, error) {
 		return nil, errors.New("it cannot be opened")
 	}}
 	if n, err := r.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.ErrUnexpectedEOF) {

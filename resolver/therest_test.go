@@ -149,3 +149,31 @@ func TestMirrorsThatEndShort(t *testing.T) {
 		}
 	}
 }
+
+// The last host is asked three times for the rest of what it breaks off, also where it knows no ranges,
+// and breaks off before the rest begins.
+func TestRegistryWithoutRangesThatBreaksOffEarlier(t *testing.T) {
+	for _, tries := range []int{1, 2} {
+		t.Run(fmt.Sprint(tries), func(t *testing.T) {
+			t.Parallel()
+			list, hosts := registries(t, 1)
+			p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
+			source, err := p.pull(t, func() {
+				var asked sync.Map // by path
+				list[0].Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+					req.Header.Del("Range")
+					n, _ := asked.LoadOrStore(req.URL.Path, new(atomic.Int64))
+					try := int(n.(*atomic.Int64).Add(1))
+					if !getsBlob(req) || try > 1+tries {
+						next.ServeHTTP(w, req)
+						return
+					}
+					beginAndEnd(w, req, next, 400-100*try, closes)
+				})
+			})
+			if err != nil {
+				t.Errorf("%v, which is %v", err, source.Failure(err))
+			}
+		})
+	}
+}

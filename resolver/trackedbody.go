@@ -69,6 +69,8 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 		case len(b.host.next) > 0: // it sends what nobody makes sense of, such as chunks that are none
 			of.leave(b.host)
 			err = io.ErrUnexpectedEOF
+		default:
+			of.settles(b.host, class)
 		}
 	}
 	return n, err

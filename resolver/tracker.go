@@ -53,6 +53,7 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Method == http.MethodGet {
 			of.log.answered(of.digest, t.host)
 			of.serving.Store(t.host)
+			of.begun.Store(true)
 			of.downloads.answered(of, resp.ProtoMajor > 1)
 			resp.Body = &trackedBody{ReadCloser: resp.Body, req: req, fetch: of, host: t.host, start: time.Now(), skip: skipped(req, resp)}
 		}
@@ -80,6 +81,7 @@ func (t *tracker) failed(of *fetch, req *http.Request, err error, elapsed time.D
 		of.passedOver.Store(true)
 		of.log.failed(of.digest, t.host, f.Class, f.Err, 0)
 	default:
+		of.settles(t.host, f.Class)
 		of.log.failed(of.digest, t.host, f.Class, f.Err, elapsed)
 	}
 }
