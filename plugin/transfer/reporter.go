@@ -9,12 +9,14 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/registry"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
@@ -121,13 +123,27 @@ func (l *lastHost) trace() *httptrace.ClientTrace {
 			return
 		}
 		for i := range l.hosts {
-			if l.hosts[i].Host == value[0] {
+			if sentHost(l.hosts[i].Host) == sentHost(value[0]) {
 				l.mu.Lock()
 				l.last = &l.hosts[i]
 				l.mu.Unlock()
 			}
 		}
 	}}
+}
+
+// sentHost returns a host as net/http names it in a request: without an empty port, in punycode, and
+// without the zone of an address. What it names already stays as it is.
+func sentHost(host string) string {
+	host = strings.TrimRight(host, ":")
+	if ascii, err := httpguts.PunycodeHostPort(host); err == nil { // else nobody is asked
+		host = ascii
+	}
+	end := strings.LastIndexByte(host, ']')
+	if zone := strings.LastIndexByte(host[:max(end, 0)], '%'); zone > 0 && host[0] == '[' {
+		host = host[:zone] + host[end:]
+	}
+	return host
 }
 
 func (l *lastHost) get() *hosts.Alias {

@@ -5,6 +5,9 @@ package transfer
 
 import (
 	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -87,6 +90,31 @@ func TestReportingReader(t *testing.T) {
 		}
 		if got := strings.Join(added, " "); got != tc.want {
 			t.Errorf("%s: the sources %q were added, want %q", tc.what, got, tc.want)
+		}
+	}
+}
+
+// However a url spells its host, the request for it is one of that host.
+func TestSpelledHosts(t *testing.T) {
+	for _, spelled := range []string{
+		"http://a.test", "http://a.test:", "https://a.test:443", "http://bücher.test", "http://bücher.test:5000",
+		"http://b%C3%BCcher.test:", "http://[::1]", "http://[::1]:", "http://[fe80::1%25eth0]:5000", "http://127.0.0.1:",
+	} {
+		u, err := url.Parse(spelled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := &lastHost{hosts: []hosts.Alias{{Host: "other.test"}, {Host: u.Host, Name: spelled}}}
+		ctx := httptrace.WithClientTrace(t.Context(), last.trace())
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, spelled, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := req.Write(io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if got := last.get(); got == nil || got.Name != spelled {
+			t.Errorf("%s: asked %v", spelled, got)
 		}
 	}
 }
