@@ -10,6 +10,7 @@ import (
 	"path"
 	"sync"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -27,11 +28,11 @@ func patientTenants(t *testing.T) tenants {
 	return tenants{Node: nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))}
 }
 
-// attackByURLs has the other tenant pull, from a repository of their own of the registry that
-// both use without credentials, an image with the config of img and those layers, for which the
-// manifest names a server of theirs, which answers with that. It returns once all layers have
-// been asked for there; the function that it returns ends the pull.
-func (ts tenants) attackByURLs(img v1.Image, layers []v1.Layer, answer http.HandlerFunc) (end func()) {
+// attackByURLs has the other tenant pull, by that name at the registry that both use without
+// credentials, an image with the config of img and those layers, for which the manifest names a
+// server of theirs, which answers with that. It returns once all layers have been asked for there;
+// the function that it returns ends the pull.
+func (ts tenants) attackByURLs(name string, img v1.Image, layers []v1.Layer, answer http.HandlerFunc) (end func()) {
 	ts.T.Helper()
 	var (
 		mu    sync.Mutex
@@ -58,10 +59,10 @@ func (ts tenants) attackByURLs(img v1.Image, layers []v1.Layer, answer http.Hand
 		})
 		ts.Must(err)
 	}
-	ts.Push("theirs:1", theirs)
+	ts.Push(name, theirs)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ts.T.Context()))
 	var pulling sync.WaitGroup
-	pulling.Go(func() { _, _ = ts.Node.Node.Pull(ctx, nodetest.Named("theirs:1")) })
+	pulling.Go(func() { _, _ = ts.Node.Node.Pull(ctx, nodetest.Named(name)) })
 	end = sync.OnceFunc(func() {
 		cancel()
 		pulling.Wait()
@@ -93,7 +94,7 @@ func TestForeignURLs(t *testing.T) {
 					ts.Must(err)
 				}
 			}
-			ts.attackByURLs(img, layers, trickle)
+			ts.attackByURLs("theirs:1", img, layers, trickle)
 			ts.wantSoon("app:1", img)
 		})
 	}
@@ -110,7 +111,7 @@ func TestForeignGarbageByURLs(t *testing.T) {
 			img := bigImage(1)
 			layers, err := img.Layers()
 			ts.Must(err)
-			leave := ts.attackByURLs(img, layers, getStuck)
+			leave := ts.attackByURLs("theirs:1", img, layers, getStuck)
 			nodetest.Eventually(t, "garbage is written", func() bool { _, bytes := unfinished(ts.Node); return bytes >= 1<<20 })
 			if leaves {
 				leave()
@@ -120,4 +121,34 @@ func TestForeignGarbageByURLs(t *testing.T) {
 			nodetest.Want(t, "lines of content that is thrown away", len(ts.LogLines(mark, "thrown away")), 0)
 		})
 	}
+}
+
+// TestURLsOfTheSameRepository has another tag of the repository name such a server: the pull of the
+// image waits for what it sends, and has the layer from the registry once that has ended.
+func TestURLsOfTheSameRepository(t *testing.T) {
+	t.Parallel()
+	ts := patientTenants(t)
+	img := bigImage(1)
+	layers, err := img.Layers()
+	ts.Must(err)
+	end := ts.attackByURLs("app:other", img, layers, trickle)
+	ts.Push("app:1", img)
+	pulled := make(chan error, 1)
+	go func() {
+		_, err := ts.Node.Node.Pull(t.Context(), nodetest.Named("app:1"))
+		pulled <- err
+	}()
+	select {
+	case err := <-pulled:
+		t.Fatalf("the pull did not wait: %v", err)
+	case <-time.After(3 * time.Second):
+	}
+	end()
+	select {
+	case err := <-pulled:
+		ts.Must(err)
+	case <-time.After(soon):
+		t.Fatal("the pull waits still")
+	}
+	ts.WantRunnable(nodetest.Named("app:1"))
 }

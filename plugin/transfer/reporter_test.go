@@ -214,3 +214,26 @@ func TestReportedHostsThatAreNotKnown(t *testing.T) {
 		}
 	}
 }
+
+// A mirror that redirects to another host of the image cannot be told from that: both are asked by
+// the client itself.
+func TestReportedRedirectsToAnotherHost(t *testing.T) {
+	n := newNode(t, true)
+	n.setHosts(hosts.Aliases)
+	mirror, origin := resolvertest.New(t), resolvertest.New(t)
+	push(t, "app", mirror, origin)
+	mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.Contains(r.URL.Path, "/blobs/") || strings.Contains(r.URL.Path, "/manifests/") {
+			http.Redirect(w, r, origin.URL()+r.URL.Path, http.StatusTemporaryRedirect)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	source, content, err := n.pullFrom(fmt.Sprintf("server = %q\n[host.%q]\n", origin.URL(), mirror.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if source != origin.Host()+"/app:1" || content != "" {
+		t.Errorf("%q and %q, want %s alone", source, content, origin.Host())
+	}
+}
