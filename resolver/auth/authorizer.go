@@ -115,12 +115,12 @@ func (a *Authorizer) renewer(client *http.Client, credentials Credentials, heade
 // keeps what was given to the host from where the host redirects to. The error is a
 // *fault.Fault, or that of ctx when that has ended.
 func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
-	if !fault.AtHome(req.URL, fault.First(req).URL) {
+	if fault.Strayed(req) {
 		if a.issued(req.Header.Get("Authorization")) {
 			req.Header.Del("Authorization") // net/http hands it on to other ports, and in clear
 		}
 	}
-	if a.inClear(req) {
+	if a.astray(req) {
 		return nil
 	}
 	t := a.tokensFor(req.URL.Host)
@@ -142,12 +142,14 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	return a.fail(req, fault.TokenClass(err), "token: "+a.tokenText(err), err)
 }
 
-// inClear reports whether a request was redirected to the host itself, where that has no TLS or
-// at another port, or from TLS to where another has none: anybody can answer there, ask for
+// astray reports whether a request was redirected to where nobody is given what the host was, or
+// asked for it: to the host itself by another, who chooses what wants credentials there and how,
+// which is nothing that the host says of the repository; to the host where it has no TLS or at
+// another port; or from TLS to where another has none. In clear, anybody can answer, ask for
 // credentials, and name a token server of their own.
-func (a *Authorizer) inClear(req *http.Request) bool {
-	first := fault.First(req).URL
-	return fault.SameHost(req.URL.Host, a.options.Host) && !fault.AtHome(req.URL, first) || first.Scheme == "https" && req.URL.Scheme == "http"
+func (a *Authorizer) astray(req *http.Request) bool {
+	return fault.SameHost(req.URL.Host, a.options.Host) && fault.Strayed(req) ||
+		fault.First(req).URL.Scheme == "https" && req.URL.Scheme == "http"
 }
 
 // AddResponses implements docker.Authorizer. It is called after each answer
@@ -156,8 +158,8 @@ func (a *Authorizer) inClear(req *http.Request) bool {
 // could meet.
 func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Response) error {
 	last := responses[len(responses)-1]
-	if a.inClear(last.Request) {
-		return fmt.Errorf("the host asks for credentials in clear: %w", errdefs.ErrNotImplemented)
+	if a.astray(last.Request) {
+		return fmt.Errorf("the host is asked in clear, or by way of another: %w", errdefs.ErrNotImplemented)
 	}
 	sent := last.Request.Header.Get("Authorization")
 	if a.doubts(sent) {

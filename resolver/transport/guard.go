@@ -49,11 +49,12 @@ func trouble(ctx context.Context, p purpose.Purpose, key health.Key) *health.Ope
 }
 
 // keyOf is the key of the host that a request goes to: the configured one, or another
-// to which that has led.
+// to which that has led. What the configured one does where another has led back to it is not
+// held against it: who chooses the URL finds one that is limited, or hangs.
 func keyOf(configured health.Key, req *http.Request) health.Key {
 	key := health.KeyOf(req.URL.Scheme, req.URL.Host)
 	key.How = configured.How
-	if key != configured {
+	if key != configured || fault.Strayed(req) {
 		key.For = configured.Host
 	}
 	return key
