@@ -39,7 +39,7 @@ type examiner struct {
 	mediaType string        // what the last success says of its content, as it is
 	status    string        // the last answer that was no success, for error texts
 	elsewhere bool          // it is not the host's own
-	forbade   bool          // the host itself has answered 403 since the last success
+	forbade   bool          // the host itself has answered 403: success of what asks for the reason changes nothing
 	shown     bool          // whether any request that counts had credentials: one that was redirected may have lost them
 	promised  digest.Digest // what the answer to HEAD promised
 	data      []byte        // the manifest that was read last
@@ -98,7 +98,6 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return resp, nil
 	}
-	e.forbade = false
 	if err := e.accept(req, resp); err != nil {
 		_ = resp.Body.Close()
 		if ctx.Err() != nil {

@@ -77,7 +77,7 @@ func (w *way) resolve(ctx context.Context) outcome {
 	}
 	delivered := e.delivered(nil, desc.Digest)
 	if nested := s.query.Nested; err == nil && s.query.ReadManifest && nested.Manifest != "" && nested.Index == desc.Digest {
-		e.wanted, e.promised = nested.Manifest, ""
+		e.wanted, e.promised, e.elsewhere, e.forbade = nested.Manifest, "", false, false
 		_, _, err = w.asked.Resolve(ctx, s.spec.Locator+"@"+nested.Manifest.String())
 		delivered = e.delivered(delivered, nested.Manifest)
 	}
