@@ -177,7 +177,7 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 		return a.challenged(last, t.challenge(ctx, last, a.options.Scope.Repository))
 	}
 
-	if scheme, _, _ := strings.Cut(sent, " "); strings.EqualFold(scheme, "Basic") {
+	if scheme, _, _ := strings.Cut(sent, " "); strings.EqualFold(scheme, "Basic") && !wantsToken(last, a.options.Redactor) {
 		return a.refuse(last, "the credentials are refused")
 	} else if a.refusals(responses) > 1 {
 		return a.refuse(last, "a fresh token is refused")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -60,6 +61,16 @@ func parts(resp *http.Response, redactor *redact.Redactor) bool {
 }
 
 func beforeQuery(address string) string { return address[:strings.IndexAny(address+"?", "?#")] }
+
+// wantsToken reports whether an answer to a user name and password asks for a token. One that
+// repeats either does not: of a secret that ends the name of its token server, the beginning would
+// be asked for.
+func wantsToken(resp *http.Response, redactor *redact.Redactor) bool {
+	if slices.ContainsFunc(resp.Header.Values("WWW-Authenticate"), redactor.Knows) {
+		return false
+	}
+	return slices.ContainsFunc(auth.ParseAuthHeader(resp.Header), func(c auth.Challenge) bool { return c.Scheme == auth.BearerAuth })
+}
 
 // maxChallenge bounds a challenge that is remembered of a caller, in bytes: those of registries
 // have some hundreds.
