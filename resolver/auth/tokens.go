@@ -114,6 +114,7 @@ func (t *tokens) join(ctx context.Context, u *url.URL, anew bool) *tokenRun {
 		go t.do(purpose.With(own, p), r, t.inner, u)
 	}
 	r.waiters++
+		p.Once = false // others may join, who do not ask anew
 	r.deadline.Join(ctx)
 	return r
 }
