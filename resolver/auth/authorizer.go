@@ -113,7 +113,7 @@ func (a *Authorizer) renewer(client *http.Client, credentials Credentials, heade
 
 // Authorize implements docker.Authorizer. It asks the token server if need be, and
 // keeps what was given to the host from where the host redirects to. The error is a
-// *fault.Fault, or that of ctx when that has ended.
+// *fault.Fault, or that of ctx when that has ended and nobody has refused the caller.
 func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 	if fault.Strayed(req) {
 		if a.issued(req.Header.Get("Authorization")) {
@@ -136,7 +136,7 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 			req.Header.Set("Authorization", header)
 		}
 		return nil
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !fault.TokenClass(err).Refuses():
 		return ctx.Err()
 	}
 	return a.fail(req, fault.TokenClass(err), "token: "+a.tokenText(err), err)

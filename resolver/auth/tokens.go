@@ -72,7 +72,8 @@ func (t *tokens) drop() {
 
 // authorization returns the Authorization for requests to u, "" for none. It asks
 // the token server if need be. An error
-// of ctx means that the caller has left; others are of the token server.
+// of ctx means that the caller has left; others are of the token server, whose refusal is
+// returned also where it comes as the last caller leaves.
 func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) {
 	for try := 1; ; try++ {
 		r := t.join(ctx, u, try > 1)
@@ -82,7 +83,9 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 		select {
 		case <-r.done:
 		case <-ctx.Done():
-			t.leave(r, context.Cause(ctx))
+			if t.leave(r, context.Cause(ctx)) && fault.TokenClass(r.err).Refuses() {
+				return "", r.err // nobody else hears it
+			}
 			return "", ctx.Err()
 		}
 		// The caller that began it had something else to use; this one may have
@@ -111,10 +114,10 @@ func (t *tokens) join(ctx context.Context, u *url.URL, anew bool) *tokenRun {
 		r.cancel = cancel
 		p := purpose.Of(ctx) // of the caller that begins it
 		p.Deadline = r.deadline
+		p.Once = false // others may join, who do not ask anew
 		go t.do(purpose.With(own, p), r, t.inner, u)
 	}
 	r.waiters++
-		p.Once = false // others may join, who do not ask anew
 	r.deadline.Join(ctx)
 	return r
 }
@@ -163,11 +166,11 @@ func (t *tokens) authorize(ctx context.Context, inner docker.Authorizer, req *ht
 }
 
 // leave takes a waiter off a run. The last one ends it, says why, and waits for
-// its end, as it would without sharing.
-func (t *tokens) leave(r *tokenRun, cause error) {
+// its end, as it would without sharing. It reports whether that was the last one.
+func (t *tokens) leave(r *tokenRun, cause error) (last bool) {
 	t.mu.Lock()
 	r.waiters--
-	last := r.waiters == 0
+	last = r.waiters == 0
 	if last && t.run == r {
 		t.drop() // the next caller must not wait for what is given up here
 	}
@@ -176,6 +179,7 @@ func (t *tokens) leave(r *tokenRun, cause error) {
 		r.cancel(cause)
 		<-r.done
 	}
+	return last
 }
 
 // challenge takes note of what the host wants in an answer to a request for the
