@@ -44,7 +44,7 @@ func (f *firstWay) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := f.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{WroteHeaders: clock.start})))
 	slow := clock.stop()
 	if err == nil {
-		f.doubtful = f.doubts(resp.StatusCode)
+		f.doubtful = f.doubts(req, resp.StatusCode)
 		return resp, nil
 	}
 	failed, judged := fault.As(err)
@@ -64,12 +64,12 @@ func (f *firstWay) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // doubts reports whether HEAD may have another answer than that status to GET: a registry
 // may refuse the manifest alone, which the pull then gets from another host. The authorizer
-// meets a 401; and that there is no manifest is an answer, but for a host whose word ends
+// meets a 401 of the host itself; and that there is no manifest is an answer, but for a host whose word ends
 // the check.
-func (f *firstWay) doubts(status int) bool {
+func (f *firstWay) doubts(req *http.Request, status int) bool {
 	switch status {
 	case http.StatusUnauthorized:
-		return false
+		return !fault.Own(req)
 	case http.StatusNotFound, http.StatusGone:
 		return f.authority
 	}

@@ -172,3 +172,22 @@ func TestWaysAreChallengedEachByItself(t *testing.T) {
 		})
 	}
 }
+
+// The GET of a manifest is redirected to a storage service that answers 400, 401 or 403 (as it does to a signature
+// that it does not take). HEAD, which the registry answers itself, has the digest; a pull may have the manifest elsewhere.
+func TestHeadAfterAStorageServiceRefusesTheManifest(t *testing.T) {
+	for _, code := range []int{400, 401, 403} {
+		storage, _ := serve(t, answerStatus(code))
+		server, log := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if isHead(r) {
+				serveManifest(w, r)
+				return
+			}
+			http.Redirect(w, r, storage.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		})
+		found, err := resolve(t, Query{Absent: true}, server.URL)
+		if err != nil || found.Descriptor.Digest != manifestDigest {
+			t.Errorf("%d: %v; %q", code, err, log.list())
+		}
+	}
+}
