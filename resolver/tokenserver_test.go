@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/transport"
@@ -100,4 +101,20 @@ func TestChallenges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A token server leads to a host of its own domain, which is sent the credentials, and refuses them for it.
+func TestRefusalByAHostOfTheTokenServersDomain(t *testing.T) {
+	const tokens = "auth.test"
+	synctest.Test(t, func(t *testing.T) {
+		var n fakeNet
+		n.set(registryName, answering(http.StatusUnauthorized, "WWW-Authenticate", `Bearer realm="http://`+tokens+`/token",service="x"`))
+		n.set(tokens, answering(http.StatusTemporaryRedirect, "Location", "http://eu."+tokens+"/token"))
+		n.set("eu."+tokens, answering(http.StatusForbidden))
+		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
+		_, err := once(t.Context(), r, Query{Credentials: alice}, plenty)
+		if e, ok := err.(*Error); !ok || len(e.Refusals()) != 1 {
+			t.Errorf("got %v; %v", err, n.asked())
+		}
+	})
 }

@@ -1,0 +1,86 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// TestStorageThatLeadsAstray has a storage service lead back to a place at the registry that wants user name and
+// password: that ends no proof, and afterwards the registry is asked as before.
+func TestStorageThatLeadsAstray(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	g.serve(n)
+	storage := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, g.URL()+"/console", http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(storage.Close)
+	s := g.scene(t, n, "private/app")
+	s.push("1", nodetest.Image(1))
+	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+	s.push("2", nodetest.Image(2))
+	console := func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		switch {
+		case r.URL.Path == "/console":
+			w.Header().Set("WWW-Authenticate", `Basic realm="console"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	}
+	undo := g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.Contains(r.URL.Path, "/blobs/") && strings.HasPrefix(r.Header.Get("Authorization"), "Bearer") {
+			http.Redirect(w, r, storage.URL+r.URL.Path, http.StatusTemporaryRedirect)
+			return
+		}
+		console(w, r, next)
+	})
+	s.wantPull(alice, "Always", s.ref(":2"), "Failed")
+	s.wantPull(alice, "Never", s.ref(":1"), "Present")
+	undo()
+	g.Script(console)
+	s.wantPull(alice, "Always", s.ref(":2"), "Pulled")
+}
+
+// TestRefusalWhoseReasonIsALoginPage has a registry refuse a caller by HEAD, itself, and lead the GET that asks for the
+// reason to a login page by two redirects.
+func TestRefusalWhoseReasonIsALoginPage(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	g.serve(n)
+	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/login" {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte("<html>log in</html>"))
+			return
+		}
+		http.Redirect(w, r, "/login", http.StatusFound)
+	}))
+	t.Cleanup(login.Close)
+	s := g.scene(t, n, "private/app")
+	s.push("1", nodetest.Image(1))
+	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+	s.wantPull(alice, "Never", s.ref(":1"), "Present")
+	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		switch {
+		case !strings.Contains(r.URL.Path, "/manifests/"):
+			next.ServeHTTP(w, r)
+		case r.Method == http.MethodHead:
+			w.WriteHeader(http.StatusForbidden)
+		default:
+			http.Redirect(w, r, login.URL+r.URL.Path, http.StatusFound)
+		}
+	})
+	s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Failed")
+	s.wantPull(alice, "Never", s.ref(":1"), "Failed")
+}
