@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -39,7 +40,7 @@ func TestRegistryThatWantsTokensFromNowOn(t *testing.T) {
 	for range 3 {
 		before := len(log.list())
 		if _, err := openAt(t, r, query).Resolve(t.Context(), plenty); err != nil {
-			e, _ := err.(*Error)
+			e, _ := errors.AsType[*Error](err)
 			t.Errorf("refusals %d: %v; %q", len(e.Refusals()), err, log.list()[before:])
 		}
 	}

@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -46,9 +47,9 @@ func TestTokenRefusalForWhatAStorageServiceLedTo(t *testing.T) {
 			})
 			s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: alice, Known: manifestDigest})
 			_, err := s.Resolve(t.Context(), plenty)
-			e, ok := err.(*Error)
+			e, ok := errors.AsType[*Error](err)
 			if !ok || len(e.Refusals()) != 0 {
-				t.Errorf("a check: refusals %v of %v; %q", e.Refusals(), err, log.list())
+				t.Errorf("a check: %v; %q", err, log.list())
 			}
 			layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5}
 			source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
@@ -82,7 +83,7 @@ func TestRefusalOfWhatAStorageServiceHadShown(t *testing.T) {
 	})
 	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: alice, Known: manifestDigest})
 	_, err := s.Resolve(t.Context(), plenty)
-	if e, ok := err.(*Error); !ok || len(e.Refusals()) != 0 {
+	if e, ok := errors.AsType[*Error](err); !ok || len(e.Refusals()) != 0 {
 		t.Errorf("a check: %v; %q", err, log.list())
 	}
 	source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
@@ -135,7 +136,7 @@ func TestCheckAfterAStorageServiceLedAstray(t *testing.T) {
 			for range 3 {
 				before := len(log.list())
 				if _, err := openAt(t, r, query).Resolve(t.Context(), plenty); err != nil {
-					e, _ := err.(*Error)
+					e, _ := errors.AsType[*Error](err)
 					t.Errorf("refusals %d: %v; %q", len(e.Refusals()), err, log.list()[before:])
 				}
 			}

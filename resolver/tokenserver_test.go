@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -113,7 +114,7 @@ func TestRefusalByAHostOfTheTokenServersDomain(t *testing.T) {
 		n.set("eu."+tokens, answering(http.StatusForbidden))
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
 		_, err := once(t.Context(), r, Query{Credentials: alice}, plenty)
-		if e, ok := err.(*Error); !ok || len(e.Refusals()) != 1 {
+		if e, ok := errors.AsType[*Error](err); !ok || len(e.Refusals()) != 1 {
 			t.Errorf("got %v; %v", err, n.asked())
 		}
 	})

@@ -29,13 +29,12 @@ func TestStorageThatLeadsAstray(t *testing.T) {
 	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
 	s.push("2", nodetest.Image(2))
 	console := func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		switch {
-		case r.URL.Path == "/console":
+		if r.URL.Path == "/console" {
 			w.Header().Set("WWW-Authenticate", `Basic realm="console"`)
 			w.WriteHeader(http.StatusUnauthorized)
-		default:
-			next.ServeHTTP(w, r)
+			return
 		}
+		next.ServeHTTP(w, r)
 	}
 	undo := g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if strings.Contains(r.URL.Path, "/blobs/") && strings.HasPrefix(r.Header.Get("Authorization"), "Bearer") {
