@@ -109,7 +109,7 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 		return failed(ReasonCanceled, err)
 	}
 	if local.incomplete && !t.foreign(local.Record.State) {
-		if err := e.stillAllowed(ctx, t); err != nil {
+		if err := e.stillAllowed(ctx, t, local.target()); err != nil {
 			return failed(ReasonSource, err)
 		}
 	}
@@ -164,11 +164,22 @@ func (l *Local) reasonRefused(confirmed bool) Reason {
 }
 
 // complete makes what is missing of the cached image besides its content. If
-// that fails, the container can still be made, only later: the error is the
-// context's alone.
+// that fails, or a pull has the turn, the container can still be made, only later: the
+// error is the context's alone. Under a list of sources the turn is waited for: a container
+// that unpacks the image itself would stand on layers from wherever.
 func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) error {
 	if !local.incomplete {
 		return nil
+	}
+	if turn == takeTurn && !t.restricted() {
+		// A pull has the turn for as long as a registry likes, and may hold up nobody who has the
+		// image. Who else completes it is waited for: the container of each would unpack it.
+		next, err := e.completions.Lock(ctx, t.Name)
+		if err != nil {
+			return err
+		}
+		defer next()
+		turn = ifFree
 	}
 	switch turn {
 	case hasTurn:
@@ -236,14 +247,18 @@ func (e *Engine) stateOf(ctx context.Context, r store.Record) func() store.State
 
 // stillAllowed returns an error where an image that was completed has turned out
 // to stand on layers from other hosts: they were unpacked before, by the
-// snapshotter that it was completed for.
-func (e *Engine) stillAllowed(ctx context.Context, t task) error {
+// snapshotter that it was completed for. It has not been completed where the name has
+// been given to another one: the request begins anew then.
+func (e *Engine) stillAllowed(ctx context.Context, t task, target digest.Digest) error {
 	if !t.restricted() {
 		return nil
 	}
 	record, err := e.Records.Get(ctx, t.Name)
 	if err != nil {
 		return fmt.Errorf("read where the image came from: %w", err)
+	}
+	if record.Target.Digest != target {
+		return fmt.Errorf("the name stands for another image than %s by now: %w", target, transfer.ErrGone)
 	}
 	if t.foreign(record.State) {
 		return fmt.Errorf("snapshotter %q has layers of the image from other hosts", t.Snapshotter)

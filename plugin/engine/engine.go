@@ -65,11 +65,13 @@ type Engine struct {
 	// together again. 0 = all of it.
 	Node uint64
 
-	checks  shared.Group[checkKey, checked, course]
-	turns   shared.Lock[string] // of the pulls of one name
-	tries   shared.Map[tryKey, *tries]
-	denials denials
-	budgets budgets
+	checks shared.Group[checkKey, checked, course]
+	turns  shared.Lock[string] // of the pulls of one name
+	// completions are the turns of those who complete the image of one name, and wait for no pull.
+	completions shared.Lock[string]
+	tries       shared.Map[tryKey, *tries]
+	denials     denials
+	budgets     budgets
 
 	pulls sharedPulls // that a pull_deadline bounds the wait for
 
