@@ -224,7 +224,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 		return checked{course: c.ended(notOpened(err)), watch: watch}
 	}
 	waited, err := e.spend(ctx, t, &c, session)
-	c.checkTime += waited
+	c.checkTime, c.waited = c.checkTime+waited, c.waited+waited
 	if err != nil {
 		return checked{course: c, session: session, watch: watch, err: err, unasked: true}
 	}

@@ -172,7 +172,8 @@ type course struct {
 	attempts  []resolver.Attempt
 	class     failure.Class   // of the last failure of a registry
 	refusals  []store.Refusal // of the caller, by hosts in that failure
-	checkTime time.Duration
+	checkTime time.Duration   // of what checks may take
+	waited    time.Duration   // of it, for the budget of checks
 	end       end
 	within    policy.Deadline // for how long a foreseen pull would be waited for
 }
@@ -266,7 +267,7 @@ func newOutcome(ctx context.Context, t task, c course) Outcome {
 		Before:     c.before,
 		Digest:     c.end.digest,
 		Source:     c.end.source,
-		CheckTime:  c.checkTime,
+		CheckTime:  c.checkTime - c.waited,
 	}
 	if o.Digest == "" {
 		o.Digest = c.answer.verified.Digest
