@@ -76,8 +76,9 @@ func (b *budgets) makeRoom(now time.Time) {
 }
 
 // spend takes one check from the budget of the registry, and waits for its turn as long as
-// a quarter of the time of the check, and maxTurnWait at most. Where that is not enough it
-// returns why the registry is not asked, if the cached image would do then. Callers to whom
+// a quarter of the time of the check, and maxTurnWait at most. Where that is not enough, or
+// what is left is for other namespaces, it returns why the registry is not asked, if the
+// cached image would do then. Callers to whom
 // it would not ask all the same, and at once. waited is the time that it took. The error is a
 // *resolver.Error, or that of the context.
 func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.Session) (waited time.Duration, refused error) {
@@ -119,6 +120,6 @@ func (t *task) canGoUnasked(local Local) bool {
 func overBudget(t task, host string) *resolver.Error {
 	return &resolver.Error{Reference: t.Name, Class: failure.RateLimited, Attempts: []resolver.Attempt{{
 		Host: host, Origin: true, Class: failure.RateLimited,
-		Err: fmt.Errorf("not asked: the node has made its %s", t.directives.Describe(policy.KeyChecksPerMinute)),
+		Err: fmt.Errorf("not asked: the node has made its %s, or this namespace its part of them", t.directives.Describe(policy.KeyChecksPerMinute)),
 	}}}
 }

@@ -61,7 +61,7 @@ func TestBudgetIsUsedUp(t *testing.T) {
 					t.Errorf("start %d: %s %s", i, o.Kind, o.Reason)
 				}
 			} else if o.Kind != UsedCached || o.Class != failure.RateLimited ||
-				o.Attempts[0].Err.Error() != "not asked: the node has made its checks_per_minute=6(rule rules.toml#1)" ||
+				o.Attempts[0].Err.Error() != "not asked: the node has made its checks_per_minute=6(rule rules.toml#1), or this namespace its part of them" ||
 				!strings.Contains(o.DecidedBy(), "checks_per_minute=6") || n.stale[name].Reason != store.StaleReason(failure.RateLimited) {
 				t.Errorf("start %d: %s by %s, %v, stale %+v", i, o.Kind, o.DecidedBy(), o.Attempts, n.stale[name])
 			}
