@@ -23,6 +23,8 @@ type step struct {
 	pods  map[string]Pod
 	state State
 	turns []Node // those included, in the order in which they have theirs: control planes last
+
+	stopped bool // a node has failed
 }
 
 // next returns the state that follows. It has no effects: what is to be done follows from
@@ -42,15 +44,20 @@ func next(o *Options, was State, w World, seen *sight, now time.Time) State {
 		s.pods[w.Pods[i].Name] = w.Pods[i]
 	}
 	slices.SortFunc(s.turns, inTurn)
-	for name, r := range s.state.Nodes {
-		if n, there := s.nodes[name]; !there || n.UID != r.UID {
-			delete(s.state.Nodes, name)
-			continue
-		}
-		s.state.Nodes[name] = s.advance(name, r)
-	}
-	if s.state.UndoOf != "" && s.state.UndoOf != o.Target {
+	if s.state.UndoOf != o.Target {
 		s.state.UndoOf = ""
+	}
+	for _, r := range was.Nodes {
+		s.stopped = s.stopped || r.Target == o.Target && r.Reason != "" && s.state.UndoOf == ""
+	}
+	for name, r := range was.Nodes {
+		if n, there := s.nodes[name]; there && n.UID == r.UID {
+			s.state.Nodes[name] = s.advance(name, r)
+		} else if kept, ok := s.gone(name, r); ok {
+			s.state.Nodes[name] = kept
+		} else {
+			delete(s.state.Nodes, name)
+		}
 	}
 	if s.state.UndoOf != "" {
 		s.undo()
@@ -69,6 +76,15 @@ func inTurn(a, b Node) int {
 		return -1
 	}
 	return 1
+}
+
+// gone returns what is kept of a node that is not there, or whose name another machine has: nothing,
+// unless the rollout is stopped. Its failure then stops it still, and no node is added to those kept.
+func (s *step) gone(name string, r Record) (_ Record, ok bool) {
+	if r.Reason != "" && r.Phase.underWay() {
+		r = s.enter(name, r, Failed, join(r.Reason, "the node is gone"))
+	}
+	return r, s.stopped && !r.Phase.underWay()
 }
 
 // advance returns the record of a node after what was seen of it.

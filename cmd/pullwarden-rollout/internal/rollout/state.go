@@ -39,7 +39,7 @@ func (p Phase) underWay() bool {
 
 // Record is what is known of a node.
 type Record struct {
-	UID    string    `json:"uid"` // of the Node object: another machine of the same name begins anew
+	UID    string    `json:"uid"` // of the Node object: another machine of the same name is another node
 	Phase  Phase     `json:"phase"`
 	Target string    `json:"target"` // what is, or was to be, installed
 	Since  time.Time `json:"since"`  // when the phase began
