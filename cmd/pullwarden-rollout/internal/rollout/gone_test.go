@@ -61,3 +61,28 @@ func TestGoneWithoutFailure(t *testing.T) {
 		}
 	}
 }
+
+// A node that registers anew with pullwarden on it is undone with the others, also where it was not there for a while
+// in which the rollout was stopped.
+func TestUndoAfterANodeHasRegisteredAnew(t *testing.T) {
+	t.Parallel()
+	failed := Node{Name: "a", UID: "a1", Ready: true, Runtime: stockRuntime}
+	anew := Node{Name: "b", UID: "b2", Ready: true, Runtime: ourRuntime}
+	for _, away := range []bool{false, true} {
+		for _, phase := range []Phase{Installed, Failed} { // a failed upgrade goes back to the one before
+			ctl := newController(t, nil, nil)
+			s := State{Nodes: map[string]Record{
+				"a": {UID: "a1", Phase: Failed, Target: "v1", Since: time.Now(), Reason: "it stopped the rollout"},
+				"b": {UID: "b1", Phase: phase, Target: "v1", Since: time.Now()},
+			}}
+			if away {
+				s = nextOf(ctl, s, failed)
+			}
+			s = nextOf(ctl, s, failed, anew)
+			s = nextOf(ctl, undoAgain(s, "v1"), failed, anew)
+			if r := s.Nodes["b"]; r.UID != "b2" || r.Phase != Undoing {
+				t.Errorf("away: %v, %s: %+v", away, phase, s.Nodes)
+			}
+		}
+	}
+}

@@ -51,7 +51,11 @@ func next(o *Options, was State, w World, seen *sight, now time.Time) State {
 		s.stopped = s.stopped || r.Target == o.Target && r.Reason != "" && s.state.UndoOf == ""
 	}
 	for name, r := range was.Nodes {
-		if n, there := s.nodes[name]; there && n.UID == r.UID {
+		n, there := s.nodes[name]
+		if there && isOurs(n.Runtime) {
+			r.UID = n.UID // the same machine may have registered anew
+		}
+		if there && n.UID == r.UID {
 			s.state.Nodes[name] = s.advance(name, r)
 		} else if kept, ok := s.gone(name, r); ok {
 			s.state.Nodes[name] = kept
