@@ -54,6 +54,7 @@ type Stock struct {
 	File    string // that has the ExecStart=
 	Parsed  bool   // there is one ExecStart=, which names an executable
 	Path    string // of the executable, resolved; "" where it is not there
+	InDir   bool   // it is in Dir, also where a link leads there: it is not the node's own
 	Version Version
 }
 

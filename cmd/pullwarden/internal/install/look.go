@@ -127,6 +127,7 @@ func (m *Machine) service(ctx context.Context, f *Facts) error {
 		f.Stock.File = last.file
 		f.Stock.Command, f.Stock.Parsed = parseCommand(last.command)
 		f.Stock.Path = m.executable(f.Stock.Command.path)
+		f.Stock.InDir = m.inDir(f.Stock.Path)
 	}
 	if f.Stock.isContainerd() && f.Stock.Path != "" {
 		f.Stock.Version, _ = versionOf(ctx, m.tree.path(f.Stock.Path)) // the plan refuses an unknown one
@@ -204,6 +205,16 @@ func (m *Machine) executable(name string) string {
 		}
 	}
 	return ""
+}
+
+// inDir says whether a file is in Dir, also where a link leads there.
+func (m *Machine) inDir(path string) bool {
+	own, err := filepath.EvalSymlinks(m.tree.path(Dir))
+	if err != nil || path == "" {
+		return false
+	}
+	target, err := filepath.EvalSymlinks(m.tree.path(path))
+	return err == nil && strings.HasPrefix(target, own+"/")
 }
 
 // ask asks the daemon and the kubelet how they are.

@@ -24,3 +24,25 @@ func TestLookRunsOnlyContainerd(t *testing.T) {
 		}
 	}
 }
+
+// A look knows what a unit runs that uninstall would remove, whichever way leads there.
+func TestLookKnowsOurDirectory(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]bool{Dir + "/containerd": true, previousDir + "/containerd": true, "/opt/link/containerd": true, "/opt/containerd": true, "/opt/own/containerd": false} {
+		n := newFakeNode(t)
+		for _, dir := range []string{previousDir, "/opt/own"} {
+			n.check(os.MkdirAll(n.machine.tree.path(dir), 0o755))
+		}
+		for _, dir := range []string{Dir, previousDir, "/opt/own"} {
+			n.check(os.WriteFile(n.machine.tree.path(dir, daemon), []byte("#!/bin/sh\necho containerd containerd.io v2.4.2 x\n"), 0o700))
+		}
+		n.check(os.Symlink(n.machine.tree.path(Dir), n.machine.tree.path("/opt/link")))
+		n.check(os.Symlink(n.machine.tree.path(Dir, daemon), n.machine.tree.path("/opt/containerd")))
+		n.check(os.WriteFile(n.machine.tree.path("/opt/unit"), []byte("[Service]\nExecStart="+path+"\n"), 0o600))
+		f := Facts{Service: Service{Load: "loaded", Files: []UnitFile{{Path: "/opt/unit"}}}}
+		n.check(n.machine.service(t.Context(), &f))
+		if f.Stock.InDir != want {
+			t.Errorf("%s: %+v", path, f.Stock)
+		}
+	}
+}

@@ -103,7 +103,9 @@ func PlanUninstall(f *Facts, timeout time.Duration) Plan {
 	if !f.Systemd {
 		p.refuse("no_systemd", "systemd does not run this node")
 	}
-	if there && f.DropIn != nil && (f.Stock.Path == "" || f.Stock.isContainerd() && f.Stock.Version == (Version{})) {
+	if there && f.Stock.InDir {
+		p.refuse("no_stock", "%s runs %s by another file than pullwarden's drop-in, %s: change that first, or nothing would run containers", Unit, f.stockName(), f.Stock.File)
+	} else if there && (f.DropIn != nil || f.Service.Digest != "") && (f.Stock.Path == "" || f.Stock.isContainerd() && f.Stock.Version == (Version{})) {
 		p.refuse("no_stock", "the node's own containerd, %s, is not there, or does not say its version: without it nothing would run containers", f.stockName())
 	}
 	if there && f.DropIn != nil {

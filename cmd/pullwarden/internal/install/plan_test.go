@@ -97,6 +97,11 @@ func addDropIn(f *Facts, text string) {
 	f.Service.Files = append(f.Service.Files, UnitFile{"/etc/systemd/system/containerd.service.d/10-site.conf", text})
 }
 
+// inDir has the unit run the binary that is ours.
+func inDir(f *Facts) {
+	f.Stock.Command.path, f.Stock.Path, f.Stock.Version, f.Stock.InDir = Dir+"/"+daemon, Dir+"/"+daemon, oldVersion, true
+}
+
 func TestPlanInstall(t *testing.T) {
 	t.Parallel()
 	for _, test := range planCases {
@@ -125,6 +130,11 @@ func TestPlanUninstall(t *testing.T) {
 		{"a configuration with an error", installedNode, func(f *Facts) { f.Config.Findings = []check.Finding{{Severity: check.Error}} }, []action{removeDropIn, restartDaemon, awaitCRI, removeFiles}, ""},
 		{"no binary to go back to", installedNode, func(f *Facts) { f.Stock.Version = Version{} }, nil, "no_stock"},
 		{"nothing to go back to", installedNode, func(f *Facts) { f.Stock.Version, f.Stock.Path = Version{}, "" }, nil, "no_stock"},
+		{"the unit itself runs what would be removed", installedNode, inDir, nil, "no_stock"},
+		{"the same, without our drop-in", installedNode, func(f *Facts) { inDir(f); f.DropIn = nil }, nil, "no_stock"},
+		{"a drop-in of another name runs it", stockNode, func(f *Facts) { inDir(f); f.Placed = Digests{daemon: "d1"} }, nil, "no_stock"},
+		{"ours runs, by a command that cannot be read", installedNode, func(f *Facts) { f.DropIn, f.Stock = nil, Stock{} }, nil, "no_stock"},
+		{"somebody has removed the drop-in", installedNode, func(f *Facts) { f.DropIn = nil }, []action{restartDaemon, awaitCRI, removeFiles}, ""},
 		{"a wrapper by now", installedNode, func(f *Facts) { f.Stock.Version, f.Stock.Command.path = Version{}, "/opt/wrapper" }, []action{removeDropIn, restartDaemon, awaitCRI, removeFiles}, ""},
 		{"a restart ends the run", installedNode, func(f *Facts) { f.Service.KillMode, f.Contained = "mixed", true }, nil, "kill_mode"},
 		{"no systemd", installedNode, func(f *Facts) { f.Systemd = false }, nil, "no_systemd"},
