@@ -103,6 +103,9 @@ func PlanUninstall(f *Facts, timeout time.Duration) Plan {
 	if !f.Systemd {
 		p.refuse("no_systemd", "systemd does not run this node")
 	}
+	if f.isExtension() {
+		p.refuse("package", "%s belongs to %s, which brings its own drop-in: remove the extension, then systemctl daemon-reload && systemctl restart %s", Dir, f.Package, Unit)
+	}
 	if there && f.Stock.InDir {
 		p.refuse("no_stock", "%s runs %s by another file than pullwarden's drop-in, %s: change that first, or nothing would run containers", Unit, f.stockName(), f.Stock.File)
 	} else if there && (f.DropIn != nil || f.Service.Digest != "") && (f.Stock.Path == "" || f.Stock.isContainerd() && f.Stock.Version == (Version{})) {

@@ -135,6 +135,8 @@ func TestPlanUninstall(t *testing.T) {
 		{"a drop-in of another name runs it", stockNode, func(f *Facts) { inDir(f); f.Placed = Digests{daemon: "d1"} }, nil, "no_stock"},
 		{"ours runs, by a command that cannot be read", installedNode, func(f *Facts) { f.DropIn, f.Stock = nil, Stock{} }, nil, "no_stock"},
 		{"somebody has removed the drop-in", installedNode, func(f *Facts) { f.DropIn = nil }, []action{restartDaemon, awaitCRI, removeFiles}, ""},
+		{"a system extension", installedNode, func(f *Facts) { f.DropIn, f.Package = nil, "sysext pullwarden" }, nil, "package"},
+		{"a system extension over what a tarball has left", installedNode, func(f *Facts) { f.Package = "sysext pullwarden" }, nil, "package"},
 		{"a wrapper by now", installedNode, func(f *Facts) { f.Stock.Version, f.Stock.Command.path = Version{}, "/opt/wrapper" }, []action{removeDropIn, restartDaemon, awaitCRI, removeFiles}, ""},
 		{"a restart ends the run", installedNode, func(f *Facts) { f.Service.KillMode, f.Contained = "mixed", true }, nil, "kill_mode"},
 		{"no systemd", installedNode, func(f *Facts) { f.Systemd = false }, nil, "no_systemd"},

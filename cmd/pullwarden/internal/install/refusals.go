@@ -59,12 +59,15 @@ func (p *Plan) refuseRelease(f *Facts) {
 		p.refuse("release", "%s", f.New.Error)
 	case !f.New.Version.ours():
 		p.refuse("release", "%s/%s is containerd %s, without pullwarden", f.New.Folder, daemon, f.New.Version.Full)
-	case strings.HasPrefix(f.Package, "sysext"):
+	case f.isExtension():
 		p.refuse("package", "%s belongs to %s, which brings its own drop-in: systemctl daemon-reload && systemctl restart %s", Dir, f.Package, Unit)
 	case f.Package != "" && differs:
 		p.refuse("package", "%s belongs to %s: install another version of that package, and then run %s/%s install", Dir, f.Package, Dir, companion)
 	}
 }
+
+// isExtension says whether the binaries are of a system extension, which brings its own drop-in.
+func (f *Facts) isExtension() bool { return strings.HasPrefix(f.Package, "sysext") }
 
 // stockName is the path of the node's own containerd.
 func (f *Facts) stockName() string {
