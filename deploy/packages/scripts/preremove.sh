@@ -13,7 +13,8 @@ case "$1" in
 remove | deconfigure | 0) ;;
 *) exit 0 ;;
 esac
-[ -e "$dropin" ] || exit 0
+# A run that was killed after it had removed the drop-in may have left ours running.
+[ -e "$dropin" ] || [ -e /var/lib/pullwarden/pending.json ] || exit 0
 if [ -d /run/systemd/system ]; then
 	/usr/lib/pullwarden/pullwarden uninstall --yes
 else # an image that is being built, or a chroot
