@@ -99,7 +99,11 @@ func (m *Machine) running() bool {
 // badPath returns the first of our files that is something else, such as a link: it would
 // be replaced, or written through.
 func (m *Machine) badPath() (string, error) {
-	for _, path := range []string{DropIn, Dir + "/" + daemon, Dir + "/" + companion, pendingFile} {
+	paths := []string{DropIn, pendingFile, previousDir}
+	for _, name := range binaries() {
+		paths = append(paths, Dir+"/"+name, previousDir+"/"+name)
+	}
+	for _, path := range paths {
 		info, err := os.Lstat(m.tree.path(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -107,6 +111,7 @@ func (m *Machine) badPath() (string, error) {
 			return filepath.Dir(path), nil
 		case err != nil:
 			return "", err
+		case path == previousDir && info.IsDir():
 		case !info.Mode().IsRegular():
 			return path, nil
 		}

@@ -5,6 +5,7 @@ package install
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -43,6 +44,24 @@ func TestLookKnowsOurDirectory(t *testing.T) {
 		n.check(n.machine.service(t.Context(), &f))
 		if f.Stock.InDir != want {
 			t.Errorf("%s: %+v", path, f.Stock)
+		}
+	}
+}
+
+// A look names each link in the place of our files: it would be written through, or replaced.
+func TestLookNamesLinks(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"", DropIn, pendingFile, Dir + "/" + daemon, Dir + "/" + companion, previousDir, previousDir + "/" + daemon, previousDir + "/" + companion} {
+		n := newFakeNode(t)
+		n.check(n.install(t.Context(), "one"))
+		n.check(n.install(t.Context(), "two"))
+		if path != "" {
+			n.check(os.RemoveAll(n.machine.tree.path(path)))
+			n.check(os.MkdirAll(filepath.Dir(n.machine.tree.path(path)), 0o755))
+			n.check(os.Symlink(t.TempDir(), n.machine.tree.path(path)))
+		}
+		if bad, err := n.machine.badPath(); err != nil || bad != path {
+			t.Errorf("%q: %q, %v", path, bad, err)
 		}
 	}
 }
