@@ -37,7 +37,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	}
 }
 
-// A daemon that does not come up leaves the node exactly as it was.
+// A daemon that does not come up leaves the node exactly as it was, but for what is kept: that is what runs.
 func TestRollback(t *testing.T) {
 	t.Parallel()
 	for _, versions := range [][]string{nil, {"one"}, {"one", "two"}} {
