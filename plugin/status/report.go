@@ -49,6 +49,7 @@ const (
 	HostInTrouble = "host_in_trouble"
 	StaleImages   = "stale_images"
 	AuditLost     = "audit_lost" // decisions are not written to the audit log
+	CRINotStarted = "cri_not_started"
 )
 
 // The kinds of notes.
@@ -110,6 +111,13 @@ func New(records []images.Image, daemon api.Status) Report {
 			`no registry was ever asked about %s: where access = "Verified" holds, every caller may use them while none can be asked`, plural.Of(n, "image"))})
 	}
 	return r
+}
+
+// WithoutCRI adds that a plugin of CRI has not started, and why: pullwarden answers, and no
+// pod starts.
+func (r *Report) WithoutCRI(plugin, reason string) {
+	r.problem(CRINotStarted, "CRI has not started, so no pod starts: %s: %s", plugin, reason)
+	r.Healthy = false
 }
 
 func (r *Report) problem(id, format string, args ...any) {

@@ -31,6 +31,8 @@ import (
 const (
 	// daemonTimeout bounds each look at the daemon.
 	daemonTimeout = 10 * time.Second
+	// criPlugins begins the types of CRI's plugins. The one that serves it is another's, called cri.
+	criPlugins = "io.containerd.cri."
 )
 
 // daemon is a containerd behind its socket.
@@ -110,7 +112,18 @@ func (d *daemon) report(ctx context.Context) (status.Report, error) {
 	if err != nil {
 		return status.Report{}, d.noAnswer(err)
 	}
-	return status.New(records, answer), nil
+	plugins, err := d.client.IntrospectionService().Plugins(ctx)
+	if err != nil {
+		return status.Report{}, d.noAnswer(err)
+	}
+	report := status.New(records, answer)
+	for _, p := range plugins.GetPlugins() { // those that others need come first
+		if failed := p.GetInitErr(); failed != nil && (strings.HasPrefix(p.GetType(), criPlugins) || p.GetID() == "cri") {
+			report.WithoutCRI(p.GetType()+"."+p.GetID(), failed.GetMessage())
+			break
+		}
+	}
+	return report, nil
 }
 
 // explain asks what a pod would get. The error is a usageError where the daemon does not
