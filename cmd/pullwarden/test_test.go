@@ -212,3 +212,20 @@ func TestMistakesOfCases(t *testing.T) {
 		}
 	}
 }
+
+// A refusal ends the caller's proof before the daemon decides, so only access = "Any" lets the cached
+// image do for it: TestRefusalRevokes of plugin/engine.
+func TestCasesOfARefusal(t *testing.T) {
+	t.Parallel()
+	for access, want := range map[string]string{"Verified": "Failed", "Strict": "Failed", "Any": "UsedCached"} {
+		for _, class := range []string{"unauthorized", "forbidden"} {
+			dir := write(t, map[string]string{
+				"rules/a.toml": "[[rule]]\nimages = ['r.test/**']\npolicy = 'IfDigestChanged'\naccess = '" + access + "'\n[rule.on]\n" + class + " = 'UseCached'\n",
+				"case.toml":    "rules = ['rules']\n[[case]]\nimage = 'r.test/app:1'\nfailure = '" + class + "'\nexpect.outcome = '" + want + "'\n",
+			})
+			if r := run(t, dir, "test", "case.toml"); r.code != 0 {
+				t.Errorf("access %s: exit %d\n%s%s", access, r.code, r.stdout, r.stderr)
+			}
+		}
+	}
+}

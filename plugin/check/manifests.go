@@ -19,7 +19,7 @@ func (d *document) manifests(set policy.Overrides, e policy.Effective, path func
 	for _, class := range []failure.Class{failure.Forbidden, failure.Invalid} {
 		k, _ := policy.KeyOn(class)
 		if e.On.Has(class) && (set.Has(k) || set.Has(policy.KeyCheckWith)) {
-			d.addAt(RefusalIgnored, fmt.Sprintf("%s uses the cached image although the registry refuses its manifest, which check_with = %q is there to find out",
+			d.addAt(RefusalIgnored, fmt.Sprintf("%s may use the cached image although the registry refuses its manifest, which check_with = %q is there to find out",
 				e.Describe(k), e.Value(policy.KeyCheckWith)), path(k), path(policy.KeyCheckWith))
 		}
 	}

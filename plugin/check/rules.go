@@ -111,7 +111,7 @@ func (d *document) directives(set policy.Overrides, e policy.Effective, path fun
 	for _, class := range failure.All() {
 		k, _ := policy.KeyOn(class)
 		if class.Security() && set.Has(k) && e.On.Has(class) && e.Policy != policy.IfDigestChanged && canBe(e.Directives, policy.IfDigestChanged) {
-			d.addAt(RelaxedByTenant, fmt.Sprintf("the policy is %s, under which nothing is relaxed, but a pod's hint may choose IfDigestChanged, and starts then although the registry says %s",
+			d.addAt(RelaxedByTenant, fmt.Sprintf("the policy is %s, under which nothing is relaxed, but a pod's hint may choose IfDigestChanged, and may start then although the registry says %s",
 				e.Policy, class), path(k))
 		}
 	}

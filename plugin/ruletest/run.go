@@ -176,6 +176,9 @@ func (c *caseTOML) decide(d policy.Directives) engine.Action {
 	if first := engine.Decide(d, local, engine.Check{}); first.Do != engine.Ask {
 		return first
 	}
+	if c.Failure.class.Refuses() && local.Grant.Kind == engine.GrantProved {
+		local.Grant.Kind = withoutProof(d) // the refusal ends the proof before it is decided what follows
+	}
 	return engine.Decide(d, local, engine.Check{Class: c.Failure.class})
 }
 
@@ -184,10 +187,16 @@ func (c *caseTOML) grant(d policy.Directives) engine.GrantKind {
 	switch {
 	case c.Cached.value == proved, c.Cached.value == "":
 		return engine.GrantProved
-	case d.Access == policy.Any:
-		return engine.GrantAny
 	case c.Cached.value == unknown && d.Access == policy.Verified:
 		return engine.GrantOpen
+	}
+	return withoutProof(d)
+}
+
+// withoutProof is the grant of an image of which only others have a proof.
+func withoutProof(d policy.Directives) engine.GrantKind {
+	if d.Access == policy.Any {
+		return engine.GrantAny
 	}
 	return engine.GrantNone
 }
