@@ -43,7 +43,7 @@ func Node(configFile string) Report {
 // ruleDir checks the rules of config_path. The default one need not be there.
 func (c *checker) ruleDir(found *configuration) {
 	files, err := rules.ReadFiles(found.section.ConfigPath)
-	if err != nil && (found.section.ConfigPathSet || !errors.Is(err, fs.ErrNotExist)) {
+	if err != nil && (found.section.ConfigPathSet || !errors.Is(err, rules.ErrNoDir)) {
 		found.addAt(Unreadable, err.Error(), sectionPath+"config_path")
 	}
 	c.rules(files, found.section.Directives)

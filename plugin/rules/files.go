@@ -26,17 +26,17 @@ func ReadFiles(dir string) ([]File, error) {
 	return files, err
 }
 
-// errNoDir says that the directory itself is missing.
-var errNoDir = errors.New("the directory of config_path is not there")
+// ErrNoDir says that the directory itself is missing.
+var ErrNoDir = errors.New("the directory of config_path is not there")
 
 // readFiles reads the rule files of a directory in the order of their names,
 // with the stamps of the directory and of each file. The error lists every file
-// that cannot be read, or is errNoDir; the stamps then are those of its
+// that cannot be read, or is ErrNoDir; the stamps then are those of its
 // absence.
 func readFiles(dir string) ([]File, filestamp.Stamps, error) {
 	entries, stamps, err := filestamp.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, stamps, fmt.Errorf("%w: %w", errNoDir, err)
+		return nil, stamps, fmt.Errorf("%w: %w", ErrNoDir, err)
 	}
 	if err != nil {
 		return nil, stamps, fmt.Errorf("read the rules: %w", err)

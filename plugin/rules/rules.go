@@ -224,7 +224,7 @@ func (d *Dir) read(was *ruleSet) *ruleSet {
 func (d *Dir) readOnce(was *ruleSet) *ruleSet {
 	files, stamps, err := readFiles(d.Path)
 	now := &ruleSet{good: was.good, stamps: stamps, err: err}
-	if errors.Is(err, errNoDir) && !d.Required && len(was.parsed) == 0 && !was.lost {
+	if errors.Is(err, ErrNoDir) && !d.Required && len(was.parsed) == 0 && !was.lost {
 		err, now.err = nil, nil
 	}
 	// A file that cannot be read is tried at each request; the others are not parsed for it.
