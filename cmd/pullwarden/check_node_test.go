@@ -85,6 +85,30 @@ func TestCheckAuditLog(t *testing.T) {
 	}
 }
 
+// On a node certificates and keys are loaded as the daemon does, which could not ask these registries.
+func TestCheckCertificates(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"a ca that is none":          {map[string]string{"certs.d/r/hosts.toml": "ca = 'ca.pem'\n", "certs.d/r/ca.pem": "garbage\n"}, "certs.d/r/hosts.toml:0:0  | unable to load CA cert"},
+		"a client that is none":      {map[string]string{"certs.d/r/hosts.toml": "client = 'c.pem'\n", "certs.d/r/c.pem": "garbage\n"}, "certs.d/r/hosts.toml:0:0  | failed to load X509 key pair"},
+		"of a mirror":                {map[string]string{"certs.d/r/hosts.toml": "[host.'https://m.test']\nca = 'ca.pem'\n", "certs.d/r/ca.pem": "garbage\n"}, "certs.d/r/hosts.toml:0:0  | unable to load CA cert"},
+		"a folder as a ca":           {map[string]string{"certs.d/r/hosts.toml": "ca = 'folder'\n", "certs.d/r/folder/x": ""}, "certs.d/r/hosts.toml:0:0  | not a regular file"},
+		"docker's ca.crt is none":    {map[string]string{"certs.d/r/ca.crt": "garbage\n"}, "certs.d/r:0:0  | unable to load CA cert"},
+		"docker's client has no key": {map[string]string{"certs.d/r/client.cert": "garbage\n"}, "certs.d/r:0:0  | failed to load X509 key pair"},
+	} {
+		dir := write(t, test.files)
+		file := filepath.Join(dir, "config.toml")
+		if err := os.WriteFile(file, []byte(section+tuned+"[plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = '"+dir+"/certs.d'\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Log(name)
+		wantFindings(t, dir, findings(t, dir, "--config", file), "PW0006 "+test.want)
+	}
+}
+
 // The screen of a person, at 80 columns.
 func TestCheckTable(t *testing.T) {
 	t.Parallel()

@@ -28,12 +28,7 @@ func Node(configFile string) Report {
 		found.auditLog()
 		c.limit(found)
 		for _, root := range found.hostDirs() {
-			files, _ := filepath.Glob(filepath.Join(root, "*", hosts.FileName))
-			for _, file := range files {
-				if d := c.open(file); d != nil {
-					c.hosts(d, true)
-				}
-			}
+			c.hostDirs(root)
 		}
 	}
 	c.sort()

@@ -10,9 +10,47 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 )
+
+// hostDirs checks the host directories of a tree, as the daemon finds them on the node.
+func (c *checker) hostDirs(root string) {
+	names, err := hosts.DirsIn(root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.unreadable(root, err)
+	}
+	for _, name := range names {
+		dir, before := filepath.Join(root, name), c.Count(Error)
+		d := &document{checker: c, file: dir, hosts: true} // in Docker's layout there are certificates alone
+		if file := filepath.Join(dir, hosts.FileName); isThere(file) {
+			if d = c.open(file); d != nil {
+				c.hosts(d, true)
+			}
+		}
+		if c.Count(Error) == before {
+			d.certificates(dir)
+		}
+	}
+}
+
+// isThere reports whether there is something at a path, be it a link that leads nowhere.
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// certificates reports what the daemon's own loader says of a host directory in whose
+// hosts.toml there is no mistake. Of which key it is the loader does not say.
+func (d *document) certificates(dir string) {
+	if err, ok := errors.AsType[*hosts.FileError](hosts.CheckDir(dir)); ok {
+		text := strings.TrimPrefix(err.Err.Error(), err.File+": ")
+		d.addAt(MissingFile, text+": "+requestsFail)
+	}
+}
+
+const requestsFail = "unless a good version was seen before, every request to the registry fails"
 
 // hosts checks a hosts.toml. Paths that it names absolutely are looked at only on
 // the node itself.
@@ -48,7 +86,7 @@ func (d *document) missing(e hosts.Entry, file string, onNode bool) {
 		return
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		d.addAt(MissingFile, path+" is not there: unless a good version was seen before, every request to the registry fails", e.Key+".ca", e.Key+".client", "ca", "client", e.Key)
+		d.addAt(MissingFile, path+" is not there: "+requestsFail, e.Key+".ca", e.Key+".client", "ca", "client", e.Key)
 	}
 }
 

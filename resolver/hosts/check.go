@@ -67,6 +67,13 @@ func CheckFile(file string, data []byte) ([]Entry, error) {
 	return entries, nil
 }
 
+// CheckDir returns why the daemon cannot use a host directory, with the certificates and keys that are in
+// it, or that its hosts.toml names; nil where it can.
+func CheckDir(dir string) error {
+	_, err := usable(dir)
+	return err
+}
+
 // knownKeys are those of a hosts.toml, at any place in it.
 var knownKeys = []string{"server", "host", "capabilities", "ca", "client", "skip_verify", "header", "override_path", "dial_timeout"}
 

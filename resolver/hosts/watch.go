@@ -188,7 +188,7 @@ func (w *Watcher) work() {
 func (w *Watcher) look() (changed bool) {
 	was, now, noted := *w.dirs.Load(), map[string]*watched{}, w.notedSoFar()
 	for _, root := range w.options.Dirs {
-		names, err := hostDirs(root)
+		names, err := DirsIn(root)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			maps.Copy(now, under(was, root)) // it may be there all the same
 		}
@@ -215,8 +215,8 @@ func (w *Watcher) look() (changed bool) {
 	return changed
 }
 
-// hostDirs lists the directories of a tree that containerd may look into.
-func hostDirs(root string) (names []string, err error) {
+// DirsIn lists the names of the directories of a tree that containerd may look into.
+func DirsIn(root string) (names []string, err error) {
 	entries, err := os.ReadDir(root)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {

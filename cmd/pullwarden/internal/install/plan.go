@@ -156,7 +156,7 @@ func (p *Plan) judge(f *Facts) {
 		}
 	}
 	if errors > 0 {
-		p.refuse("configuration", "pullwarden check finds %s in the configuration of %s, with which containerd would start without CRI", plural.Of(errors, "error"), f.Config.Path)
+		p.refuse("configuration", "pullwarden check finds %s in the configuration of %s, with which containerd would start without CRI, or the pulls of a registry fail", plural.Of(errors, "error"), f.Config.Path)
 	}
 	if f.New.Version.sameMinor(f.Stock.Version) && f.New.Version.Patch < f.Stock.Version.Patch {
 		p.warn("older_patch", "containerd %s is older than the node's %s: what was mended since is missing", f.New.Version.Full, f.Stock.Version.Full)
