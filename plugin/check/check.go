@@ -54,14 +54,11 @@ func (c *checker) limit(found *configuration) {
 
 // Paths checks files, and all of those that are under directories. A directory with
 // rules is taken for a config_path: its files belong together. The section of
-// configFile, or else of the first config.toml that is found, stands below all rules;
-// configFile may be "".
+// configFile, or else of the first of [mains], stands below all rules; configFile may
+// be "".
 func Paths(paths []string, configFile string) Report {
 	c := &checker{}
 	files := groups{ruleFiles: map[string][]rules.File{}}
-	if configFile != "" {
-		files.configs = append(files.configs, configFile)
-	}
 	for _, path := range paths {
 		before := files.count
 		c.walk(path, &files)
@@ -72,7 +69,7 @@ func Paths(paths []string, configFile string) Report {
 	files.sortOut()
 	var section policy.Overrides
 	var first *configuration
-	for i, file := range files.configs {
+	for i, file := range mains(files.configs, configFile) {
 		if found := c.config(file); found != nil && i == 0 {
 			first, section = found, found.section.Directives
 		}
@@ -147,9 +144,7 @@ func (g *groups) add(f rules.File) {
 	case filepath.Base(f.Path) == hosts.FileName:
 		g.hosts = append(g.hosts, f)
 	case filepath.Base(f.Path) == "config.toml" || slices.ContainsFunc(configKeys, has):
-		if !slices.Contains(g.configs, f.Path) {
-			g.configs = append(g.configs, f.Path)
-		}
+		g.configs = append(g.configs, f.Path)
 	case has("case") && !has("rule"):
 		g.undecidedCases = append(g.undecidedCases, f)
 	default:

@@ -1,0 +1,41 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The folder of a node, in which config.toml imports other files, has the findings of the node: none of
+// these is a configuration of its own.
+func TestCheckFolderWithImports(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{
+		"node/conf.d/10-cri.toml":  "version = 3\n[plugins.'io.containerd.cri.v1.images']\nsnapshotter = 'overlayfs'\n[plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = '/nowhere'\n",
+		"node/pullwarden.d/a.toml": "[[rule]]\nimages = ['r.test/**']\n",
+	})
+	file := filepath.Join(dir, "node/config.toml")
+	if err := os.WriteFile(file, []byte("imports = ['conf.d/*.toml']\n"+section+"config_path = '"+dir+"/node/pullwarden.d'\n"+tuned), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--config", file}, {"node"}, {"--config", file, "node"}, {"--config", "node/config.toml", "./node"}} {
+		wantFindings(t, dir, findings(t, dir, args...))
+	}
+}
+
+// The section of config.toml stands below the rules, whatever else is a configuration; of those that
+// import each other none is passed over.
+func TestCheckFolderOfSeveralConfigurations(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{
+		"node/conf.d/10-cri.toml":  "version = 3\n[plugins.'io.containerd.cri.v1.images']\nsnapshotter = 'overlayfs'\n",
+		"node/pullwarden.d/a.toml": "[[rule]]\nimages = ['r.test/**']\nmax_stale = '5m'\n",
+		"node/config.toml":         "imports = ['conf.d/*.toml']\n" + section + "max_age = '1h'\ndefault_policy = 'IfDigestChanged'\n" + tuned,
+	})
+	wantFindings(t, dir, findings(t, dir, "node"), "PW0103 node/pullwarden.d/a.toml:3:1 rule[1].max_stale")
+	circle := write(t, map[string]string{"a.toml": "imports = ['b.toml']\nversion = 3\n", "b.toml": "imports = ['a.toml']\nversion = 3\n", "c.toml": section + tuned})
+	wantFindings(t, circle, findings(t, circle, "."), "PW0301 a.toml:0:0 ", "PW0301 b.toml:0:0 ")
+}
