@@ -39,3 +39,25 @@ func TestCheckFolderOfSeveralConfigurations(t *testing.T) {
 	circle := write(t, map[string]string{"a.toml": "imports = ['b.toml']\nversion = 3\n", "b.toml": "imports = ['a.toml']\nversion = 3\n", "c.toml": section + tuned})
 	wantFindings(t, circle, findings(t, circle, "."), "PW0301 a.toml:0:0 ", "PW0301 b.toml:0:0 ")
 }
+
+// A file that several arguments lead to is one, and files of one directory belong together however it is
+// spelled. A link to another file of it is a file, as for the daemon.
+func TestCheckFileThatIsNamedTwice(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{"node/pullwarden.d/a.toml": "[[rule]]\nimages = ['r.test/**']\n", "tests/a.toml": "[[case]]\n", "certs.d/r/hosts.toml": "ca = 'ca.pem'\n"})
+	rules := filepath.Join(dir, "node/pullwarden.d")
+	if err := os.Symlink(rules, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"node", "node/pullwarden.d"}, {"node/pullwarden.d", "node/pullwarden.d/a.toml"}, {"node/pullwarden.d/a.toml", "./node/pullwarden.d/a.toml"},
+		{"node", rules}, {"link", "node"}, {rules + "/a.toml", "link/a.toml"},
+	} {
+		wantFindings(t, dir, findings(t, dir, args...))
+	}
+	wantFindings(t, dir, findings(t, dir, "certs.d", filepath.Join(dir, "certs.d")), "PW0006 certs.d/r/hosts.toml:1:1 ca")
+	if err := os.Symlink("a.toml", rules+"/b.toml"); err != nil {
+		t.Fatal(err)
+	}
+	wantFindings(t, dir, findings(t, dir, rules+"/b.toml", "link/a.toml"), "PW0101 node/pullwarden.d/b.toml:1:3 rule[1]")
+}

@@ -58,7 +58,7 @@ func (c *checker) limit(found *configuration) {
 // be "".
 func Paths(paths []string, configFile string) Report {
 	c := &checker{}
-	files := groups{ruleFiles: map[string][]rules.File{}}
+	files := groups{seen: map[string]bool{}, ruleFiles: map[string][]rules.File{}}
 	for _, path := range paths {
 		before := files.count
 		c.walk(path, &files)
@@ -94,9 +94,10 @@ func Paths(paths []string, configFile string) Report {
 // groups are files by what they are.
 type groups struct {
 	count          int
+	seen           map[string]bool // by place
 	configs        []string
 	hosts, cases   []rules.File
-	dirs           []string // of rule files, in the order in which they were found
+	dirs           []string // of rule files, without links, in the order in which they were found
 	ruleFiles      map[string][]rules.File
 	undecidedCases []rules.File
 }
@@ -136,10 +137,14 @@ var configKeys = []string{"plugins", "version", "imports", "root", "state", "grp
 
 func (g *groups) add(f rules.File) {
 	g.count++
+	if g.seen[place(f.Path)] {
+		return // two arguments lead to it
+	}
+	g.seen[place(f.Path)] = true
 	top := map[string]any{}
 	_ = toml.Unmarshal(f.Data, &top) // a file that is no TOML is one of rules, by its directory
 	has := func(key string) bool { _, ok := top[key]; return ok }
-	dir := filepath.Dir(f.Path)
+	dir := realDir(filepath.Dir(f.Path))
 	switch {
 	case filepath.Base(f.Path) == hosts.FileName:
 		g.hosts = append(g.hosts, f)
@@ -158,7 +163,7 @@ func (g *groups) add(f rules.File) {
 // sortOut decides on files of test cases: among rules the daemon takes them for rules.
 func (g *groups) sortOut() {
 	for _, f := range g.undecidedCases {
-		dir := filepath.Dir(f.Path)
+		dir := realDir(filepath.Dir(f.Path))
 		if len(g.ruleFiles[dir]) == 0 {
 			g.cases = append(g.cases, f)
 			continue
@@ -166,6 +171,6 @@ func (g *groups) sortOut() {
 		g.ruleFiles[dir] = append(g.ruleFiles[dir], f)
 	}
 	for _, files := range g.ruleFiles {
-		slices.SortFunc(files, func(a, b rules.File) int { return strings.Compare(a.Path, b.Path) })
+		slices.SortFunc(files, func(a, b rules.File) int { return strings.Compare(filepath.Base(a.Path), filepath.Base(b.Path)) })
 	}
 }
