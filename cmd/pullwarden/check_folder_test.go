@@ -61,3 +61,24 @@ func TestCheckFileThatIsNamedTwice(t *testing.T) {
 	}
 	wantFindings(t, dir, findings(t, dir, rules+"/b.toml", "link/a.toml"), "PW0101 node/pullwarden.d/b.toml:1:3 rule[1]")
 }
+
+// A link to a folder is followed where it is an argument, and nowhere else.
+func TestCheckLinkToAFolder(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{"common/a.toml": "[[rule]]\nimages = ['nginx']\n", "node/config.toml": section + tuned})
+	if err := os.Symlink("../common", filepath.Join(dir, "node/pullwarden.d")); err != nil {
+		t.Fatal(err)
+	}
+	wantFindings(t, dir, findings(t, dir, "node"))
+	wantFindings(t, dir, findings(t, dir, "node", "node/pullwarden.d"), "PW0004 node/pullwarden.d/a.toml:2:11 rule[1].images[1]")
+}
+
+// Among rules the daemon takes a folder for a rule file that it cannot read, and a link to one, too.
+func TestCheckFolderCalledLikeARuleFile(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{"rules/a.toml": "[[rule]]\nimages = ['**']\n", "rules/b.toml/readme": "", "other/x.toml/config.toml": section + tuned})
+	if err := os.Symlink("../other", filepath.Join(dir, "rules/c.toml")); err != nil {
+		t.Fatal(err)
+	}
+	wantFindings(t, dir, findings(t, dir, "."), "PW0001 rules/b.toml:0:0  | not a regular file", "PW0001 rules/c.toml:0:0  | not a regular file")
+}

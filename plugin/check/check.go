@@ -74,6 +74,11 @@ func Paths(paths []string, configFile string) Report {
 			first, section = found, found.section.Directives
 		}
 	}
+	for _, dir := range files.undecidedDirs {
+		if len(files.ruleFiles[realDir(filepath.Dir(dir))]) > 0 {
+			c.open(dir) // among rules the daemon takes it for one, which cannot be read
+		}
+	}
 	for _, dir := range files.dirs {
 		c.rules(files.ruleFiles[dir], section)
 	}
@@ -100,10 +105,12 @@ type groups struct {
 	dirs           []string // of rule files, without links, in the order in which they were found
 	ruleFiles      map[string][]rules.File
 	undecidedCases []rules.File
+	undecidedDirs  []string // that are called like rule files
 }
 
 // walk sorts the files at a path. Names that begin with a dot are passed over, such
-// as the versions of a mounted ConfigMap.
+// as the versions of a mounted ConfigMap. So are links to directories below it: what is
+// checked must not lead to the whole machine.
 func (c *checker) walk(path string, files *groups) {
 	root := path
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -120,7 +127,14 @@ func (c *checker) walk(path string, files *groups) {
 			}
 			return nil
 		}
-		if info, err := os.Stat(at); err == nil && info.IsDir() || at != root && filepath.Ext(at) != ".toml" {
+		isRuleFile := filepath.Ext(at) == ".toml"
+		if info, err := os.Stat(at); err == nil && info.IsDir() {
+			if at != root && isRuleFile {
+				files.undecidedDirs = append(files.undecidedDirs, at)
+			}
+			return nil
+		}
+		if at != root && !isRuleFile {
 			return nil
 		}
 		if d := (&checker{}).open(at); d != nil {
