@@ -64,11 +64,20 @@ func TestCheckNode(t *testing.T) {
 func TestCheckAuditLog(t *testing.T) {
 	t.Parallel()
 	dir := write(t, map[string]string{"log/audit.log": "", "rules/a.toml": ""})
+	for name, target := range map[string]string{"to-new.log": "log/other.log", "to-gone.log": dir + "/gone/audit.log", "to-link.log": "to-gone.log", "circle.log": "circle.log"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	file := filepath.Join(dir, "config.toml")
 	for path, want := range map[string]string{
 		"/log/audit.log":       "",
 		"/log/new.log":         "",
 		"/gone/audit.log":      "PW0007 config.toml:5:1 audit_log | /gone is not there: CRI would not start",
+		"/to-new.log":          "",
+		"/to-gone.log":         "PW0007 config.toml:5:1 audit_log | /gone is not there: CRI would not start",
+		"/to-link.log":         "PW0007 config.toml:5:1 audit_log | /gone is not there: CRI would not start",
+		"/circle.log":          "PW0007 config.toml:5:1 audit_log | too many levels of symbolic links",
 		"/log":                 "PW0007 config.toml:5:1 audit_log | is not a regular file",
 		"/log/audit.log/a.log": "PW0007 config.toml:5:1 audit_log | not a directory",
 	} {

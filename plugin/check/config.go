@@ -178,6 +178,7 @@ func (f *configuration) auditLog() {
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		path = linkedTo(path)
 		_, err = os.Stat(filepath.Dir(path))
 	}
 	switch {
@@ -188,6 +189,21 @@ func (f *configuration) auditLog() {
 	case info != nil && !info.Mode().IsRegular():
 		f.addAt(BadAuditLog, path+" is not a regular file: CRI would not start", sectionPath+"audit_log")
 	}
+}
+
+// linkedTo is where links lead to that lead nowhere yet: the daemon would make a file there.
+func linkedTo(path string) string {
+	for range 40 { // more of them the system does not follow, nor a circle
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return path
 }
 
 // table returns a plugin's section; nil for none.
