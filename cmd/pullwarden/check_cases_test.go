@@ -27,6 +27,12 @@ var checkTests = map[string]struct {
 		"certs.d/r2/hosts.toml": "[host.'https://m.test']\nca = '/on/the/node.pem'\nCapabilities = ['pull']\n",
 		"tests/a.toml":          "rules = ['../rules']\n[[case]]\nimage = 'nginx'\n[case.expect]\nrule = ''\n",
 	}, nil},
+	"Docker Hub by its other names": {map[string]string{
+		"a.toml": "[[rule]]\nimages = ['index.docker.io/library/**']\npolicy = 'IfDigestChanged'\ncheck_with = 'Manifest'\n" +
+			"[[rule]]\nimages = ['registry-1.docker.io/library/nginx']\npolicy = 'IfDigestChanged'\ncheck_with = 'Manifest'\n",
+		"b/b.toml": "[[rule]]\nimages = ['docker.io:443/**']\npolicy = 'IfDigestChanged'\ncheck_with = 'Manifest'\n",
+		"c/c.toml": "[[rule]]\nimages = ['{docker.io,quay.io}/**', 'docker.io.r.test/**']\npolicy = 'IfDigestChanged'\ncheck_with = 'Manifest'\n",
+	}, []string{"PW0161 a.toml:4:1 rule[1].check_with", "PW0101 a.toml:5:3 rule[2] | a.toml#1", "PW0161 b/b.toml:4:1 rule[1].check_with"}},
 	"errors of rules": {map[string]string{"a.toml": "[[rule]]\nimages = ['nginx']\npolcy = 'Never'\nmax_age = 5\n[rule.on]\nunreachabel = 'Fail'\n", "b.toml": "[[rule]\n"}, []string{
 		"PW0004 a.toml:2:11 rule[1].images[1] | docker.io/library/nginx",
 		"PW0003 a.toml:3:1 rule[1].polcy | (did you mean policy?): allowed are images, namespaces, policy",

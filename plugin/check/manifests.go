@@ -5,7 +5,6 @@ package check
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -26,14 +25,14 @@ func (d *document) manifests(set policy.Overrides, e policy.Effective, path func
 }
 
 // manifestsOfDockerHub reports a rule for images of Docker Hub by which each check counts
-// as a pull there. Of rules for all registries nobody knows.
+// as a pull there. Of globs that are about several registries nobody knows which one is meant.
 func (r ruleDocument) manifestsOfDockerHub(e policy.Effective, path func(policy.Key) string) {
 	asks := e.Policy == policy.Always || e.Policy == policy.IfDigestChanged
 	if e.CheckWith != policy.Manifest || e.MaxAge > 0 || !asks {
 		return
 	}
 	for _, glob := range r.rule.Images {
-		if strings.HasPrefix(glob.String(), "docker.io/") {
+		if glob.Registry() == "docker.io" {
 			r.addAt(PullsForChecks, fmt.Sprintf("Docker Hub counts each check with check_with = %q as a pull, and max_age = %q makes one at each start",
 				e.Value(policy.KeyCheckWith), e.Value(policy.KeyMaxAge)), path(policy.KeyCheckWith), r.path())
 			return

@@ -90,6 +90,16 @@ func (g *ImageGlob) namesRegistry() bool {
 	return g.text != "" && !g.pattern && !strings.HasPrefix(g.repository, "**")
 }
 
+// Registry returns the one name of the registry that the glob is about; "" where it is a pattern of
+// registries, or about all.
+func (g ImageGlob) Registry() string {
+	if !g.namesRegistry() {
+		return ""
+	}
+	host, _, _ := cutHost(g.repository)
+	return host
+}
+
 // metaCharacters begin what is not literal in a glob.
 const metaCharacters = `*?[{\`
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -147,7 +148,7 @@ func RepeatsServer(file string, data []byte) (repeated []*tomlfile.Error) {
 	}
 	server := entries[0].URL
 	if server == "" {
-		server = "https://" + filepath.Base(filepath.Dir(file))
+		server = registryOf(filepath.Base(filepath.Dir(file)))
 	}
 	for _, e := range entries[1:] {
 		if endpoint(e.URL) == endpoint(server) {
@@ -160,9 +161,15 @@ func RepeatsServer(file string, data []byte) (repeated []*tomlfile.Error) {
 	return repeated
 }
 
+// registryOf returns the name of the registry that a host directory is for: containerd looks for that of
+// r.test:5000 in r.test_5000_, too.
+func registryOf(dir string) string { return withPort.ReplaceAllString(dir, "$1:$2") }
+
+var withPort = regexp.MustCompile(`^(.+)_([0-9]+)_$`)
+
 // endpoint returns the one spelling of a host's URL.
 func endpoint(host string) string {
-	u, err := url.Parse(host)
+	u, err := url.Parse(withScheme(host))
 	if err != nil {
 		return host
 	}

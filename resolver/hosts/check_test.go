@@ -65,19 +65,29 @@ func TestRepeatsServer(t *testing.T) {
 		"server = 'https://registry.test'\n[host.'https://registry.test/v2/cache']\noverride_path=true\n": 0,
 		"server = 'https://registry.test'\n[host.'https://registry.test:5000']\n":                         0,
 		"server = 'https://other.test'\n[host.'https://registry.test']\n":                                 0,
-		"[host.": 0,
-		"":       0,
+		"server = 'registry.test'\n[host.'https://registry.test']\n":                                      2,
+		"[host.'registry.test']\n": 1,
+		"[host.":                   0,
+		"":                         0,
 	} {
-		var line int
-		for _, e := range RepeatsServer("/certs.d/registry.test/hosts.toml", []byte(doc)) {
-			line = e.Line
-			if !strings.Contains(e.Error(), "is the registry itself") {
-				t.Errorf("%s: %v", doc, e)
-			}
+		wantRepeated(t, "registry.test", doc, want)
+	}
+	wantRepeated(t, "registry.test_5000_", "[host.'https://registry.test:5000']\n", 1)
+	wantRepeated(t, "registry.test_5000_", "[host.'https://registry.test']\n", 0)
+}
+
+// wantRepeated holds in which line a hosts.toml names its registry once more; 0 in none.
+func wantRepeated(t *testing.T, dir, doc string, want int) {
+	t.Helper()
+	line := 0
+	for _, e := range RepeatsServer("/certs.d/"+dir+"/hosts.toml", []byte(doc)) {
+		line = e.Line
+		if !strings.Contains(e.Error(), "is the registry itself") {
+			t.Errorf("%s: %v", doc, e)
 		}
-		if line != want {
-			t.Errorf("%s: line %d repeats the server, want %d", doc, line, want)
-		}
+	}
+	if line != want {
+		t.Errorf("%s: line %d repeats the server, want %d", doc, line, want)
 	}
 }
 

@@ -128,11 +128,16 @@ func (s *serverURL) UnmarshalText(text []byte) error {
 }
 
 func validServer(server string) bool {
-	if !strings.HasPrefix(server, "http") {
-		server = "https://" + server
-	}
-	_, err := url.Parse(server)
+	_, err := url.Parse(withScheme(server))
 	return err == nil
+}
+
+// withScheme is how containerd reads a host.
+func withScheme(host string) string {
+	if !strings.HasPrefix(host, "http") {
+		return "https://" + host
+	}
+	return host
 }
 
 type checker struct {
