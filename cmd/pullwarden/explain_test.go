@@ -132,3 +132,17 @@ func TestExplainExitCode(t *testing.T) {
 		}
 	}
 }
+
+// Under mode = "Observe" a pod that would fail depends on containerd's own pull.
+func TestExplainExitCodeOfObserved(t *testing.T) {
+	t.Parallel()
+	for outcome, want := range map[string]int{"Failed": 3, "Present": 0} {
+		address, asked := explaining(t, api.Explanation{
+			Outcome: outcome, Sentence: "So.", Directives: []api.Directive{{Name: "mode", Value: "Observe", Origin: "rule a.toml#1", Used: true}},
+		}, nil)
+		r := run(t, t.TempDir(), "--address", address, "explain", "app:1", "--exit-code")
+		if <-asked; r.code != want {
+			t.Errorf("%s: exit %d\n%s", outcome, r.code, r.stdout)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -53,7 +54,8 @@ is asked for on the terminal, read from standard input, or from a file.
 
 It exits with 0. With --exit-code it exits with 0 if the pod gets an image,
 with 1 if it fails, and with 3 if that depends on a registry that was not
-asked. It exits with 2 when pullwarden in the daemon does not answer.`,
+asked, or, under mode = "Observe", on containerd's own pull. It exits with
+2 when pullwarden in the daemon does not answer.`,
 		Example: `  pullwarden explain registry.example.com/team-a/app:1 -n team-a-prod
   pullwarden explain nginx:1.27 --hint policy=Always --ask
   pullwarden explain registry.example.com/private:1 --creds alice --ask
@@ -100,12 +102,25 @@ func runExplain(cmd *cobra.Command, g *globals, f *explainFlags, reference strin
 	}
 	switch {
 	case !f.exitCode:
-	case x.Outcome == "":
+	case x.Outcome == "", x.Outcome == outcomeFailed && observed(&x):
 		return exit(exitDepends)
 	case x.Outcome == outcomeFailed:
 		return exit(exitFailed)
 	}
 	return nil
+}
+
+// The directive by which decisions are only told.
+const (
+	modeKey     = "mode"
+	modeObserve = "Observe"
+)
+
+// observed reports whether the decision is only told: what the pod gets depends on containerd's own pull.
+func observed(x *api.Explanation) bool {
+	return slices.ContainsFunc(x.Directives, func(d api.Directive) bool {
+		return d.Name == modeKey && d.Value == modeObserve
+	})
 }
 
 // annotationsOf reads hints. A key without a slash is one of pullwarden's.
