@@ -20,10 +20,15 @@ import (
 )
 
 // Node checks what a containerd with that config.toml would start with: it, the
-// rules in its config_path, and CRI's hosts.toml files.
-func Node(configFile string) Report {
+// rules in its config_path, and CRI's hosts.toml files. A file that nobody has named need
+// not be there: containerd starts with its defaults.
+func Node(configFile string, named bool) Report {
 	c := &checker{}
-	if found := c.config(configFile); found != nil {
+	read := c.config
+	if _, err := os.Stat(configFile); errors.Is(err, fs.ErrNotExist) && !named {
+		read = c.defaults
+	}
+	if found := read(configFile); found != nil {
 		c.ruleDir(found)
 		found.auditLog()
 		c.limit(found)

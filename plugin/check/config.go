@@ -59,6 +59,16 @@ func (c *checker) config(file string) *configuration {
 		main.errors(err)
 		return nil
 	}
+	return c.settings(found)
+}
+
+// defaults checks what containerd starts with where there is no config.toml.
+func (c *checker) defaults(file string) *configuration {
+	return c.settings(&configuration{documents: []*document{{checker: c, file: file}}})
+}
+
+// settings checks what all files together say. It returns nil where containerd would not start with that.
+func (c *checker) settings(found *configuration) *configuration {
 	section := pwconfig.DefaultSection()
 	if written, ok := found.merged.Plugins[pwconfig.Plugin].(map[string]any); ok {
 		maps.Copy(section, written)
@@ -67,7 +77,7 @@ func (c *checker) config(file string) *configuration {
 	section["enabled"] = true // the daemon does not read the others without it
 	var err error
 	if found.section, err = section.Parse(); err != nil {
-		main.errors(err)
+		found.documents[0].errors(err)
 		return nil
 	}
 	if found.section.Enabled = enabled; !enabled {

@@ -40,3 +40,21 @@ func TestUnreadableInTheDefaultDirectory(t *testing.T) {
 		t.Errorf("the directory need not be there: %+v", got)
 	}
 }
+
+// Without a config.toml that anybody has named containerd starts with its defaults.
+func TestNodeWithoutConfiguration(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "config.toml")
+	for named, want := range map[bool]ID{false: NotEnabled, true: Unreadable} {
+		var ids []ID
+		report := Node(file, named)
+		for _, f := range report.Findings {
+			if f.File == file { // and not one of this machine
+				ids = append(ids, f.ID)
+			}
+		}
+		if len(ids) != 1 || ids[0] != want {
+			t.Errorf("named %t: %q, want %s", named, ids, want)
+		}
+	}
+}

@@ -43,10 +43,11 @@ warnings only.`,
 		ValidArgsFunction: completeTOML,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var report check.Report
+			named := cmd.Flags().Changed("config")
 			switch {
 			case len(args) == 0:
-				report = check.Node(g.config)
-			case cmd.Flags().Changed("config"):
+				report = check.Node(g.config, named)
+			case named:
 				report = check.Paths(args, g.config)
 			default:
 				report = check.Paths(args, "")

@@ -247,7 +247,7 @@ func (m *Machine) config(f *Facts, options Options) {
 	file := m.tree.path(f.Config.Path)
 	_, err := os.Stat(file)
 	if err == nil || named {
-		report := check.Node(file)
+		report := check.Node(file, named)
 		f.Config.Findings = report.Findings
 	}
 	f.Config.Address = cmp.Or(options.Address, address, addressIn(file), defaultAddress)
