@@ -179,19 +179,24 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 // answer takes note of an answer with that class to a request, which may have been
 // redirected.
 func (f *fetch) answer(h *host, req *http.Request, class failure.Class, err error, elapsed time.Duration) {
-	f.settles(h, class)
+	if fault.Own(req) {
+		f.settles(h, class)
+	}
 	f.log.answer(f.digest, h, class, err, elapsed, fault.Own(req))
 }
 
 // fault takes note of a failure that the authorizer has judged.
 func (f *fetch) fault(h *host, failed *fault.Fault, elapsed time.Duration) {
-	f.settles(h, failed.Class)
+	if !failed.Elsewhere {
+		f.settles(h, failed.Class)
+	}
 	f.log.answer(f.digest, h, failed.Class, failed.Err, elapsed, !failed.Elsewhere)
 }
 
 // settles takes note of what the last host says for good, such as a refusal, or that it is asked too often.
+// Where another host serves, that may have the rest.
 func (f *fetch) settles(h *host, class failure.Class) {
-	if !class.Silent() && len(h.next) == 0 {
+	if !class.Silent() && len(h.next) == 0 && f.serving.Load() == h {
 		f.final.Store(true)
 	}
 }

@@ -75,3 +75,33 @@ func TestCheckIsWrittenOnceTheDiskHasRoom(t *testing.T) {
 	}
 	t.Error("a check that made an image one which takes a proof is not on disk 10 s after the disk had room")
 }
+
+// It is tried again after a second also where others' marks could not be written before it.
+func TestRevocationIsTriedAgainAfterASecondBesideOthers(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	state := State{Verified: verified(one), Access: map[Fingerprint]Proof{alice: {noon, origin.Host}}}
+	if _, err := records.Create(ctx, images.Image{Name: name, Target: one, Labels: labels.Present(state.Labels(name, one.Digest))}); err != nil {
+		t.Fatal(err)
+	}
+	disk := &fullDisk{DB: s.db}
+	s.db = disk
+	disk.full.Store(true)
+	for range 7 { // pods start from their cached images
+		s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
+		time.Sleep(2 * flushInterval)
+	}
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("got %v", err)
+	}
+	disk.full.Store(false)
+	for range 80 {
+		if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; !ok {
+			return
+		}
+		time.Sleep(flushInterval)
+	}
+	after := New(disk.DB, records) // what a daemon has that starts after a kill -9
+	defer after.Close()
+	t.Errorf("8 s after the disk had room a crash brings a refused proof back: of %v", who(ctx, t, after, name))
+}

@@ -96,10 +96,8 @@ func (s *Store) writer() {
 	// nobody may mark anything again for hours, and a crash would lose what waits
 	flush := func() error {
 		err := s.flush()
-		if err == nil {
-			again, wait = nil, retryInterval
-		} else {
-			again, wait = time.After(wait), min(2*wait, longestRetry)
+		if again, wait = nil, retryInterval; err != nil {
+			again = time.After(wait)
 		}
 		return err
 	}
@@ -112,7 +110,11 @@ func (s *Store) writer() {
 		case <-pause:
 			wake, pause = s.wake, nil
 		case <-again:
-			warn(flush())
+			longer := min(2*wait, longestRetry)
+			if err := flush(); err != nil {
+				warn(err)
+				again, wait = time.After(longer), longer
+			}
 		case r := <-s.flushes:
 			err := r.run()
 			if err == nil && r.flush {

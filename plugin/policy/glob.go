@@ -206,8 +206,6 @@ func checkRepositoryGlob(glob string) error {
 		return errors.New("has an empty component")
 	case !wholeComponents(glob):
 		return errors.New("has ** beside other characters: it must be a component of its own, as in registry.example.com/team/**")
-	case ipv6Alternative.MatchString(glob):
-		return errors.New(`has an IPv6 address among alternatives, where its brackets are a class: they need a \ each, as in {\[::1\]:5000,\[::2\]:5000}/**`)
 	case strings.Contains(glob, "**"):
 	case !hasPath:
 		return errors.New("matches no image: names are written in full, as docker.io/library/nginx; ** matches all")
@@ -222,9 +220,6 @@ func checkRepositoryGlob(glob string) error {
 	}
 	return nil
 }
-
-// ipv6Alternative begins an alternative that seems to be an IPv6 address.
-var ipv6Alternative = regexp.MustCompile(`[{,]\[[0-9A-Fa-f]*:`)
 
 // wholeComponents reports whether each ** is a component of its own. Elsewhere
 // it would be taken for a *.

@@ -143,6 +143,7 @@ func TestNothingWasKept(t *testing.T) {
 // directory, which had none.
 func TestKeptOfAnotherDirectory(t *testing.T) {
 	n := newKeptNode(t)
+	writeIn(t, n.dir, "10-example.toml", "# no rules yet\n")
 	n.want(policy.Always, true)
 	n.dir = filepath.Join(filepath.Dir(n.dir), "of-config_path")
 	if d, err := n.open(policy.Overrides{}); err == nil {

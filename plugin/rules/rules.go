@@ -87,7 +87,7 @@ func Open(o Options) (*Dir, error) {
 		was = &ruleSet{good: none, lost: !errors.Is(keptErr, keptfiles.ErrNothing)}
 	}
 	first := d.read(was)
-	if first.err != nil && keptErr == nil && len(kept.Files) == 0 && errors.Is(first.err, errNoDir) {
+	if first.err != nil && keptErr == nil && len(last.parsed) == 0 && errors.Is(first.err, ErrNoDir) {
 		keptErr = keptfiles.ErrNothing // they may be those of another directory
 	}
 	if first.err != nil && keptErr != nil {

@@ -6,6 +6,7 @@ package transport
 import (
 	"net/http"
 
+	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
@@ -23,6 +24,7 @@ func (e Elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, e.Redactor.Failed(req, err)
 	}
+	resp.Status = fault.StatusText(resp.StatusCode) // docker's errors have it as the host writes it
 	if c := (&classify{redactor: e.Redactor}); c.strays(resp) {
 		_ = resp.Body.Close()
 		return nil, c.nonsense(req, resp)
