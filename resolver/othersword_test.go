@@ -20,8 +20,8 @@ import (
 func TestPieceThatAStorageServiceRefusesOnce(t *testing.T) {
 	for _, status := range []int{200, 400, 403, 404, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			list, hosts := registries(t, 2)
-			hosts = chain(list[0].URL())
+			list, _ := registries(t, 2)
+			hosts := chain(list[0].URL())
 			p := newPuller(t, pieces, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 			source, err := p.pull(t, func() {
 				list[0].Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
