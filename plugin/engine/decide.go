@@ -201,18 +201,17 @@ func keepsCached(d policy.Directives, local Local) bool {
 	return local.Usable() && (local.ByDigest || d.Policy == policy.IfNotPresent)
 }
 
-// afterFailure uses the cached image where the policy says so for the class, or is done
-// with it and no registry says otherwise; so an open one, whose no registry can say it is.
-// One whose bytes are elsewhere is no fallback. The error for a caller who may not have it
-// is the same as without an image.
+// afterFailure uses the cached image where the policy says so for the class, and
+// an open one where no registry can say whose it is. One whose bytes are elsewhere is no
+// fallback. The error for a caller who
+// may not have it is the same as without an image.
 func afterFailure(d policy.Directives, local Local, check Check) Action {
 	a := Action{Do: Fail, Kind: Failed, Reason: Reason(check.Class)}
-	unsaid := cannotSay.Has(check.Class)
-	open := local.Grant.Kind == GrantOpen && unsaid && check.Cached != NotConfirmed
+	open := local.Grant.Kind == GrantOpen && cannotSay.Has(check.Class) && check.Cached != NotConfirmed
 	if !local.Usable() || !local.Grant.Given() && !open {
 		return a
 	}
-	if unsaid && keepsCached(d, local) { // a proof may have come while a registry was asked
+	if open && keepsCached(d, local) {
 		return present(local)
 	}
 	if on, ok := policy.KeyOn(check.Class); ok && d.Policy == policy.IfDigestChanged {

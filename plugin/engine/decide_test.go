@@ -66,8 +66,6 @@ digest     *                    fresh|image|old *        mirror-other+yes → Re
 *          IfNotPresent         fresh|image|old *        mirror-other+yes → Reuse  Unchanged   proved
 *          *                    *               *        mirror-*     → Pull       Pulled      mirror_fallback
 # It fails, in the check or in the pull
-digest     *                    fresh|image|old granted  unreachable* → Reuse      Present     digest
-*          IfNotPresent         fresh|image|old granted  unreachable* → Reuse      Present     policy
 digest     *                    fresh|image|old open     unreachable  → Reuse      Present     digest
 *          IfNotPresent         fresh|image|old open     unreachable  → Reuse      Present     policy
 *          IfDigestChanged      fresh|image     granted  unreachable* → Reuse      UsedCached  unreachable
