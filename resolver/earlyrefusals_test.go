@@ -95,32 +95,33 @@ func TestTokenRefusalBeforeTheHostIsInTrouble(t *testing.T) {
 	})
 }
 
-// A caller leaves while the body of a token server's refusal stalls.
+// A caller leaves while the body of a refusal stalls, by a token server or the registry, or has hardly begun.
 func TestTokenRefusalOfACallerThatLeaves(t *testing.T) {
 	const tokens = "auth.test"
 	wants := answering(http.StatusUnauthorized, "WWW-Authenticate", `Bearer realm="http://`+tokens+`/token",service="x"`)
-	for name, first := range map[string]scripted{"token": wants, "registry": stall(http.StatusForbidden, nil, "x")} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var n fakeNet
-				n.set(registryName, first)
-				n.set(tokens, stall(http.StatusForbidden, nil, `x`))
-				r := newResolver(t, fakeOptions(n.roundTrip, registryName))
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				// the caller leaves: its context has no deadline that is known
-				left, leave := context.WithCancel(t.Context())
-				context.AfterFunc(ctx, leave)
-				_, err := once(left, r, Query{Credentials: alice, ReadManifest: true}, 20*time.Second)
-				class := failure.Unauthorized
-				if name == "registry" {
-					class = failure.Forbidden
-				}
-				if e := wantClass(t, err, class); len(e.Refusals()) != 1 {
-					t.Errorf("got %v", e)
-				}
+	for name, tc := range map[string]struct {
+		registry scripted
+		class    failure.Class
+	}{
+		"token":    {wants, failure.Unauthorized},
+		"registry": {stall(http.StatusForbidden, nil, "x"), failure.Forbidden},
+	} {
+		for _, after := range []time.Duration{100 * time.Millisecond, time.Second} {
+			t.Run(name+" "+after.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var n fakeNet
+					n.set(registryName, tc.registry)
+					n.set(tokens, stall(http.StatusForbidden, nil, `x`))
+					r := newResolver(t, fakeOptions(n.roundTrip, registryName))
+					left, leave := context.WithCancel(t.Context())
+					time.AfterFunc(after, leave) // its context has no deadline that is known
+					_, err := once(left, r, Query{Credentials: alice, ReadManifest: true}, 20*time.Second)
+					if e := wantClass(t, err, tc.class); len(e.Refusals()) != 1 {
+						t.Errorf("got %v", e)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -4,7 +4,6 @@
 package resolver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/opencontainers/go-digest"
@@ -127,27 +124,4 @@ func fetchAll(t *testing.T, fetcher transfer.Fetcher, desc ocispec.Descriptor) e
 	defer func() { _ = rc.Close() }()
 	_, err = io.Copy(io.Discard, rc)
 	return err
-}
-
-// A caller leaves, or its host gets into trouble, before the body of a token server's refusal has come.
-func TestTokenRefusalOfACallerThatLeavesAtOnce(t *testing.T) {
-	const tokens = "auth.test"
-	wants := answering(http.StatusUnauthorized, "WWW-Authenticate", `Bearer realm="http://`+tokens+`/token",service="x"`)
-	for name, first := range map[string]scripted{"token": wants, "registry": stall(http.StatusForbidden, nil, "x")} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var n fakeNet
-				n.set(registryName, first)
-				n.set(tokens, stall(http.StatusForbidden, nil, `x`))
-				r := newResolver(t, fakeOptions(n.roundTrip, registryName))
-				left, leave := context.WithCancel(t.Context())
-				time.AfterFunc(100*time.Millisecond, leave)
-				_, err := once(left, r, Query{Credentials: alice, ReadManifest: true}, 20*time.Second)
-				e, ok := errors.AsType[*Error](err)
-				if !ok || len(e.Refusals()) != 1 {
-					t.Errorf("got %v", err)
-				}
-			})
-		})
-	}
 }

@@ -30,30 +30,40 @@ func (d *fullDisk) Update(fn func(*bolt.Tx) error) error {
 }
 
 // A refusal that could not be written, since the disk was full for a moment, is written once the disk
-// has room: else a crash, however much later, brings the proof back.
+// has room: else a crash, however much later, brings the proof back. It is tried again after a second
+// also where others' marks could not be written before it.
 func TestRevocationIsWrittenOnceTheDiskHasRoom(t *testing.T) {
-	ctx, s, records := newStore(t)
-	defer s.Close()
-	state := State{Verified: verified(one), Access: map[Fingerprint]Proof{alice: {noon, origin.Host}}}
-	if _, err := records.Create(ctx, images.Image{Name: name, Target: one, Labels: labels.Present(state.Labels(name, one.Digest))}); err != nil {
-		t.Fatal(err)
+	for what, marks := range map[string]int{"alone": 0, "beside others": 7} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			ctx, s, records := newStore(t)
+			defer s.Close()
+			state := State{Verified: verified(one), Access: map[Fingerprint]Proof{alice: {noon, origin.Host}}}
+			if _, err := records.Create(ctx, images.Image{Name: name, Target: one, Labels: labels.Present(state.Labels(name, one.Digest))}); err != nil {
+				t.Fatal(err)
+			}
+			disk := &fullDisk{DB: s.db}
+			s.db = disk
+			disk.full.Store(true)
+			for range marks { // pods start from their cached images
+				s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
+				time.Sleep(2 * flushInterval)
+			}
+			if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, syscall.ENOSPC) {
+				t.Fatalf("got %v", err)
+			}
+			disk.full.Store(false)
+			for range 100 {
+				if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; !ok {
+					return
+				}
+				time.Sleep(flushInterval)
+			}
+			after := New(disk.DB, records) // what a daemon has that starts after a kill -9
+			defer after.Close()
+			t.Errorf("10 s after the disk had room a crash brings a refused proof back: of %v", who(ctx, t, after, name))
+		})
 	}
-	disk := &fullDisk{DB: s.db}
-	s.db = disk
-	disk.full.Store(true)
-	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("got %v", err)
-	}
-	disk.full.Store(false)
-	for range 100 {
-		if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; !ok {
-			return
-		}
-		time.Sleep(flushInterval)
-	}
-	after := New(disk.DB, records) // what a daemon has that starts after a kill -9
-	defer after.Close()
-	t.Errorf("10 s after the disk had room a crash brings a refused proof back: of %v", who(ctx, t, after, name))
 }
 
 // The same for the result of a check.
@@ -74,34 +84,4 @@ func TestCheckIsWrittenOnceTheDiskHasRoom(t *testing.T) {
 		time.Sleep(flushInterval)
 	}
 	t.Error("a check that made an image one which takes a proof is not on disk 10 s after the disk had room")
-}
-
-// It is tried again after a second also where others' marks could not be written before it.
-func TestRevocationIsTriedAgainAfterASecondBesideOthers(t *testing.T) {
-	ctx, s, records := newStore(t)
-	defer s.Close()
-	state := State{Verified: verified(one), Access: map[Fingerprint]Proof{alice: {noon, origin.Host}}}
-	if _, err := records.Create(ctx, images.Image{Name: name, Target: one, Labels: labels.Present(state.Labels(name, one.Digest))}); err != nil {
-		t.Fatal(err)
-	}
-	disk := &fullDisk{DB: s.db}
-	s.db = disk
-	disk.full.Store(true)
-	for range 7 { // pods start from their cached images
-		s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
-		time.Sleep(2 * flushInterval)
-	}
-	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("got %v", err)
-	}
-	disk.full.Store(false)
-	for range 80 {
-		if _, ok := labelsOf(ctx, t, records)[LabelAccess+string(alice)]; !ok {
-			return
-		}
-		time.Sleep(flushInterval)
-	}
-	after := New(disk.DB, records) // what a daemon has that starts after a kill -9
-	defer after.Close()
-	t.Errorf("8 s after the disk had room a crash brings a refused proof back: of %v", who(ctx, t, after, name))
 }

@@ -74,28 +74,43 @@ func TestRefusalBeforeTheRegistryIsInTrouble(t *testing.T) {
 }
 
 // TestRefusalWhoseReasonIsElsewhere has a registry refuse a caller by HEAD, itself, and redirect the GET that
-// asks for the reason to a storage service, which has none.
+// asks for the reason to a storage service, which has none, or by two redirects to a login page.
 func TestRefusalWhoseReasonIsElsewhere(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Start(t)
-	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(n)
-	storage := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(storage.Close)
-	s := g.scene(t, n, "private/app")
-	s.push("1", nodetest.Image(1))
-	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
-	s.wantPull(alice, "Never", s.ref(":1"), "Present")
-	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		switch {
-		case !strings.Contains(r.URL.Path, "/manifests/"):
-			next.ServeHTTP(w, r)
-		case r.Method == http.MethodHead:
-			w.WriteHeader(http.StatusForbidden)
-		default:
-			http.Redirect(w, r, storage.URL+r.URL.Path, http.StatusTemporaryRedirect)
-		}
-	})
-	s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Failed")
-	s.wantPull(alice, "Never", s.ref(":1"), "Failed")
+	for name, there := range map[string]http.HandlerFunc{
+		"storage": http.NotFound,
+		"login page": func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/login" {
+				http.Redirect(w, r, "/login", http.StatusFound)
+				return
+			}
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte("<html>log in</html>"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.Start(t)
+			g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+			g.serve(n)
+			elsewhere := httptest.NewServer(there)
+			t.Cleanup(elsewhere.Close)
+			s := g.scene(t, n, "private/app")
+			s.push("1", nodetest.Image(1))
+			s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+			s.wantPull(alice, "Never", s.ref(":1"), "Present")
+			g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				switch {
+				case !strings.Contains(r.URL.Path, "/manifests/"):
+					next.ServeHTTP(w, r)
+				case r.Method == http.MethodHead:
+					w.WriteHeader(http.StatusForbidden)
+				default:
+					http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+				}
+			})
+			s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Failed")
+			s.wantPull(alice, "Never", s.ref(":1"), "Failed")
+		})
+	}
 }

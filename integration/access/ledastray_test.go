@@ -49,37 +49,3 @@ func TestStorageThatLeadsAstray(t *testing.T) {
 	g.Script(console)
 	s.wantPull(alice, "Always", s.ref(":2"), "Pulled")
 }
-
-// TestRefusalWhoseReasonIsALoginPage has a registry refuse a caller by HEAD, itself, and lead the GET that asks for the
-// reason to a login page by two redirects.
-func TestRefusalWhoseReasonIsALoginPage(t *testing.T) {
-	t.Parallel()
-	n := nodetest.Start(t)
-	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-	g.serve(n)
-	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/login" {
-			w.Header().Set("Content-Type", "text/html")
-			_, _ = w.Write([]byte("<html>log in</html>"))
-			return
-		}
-		http.Redirect(w, r, "/login", http.StatusFound)
-	}))
-	t.Cleanup(login.Close)
-	s := g.scene(t, n, "private/app")
-	s.push("1", nodetest.Image(1))
-	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
-	s.wantPull(alice, "Never", s.ref(":1"), "Present")
-	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		switch {
-		case !strings.Contains(r.URL.Path, "/manifests/"):
-			next.ServeHTTP(w, r)
-		case r.Method == http.MethodHead:
-			w.WriteHeader(http.StatusForbidden)
-		default:
-			http.Redirect(w, r, login.URL+r.URL.Path, http.StatusFound)
-		}
-	})
-	s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Failed")
-	s.wantPull(alice, "Never", s.ref(":1"), "Failed")
-}
