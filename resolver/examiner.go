@@ -207,13 +207,14 @@ func (e *examiner) read(resp *http.Response, promised digest.Digest) error {
 	if int64(len(data)) > docker.MaxManifestSize {
 		return fmt.Errorf("a manifest of more than %d bytes", docker.MaxManifestSize)
 	}
-	promised = cmp.Or(e.wanted, promised, e.promised)
 	got := digest.FromBytes(data)
-	if promised != "" {
-		got = promised.Algorithm().FromBytes(data)
-	}
-	if promised != "" && got != promised {
-		return fmt.Errorf("a manifest with digest %s instead of the promised %s", got, promised)
+	for _, want := range []digest.Digest{promised, cmp.Or(e.wanted, promised, e.promised)} {
+		if want == "" {
+			continue
+		}
+		if got = want.Algorithm().FromBytes(data); got != want {
+			return fmt.Errorf("a manifest with digest %s instead of the promised %s", got, want)
+		}
 	}
 	// With digest and length, docker's resolver does not ask for it again.
 	e.data, e.got = data, got

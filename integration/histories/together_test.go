@@ -183,10 +183,19 @@ func (o *orders) branches(w World, p Pull, now, later Registry) []Branch {
 }
 
 // early is a pull that fails without looking again for an image which there was not when
-// it began: another pull may have brought one since, and a refusal ends its proofs.
+// it began: another pull may have brought one since, and a refusal ends its proofs. Where
+// there was another one, that is gone: what the name has by then may be no fallback.
 func (o *orders) early(w World, p Pull, now, later Registry) (all []Branch) {
-	if o.begun.content(p) != 0 || w.content(p) == 0 {
+	if w.content(p) == 0 || w.content(p) == o.begun.content(p) {
 		return nil
+	}
+	if o.begun.content(p) != 0 {
+		for _, b := range o.begun.ask(now, later, p) {
+			if b.Class != None && b.Class != MirrorFallback {
+				all = append(all, w.failed(now, p, said{class: b.Class}, false))
+			}
+		}
+		return all
 	}
 	for _, b := range o.begun.ask(now, later, p) {
 		if b.Outcome == Failed {

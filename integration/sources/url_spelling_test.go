@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -47,7 +48,11 @@ func urlWithAnEmptyPort(t *testing.T, observed bool) {
 	a.both("app:1", img)
 	if observed {
 		a.WriteRules("10.toml", "[[rule]]\nimages = [\"registry.test/**\"]\nmode = \"Observe\"\n")
+		mark := a.Mark()
 		a.MustPull(ref)
+		for len(a.Decisions(mark, ref)) == 0 { // which comes behind the answer
+			time.Sleep(10 * time.Millisecond)
+		}
 	} else {
 		a.Transfer(ref)
 	}

@@ -21,8 +21,9 @@ const anyHost = ""
 
 // maxCredentials bounds the bytes of a user name and its secret together. A registry, or a
 // proxy before it, may end the connection over the header that longer ones make, which
-// looks as if it could not be reached: a tenant would choose when that is so.
-const maxCredentials = 8 << 10
+// looks as if it could not be reached: a tenant would choose when that is so. Basic
+// authentication makes them a third longer, and many servers have 8 KiB for all headers.
+const maxCredentials = 5 << 10
 
 // The errors say nothing of what they are about: it was a secret.
 var (
