@@ -47,7 +47,7 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names 
 		}
 		left -= len(text)
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(u.Host) > maxHost || secrets.In(text) {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(u.Host) > maxHost || secrets.In(text) || !secrets.TellsHost(u) {
 			continue
 		}
 		urls = append(urls, text)

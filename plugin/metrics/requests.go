@@ -77,7 +77,9 @@ func (c troubleCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range c.troubled() {
 		_, host, _ := strings.Cut(s.Host, "://")
 		if host = c.hosts.value(host); s.Open {
-			open[host]++
+			if open[host]++; host != otherHosts {
+				open[host] = 1
+			}
 		}
 	}
 	for _, host := range c.hosts.all() {

@@ -92,3 +92,24 @@ func TestBoundedLabels(t *testing.T) {
 		}
 	}
 }
+
+// A mirror is in trouble in two ways in which it is asked: by HTTP and by HTTPS.
+func TestOpenBreakersOfOneHostInTwoWays(t *testing.T) {
+	m := New()
+	r := prometheus.NewPedanticRegistry()
+	troubled := func() []health.State {
+		return []health.State{{Host: "http://mirror.test:5000", Open: true}, {Host: "https://mirror.test:5000", Open: true}}
+	}
+	if err := r.Register(troubleCollector{m.hosts, troubled}); err != nil {
+		t.Fatal(err)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, metric := range families[0].Metric {
+		if v := metric.Gauge.GetValue(); v != 1 {
+			t.Errorf("%s: got %v, want 1", metric.Label[0].GetValue(), v)
+		}
+	}
+}

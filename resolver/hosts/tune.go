@@ -30,6 +30,9 @@ const (
 	// the range in which registries and balancers close it themselves.
 	idleTimeout = 90 * time.Second
 
+	// answerTimeout is containerd's, of hosts, for an answer to begin.
+	answerTimeout = 30 * time.Second
+
 	// maxHeader bounds the header of an answer, in bytes, where net/http has 10 MiB: it
 	// is kept as a whole, and containerd's parser of challenges takes a time that grows
 	// with the square of their length, which no time-out ends. Proxies send 8 KiB.
@@ -48,13 +51,14 @@ func bound(t *http.Transport) {
 }
 
 // Bounded returns a transport as net/http's own is, that takes no more from those whom it asks
-// than those of hosts do. It makes connections of its own.
+// than those of hosts do, and waits no longer for an answer. It makes connections of its own.
 func Bounded() *http.Transport {
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment}
 	if own, ok := http.DefaultTransport.(*http.Transport); ok { // nobody has replaced it
 		t = own.Clone()
 	}
 	bound(t)
+	t.ResponseHeaderTimeout = answerTimeout
 	return t
 }
 

@@ -11,8 +11,9 @@ import (
 )
 
 // Elsewhere is for requests to where no host of a session is, such as the urls of layers. Errors, and
-// redirects that are followed, have no part of a secret, as those of hosts have none. Nothing else is
-// judged: causes stay what they are. Neither may be nil.
+// redirects that are followed, have no part of a secret, as those of hosts have none, and what comes with
+// either is waited for as what hosts send. Nothing else is judged: causes stay what they are. Neither
+// may be nil.
 type Elsewhere struct {
 	Next     http.RoundTripper
 	Redactor *redact.Redactor
@@ -28,6 +29,12 @@ func (e Elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
 	if c := (&classify{redactor: e.Redactor}); c.strays(resp) {
 		_ = resp.Body.Close()
 		return nil, c.nonsense(req, resp)
+	}
+	if to, err := resp.Location(); err == nil {
+		e.Redactor.AddURL(to, "") // net/http tells it where it follows no more
+	}
+	if resp.StatusCode >= 300 { // of a redirect, too, net/http reads some
+		resp.Body = readError(resp.Body, errorTime(req.Context(), resp.StatusCode))
 	}
 	return resp, nil
 }
