@@ -23,7 +23,7 @@ func TestLongSecrets(t *testing.T) {
 	n := nodetest.Start(t)
 	n.WriteRules("10.toml", "[[rule]]\nimages = ['**']\nhints = 'Tighten'\npolicy = 'IfDigestChanged'\n")
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.Header.Get("Authorization")) > 12<<10 {
+		if len(r.Header.Get("Authorization")) > 8<<10 {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
 				return
@@ -38,7 +38,7 @@ func TestLongSecrets(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	n.WriteHosts("long.test", fmt.Sprintf("server = %q\n", proxy.URL))
 	n.Import("long.test/app:1", nodetest.Image(1))
-	for _, size := range []int{1, 4 << 10, 16 << 10, 500 << 10} {
+	for _, size := range []int{1, 4 << 10, 7 << 10, 16 << 10, 500 << 10} {
 		mark := n.Mark()
 		_, err := n.Pull("long.test/app:1", node.Credentials("eve", strings.Repeat("x", size)))
 		if d := n.Decision(mark, "long.test/app:1"); err == nil || d.Outcome != "Failed" || d.Reason != "unauthorized" {
