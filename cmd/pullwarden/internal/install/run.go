@@ -86,7 +86,10 @@ func (m *Machine) Lock() (unlock func(), err error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(ErrBusy, f.Close())
 	}
-	return func() { _ = f.Close() }, nil
+	return func() {
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // a child that has yet to exec has the file as well
+		_ = f.Close()
+	}, nil
 }
 
 // writePending writes down what is there, unless an unfinished run has: that knows better.
