@@ -6,11 +6,9 @@ package resolver
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
 )
@@ -31,20 +29,13 @@ func TestPieceThatAStorageServiceRefusesOnce(t *testing.T) {
 					}
 					http.Redirect(w, req, list[1].URL()+req.URL.RequestURI(), http.StatusTemporaryRedirect)
 				})
-				var asked sync.Map
-				list[1].Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-					piece := req.Header.Get("Range")
-					_, again := asked.LoadOrStore(req.URL.Path+piece, true)
-					switch {
-					case again:
-					case strings.HasSuffix(piece, "=8192-"):
-						time.Sleep(300 * time.Millisecond)
-					case strings.HasSuffix(piece, "=16384-") && status != 200:
+				list[1].Script(failsOnce(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+					if status != 200 {
 						w.WriteHeader(status)
 						return
 					}
 					next.ServeHTTP(w, req)
-				})
+				}))
 			})
 			if err != nil {
 				t.Errorf("%v, which is %v", err, source.Failure(err))

@@ -27,26 +27,33 @@ func TestPieceThatIsBrokenOffOnce(t *testing.T) {
 				list, hosts := registries(t, n)
 				p := newPuller(t, pieces, Options{HostDirs: []string{hostsDir(t, hosts)}}, Query{})
 				source, err := p.pull(t, func() {
-					var asked sync.Map
-					list[0].Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-						piece := req.Header.Get("Range")
-						_, again := asked.LoadOrStore(req.URL.Path+piece, true)
-						switch {
-						case !getsBlob(req) || again:
-						case strings.HasSuffix(piece, "=8192-"):
-							time.Sleep(300 * time.Millisecond) // it is under way
-						case strings.HasSuffix(piece, "=16384-"):
-							beginAndEnd(w, req, next, 100, end)
-							return
-						}
-						next.ServeHTTP(w, req)
-					})
+					list[0].Script(failsOnce(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+						beginAndEnd(w, req, next, 100, end)
+					}))
 				})
 				if err != nil {
 					t.Errorf("%v, which is %v", err, source.Failure(err))
 				}
 			})
 		}
+	}
+}
+
+// failsOnce has the third piece of each layer failed, once, while the second is under way.
+func failsOnce(fail resolvertest.ScriptFunc) resolvertest.ScriptFunc {
+	var asked sync.Map
+	return func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+		piece := req.Header.Get("Range")
+		_, again := asked.LoadOrStore(req.URL.Path+piece, true)
+		switch {
+		case !getsBlob(req) || again:
+		case strings.HasSuffix(piece, "=8192-"):
+			time.Sleep(300 * time.Millisecond) // it is under way
+		case strings.HasSuffix(piece, "=16384-"):
+			fail(w, req, next)
+			return
+		}
+		next.ServeHTTP(w, req)
 	}
 }
 

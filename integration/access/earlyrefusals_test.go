@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
@@ -28,13 +28,20 @@ func TestRefusalWhoseBodyStallsForTwoPods(t *testing.T) {
 	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
 	s.wantPull(alice, "Always", s.ref(":2"), "Pulled")
 	g.RevokeTokens()
-	g.Script(stallsIn(t, "/token", http.StatusForbidden))
+	stalls, asked := stallsIn(t, "/token", http.StatusForbidden), make(chan struct{})
+	first := sync.OnceFunc(func() { close(asked) })
+	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.URL.Path == "/token" {
+			first()
+		}
+		stalls(w, r, next)
+	})
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.Pull(s.ref(":2"), alice.secret(), node.Hint("policy", "IfDigestChanged", "verify-timeout", "10s"))
 		done <- err
 	}()
-	time.Sleep(300 * time.Millisecond)
+	<-asked
 	s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "Failed", node.Hint("verify-timeout", "1s"))
 	if err := <-done; err == nil {
 		t.Error("the pod with more time gets the image")
@@ -52,9 +59,12 @@ func TestRefusalBeforeTheRegistryIsInTrouble(t *testing.T) {
 	s.push("1", nodetest.Image(1))
 	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
 	s.wantPull(alice, "Never", s.ref(":1"), "Present")
+	refused := make(chan struct{})
+	first := sync.OnceFunc(func() { close(refused) })
 	g.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		if r.Method == http.MethodHead && strings.Contains(r.URL.Path, "private/app") {
 			w.WriteHeader(http.StatusForbidden)
+			first()
 			return
 		}
 		select {
@@ -64,7 +74,7 @@ func TestRefusalBeforeTheRegistryIsInTrouble(t *testing.T) {
 	})
 	done := make(chan error, 1)
 	go func() {
-		time.Sleep(200 * time.Millisecond)
+		<-refused
 		_, err := s.Pull(strings.Replace(s.ref(":1"), "private/app", "eve/app", 1), node.Hint("policy", "Always", "verify-timeout", "1s"))
 		done <- err
 	}()

@@ -33,7 +33,7 @@ func TestHangingRegistry(t *testing.T) {
 		n.Registry.Hang(resolvertest.All)
 		mark := hangingCheck(n, ref)
 		end.end()
-		got := told(n, mark, ref)
+		got := n.Told(mark, ref)
 		if got.Outcome != end.outcome || got.Reason != end.reason || got.StockPull != "succeeded" {
 			t.Errorf("%s: told %+v", end.by, got)
 		}
@@ -79,7 +79,7 @@ func TestStop(t *testing.T) {
 	if err := <-pulled; err == nil {
 		t.Error("the pull has succeeded")
 	}
-	got := told(n, 0, nodetest.Named("app:1"))
+	got := n.Told(0, nodetest.Named("app:1"))
 	if !slow(got) {
 		nodetest.Want(t, "outcome", got.Outcome, "Pulled")
 	}

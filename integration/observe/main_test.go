@@ -17,16 +17,6 @@ func TestMain(m *testing.M) { nodetest.Main(m) }
 // observing is the line that makes the section, or a rule, one that is observed.
 const observing = `mode = "Observe"`
 
-// told waits for the one decision about an image since the mark: of an observed pull
-// it comes after the answer.
-func told(n *nodetest.Node, since node.Mark, ref string) node.Decision {
-	n.T.Helper()
-	nodetest.Eventually(n.T, "what would have been decided about "+ref+" is told", func() bool {
-		return len(n.Decisions(since, ref)) > 0
-	})
-	return n.Decision(since, ref)
-}
-
 // byTransferService reports whether containerd's own pulls are made by its transfer
 // service. They are not under any of the settings that nodes of tests can have.
 func byTransferService(t *testing.T) bool {
@@ -49,14 +39,14 @@ func mustObserve(n *nodetest.Node, again func(), ref, outcome, reason string, op
 	n.T.Helper()
 	mark := n.Mark()
 	n.MustPull(ref, opts...)
-	got := told(n, mark, ref)
+	got := n.Told(mark, ref)
 	for slow(got) {
 		if again != nil {
 			again()
 		}
 		mark = n.Mark()
 		n.MustPull(ref, opts...)
-		got = told(n, mark, ref)
+		got = n.Told(mark, ref)
 	}
 	if got.Outcome != outcome || got.Reason != reason || got.Observed == "" || got.StockPull != "succeeded" {
 		n.T.Errorf("told %+v, want %s (%s), observed", got, outcome, reason)
@@ -70,7 +60,7 @@ func mustFailObserved(n *nodetest.Node, ref string, opts ...node.PullOption) (no
 	for {
 		mark := n.Mark()
 		err := n.MustFail(ref, nil, opts...)
-		if got := told(n, mark, ref); !slow(got) {
+		if got := n.Told(mark, ref); !slow(got) {
 			return got, err
 		}
 	}

@@ -136,17 +136,18 @@ func current(path string) (string, error) {
 	return string(text), nil
 }
 
-// temporary returns the pattern of the names that files have while they are written. No
-// daemon reads them: they do not end in .toml.
-func temporary(path string) string { return "." + filepath.Base(path) + ".*.tmp" }
+// temporary returns how the names begin and end that files have while they are written, with a
+// number between. No daemon reads them: they do not end in .toml.
+func temporary(path string) (begin, end string) { return "." + filepath.Base(path) + ".", ".tmp" }
 
 // removeLeftovers removes what a kill in the middle of a write has left: files with the names that
 // os.CreateTemp gives, which have a number.
 func removeLeftovers(path string) error {
+	begin, end := temporary(path)
 	entries, err := os.ReadDir(filepath.Dir(path))
 	for _, entry := range entries {
-		rest, ours := strings.CutPrefix(entry.Name(), "."+filepath.Base(path)+".")
-		number, ends := strings.CutSuffix(rest, ".tmp")
+		rest, ours := strings.CutPrefix(entry.Name(), begin)
+		number, ends := strings.CutSuffix(rest, end)
 		if ours && ends && number != "" && strings.Trim(number, "0123456789") == "" {
 			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(path), entry.Name())))
 		}
@@ -160,7 +161,8 @@ const fileMode = 0o644 // rules are no secret; the operator reads them
 // the file is on disk.
 func replace(path, text string) (err error) {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, temporary(path))
+	begin, end := temporary(path)
+	f, err := os.CreateTemp(dir, begin+"*"+end)
 	if err != nil {
 		return err
 	}

@@ -122,8 +122,9 @@ func (l *lastHost) trace() *httptrace.ClientTrace {
 		if key != "Host" && key != ":authority" || len(value) != 1 {
 			return
 		}
+		sent := sentHost(value[0])
 		for i := range l.hosts {
-			if sentHost(l.hosts[i].Host) == sentHost(value[0]) {
+			if sentHost(l.hosts[i].Host) == sent {
 				l.mu.Lock()
 				l.last = &l.hosts[i]
 				l.mu.Unlock()

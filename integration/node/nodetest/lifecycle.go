@@ -76,6 +76,16 @@ func (n *Node) Decision(since node.Mark, image string) node.Decision {
 	return d
 }
 
+// Told waits for the one decision about an image since the mark: of an observed pull
+// it comes after the answer.
+func (n *Node) Told(since node.Mark, image string) node.Decision {
+	n.T.Helper()
+	Eventually(n.T, "what would have been decided about "+image+" is told", func() bool {
+		return len(n.Decisions(since, image)) > 0
+	})
+	return n.Decision(since, image)
+}
+
 // LogLines returns the lines of the log since the mark that have all of these
 // words.
 func (n *Node) LogLines(since node.Mark, words ...string) []string {

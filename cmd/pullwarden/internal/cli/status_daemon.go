@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/pullwarden/pullwarden/internal/criplugins"
 	"github.com/pullwarden/pullwarden/internal/namespace"
 	"github.com/pullwarden/pullwarden/plugin/api"
 	"github.com/pullwarden/pullwarden/plugin/config"
@@ -31,8 +32,6 @@ import (
 const (
 	// daemonTimeout bounds each look at the daemon.
 	daemonTimeout = 10 * time.Second
-	// criPlugins begins the types of CRI's plugins. The one that serves it is another's, called cri.
-	criPlugins = "io.containerd.cri."
 )
 
 // daemon is a containerd behind its socket.
@@ -117,11 +116,8 @@ func (d *daemon) report(ctx context.Context) (status.Report, error) {
 		return status.Report{}, d.noAnswer(err)
 	}
 	report := status.New(records, answer)
-	for _, p := range plugins.GetPlugins() { // those that others need come first
-		if failed := p.GetInitErr(); failed != nil && (strings.HasPrefix(p.GetType(), criPlugins) || p.GetID() == "cri") {
-			report.WithoutCRI(p.GetType()+"."+p.GetID(), failed.GetMessage())
-			break
-		}
+	if name, reason := criplugins.Failed(plugins.GetPlugins()); name != "" {
+		report.WithoutCRI(name, reason)
 	}
 	return report, nil
 }

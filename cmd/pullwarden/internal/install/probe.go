@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/pullwarden/pullwarden/internal/criplugins"
 	"github.com/pullwarden/pullwarden/internal/namespace"
 )
 
@@ -29,9 +30,6 @@ const probeTimeout = 5 * time.Second
 
 // kubeletHealth is where a kubelet says whether it is well, by its default settings.
 const kubeletHealth = "http://127.0.0.1:10248/healthz"
-
-// criPlugins begin with this: all of them have to be there.
-const criPlugins = "io.containerd.cri.v1"
 
 // socketProbe asks a daemon by its socket, as the kubelet does.
 type socketProbe struct{}
@@ -72,10 +70,8 @@ func criReady(ctx context.Context, conn grpc.ClientConnInterface) error {
 	if err != nil {
 		return plain(err)
 	}
-	for _, p := range plugins.GetPlugins() {
-		if failed := p.GetInitErr(); failed != nil && (strings.HasPrefix(p.GetType(), criPlugins) || p.GetID() == "cri") {
-			return fmt.Errorf("the plugin %s.%s has not started: %s", p.GetType(), p.GetID(), failed.GetMessage())
-		}
+	if name, reason := criplugins.Failed(plugins.GetPlugins()); name != "" {
+		return fmt.Errorf("the plugin %s has not started: %s", name, reason)
 	}
 	client := cri.NewRuntimeServiceClient(conn)
 	if _, err := client.Version(ctx, &cri.VersionRequest{}); err != nil { // the kubelet's first question
