@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"plugin/audit":                  {"plugin/engine"},
 	"plugin/check":                  {"plugin/config", "plugin/policy", "plugin/pull", "plugin/rules", "plugin/ruletest", "resolver/failure", "resolver/hosts", "resolver/redact"},
 	"plugin/config":                 {"plugin/policy"},
-	"plugin/cri":                    {"plugin/engine", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "store"},
+	"plugin/cri":                    {"plugin/engine", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "resolver/redact", "store"},
 	"plugin/engine":                 {"plugin/isolation", "plugin/policy", "plugin/transfer", "resolver", "resolver/failure", "resolver/provenance", "store", "store/content"},
 	"plugin/explain":                {"plugin/api", "plugin/engine", "plugin/policy", "resolver", "resolver/failure"},
 	"plugin/internal/configexample": {"plugin"},

@@ -6,15 +6,18 @@ package cri
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // MirrorHosts gives the hosts of CRI's deprecated registry.mirrors, which
@@ -78,7 +81,7 @@ func (c Config) endpoints(registry string) ([]*url.URL, error) {
 	for _, endpoint := range mirrors {
 		u, err := parseEndpoint(endpoint)
 		if err != nil {
-			return nil, fmt.Errorf("endpoint %q of registry mirror %q: %w", endpoint, registry, err)
+			return nil, fmt.Errorf("endpoint %q of registry mirror %q: %w", redact.RawURL(endpoint), registry, err)
 		}
 		listed = listed || u.Host == registry
 		urls = append(urls, u)
@@ -97,12 +100,16 @@ func (c Config) endpoints(registry string) ([]*url.URL, error) {
 	return append(urls, u), nil
 }
 
-// parseEndpoint adds the scheme where there is none: http on loopback.
+// errNoEndpoint stands for errors of net/url, which quote what can be a password.
+var errNoEndpoint = errors.New("must be a URL such as \"https://mirror.example.com\"")
+
+// parseEndpoint adds the scheme where there is none: http on loopback. A host is text: metrics and labels
+// take no other.
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	if !strings.Contains(endpoint, "://") {
 		u, err := url.Parse("any://" + endpoint)
 		if err != nil {
-			return nil, err
+			return nil, errNoEndpoint
 		}
 		scheme := "https"
 		if docker.IsLocalhost(u.Host) {
@@ -110,5 +117,9 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 		}
 		endpoint = scheme + "://" + endpoint
 	}
-	return url.Parse(endpoint)
+	u, err := url.Parse(endpoint)
+	if err != nil || !utf8.ValidString(u.Host) {
+		return nil, errNoEndpoint
+	}
+	return u, nil
 }

@@ -6,6 +6,7 @@ package metrics
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/pullwarden/pullwarden/internal/registryname"
@@ -35,7 +36,7 @@ func newHosts() *hosts { return &hosts{known: map[string]bool{}} }
 
 // configure makes a host that the operator has named a value of its own.
 func (h *hosts) configure(host string) {
-	host = registryname.Canonical(host)
+	host = canonical(host)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if configured, known := h.known[host]; known && !configured {
@@ -47,7 +48,7 @@ func (h *hosts) configure(host string) {
 // value returns the value for a host: its canonical name, or otherHosts once there are
 // too many.
 func (h *hosts) value(host string) string {
-	host = registryname.Canonical(host)
+	host = canonical(host)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, known := h.known[host]; !known {
@@ -58,6 +59,11 @@ func (h *hosts) value(host string) string {
 		h.strangers++
 	}
 	return host
+}
+
+// canonical returns the canonical name of a host, as text: Prometheus' client panics at any other value.
+func canonical(host string) string {
+	return strings.ToValidUTF8(registryname.Canonical(host), "\uFFFD")
 }
 
 // all returns the values so far, but otherHosts.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pullwarden/pullwarden/internal/filestamp"
 	"github.com/pullwarden/pullwarden/internal/tomlfile"
@@ -61,7 +62,7 @@ func readText(dir string) ([]byte, error) {
 	return text, nil
 }
 
-// parse refuses what containerd refuses in the hosts.toml of dir. It allows what
+// parse refuses what containerd refuses in the hosts.toml of dir, and names that are no text. It allows what
 // containerd allows: unknown keys, keys in any case. Nothing is in the result of an
 // empty text.
 func parse(dir string, text []byte) (*hostsFile, error) {
@@ -127,9 +128,11 @@ func (s *serverURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// validServer reports whether containerd can use a host, and whether its name is text: nothing can ask
+// another, and metrics and labels cannot have it.
 func validServer(server string) bool {
-	_, err := url.Parse(withScheme(server))
-	return err == nil
+	u, err := url.Parse(withScheme(server))
+	return err == nil && utf8.ValidString(u.Host)
 }
 
 // withScheme is how containerd reads a host.
