@@ -29,7 +29,7 @@ func TestErrorsTellNoUserOfAnEndpoint(t *testing.T) {
 `, origin.Host(), endpoint)))
 			n.Registry = origin
 			n.Push("app:1", nodetest.Image(1))
-			_, err := n.Pull(origin.Host()+"/app:1")
+			_, err := n.Pull(origin.Host() + "/app:1")
 			if err == nil {
 				t.Fatal("pulled")
 			}
