@@ -107,7 +107,7 @@ image = "registry.test/team/app:1"
 namespace = "prod"
 failure = "unavailable"
 cached = "Unknown"
-expect.outcome = "UsedCached"
+expect = { outcome = "Failed", reason = "max_stale" }
 [[case]]
 image = "nginx"
 failure = "unavailable"
@@ -194,6 +194,7 @@ func TestMistakesOfCases(t *testing.T) {
 			"a.toml:3:1: case[1].image: \"NGINX\"", "a.toml:4:1: case[1].failure: \"timeout\": allowed are unreachable", "a.toml:5:1: case[1].cached: \"Yes\": allowed are Absent, Proved",
 			"a.toml:6:1: case[1].checked", "a.toml:7:8: case[1].expect.outcome: \"Pulled\": allowed are Fresh", "a.toml:8:8: case[1].expect.policy: \"Sometimes\": allowed are Always", "a.toml:9:8: case[1].expect.polcy: unknown key (did you mean policy?)",
 		}},
+		"never checked":     {"rules = ['rules']\n[[case]]\nimage = 'nginx'\nfailure = 'unreachable'\ncached = 'Unknown'\nchecked = '1h'\nexpect.outcome = 'Failed'\n", "", []string{"a.toml:6:1: case[1].checked: \"1h0m0s\": an image with cached = \"Unknown\" was never checked"}},
 		"without a failure": {"rules = ['rules']\n[[case]]\nimage = 'nginx'\nexpect.outcome = 'Failed'\n", "", []string{"a.toml:2:3: case[1].failure: is missing"}},
 		"nothing expected":  {"rules = ['rules']\n[[case]]\nimage = 'nginx'\n", "", []string{"a.toml:2:3: case[1].expect: says nothing"}},
 		"a hint twice":      {"rules = ['rules']\n[[case]]\nimage = 'nginx'\nhints = { policy = 'Always', 'pullwarden.io/policy' = 'Never' }\nexpect.rule = ''\n", "", []string{"a.toml:4:1: case[1].hints: \"policy\": is there twice"}},

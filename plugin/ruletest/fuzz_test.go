@@ -14,7 +14,7 @@ import (
 // All cases that are parsed can be run, and every mistake has a place.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"", "rules = ['r']\n[[case]]\nimage = 'nginx'\nfailure = 'unreachable'\nchecked = '1h'\ncached = 'Unknown'\nhints = { policy = 'Never', x = '1' }\nexpect = { rule = '', error = 'x', outcome = 'Fresh', reason = '', max_age = '1m' }\n",
+		"", "rules = ['r']\n[[case]]\nimage = 'nginx'\nfailure = 'unreachable'\nchecked = '1h'\ncached = 'Unproved'\nhints = { policy = 'Never', x = '1' }\nexpect = { rule = '', error = 'x', outcome = 'Fresh', reason = '', max_age = '1m' }\n",
 		"rules = 1\n[[case]]\nimage = ''\nfailure = ''\n", "[case]",
 	} {
 		f.Add([]byte(seed))

@@ -91,6 +91,10 @@ func (c *caseTOML) FinishTOML(report func(key, problem string)) {
 	if c.Failure.class == failure.None && (c.Expect.Outcome != "" || c.Expect.Reason != nil || c.Cached.value != "" || c.Checked != nil) {
 		report("failure", "is missing: outcome, reason, cached and checked are about what follows it")
 	}
+	if c.Cached.value == unknown && c.Checked != nil {
+		report("checked", fmt.Sprintf("%q: an image with cached = %q was never checked: leave it out, or write cached = %q or %q",
+			time.Duration(*c.Checked), unknown, proved, unproved))
+	}
 }
 
 // imageTOML is a reference as a pod has it.

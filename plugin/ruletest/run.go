@@ -167,11 +167,7 @@ func (c *caseTOML) decide(d policy.Directives) engine.Action {
 	if c.Cached.value != absent {
 		local.ImageID = "cached"
 		local.Grant.Kind = c.grant(d)
-		// Unless the case says otherwise, a check is due just now.
-		local.Age = engine.Age(d.MaxAge + 1)
-		if c.Checked != nil {
-			local.Age = engine.Age(time.Duration(*c.Checked))
-		}
+		local.Age = c.age(d)
 	}
 	if first := engine.Decide(d, local, engine.Check{}); first.Do != engine.Ask {
 		return first
@@ -180,6 +176,18 @@ func (c *caseTOML) decide(d policy.Directives) engine.Action {
 		local.Grant.Kind = withoutProof(d) // the refusal ends the proof before it is decided what follows
 	}
 	return engine.Decide(d, local, engine.Check{Class: c.Failure.class})
+}
+
+// age is the time since the last check of the cached image. Unless the case says otherwise, one is due just
+// now. An image of which nothing is known was never checked.
+func (c *caseTOML) age(d policy.Directives) engine.Age {
+	switch {
+	case c.Cached.value == unknown:
+		return engine.NeverChecked
+	case c.Checked != nil:
+		return engine.Age(time.Duration(*c.Checked))
+	}
+	return engine.Age(d.MaxAge + 1)
 }
 
 // grant is whether and why the caller may reuse the cached image.

@@ -1,0 +1,43 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ruletest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// differences runs one case of r.test/a:1 against one rule for it, and returns what is not as expected.
+func differences(t *testing.T, rule, test string) []Difference {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"rules.toml":  "[[rule]]\nimages = ['r.test/**']\n" + rule,
+		"a.test.toml": "rules = ['rules.toml']\n[[case]]\nimage = 'r.test/a:1'\nfailure = 'unreachable'\n" + test,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results, err := Run(filepath.Join(dir, "a.test.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results[0].Differences
+}
+
+// An image of which nothing is known was never checked: under max_stale it is no fallback, on a node
+// (integration/policies, TestImportedImageUnderMaxStale) and so in a case.
+func TestUnknownImageWasNeverChecked(t *testing.T) {
+	t.Parallel()
+	for rule, want := range map[string]string{
+		"policy = 'IfDigestChanged'\nmax_stale = '24h'\n": "{ outcome = 'Failed', reason = 'max_stale' }",
+		"policy = 'IfDigestChanged'\n":                    "{ outcome = 'UsedCached', reason = 'unreachable' }",
+	} {
+		for _, d := range differences(t, rule, "cached = 'Unknown'\nexpect = "+want+"\n") {
+			t.Errorf("%s%+v", rule, d)
+		}
+	}
+}
