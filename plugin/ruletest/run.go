@@ -166,8 +166,12 @@ func (c *caseTOML) decide(d policy.Directives) engine.Action {
 	local := engine.Local{ByDigest: c.Image.image.Digest != "", Age: engine.NeverChecked}
 	if c.Cached.value != absent {
 		local.ImageID = "cached"
-		local.Grant.Kind = c.grant(d)
 		local.Age = c.age(d)
+		// An image without a source is from no allowed host, and no grant makes it one to reuse.
+		local.ForeignSource = c.Cached.value == unknown && !d.AllowedSources.All()
+		if !local.ForeignSource {
+			local.Grant.Kind = c.grant(d)
+		}
 	}
 	if first := engine.Decide(d, local, engine.Check{}); first.Do != engine.Ask {
 		return first

@@ -41,3 +41,17 @@ func TestUnknownImageWasNeverChecked(t *testing.T) {
 		}
 	}
 }
+
+// Of an image of which nothing is known nobody knows that it came from an allowed host: it is not reused, on a
+// node (integration/policies, TestImportedImageUnderAllowedSources) and so in a case.
+func TestUnknownImageIsFromNoAllowedSource(t *testing.T) {
+	t.Parallel()
+	for policy, reason := range map[string]string{"IfDigestChanged": "unreachable", "IfNotPresent": "unreachable", "Never": "absent"} {
+		for _, access := range []string{"Verified", "Any"} {
+			rule := "policy = '" + policy + "'\nallowed_sources = ['*']\naccess = '" + access + "'\n"
+			for _, d := range differences(t, rule, "cached = 'Unknown'\nexpect = { outcome = 'Failed', reason = '"+reason+"' }\n") {
+				t.Errorf("%s%+v", rule, d)
+			}
+		}
+	}
+}
