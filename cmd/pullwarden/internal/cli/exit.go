@@ -11,7 +11,7 @@ const (
 	exitFailed   = 1 // check: errors; test: a case does not hold; status: degraded; explain: the pod fails
 	exitUsage    = 2 // the command line, or the daemon, is not to be used
 	exitWarnings = 3 // check: warnings only
-	exitDepends  = 3 // explain: it depends on a registry that was not asked
+	exitDepends  = 3 // explain: it depends on a registry that was not asked, or on containerd's own pull
 )
 
 // exit ends a verb that has shown its result with a code.

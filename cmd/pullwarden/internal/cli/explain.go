@@ -102,7 +102,7 @@ func runExplain(cmd *cobra.Command, g *globals, f *explainFlags, reference strin
 	}
 	switch {
 	case !f.exitCode:
-	case x.Outcome == "", x.Outcome == outcomeFailed && observed(&x):
+	case x.Outcome == "", observed(&x):
 		return exit(exitDepends)
 	case x.Outcome == outcomeFailed:
 		return exit(exitFailed)
