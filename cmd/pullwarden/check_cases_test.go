@@ -230,7 +230,18 @@ hints = "Ignore"
 	"the registry twice": {map[string]string{"r.test/hosts.toml": "server = 'https://r.test'\n[host.'https://m.test']\n[host.'https://r.test']\nca = 'ca.pem'\n", "r.test/ca.pem": ""}, []string{
 		"PW0204 r.test/hosts.toml:3:7 host.\"https://r.test\" | is the registry itself",
 	}},
-	"not enabled":        {map[string]string{"a.toml": "version = 3\n"}, []string{"PW0301 a.toml:0:0  | not enabled"}},
+	"not enabled": {map[string]string{"a.toml": "version = 3\n"}, []string{"PW0301 a.toml:0:0  | not enabled"}},
+	"switched off": {map[string]string{"a.toml": "version = 3\ndisabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.image-policy.v1.pullwarden']\n" + section[len("version = 3\n"):]}, []string{
+		"PW0301 a.toml:2:49 disabled_plugins[2] | disabled_plugins switches pullwarden off",
+	}},
+	"CRI is switched off, by a file that is imported": {map[string]string{
+		"config.toml": "version = 3\nimports = ['docker.toml']\ndisabled_plugins = ['io.containerd.nri.v1.nri']\n" + section[len("version = 3\n"):] + tuned,
+		"docker.toml": "version = 1\ndisabled_plugins = ['cri']\n",
+	}, []string{"PW0308 docker.toml:2:1 disabled_plugins | switches io.containerd.grpc.v1.cri off: CRI does not start"}},
+	"half of CRI is switched off": {map[string]string{
+		"config.toml": "version = 3\nimports = ['b.toml']\ndisabled_plugins = ['io.containerd.nri.v1.nri']\n" + section[len("version = 3\n"):] + tuned,
+		"b.toml":      "version = 3\ndisabled_plugins = ['io.containerd.cri.v1.images']\n",
+	}, []string{"PW0308 b.toml:2:21 disabled_plugins[1] | switches io.containerd.cri.v1.images off"}},
 	"containerd's speed": {map[string]string{"a.toml": section, "b.toml": section + tuned[:len(tuned)-len("concurrent_layer_fetch_buffer = 8388608\n")]}, []string{"PW0303 a.toml:0:0  | max_concurrent_unpacks and", "PW0303 b.toml:4:10 plugins.\"io.containerd.transfer.v1.local\" | as one stream: set concurrent_layer_fetch_buffer"}},
 	"settings of CRI": {map[string]string{"a.toml": section + `[proxy_plugins.lazy]
 type = "snapshot"

@@ -80,7 +80,7 @@ func TestStatusUnreachable(t *testing.T) {
 		imagesapi.RegisterImagesServer(s, longImages{})
 	})
 	for _, tt := range []struct{ address, stderr string }{
-		{plain, "the containerd at " + plain + " has no pullwarden in it: it is a stock one\n"},
+		{plain, "the containerd at " + plain + " has no pullwarden in it: it is a stock one, or disabled_plugins names pullwarden\n"},
 		{"unix://" + plain, "has no pullwarden in it"},
 		{"/nowhere/containerd.sock", "containerd does not answer at /nowhere/containerd.sock: dial unix /nowhere/containerd.sock: connect: no such file or directory\nIs containerd running, and is that its socket?"},
 		{mute, "containerd does not answer at " + mute}, // it has no images service

@@ -34,7 +34,7 @@ const (
 	criImages     = "io.containerd.cri.v1.images"
 	criRuntime    = "io.containerd.cri.v1.runtime"
 	localTransfer = "io.containerd.transfer.v1.local"
-	oldCRI        = "io.containerd.grpc.v1.cri" // before version 3 of config.toml
+	oldCRI        = "io.containerd.grpc.v1.cri" // serves CRI; has all of its settings before version 3 of config.toml
 )
 
 // configuration is config.toml together with the files that it imports.
@@ -80,13 +80,35 @@ func (c *checker) settings(found *configuration) *configuration {
 		found.documents[0].errors(err)
 		return nil
 	}
-	if found.section.Enabled = enabled; !enabled {
+	if found.switchesOff(pwconfig.Plugin, NotEnabled, "disabled_plugins switches pullwarden off: containerd is stock containerd, and no rule holds") {
+		found.section.Enabled = false
+	} else if found.section.Enabled = enabled; !enabled {
 		found.addAt(NotEnabled, "pullwarden is not enabled: containerd is stock containerd, and no rule holds", sectionPath+"enabled", strings.TrimSuffix(sectionPath, "."))
 	}
 	c.unlimited = found.section.PinLimit == 0
 	found.directives()
 	found.criSettings()
 	return found
+}
+
+// switchesOff reports whether disabled_plugins names a plugin, by its whole name, and adds a finding of that.
+func (f *configuration) switchesOff(plugin string, id ID, text string) bool {
+	if !slices.Contains(f.merged.DisabledPlugins, plugin) {
+		return false
+	}
+	const key = "disabled_plugins"
+	for _, d := range slices.Backward(f.documents) {
+		var head struct {
+			Disabled []string `toml:"disabled_plugins"`
+		}
+		_ = toml.Unmarshal(d.data, &head) // its mistakes were reported
+		if at := slices.Index(head.Disabled, plugin); at >= 0 {
+			d.addAt(id, text, tomlfile.Element(key, at+1), key)
+			return true
+		}
+	}
+	f.addAt(id, text, key) // version 1 of config.toml has shorter names
+	return true
 }
 
 // imported reads a file of the configuration, and then those that it imports.

@@ -22,6 +22,9 @@ func (f *configuration) criSettings() {
 	if !f.section.Enabled {
 		return
 	}
+	for _, plugin := range []string{oldCRI, criImages, criRuntime} {
+		f.switchesOff(plugin, CRISwitchedOff, "disabled_plugins switches "+plugin+" off: CRI does not start, and no pod does")
+	}
 	images := f.table(criImages)
 	registry, _ := images["registry"].(map[string]any)
 	for _, key := range deprecated {

@@ -61,6 +61,7 @@ const (
 	NearlyOurSection  ID = "PW0305"
 	NothingEnforced   ID = "PW0306"
 	NothingToLimit    ID = "PW0307"
+	CRISwitchedOff    ID = "PW0308"
 )
 
 // IDs lists all kinds of findings.
@@ -71,6 +72,7 @@ func IDs() []ID {
 		StrictByTag, DeadlineUnused, PinsEverything, PinsNothing, RefusalIgnored, PullsForChecks,
 		PlainHTTP, SkipVerify, UnknownHostsKey, RepeatedServer,
 		NotEnabled, SourcesNotKept, SlowDefaults, DeprecatedMirrors, NearlyOurSection, NothingEnforced, NothingToLimit,
+		CRISwitchedOff,
 	}
 }
 

@@ -170,7 +170,7 @@ func (d *daemon) whyNot(ctx context.Context) error {
 	}
 	switch {
 	case ours == nil:
-		err = fmt.Errorf("the containerd at %s has no pullwarden in it: it is a stock one", d.address)
+		err = fmt.Errorf("the containerd at %s has no pullwarden in it: it is a stock one, or disabled_plugins names pullwarden", d.address)
 	case ours.GetExports()[api.ExportEnabled] == "false":
 		err = fmt.Errorf("pullwarden is not enabled in the containerd at %s, which pulls as stock containerd does: set enabled = true in [plugins.%q] (pullwarden check finds a slip in its name)", d.address, config.Plugin)
 	case ours.GetInitErr() != nil:
