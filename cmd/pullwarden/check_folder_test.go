@@ -6,6 +6,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -81,4 +82,17 @@ func TestCheckFolderCalledLikeARuleFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFindings(t, dir, findings(t, dir, "."), "PW0001 rules/b.toml:0:0  | not a regular file", "PW0001 rules/c.toml:0:0  | not a regular file")
+}
+
+// A rule file stays one, with its mistakes, if a slip gives it a key that a config.toml has, too.
+func TestCheckRuleFileWithAVersion(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"version = 1", "root = '/'", "imports = []"} {
+		dir := write(t, map[string]string{"pullwarden.d/a.toml": key + "\n[[rule]]\nimages = ['r.test/**']\npolcy = 'Never'\n"})
+		name, _, _ := strings.Cut(key, " ")
+		wantFindings(t, dir, findings(t, dir, "pullwarden.d"),
+			"PW0003 pullwarden.d/a.toml:1:1 "+name, "PW0003 pullwarden.d/a.toml:4:1 rule[1].polcy | did you mean policy?")
+	}
+	dir := write(t, map[string]string{"a.toml": "version = 3\n[plugins]\n[[rule]]\nimages = ['r.test/**']\n"})
+	wantFindings(t, dir, findings(t, dir, "a.toml"), "PW0301 a.toml:0:0  | not enabled")
 }

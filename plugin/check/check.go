@@ -151,7 +151,7 @@ func (c *checker) walk(path string, files *groups) {
 	})
 }
 
-// configKeys are keys that only a config.toml has.
+// configKeys are keys that only a config.toml has. Beside a rule all but the first are a slip.
 var configKeys = []string{"plugins", "version", "imports", "root", "state", "grpc", "proxy_plugins"}
 
 func (g *groups) add(f rules.File) {
@@ -164,10 +164,11 @@ func (g *groups) add(f rules.File) {
 	_ = toml.Unmarshal(f.Data, &top) // a file that is no TOML is one of rules, by its directory
 	has := func(key string) bool { _, ok := top[key]; return ok }
 	dir := realDir(filepath.Dir(f.Path))
+	isConfig := slices.ContainsFunc(configKeys, has) && (!has("rule") || has("plugins"))
 	switch {
 	case filepath.Base(f.Path) == hosts.FileName:
 		g.hosts = append(g.hosts, f)
-	case filepath.Base(f.Path) == "config.toml" || slices.ContainsFunc(configKeys, has):
+	case filepath.Base(f.Path) == "config.toml" || isConfig:
 		g.configs = append(g.configs, f.Path)
 	case has("case") && !has("rule"):
 		g.undecidedCases = append(g.undecidedCases, f)
