@@ -6,6 +6,7 @@ package ruletest
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -53,5 +54,20 @@ func TestUnknownImageIsFromNoAllowedSource(t *testing.T) {
 				t.Errorf("%s%+v", rule, d)
 			}
 		}
+	}
+}
+
+// A pod whose hint is refused fails, whatever the registry does: a case that expects the hint's error and
+// another outcome does not hold.
+func TestOutcomeBesideAnError(t *testing.T) {
+	t.Parallel()
+	const rule, hint = "policy = 'IfDigestChanged'\nhints = 'Tighten'\n", "hints = { policy = 'Never' }\n"
+	got := differences(t, rule, hint+"expect = { error = 'tighten', outcome = 'UsedCached', reason = 'unreachable' }\n")
+	want := []Difference{{Key: "outcome", Want: "UsedCached", Got: "Failed"}, {Key: "reason", Want: "unreachable", Got: "bad_hint"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := differences(t, rule, hint+"expect = { error = 'tighten', outcome = 'Failed', reason = 'bad_hint' }\n"); len(got) > 0 {
+		t.Errorf("%+v", got)
 	}
 }
