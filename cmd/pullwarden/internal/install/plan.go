@@ -100,7 +100,9 @@ func PlanUninstall(f *Facts, timeout time.Duration) Plan {
 		return p
 	}
 	there := f.Service.Load == "loaded"
-	if !f.Systemd {
+	placed := f.Placed[daemon] != "" || f.Placed[companion] != ""
+	// Without systemd a node on which nothing is has nothing to undo, such as one that install refused.
+	if !f.Systemd && (f.DropIn != nil || placed || f.Pending != nil) {
 		p.refuse("no_systemd", "systemd does not run this node")
 	}
 	if f.isExtension() {
@@ -114,7 +116,7 @@ func PlanUninstall(f *Facts, timeout time.Duration) Plan {
 	if there && f.DropIn != nil {
 		p.judgeRestart(f)
 	}
-	if len(p.Refusals) > 0 {
+	if len(p.Refusals) > 0 || !f.Systemd {
 		return p
 	}
 	if f.DropIn != nil {
@@ -129,7 +131,7 @@ func PlanUninstall(f *Facts, timeout time.Duration) Plan {
 		if f.Pending != nil {
 			p.step(removeFiles, "remove what an unfinished run has left in %s", Dir)
 		}
-	case f.Placed[daemon] != "" || f.Placed[companion] != "" || f.Pending != nil:
+	case placed || f.Pending != nil:
 		p.step(removeFiles, "remove %s", Dir)
 	}
 	p.Remains = append(p.Remains, "rule files", f.Config.Path+": stock containerd passes over pullwarden's section",

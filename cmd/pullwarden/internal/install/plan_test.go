@@ -140,12 +140,23 @@ func TestPlanUninstall(t *testing.T) {
 		{"a wrapper by now", installedNode, func(f *Facts) { f.Stock.Version, f.Stock.Command.path = Version{}, "/opt/wrapper" }, []action{removeDropIn, restartDaemon, awaitCRI, removeFiles}, ""},
 		{"a restart ends the run", installedNode, func(f *Facts) { f.Service.KillMode, f.Contained = "mixed", true }, nil, "kill_mode"},
 		{"no systemd", installedNode, func(f *Facts) { f.Systemd = false }, nil, "no_systemd"},
+		{"no systemd, and no more than a drop-in", noSystemd, func(f *Facts) { f.DropIn = new(string) }, nil, "no_systemd"},
+		{"no systemd, and a binary alone", noSystemd, func(f *Facts) { f.Placed = Digests{companion: "c1"} }, nil, "no_systemd"},
+		{"no systemd, and an unfinished run", noSystemd, func(f *Facts) { f.Pending = &Original{} }, nil, "no_systemd"},
+		{"no systemd, and nothing that install has left", noSystemd, func(*Facts) {}, nil, ""},
 	} {
 		f := test.node()
 		test.change(&f)
-		matches(t, test.name, PlanUninstall(&f, time.Minute), test.do, test.ids)
+		p := PlanUninstall(&f, time.Minute)
+		matches(t, test.name, p, test.do, test.ids)
+		if !f.Systemd && len(p.Remains) > 0 {
+			t.Errorf("%s: nothing is known to remain: %q", test.name, p.Remains)
+		}
 	}
 }
+
+// noSystemd is a node that install refuses.
+func noSystemd() Facts { return Facts{Placed: Digests{}} }
 
 // matches compares a plan with the actions and the identifiers of its notes.
 func matches(t *testing.T, name string, p Plan, do []action, ids string) {
