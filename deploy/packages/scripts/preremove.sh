@@ -13,11 +13,11 @@ case "$1" in
 remove | deconfigure | 0) ;;
 *) exit 0 ;;
 esac
-# A run that was killed after it had removed the drop-in may have left ours running.
-[ -e "$dropin" ] || [ -e /var/lib/pullwarden/pending.json ] || exit 0
+# Without our drop-in another one may run our binary, or a run that was killed has left ours running:
+# uninstall finds out, refuses the former, and does nothing where there is nothing to undo.
 if [ -d /run/systemd/system ]; then
 	/usr/lib/pullwarden/pullwarden uninstall --yes
-else # an image that is being built, or a chroot
+elif [ -e "$dropin" ]; then # an image that is being built, or a chroot
 	rm -f "$dropin"
 	rmdir "${dropin%/*}" 2>/dev/null || true
 fi
