@@ -57,7 +57,7 @@ hints = "Tighten"
 func TestProofInNeedByAPathOfTheRegistrysHost(t *testing.T) {
 	t.Parallel()
 	n := nodetest.Prepare(t)
-	n.WriteRules("10.toml", "[[rule]]\nimages = [\"r.test/**\"]\npolicy = \"IfNotPresent\"\nresolve_from = \"OriginThenMirrors\"\nhints = \"Ignore\"\n")
+	n.WriteRules("10.toml", "[[rule]]\nimages = [\"r.test/**\"]\npolicy = \"IfNotPresent\"\nresolve_from = \"OriginThenMirrors\"\nhints = \"Tighten\"\n")
 	n.Start()
 	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
 	n.WriteHosts(g.name, n.Server(g.Registry)+
@@ -89,4 +89,39 @@ func TestProofInNeedByAPathOfTheRegistrysHost(t *testing.T) {
 			t.Errorf("%v gets the image without a word of the registry, of which it was asked %d", who, g.Count(resolvertest.NoProbe))
 		}
 	}
+}
+
+// TestRefusalByAPathOfTheRegistrysHost holds that such a mirror's refusal ends no proof that the
+// registry gave: while that is down the image is used all the same.
+func TestRefusalByAPathOfTheRegistrysHost(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
+	n.WriteHosts(g.name, n.Server(g.Registry)+
+		fmt.Sprintf("[host.%q]\ncapabilities = [\"pull\", \"resolve\"]\noverride_path = true\n", g.URL()+"/v2/mirror"))
+	s := g.scene(t, n, "private/app")
+	s.push("1", nodetest.Image(1))
+	down := false
+	g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		g.mu.Lock()
+		fails := down
+		g.mu.Unlock()
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/v2/mirror/") && fails:
+			w.WriteHeader(http.StatusForbidden)
+		case strings.HasPrefix(r.URL.Path, "/v2/mirror/"):
+			w.WriteHeader(http.StatusNotFound)
+		case fails && strings.HasPrefix(r.URL.Path, "/v2/private/app/"):
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+	s.waitForWrites()
+	g.mu.Lock()
+	down = true
+	g.mu.Unlock()
+	s.wantPull(alice, "IfDigestChanged", s.ref(":1"), "UsedCached")
+	s.wantPull(alice, "Never", s.ref(":1"), "Present")
 }
