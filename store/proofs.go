@@ -13,7 +13,7 @@ import (
 	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
-// maxProofs bounds the proofs of access that an image record keeps.
+// maxProofs bounds the holders of whom an image record keeps proofs of access, besides [Anonymous].
 const maxProofs = 32
 
 // Proof says that a caller may have an image: since when, and who said so.
@@ -90,16 +90,20 @@ func decodeProof(value string) Proof {
 }
 
 // trimProofs returns the labels without the proofs of holders beyond maxProofs: those go
-// whose last use, or else whose giving, is longest ago. lastUse returns the zero
-// time for a proof whose use is not known.
-func trimProofs(labels map[string]string, lastUse func(Fingerprint) time.Time) map[string]string {
-	used := map[Fingerprint]time.Time{}
+// that any secret gets, and then those whose last use, or else whose giving, is longest ago. So a
+// secret that no host has looked at takes nobody else's place but that of another such one.
+// Everybody's proof stays in any case: there is one, and who else has proved something by it would
+// lose that.
+func trimProofs(labels map[string]string, known map[Fingerprint]use) map[string]string {
+	used, good := map[Fingerprint]time.Time{}, map[Fingerprint]bool{}
 	for label, value := range labels {
 		f, _, ok := holderOf(label)
-		if !ok || value == "" {
+		if !ok || value == "" || f == Anonymous {
 			continue
 		}
-		for _, at := range []time.Time{decodeProof(value).At, lastUse(f)} {
+		proof := decodeProof(value)
+		good[f] = good[f] || !known[f].unshown(proof.By)
+		for _, at := range []time.Time{proof.At, known[f].at} {
 			if !at.Before(used[f]) {
 				used[f] = at
 			}
@@ -109,6 +113,9 @@ func trimProofs(labels map[string]string, lastUse func(Fingerprint) time.Time) m
 		return labels
 	}
 	holders := slices.SortedFunc(maps.Keys(used), func(a, b Fingerprint) int {
+		if good[a] != good[b] {
+			return map[bool]int{true: -1, false: 1}[good[a]]
+		}
 		return cmp.Or(used[b].Compare(used[a]), cmp.Compare(a, b))
 	})
 	out := maps.Clone(labels)

@@ -18,7 +18,7 @@ func TestManifestStaysRead(t *testing.T) {
 	read.Read = Reading{noon, "mirror.test"}
 	s.MarkVerified(ctx, one.Digest, read, nil, name)
 	s.MarkVerified(ctx, one.Digest, verified(one), nil, name)
-	s.MarkMirrored(ctx, one.Digest, Proof{noon, "mirror.test"}, nil, name)
+	s.MarkMirrored(ctx, one.Digest, Verified{At: noon, By: "mirror.test"}, nil, name)
 	want := func(what string, want Reading) {
 		t.Helper()
 		got, err := s.Get(ctx, name)

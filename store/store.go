@@ -111,22 +111,24 @@ func (s *Store) MarkVerified(ctx context.Context, target digest.Digest, v Verifi
 	v.Digest = target
 	change := v.change()
 	change[LabelMirrorDigest], change[LabelStaleSince], change[LabelStaleReason] = "", "", ""
-	s.markProved(ctx, target, change, Proof{v.At, v.By}, v.Origin, proved, names)
+	s.markProved(ctx, target, change, v, proved, names)
 }
 
 // MarkMirrored notes that a mirror said target for the names in the place of their
 // registry, and to whom. The last check stays as it is. It returns at once and writes
 // later.
-func (s *Store) MarkMirrored(ctx context.Context, target digest.Digest, proof Proof, proved Proved, names ...string) {
-	s.markProved(ctx, target, map[string]string{LabelMirrorDigest: target.String()}, proof, false, proved, names)
+func (s *Store) MarkMirrored(ctx context.Context, target digest.Digest, v Verified, proved Proved, names ...string) {
+	v.Origin = false
+	s.markProved(ctx, target, map[string]string{LabelMirrorDigest: target.String()}, v, proved, names)
 }
 
 // markProved adds a mark with the same proof of several callers, be it the registry's or a mirror's.
-func (s *Store) markProved(ctx context.Context, target digest.Digest, change map[string]string, proof Proof, origin bool, proved Proved, names []string) {
+func (s *Store) markProved(ctx context.Context, target digest.Digest, change map[string]string, v Verified, proved Proved, names []string) {
 	s.mark(ctx, target, names, func() map[string]string {
 		for _, f := range proved.Holders() {
-			proof.give(change, f, origin)
-			s.Used(ctx, f, proof.At, names...) // before the writer may choose which proofs go
+			proof := Proof{v.At, v.By}
+			proof.give(change, f, v.Origin)
+			s.given(ctx, f, proof, !v.Unshown, names)
 		}
 		return change
 	})
@@ -149,7 +151,7 @@ func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state func
 	s.mark(ctx, target, names, func() map[string]string {
 		pulled := state()
 		for f, proof := range pulled.Access {
-			s.Used(ctx, f, proof.At, names...)
+			s.given(ctx, f, proof, !pulled.Unshown, names)
 		}
 		return pulled.change()
 	})

@@ -155,14 +155,14 @@ func TestMarkMirrored(t *testing.T) {
 	create(ctx, t, records, one, nil)
 	byMirror, v := Proof{noon, "mirror.test"}, Verified{Digest: one.Digest, At: noon.Add(time.Hour), By: "registry.test"}
 	stale := Stale{Since: noon, Reason: MirrorFallback}
-	s.MarkMirrored(ctx, one.Digest, byMirror, by(alice), name)
+	s.MarkMirrored(ctx, one.Digest, Verified{At: noon, By: byMirror.By}, by(alice), name)
 	s.MarkStale(ctx, one.Digest, stale, name)
 	want := State{MirrorDigest: one.Digest, Stale: stale, Restricted: true, Access: map[Fingerprint]Proof{alice: byMirror}}
 	wantState(ctx, t, s, want)
 	s.MarkVerified(ctx, one.Digest, v, by(bob), name)
 	checked := State{Verified: v, Restricted: true, Access: map[Fingerprint]Proof{alice: byMirror, bob: {v.At, v.By}}}
 	wantState(ctx, t, s, checked)
-	s.MarkMirrored(ctx, one.Digest, byMirror, by(bob), name)
+	s.MarkMirrored(ctx, one.Digest, Verified{At: noon, By: byMirror.By}, by(bob), name)
 	checked.MirrorDigest, checked.Access[bob] = one.Digest, byMirror
 	wantState(ctx, t, s, checked)
 

@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -19,16 +20,31 @@ const maxUses = 4096
 
 type recordName struct{ namespace, name string }
 
-// uses remembers when proofs were last given or used, as far as is known. It is
-// kept in memory only, and is more exact than labels. It is safe for concurrent
+// uses remembers when proofs were last given or used, and how they were given, as far as is
+// known. It is kept in memory only, and is more exact than labels. It is safe for concurrent
 // use.
 type uses struct {
 	mu       sync.Mutex
-	byRecord *simplelru.LRU[recordName, map[Fingerprint]time.Time]
+	byRecord *simplelru.LRU[recordName, map[Fingerprint]use]
+}
+
+// use is what is known of the proofs of one holder. The zero value is for nothing.
+type use struct {
+	at time.Time // of the last one
+	// shown says of the hosts that gave one whether they have ever done so for credentials that
+	// they were shown.
+	shown map[string]bool
+}
+
+// unshown reports whether the host is known to have given proofs to the holder for no credentials
+// that it was shown alone.
+func (u use) unshown(by string) bool {
+	shown, known := u.shown[by]
+	return known && !shown
 }
 
 func newUses() *uses {
-	byRecord, err := simplelru.NewLRU[recordName, map[Fingerprint]time.Time](maxUses, nil)
+	byRecord, err := simplelru.NewLRU[recordName, map[Fingerprint]use](maxUses, nil)
 	if err != nil {
 		panic(err) // only a size that is not positive is an error
 	}
@@ -36,22 +52,42 @@ func newUses() *uses {
 }
 
 func (u *uses) note(r recordName, f Fingerprint, at time.Time) {
+	u.change(r, f, func(last *use) { last.at = at })
+}
+
+// given notes that a host has given a proof, and whether it was shown credentials for that. One
+// that once was has looked at them.
+func (u *uses) given(r recordName, f Fingerprint, p Proof, shown bool) {
+	u.change(r, f, func(last *use) {
+		last.at = p.At
+		hosts := maps.Clone(last.shown) // known has handed it out
+		if hosts == nil {
+			hosts = map[string]bool{}
+		}
+		hosts[p.By] = hosts[p.By] || shown
+		last.shown = hosts
+	})
+}
+
+func (u *uses) change(r recordName, f Fingerprint, change func(*use)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	last, ok := u.byRecord.Get(r)
 	if !ok {
-		last = map[Fingerprint]time.Time{}
+		last = map[Fingerprint]use{}
 		u.byRecord.Add(r, last)
 	}
-	last[f] = at
+	of := last[f]
+	change(&of)
+	last[f] = of
 }
 
-// last returns when a proof was last used; the zero time if that is not known.
-func (u *uses) last(r recordName, f Fingerprint) time.Time {
+// known returns what is known of the proofs of a record.
+func (u *uses) known(r recordName) map[Fingerprint]use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	last, _ := u.byRecord.Peek(r)
-	return last[f]
+	return maps.Clone(last)
 }
 
 // prune forgets the uses of proofs that are not among the labels of the record.
@@ -66,6 +102,17 @@ func (u *uses) prune(r recordName, labels map[string]string) {
 	}
 	if len(last) == 0 {
 		u.byRecord.Remove(r)
+	}
+}
+
+// given notes how proofs were given, before the writer may choose which of them go.
+func (s *Store) given(ctx context.Context, f Fingerprint, p Proof, shown bool, names []string) {
+	namespace, ok := namespaces.Namespace(ctx)
+	if !ok {
+		return
+	}
+	for _, name := range names {
+		s.uses.given(recordName{namespace, name}, f, p, shown)
 	}
 }
 

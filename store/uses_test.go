@@ -46,7 +46,7 @@ func TestUsesAreBounded(t *testing.T) {
 	for i := range maxUses + 10 {
 		u.note(recordName{"k8s.io", fmt.Sprint(i)}, alice, noon)
 	}
-	if n := u.byRecord.Len(); n != maxUses || u.last(recordName{"k8s.io", fmt.Sprint(maxUses + 9)}, alice) != noon {
+	if n := u.byRecord.Len(); n != maxUses || u.known(recordName{"k8s.io", fmt.Sprint(maxUses + 9)})[alice].at != noon {
 		t.Errorf("%d records", n)
 	}
 }

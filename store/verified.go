@@ -17,6 +17,10 @@ type Verified struct {
 	// Origin says that By is the registry of the name itself. It is not recorded: a mark with it
 	// leaves no earlier checks and proofs of another host beside its own.
 	Origin bool
+	// Unshown says that By may have answered without having looked at the caller's credentials:
+	// it was not shown any, or the node's as well. It is not recorded either: where there are too
+	// many proofs, those go first that are known to have been given so.
+	Unshown bool
 	// Read is the last check that has read the manifest, too; zero = none. A later one
 	// of the digest alone leaves it as it is.
 	Read Reading

@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/errdefs"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
 
@@ -187,6 +188,14 @@ func (s *Store) writeAll(taken marks) (unwritten marks, err error) {
 	return unwritten, errors.Join(failed...)
 }
 
+// prune forgets the uses of proofs that the record does not have, nor will by a mark that waits: how
+// those were given counts once they are written.
+func (s *Store) prune(k key, written map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses.prune(k.record(), labels.Overlay(written, s.pending[k]))
+}
+
 // write changes the labels of one record inside the transaction of the
 // context, if the record is still the one that was checked.
 func (s *Store) write(ctx context.Context, k key, mark map[string]string) error {
@@ -202,12 +211,12 @@ func (s *Store) write(ctx context.Context, k key, mark map[string]string) error 
 		return nil
 	}
 	all := marked(k, img.Labels, mark)
-	labels := trimProofs(all, func(f Fingerprint) time.Time { return s.uses.last(k.record(), f) })
-	s.uses.prune(k.record(), labels)
+	kept := trimProofs(all, s.uses.known(k.record()))
+	s.prune(k, kept)
 	changed := map[string]string{}
 	paths := make([]string, 0, len(mark))
 	for label := range all {
-		if value := labels[label]; img.Labels[label] != value {
+		if value := kept[label]; img.Labels[label] != value {
 			changed[label] = value
 			paths = append(paths, "labels."+label)
 		}

@@ -75,7 +75,6 @@ hints = "Tighten"
 		n.Must(err)
 	}
 	s.waitForWrites()
-	t.Log(len(s.proofs(s.ref(":1"))))
 	m.g.Refuse()
 	if err := pull(); err != nil {
 		t.Errorf("alice has lost the registry's proof: %v", err)

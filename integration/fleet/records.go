@@ -120,9 +120,9 @@ func (r *records) MarkVerified(_ context.Context, target digest.Digest, v store.
 }
 
 // MarkMirrored implements engine.Marks.
-func (r *records) MarkMirrored(_ context.Context, target digest.Digest, proof store.Proof, proved store.Proved, names ...string) {
+func (r *records) MarkMirrored(_ context.Context, target digest.Digest, v store.Verified, proved store.Proved, names ...string) {
 	r.mark(target, names, func(s *store.State) {
-		prove(s, proof, proved.Holders())
+		prove(s, store.Proof{At: v.At, By: v.By}, proved.Holders())
 		s.MirrorDigest = target
 	})
 }

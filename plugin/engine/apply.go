@@ -27,7 +27,7 @@ import (
 // after a pull.
 type Marks interface {
 	MarkVerified(ctx context.Context, target digest.Digest, v store.Verified, proved store.Proved, names ...string)
-	MarkMirrored(ctx context.Context, target digest.Digest, proof store.Proof, proved store.Proved, names ...string)
+	MarkMirrored(ctx context.Context, target digest.Digest, v store.Verified, proved store.Proved, names ...string)
 	MarkStale(ctx context.Context, target digest.Digest, s store.Stale, names ...string)
 	MarkPulled(ctx context.Context, target digest.Digest, state func() store.State, names ...string)
 }
@@ -70,7 +70,7 @@ func (e *Engine) markConfirmed(ctx context.Context, a answer, names ...string) {
 	if a.originFailed == failure.None {
 		e.Marks.MarkVerified(ctx, a.verified.Digest, a.verified, a.stillProved, names...)
 	} else {
-		e.Marks.MarkMirrored(ctx, a.verified.Digest, a.proof(), a.stillProved, names...)
+		e.Marks.MarkMirrored(ctx, a.verified.Digest, a.verified, a.stillProved, names...)
 	}
 }
 

@@ -72,7 +72,7 @@ func (*drySide) MarkVerified(context.Context, digest.Digest, store.Verified, sto
 }
 
 // MarkMirrored implements Marks.
-func (*drySide) MarkMirrored(context.Context, digest.Digest, store.Proof, store.Proved, ...string) {
+func (*drySide) MarkMirrored(context.Context, digest.Digest, store.Verified, store.Proved, ...string) {
 }
 
 // MarkStale implements Marks.

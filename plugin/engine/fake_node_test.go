@@ -75,6 +75,7 @@ type node struct {
 	verifyFails bool  // the bytes on the node differ
 	openErr     error
 	anonymous   bool                               // asks for no credentials
+	byNode      bool                               // is shown the node's
 	guarded     bool                               // asks for some in a pull
 	named       bool                               // has a hosts.toml
 	inNeed      bool                               // a mirror answers in the place of the registry
@@ -260,11 +261,11 @@ func (n *node) MarkStale(_ context.Context, _ digest.Digest, s store.Stale, name
 	}
 }
 
-func (n *node) MarkMirrored(_ context.Context, _ digest.Digest, proof store.Proof, proved store.Proved, names ...string) {
+func (n *node) MarkMirrored(_ context.Context, _ digest.Digest, v store.Verified, proved store.Proved, names ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, name := range names {
-		n.mirrored[name] = proof
+		n.mirrored[name] = store.Proof{At: v.At, By: v.By}
 		n.proved = append(n.proved, proved.Holders()...)
 	}
 }

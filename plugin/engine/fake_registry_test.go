@@ -63,7 +63,7 @@ func (s fakeSession) Resolve(ctx context.Context, timeout time.Duration) (resolv
 	if s.checkFails != failure.None {
 		return resolver.Resolution{}, failureOf(s.reference, s.checkFails)
 	}
-	r := resolver.Resolution{Descriptor: s.remote, Host: "registry.test", Anonymous: s.anonymous}
+	r := resolver.Resolution{Descriptor: s.remote, Host: "registry.test", Anonymous: s.anonymous, ByNode: s.byNode}
 	if s.inNeed {
 		r.Host, r.OriginFailed, r.Attempts = "mirror.test", failure.Unreachable, failureOf(s.reference, failure.Unreachable).Attempts
 	}

@@ -242,7 +242,7 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 	case target == o.before.Verified.Digest:
 		e.Marks.MarkVerified(ctx, target, o.before.Verified, nil, t.Name)
 	case target == o.before.MirrorDigest:
-		e.Marks.MarkMirrored(ctx, target, store.Proof{}, nil, t.Name)
+		e.Marks.MarkMirrored(ctx, target, store.Verified{}, nil, t.Name)
 	}
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("not all is recorded of the check beside a pull of %q", t.Name)

@@ -249,6 +249,7 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
 	}
 	s.Access, s.Restricted = a.proofs(), true
+	s.Unshown = a.verified.Unshown && a.isForAll() // else the rest of the image was for somebody
 	if a.originFailed == failure.None {
 		s.Verified = a.verified
 		return s

@@ -1,0 +1,41 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Of proofs that a host may have given to any secret the store is told so. A pull that was served
+// some of the image for credentials alone has shown these.
+func TestAnswersThatAnySecretGets(t *testing.T) {
+	for what, tc := range map[string]struct {
+		host *node
+		want bool
+	}{
+		"takes credentials":        {&node{}, false},
+		"asks for none":            {&node{anonymous: true}, true},
+		"is shown the node's, too": {&node{byNode: true}, true},
+	} {
+		n := tc.host
+		n.record, n.remote = restricted(now, alice), first
+		if _, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil)); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if got, ok := n.verified[name]; !ok || got.Unshown != tc.want {
+			t.Errorf("a host that %s: %v, %+v", what, ok, got)
+		}
+	}
+	e := new(node).engine("# none")
+	for open, want := range map[bool]bool{true: true, false: false} {
+		a := answer{verified: store.Verified{Unshown: true}, runs: first.Digest, opened: func(digest.Digest) bool { return open }}
+		if got := e.pulledState(a, store.State{}).Unshown; got != want {
+			t.Errorf("a pull that was open to all %v: %v", open, got)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pullwarden/pullwarden/internal/labels"
+)
+
+// unshown is an answer of a mirror that anybody would have got.
+func unshown(minute int) Verified {
+	return Verified{At: noon.Add(time.Duration(minute) * time.Minute), By: "mirror.test", Unshown: true}
+}
+
+// Where there are too many proofs, those that any secret gets make room for others, and for nothing
+// else; everybody's stays. A proof that any secret gets costs its holder none of another host, nor
+// what that host has given before for credentials.
+func TestProofsThatAnySecretGets(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	const carol Fingerprint = "00000000000000000000000000000001"
+	create(ctx, t, records, one, nil)
+	seen, registrys := unshown(-1), verified(one)
+	seen.Unshown, registrys.Origin = false, true
+	s.MarkVerified(ctx, one.Digest, registrys, by(alice, carol), name)
+	s.MarkMirrored(ctx, one.Digest, seen, by(bob), name)
+	s.MarkMirrored(ctx, one.Digest, unshown(1), by(alice, bob, Anonymous), name)
+	for i := range 2 * maxProofs {
+		s.MarkMirrored(ctx, one.Digest, unshown(2+i), by(Fingerprint(fmt.Sprintf("ff%030x", i))), name)
+		if err := s.sync(ctx, noMarks); err != nil {
+			t.Fatal(err)
+		}
+		wantHas(t, labelsOf(ctx, t, records), alice, bob, carol, Anonymous)
+	}
+	if got := who(ctx, t, s, name); len(got) != maxProofs+1 {
+		t.Errorf("%d proofs besides that of everybody", len(got)-1)
+	}
+	var others []Fingerprint
+	for i := range maxProofs - 3 {
+		others = append(others, Fingerprint(fmt.Sprintf("ee%030x", i)))
+	}
+	s.MarkVerified(ctx, one.Digest, registrys, by(others...), name)
+	if err := s.sync(ctx, noMarks); err != nil {
+		t.Fatal(err)
+	}
+	wantWho(ctx, t, s, name, append(others, alice, bob, carol, Anonymous)...)
+	if _, ok := labelsOf(ctx, t, records)[besideProof(alice)]; !ok {
+		t.Error("the registry's proof beside that of the mirror is gone")
+	}
+}
+
+// How a proof was given is not forgotten by a write that comes before its own.
+func TestProofsThatAnySecretGetsWhileOthersAreWritten(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	gate := &closedDB{DB: s.db, open: make(chan struct{}), waits: make(chan struct{}, 1)}
+	s.db = gate
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
+	<-gate.waits // the writer has taken the mark
+	var all []Fingerprint
+	for i := range maxProofs {
+		all = append(all, Fingerprint(fmt.Sprintf("ff%030x", i)))
+	}
+	s.MarkMirrored(ctx, one.Digest, unshown(1), by(all...), name)
+	close(gate.open)
+	if err := s.sync(ctx, noMarks); err != nil {
+		t.Fatal(err)
+	}
+	wantHas(t, labelsOf(ctx, t, records), alice)
+}
+
+// wantHas wants proofs of these among the labels.
+func wantHas(t *testing.T, all map[string]string, want ...Fingerprint) {
+	t.Helper()
+	for _, f := range want {
+		if labels.Present(all)[LabelAccess+string(f)] == "" {
+			t.Errorf("the proof of %s is gone", f)
+		}
+	}
+}
