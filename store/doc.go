@@ -37,9 +37,10 @@
 //     MarkVerified or MarkPulled takes the mark away, and leaves the proofs.
 //   - Around a pull: package plugin/transfer writes [State.Labels] in the pull's
 //     own transaction, as a change that went through [Supersede], within
-//     [Store.WriteProofs]: a revocation comes before it or after. When the pull
-//     has ended, [Store.MarkPulled] brings the same state to records that the
-//     transaction did not write.
+//     [Store.WriteProofs]: a revocation comes before it or after. [Store.Given]
+//     says before that how the proofs were given. When the pull has ended,
+//     [Store.MarkPulled] brings the same state to records that the transaction
+//     did not write.
 //   - When a proof of access alone let an image be reused, without a check:
 //     [Store.Used]. MarkVerified and MarkPulled note the use of the proofs that
 //     they give.

@@ -150,9 +150,7 @@ func (s *Store) MarkStale(ctx context.Context, target digest.Digest, stale Stale
 func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state func() State, names ...string) {
 	s.mark(ctx, target, names, func() map[string]string {
 		pulled := state()
-		for f, proof := range pulled.Access {
-			s.given(ctx, f, proof, !pulled.Unshown, names)
-		}
+		s.Given(ctx, pulled, names...)
 		return pulled.change()
 	})
 }

@@ -5,6 +5,8 @@ package store
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,6 +74,26 @@ func TestProofsThatAnySecretGetsWhileOthersAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantHas(t, labelsOf(ctx, t, records), alice)
+}
+
+// How a pull has given a proof is known as soon as it is written.
+func TestProofOfAPullThatAnySecretGets(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	state := State{Verified: verified(one), Access: map[Fingerprint]Proof{}}
+	for i := range maxProofs {
+		state.Access[Fingerprint(fmt.Sprintf("ee%030x", i))] = Proof{noon, "registry.test"}
+	}
+	const late Fingerprint = "ff"
+	v := unshown(1)
+	all := labels.Overlay(state.Labels(name, one.Digest), map[string]string{LabelAccess + string(late): Proof{v.At, v.By}.encode()})
+	create(ctx, t, records, one, labels.Present(all))
+	s.Given(ctx, State{Access: map[Fingerprint]Proof{late: {v.At, v.By}}, Unshown: true}, name)
+	s.MarkStale(ctx, one.Digest, Stale{noon, MirrorFallback}, name)
+	if err := s.sync(ctx, noMarks); err != nil {
+		t.Fatal(err)
+	}
+	wantWho(ctx, t, s, name, slices.Collect(maps.Keys(state.Access))...)
 }
 
 // wantHas wants proofs of these among the labels.

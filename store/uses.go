@@ -116,6 +116,15 @@ func (s *Store) given(ctx context.Context, f Fingerprint, p Proof, shown bool, n
 	}
 }
 
+// Given notes how the proofs of a pull were given, as MarkPulled does. It is called before a pull
+// writes them itself, too: the writer may choose which proofs go as soon as they are there. It
+// returns at once and writes nothing.
+func (s *Store) Given(ctx context.Context, pulled State, names ...string) {
+	for f, proof := range pulled.Access {
+		s.given(ctx, f, proof, !pulled.Unshown, names)
+	}
+}
+
 // Used notes that a proof let an image be reused: when a record has too many
 // proofs, those go first that are not used any more. It returns at once and
 // writes nothing.

@@ -137,6 +137,9 @@ func (r *records) MarkPulled(_ context.Context, target digest.Digest, state func
 	r.mark(target, names, func(s *store.State) { *s = state() })
 }
 
+// Given implements engine.Proofs.
+func (r *records) Given(context.Context, store.State, ...string) {}
+
 // Used implements engine.Proofs.
 func (r *records) Used(context.Context, store.Fingerprint, time.Time, ...string) {}
 

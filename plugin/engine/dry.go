@@ -64,6 +64,9 @@ func (*drySide) ShareProofs(context.Context, digest.Digest, string, string) erro
 // WriteProofs implements Proofs.
 func (*drySide) WriteProofs(_ context.Context, write func() error) error { return write() }
 
+// Given implements Proofs.
+func (*drySide) Given(context.Context, store.State, ...string) {}
+
 // Used implements Proofs.
 func (*drySide) Used(context.Context, store.Fingerprint, time.Time, ...string) {}
 

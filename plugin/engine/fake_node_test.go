@@ -235,6 +235,8 @@ func (n *node) Used(_ context.Context, f store.Fingerprint, _ time.Time, _ ...st
 	n.used = append(n.used, f)
 }
 
+func (n *node) Given(context.Context, store.State, ...string) {}
+
 func (n *node) Revoke(_ context.Context, repo string, holders []store.Fingerprint, _ ...store.Refusal) error {
 	if repo != repository {
 		return errTest

@@ -67,6 +67,8 @@ type Proofs interface {
 	// Used notes that a proof let an image be reused. It is called after each
 	// reuse that no registry confirmed, and returns at once.
 	Used(ctx context.Context, f store.Fingerprint, at time.Time, names ...string)
+	// Given notes how the proofs of a pull's state were given, before they are written.
+	Given(ctx context.Context, pulled store.State, names ...string)
 	// Revoke takes the proofs of these holders that the refusals end away from a
 	// whole repository. It is called for each denial by a registry, and returns
 	// when that is written: no crash brings a proof back.

@@ -141,6 +141,7 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	}
 	plan.State = func(_ digest.Digest, before store.State) store.State {
 		state := e.pulledState(a, before)
+		e.Proofs.Given(ctx, state, t.names(a.verified.Digest)...)
 		state.Pin = pin
 		pinned.Store(pin.Own)
 		return state
