@@ -21,7 +21,7 @@ var ErrNoProgress = errors.New("no progress")
 
 // Attempt is one host that was tried and failed.
 type Attempt struct {
-	Host    string        // host[:port] that was asked, such as registry-1.docker.io
+	Host    string        // host[:port] that was asked, such as registry-1.docker.io; with a path behind it: see hosts.Host.By
 	Origin  bool          // whether it is the registry that the name says
 	Spelled string        // the other spelling of that name by which it was asked; "" = its one
 	Class   failure.Class // never None

@@ -69,7 +69,7 @@ func (l *fetchLog) adopt(d digest.Digest, from *fetchLog) {
 
 // without takes the attempt of a host out of a list.
 func without(attempts []Attempt, h *host) []Attempt {
-	return slices.DeleteFunc(attempts, func(a Attempt) bool { return a.Host == h.RegistryHost.Host })
+	return slices.DeleteFunc(attempts, func(a Attempt) bool { return a.Host == h.By() })
 }
 
 func (l *fetchLog) failed(d digest.Digest, h *host, class failure.Class, err error, elapsed time.Duration) {

@@ -15,7 +15,7 @@ import (
 
 // HostState is one of the hosts for a reference, and what is known of it.
 type HostState struct {
-	Host    string // host[:port], as attempts and resolutions have it
+	Host    string // as attempts and resolutions have it
 	Origin  bool   // it is the registry that the name says
 	Spelled string // the other spelling of that name by which it is asked; "" = its one
 
@@ -47,7 +47,7 @@ func (r *Resolver) Hosts(ctx context.Context, q Query, timeout time.Duration) ([
 	states := make([]HostState, len(all))
 	for i, h := range all {
 		states[i] = HostState{
-			Host: h.RegistryHost.Host, Origin: h.Origin, Spelled: h.spelled,
+			Host: h.By(), Origin: h.Origin, Spelled: h.spelled,
 			Resolve: h.Capabilities.Has(docker.HostCapabilityResolve), Pull: h.Capabilities.Has(docker.HostCapabilityPull),
 			Allowed: slices.Contains(s.hosts, h), Asked: slices.Contains(asked, h),
 			Trouble: h.health.Known(h.Key(), timeout),

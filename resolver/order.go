@@ -62,11 +62,11 @@ func (s *session) mayAnswer(h *host, attempts []Attempt) bool {
 	return !s.isFallback(h) || !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Origin && !a.Class.Silent() })
 }
 
-// answering returns the hosts whose answers count as much as that of the host[:port]: all
+// answering returns the hosts whose answers count as much as that of the host with that name: all
 // that may resolve the reference, but no mirrors behind the origin where it is that.
 func (s *session) answering(name string) []*host {
 	hosts, _ := s.candidates()
-	isOrigin := func(h *host) bool { return h.Origin && h.RegistryHost.Host == name }
+	isOrigin := func(h *host) bool { return h.Origin && h.By() == name }
 	if !slices.ContainsFunc(hosts, isOrigin) {
 		return hosts
 	}
@@ -83,7 +83,7 @@ func (s *session) deliversFirst(h *host, attempts []Attempt) bool {
 		if other == h {
 			return true
 		}
-		if !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Host == other.RegistryHost.Host }) {
+		if !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Host == other.By() }) {
 			return false
 		}
 	}

@@ -84,7 +84,7 @@ func (s *session) Named() bool { return s.named }
 func (s *session) Origin() string {
 	for _, h := range s.hosts {
 		if h.Origin {
-			return h.RegistryHost.Host
+			return h.By()
 		}
 	}
 	return ""
@@ -113,7 +113,7 @@ type Resolution struct {
 	// answered in its place ([OriginThenMirrors]); None otherwise.
 	OriginFailed failure.Class
 
-	Host     string        // host[:port] that answered
+	Host     string        // that answered, as in Attempt
 	Attempts []Attempt     // the hosts that failed before
 	Elapsed  time.Duration // of the whole check
 
@@ -148,10 +148,10 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 			}
 			if round == 1 {
 				// That it was not asked; a refusal is one by another path.
-				attempts = slices.DeleteFunc(attempts, func(a Attempt) bool { return a.Host == h.RegistryHost.Host && !a.Refused })
+				attempts = slices.DeleteFunc(attempts, func(a Attempt) bool { return a.Host == h.By() && !a.Refused })
 			}
 			if err == nil {
-				found.Host, found.Attempts, found.Elapsed = h.RegistryHost.Host, attempts, time.Since(start)
+				found.Host, found.Attempts, found.Elapsed = h.By(), attempts, time.Since(start)
 				found.OriginFailed = s.inPlace(h, attempts)
 				s.openness.answered(found)
 				return found, nil

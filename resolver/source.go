@@ -30,7 +30,7 @@ type Source interface {
 	// hosts.toml.
 	transfer.ImageFetcher
 	// Answering returns the part of the source that has only those hosts whose answer to
-	// a check counts as much as that of the host[:port] which gave it: content may come
+	// a check counts as much as that of the host which gave it: content may come
 	// from more. The source knows what its part has seen.
 	Answering(host string) Source
 	// Prefetching returns the source for one pull, which has some of the content sent

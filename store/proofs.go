@@ -19,14 +19,21 @@ const maxProofs = 32
 // Proof says that a caller may have an image: since when, and who said so.
 type Proof struct {
 	At time.Time
-	// By is the host that answered, host[:port]. Empty, as in labels of earlier
-	// versions, means a mirror whose name is not known.
+	// By is the host that answered, host[:port], with its path behind that where it is a mirror at
+	// the address of the registry of the name. Empty, as in labels of earlier versions, means a
+	// mirror whose name is not known.
 	By string
 }
 
 // GivenBy reports whether the host gave the proof, by whichever of its names.
 func (p Proof) GivenBy(host string) bool {
-	return p.By != "" && registryname.Canonical(p.By) == registryname.Canonical(host)
+	return p.By != "" && canonical(p.By) == canonical(host)
+}
+
+// canonical is the one name of who gave a proof. What is a path behind the host stays as it is.
+func canonical(by string) string {
+	host, _, _ := strings.Cut(by, "/")
+	return registryname.Canonical(host) + by[len(host):]
 }
 
 // sameHostAs reports whether the same host gave both proofs, known or not.

@@ -17,7 +17,7 @@ import (
 
 // Refusal is a host that refused a caller.
 type Refusal struct {
-	Host   string // host[:port]
+	Host   string // as in Proof.By
 	Origin bool   // it is the registry of the image's name, or speaks for it
 
 	// Spelled is the other spelling of the registry's name by which it was asked; "" for its one.

@@ -18,6 +18,7 @@ import (
 // gave to all, only the mirror.
 func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 	const mirror, hub = "mirror.test:5000", "registry-1.docker.io"
+	path := origin.Host + "/v2/public" // a mirror at the registry's address
 	for _, tc := range []struct {
 		what     string
 		name     string // "" = name
@@ -30,6 +31,14 @@ func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 		{"another mirror", "", mirror, alice, []Refusal{{Host: "other.test"}}, false},
 		{"the registry, a mirror's proof", "", mirror, alice, []Refusal{origin}, true},
 		{"a mirror, the registry's proof", "", origin.Host, alice, []Refusal{{Host: mirror}}, false},
+		{"a path of the registry's host, the registry's proof", "", origin.Host, alice, []Refusal{{Host: path}}, false},
+		{"a path of the registry's host, what the registry gave to all", "", origin.Host, Anonymous, []Refusal{{Host: path}}, false},
+		{"a path of the registry's host, its own proof", "", path, alice, []Refusal{{Host: path}}, true},
+		{"a path of the registry's host by another spelling, its own proof", "", "Registry.test:443/v2/public", alice, []Refusal{{Host: path}}, true},
+		{"another path of the registry's host", "", path, alice, []Refusal{{Host: origin.Host + "/v2/Public"}}, false},
+		{"the root of the registry's host", "", origin.Host, alice, []Refusal{{Host: origin.Host + "/"}}, false},
+		{"the registry, what a path of its host gave to one", "", path, alice, []Refusal{origin}, true},
+		{"the registry, what a path of its host gave to all", "", path, Anonymous, []Refusal{origin}, false},
 		{"two hosts", "", mirror, alice, []Refusal{{Host: "other.test"}, {Host: mirror}}, true},
 		{"nobody", "", mirror, alice, nil, false},
 		{"the registry, what a mirror gave to all", "", mirror, Anonymous, []Refusal{origin}, false},

@@ -4,6 +4,8 @@
 package metrics
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pullwarden/pullwarden/plugin/engine"
@@ -58,6 +60,7 @@ func (d *decisions) count(o engine.Outcome) {
 		return
 	}
 	if o.Host != "" {
-		d.verify.WithLabelValues(d.hosts.value(o.Host)).Observe(o.CheckTime.Seconds())
+		host, _, _ := strings.Cut(o.Host, "/") // the path of a mirror at the registry's address
+		d.verify.WithLabelValues(d.hosts.value(host)).Observe(o.CheckTime.Seconds())
 	}
 }

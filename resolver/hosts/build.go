@@ -135,6 +135,9 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 			h.Base = c.Client.Transport
 		}
 		h.Identified, h.how = len(c.Header) > 0, b.how(c)
+		if !h.Origin {
+			h.beside = besideOrigin(c, configured, origin)
+		}
 		if t := b.under[c.Client]; t != nil {
 			h.Identified = h.Identified || withCertificates(t)
 			wrapped := h.Base != http.RoundTripper(t)

@@ -8,12 +8,14 @@ package hosts
 
 import (
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/pkg/reference"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/resolver/health"
@@ -37,8 +39,14 @@ type Host struct {
 	// certificate of the configuration: an answer is not one to anybody.
 	Identified bool
 
-	how string // part of its key: see health.Key
+	how    string // part of its key: see health.Key
+	beside string // behind its host[:port]: see By
 }
+
+// By is the host as its words and refusals are noted: host[:port]. A mirror at the address of the
+// registry that the name says has its path behind that, or it would pass for the registry: no
+// host[:port] has a slash, and no path anything that labels cannot have.
+func (h Host) By() string { return h.Host + h.beside }
 
 // Key is the key of the host's health.
 func (h Host) Key() health.Key {
@@ -85,4 +93,25 @@ func originOf(name string, hosts []docker.RegistryHost) func(i int) bool {
 		return func(i int) bool { return named(hosts[i]) }
 	}
 	return func(i int) bool { return i == len(hosts)-1 }
+}
+
+// maxBeside bounds the bytes of a path that is noted. The hash of a longer one is.
+const maxBeside = 128
+
+// besideOrigin returns what is noted of a mirror behind its host[:port]; "" where that is not the
+// address of the origin.
+func besideOrigin(mirror docker.RegistryHost, hosts []docker.RegistryHost, origin func(i int) bool) string {
+	address := registryname.Canonical(mirror.Host)
+	for i, h := range hosts {
+		if !origin(i) || registryname.Canonical(h.Host) != address {
+			continue
+		}
+		u := url.URL{Path: "/" + strings.TrimPrefix(mirror.Path, "/")}
+		text := strings.ReplaceAll(u.EscapedPath(), ",", "%2C")
+		if len(text) > maxBeside {
+			return "/" + digest.FromString(text).Encoded()
+		}
+		return text
+	}
+	return ""
 }

@@ -4,6 +4,7 @@
 package hosts
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -23,6 +24,34 @@ func TestOrigin(t *testing.T) {
 			if is(i) != (i == want) {
 				t.Errorf("%s: host %d is the origin: %v", name, i, is(i))
 			}
+		}
+	}
+}
+
+// A mirror at the address of the registry is noted with its path. All paths of a host that is called
+// as the name says are the registry.
+func TestMirrorAtTheAddressOfTheRegistry(t *testing.T) {
+	long := "/v2/" + strings.Repeat("a", maxBeside)
+	for name, test := range map[string]struct{ mirror, path, server, want string }{
+		"another host":             {"mirror.test", "/v2/public", "host.test", "mirror.test"},
+		"another port":             {"host.test:5000", "/v2/public", "host.test", "host.test:5000"},
+		"a path":                   {"host.test", "/v2/public", "host.test", "host.test/v2/public"},
+		"a path, with the port":    {"Host.test:443", "/v2/Public", "host.test", "Host.test:443/v2/Public"},
+		"the same path":            {"host.test:5000", "/v2", "host.test:5000", "host.test:5000/v2"},
+		"no path":                  {"host.test", "", "host.test", "host.test/"},
+		"Docker Hub":               {"docker.io", "/v2/public", "registry-1.docker.io", "docker.io/v2/public"},
+		"what labels cannot have":  {"host.test", "/v2/a b,c\n%\xff", "host.test", "host.test/v2/a%20b%2Cc%0A%25%FF"},
+		"a long path":              {"host.test", long, "host.test", "host.test/" + digest.FromString(long).Encoded()},
+		"the name itself":          {"registry.test", "/v2/public", "registry.test", "registry.test"},
+		"the name, not the server": {"registry.test", "/v2/public", "host.test", "registry.test"},
+	} {
+		list := []docker.RegistryHost{{Host: test.mirror, Path: test.path}, {Host: test.server, Path: "/v2"}}
+		set := (&builder{}).set("registry.test", list)
+		if got := set.Hosts()[0].By(); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+		if got := set.Hosts()[1].By(); got != test.server {
+			t.Errorf("%s: the server is %q", name, got)
 		}
 	}
 }
