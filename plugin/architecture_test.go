@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	"plugin/status":                 {"plugin/api", "store"},
 	"plugin/transfer":               {"plugin/isolation", "resolver/hosts", "resolver/provenance", "store"},
 	"resolver":                      {"resolver/auth", "resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/provenance", "resolver/purpose", "resolver/redact", "resolver/transport"},
-	"resolver/auth":                 {"resolver/failure", "resolver/fault", "resolver/purpose", "resolver/redact"},
+	"resolver/auth":                 {"resolver/failure", "resolver/fault", "resolver/purpose", "resolver/redact", "resolver/tries"},
 	"resolver/failure":              nil,
 	"resolver/fault":                {"resolver/failure"},
 	"resolver/health":               {"resolver/failure"},
@@ -60,7 +60,8 @@ var allowed = map[string][]string{
 	"resolver/provenance":           nil,
 	"resolver/purpose":              {"resolver/failure", "resolver/health"},
 	"resolver/redact":               nil,
-	"resolver/transport":            {"resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/pool", "resolver/purpose", "resolver/redact"},
+	"resolver/transport":            {"resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/pool", "resolver/purpose", "resolver/redact", "resolver/tries"},
+	"resolver/tries":                {"resolver/failure", "resolver/fault", "resolver/purpose"},
 	"store":                         {"resolver/failure"},
 	"store/content":                 nil,
 }

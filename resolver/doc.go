@@ -41,6 +41,7 @@
 //	auth         challenges, tokens, credentials
 //	hosts        hosts.toml, the hosts it names, and their connections
 //	pool         which request goes over which connection
+//	tries        whether a request is made again
 //	purpose      what a request is made for: a value in its context
 //	health       which hosts are in trouble
 //	fault        a failure that was judged, and the table that judges

@@ -19,7 +19,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
-	"github.com/pullwarden/pullwarden/resolver/transport"
+	"github.com/pullwarden/pullwarden/resolver/tries"
 )
 
 // Each cause of a failed pull has its class.
@@ -104,7 +104,7 @@ func TestFailedPullFromSeveralHosts(t *testing.T) {
 	}{
 		"mirror is corrupt":      {func(r *resolvertest.Registry) { r.Corrupt(resolvertest.Blobs) }, nil, failure.Invalid, 0},
 		"mirror has nothing":     {func(r *resolvertest.Registry) { r.Status(resolvertest.All, 404) }, nil, failure.None, 1},
-		"origin is down":         {func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 404) }, func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 500) }, failure.Unavailable, transport.MaxAttempts},
+		"origin is down":         {func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 404) }, func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 500) }, failure.Unavailable, tries.MaxAttempts},
 		"origin refuses":         {func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 500) }, func(r *resolvertest.Registry) { r.Status(resolvertest.Blobs, 403) }, failure.Forbidden, 1},
 		"mirror is rate-limited": {func(r *resolvertest.Registry) { r.Status(resolvertest.All, 429) }, nil, failure.None, 1},
 	} {

@@ -19,7 +19,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/resolver/transport"
+	"github.com/pullwarden/pullwarden/resolver/tries"
 )
 
 // retryStatus answers with a status and a Retry-After, "" for none.
@@ -50,21 +50,21 @@ var retries = map[string]struct {
 	atLeast time.Duration
 	atMost  time.Duration
 }{
-	"503 once":                 {func() roundTrip { return retryStatus(503, "") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
-	"503 twice":                {func() roundTrip { return retryStatus(503, "") }, 2, plenty, failure.None, 3, 0, 3 * transport.FirstBackoff},
-	"503":                      {func() roundTrip { return retryStatus(503, "") }, 9, plenty, failure.Unavailable, 3, 0, 3 * transport.FirstBackoff},
+	"503 once":                 {func() roundTrip { return retryStatus(503, "") }, 1, plenty, failure.None, 2, 0, tries.FirstBackoff},
+	"503 twice":                {func() roundTrip { return retryStatus(503, "") }, 2, plenty, failure.None, 3, 0, 3 * tries.FirstBackoff},
+	"503":                      {func() roundTrip { return retryStatus(503, "") }, 9, plenty, failure.Unavailable, 3, 0, 3 * tries.FirstBackoff},
 	"429 asks for 2 s":         {func() roundTrip { return retryStatus(429, "2") }, 1, plenty, failure.None, 2, 2 * time.Second, 2 * time.Second},
 	"429 asks for a date":      {func() roundTrip { return retryStatus(429, dateIn(3*time.Second)) }, 1, plenty, failure.None, 2, 3 * time.Second, 3 * time.Second},
-	"429 asks for a past date": {func() roundTrip { return retryStatus(429, dateIn(-time.Hour)) }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
-	"429 asks for 0 s":         {func() roundTrip { return retryStatus(429, "0") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
-	"429 asks for nonsense":    {func() roundTrip { return retryStatus(429, "-1") }, 1, plenty, failure.None, 2, 0, transport.FirstBackoff},
+	"429 asks for a past date": {func() roundTrip { return retryStatus(429, dateIn(-time.Hour)) }, 1, plenty, failure.None, 2, 0, tries.FirstBackoff},
+	"429 asks for 0 s":         {func() roundTrip { return retryStatus(429, "0") }, 1, plenty, failure.None, 2, 0, tries.FirstBackoff},
+	"429 asks for nonsense":    {func() roundTrip { return retryStatus(429, "-1") }, 1, plenty, failure.None, 2, 0, tries.FirstBackoff},
 	"429 asks for too much":    {func() roundTrip { return retryStatus(429, "10") }, 9, 5 * time.Second, failure.RateLimited, 1, 0, 0},
 	"429 twice uses it up":     {func() roundTrip { return retryStatus(429, "3") }, 9, 5 * time.Second, failure.RateLimited, 2, 3 * time.Second, 3 * time.Second},
 	"503 asks too":             {func() roundTrip { return retryStatus(503, "1") }, 1, plenty, failure.None, 2, time.Second, time.Second},
 	"no time for a backoff":    {func() roundTrip { return retryStatus(503, "") }, 9, 1, failure.Unavailable, 1, 0, 0},
-	"EOF":                      {func() roundTrip { return failing(io.EOF) }, 2, plenty, failure.None, 3, 0, 3 * transport.FirstBackoff},
-	"reset":                    {func() roundTrip { return failing(syscall.ECONNRESET) }, 9, plenty, failure.Unreachable, 3, 0, 3 * transport.FirstBackoff},
-	"silence":                  {func() roundTrip { return silent(errors.New("server closed idle connection")) }, 9, plenty, failure.Unreachable, 3, 0, 3 * transport.FirstBackoff},
+	"EOF":                      {func() roundTrip { return failing(io.EOF) }, 2, plenty, failure.None, 3, 0, 3 * tries.FirstBackoff},
+	"reset":                    {func() roundTrip { return failing(syscall.ECONNRESET) }, 9, plenty, failure.Unreachable, 3, 0, 3 * tries.FirstBackoff},
+	"silence":                  {func() roundTrip { return silent(errors.New("server closed idle connection")) }, 9, plenty, failure.Unreachable, 3, 0, 3 * tries.FirstBackoff},
 	"silent time-out is not":   {func() roundTrip { return silent(os.ErrDeadlineExceeded) }, 9, plenty, failure.Unreachable, 1, 0, 0},
 	"refused is not":           {func() roundTrip { return failing(syscall.ECONNREFUSED) }, 9, plenty, failure.Unreachable, 1, 0, 0},
 	"404 is not":               {func() roundTrip { return retryStatus(404, "1") }, 9, plenty, failure.NotFound, 1, 0, 0},
@@ -120,7 +120,7 @@ func TestRetriesOfAPull(t *testing.T) {
 	for after, want := range map[string]struct {
 		tries int
 		wait  time.Duration
-	}{"2": {transport.MaxAttempts, 4 * time.Second}, "31": {1, 0}} {
+	}{"2": {tries.MaxAttempts, 4 * time.Second}, "31": {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			tries := map[string]int{}
 			s := open(t, fakeOptions(besideProbes(func(req *http.Request) (*http.Response, error) {
@@ -152,15 +152,15 @@ func TestRetriesOfAPull(t *testing.T) {
 
 func TestNoRetryOfAMirror(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tries := map[string]int{}
+		asked := map[string]int{}
 		s := open(t, fakeOptions(besideProbes(func(req *http.Request) (*http.Response, error) {
-			tries[req.URL.Host]++
+			asked[req.URL.Host]++
 			return answer(req, http.StatusTooManyRequests, nil, ""), nil
 		}), "mirror.test", registryName), Query{})
 		_, err := s.Resolve(t.Context(), plenty)
 		wantClass(t, err, failure.RateLimited)
-		if tries["mirror.test"] != 1 || tries[registryName] != transport.MaxAttempts {
-			t.Errorf("got tries %v", tries)
+		if asked["mirror.test"] != 1 || asked[registryName] != tries.MaxAttempts {
+			t.Errorf("asked %v", asked)
 		}
 	})
 }

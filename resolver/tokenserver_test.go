@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/resolver/transport"
+	"github.com/pullwarden/pullwarden/resolver/tries"
 )
 
 // Each mistake of a token server has its class.
@@ -34,16 +34,16 @@ func TestCausesOfATokenServer(t *testing.T) {
 		"404":              {answerStatus(404), failure.Invalid, 2},
 		"405":              {answerStatus(405), failure.Invalid, 2},
 		"418":              {answerStatus(418), failure.Invalid, 1},
-		"429":              {answerStatus(429), failure.RateLimited, transport.MaxAttempts},
-		"500":              {answerStatus(500), failure.Unavailable, transport.MaxAttempts},
-		"503":              {answerStatus(503), failure.Unavailable, transport.MaxAttempts},
-		"hangs up":         {hangUp, failure.Unreachable, transport.MaxAttempts},
+		"429":              {answerStatus(429), failure.RateLimited, tries.MaxAttempts},
+		"500":              {answerStatus(500), failure.Unavailable, tries.MaxAttempts},
+		"503":              {answerStatus(503), failure.Unavailable, tries.MaxAttempts},
+		"hangs up":         {hangUp, failure.Unreachable, tries.MaxAttempts},
 		"no token":         {answer("application/json", `{}`), failure.Invalid, 1},
 		"page":             {page, failure.Invalid, 1},
 		"nothing":          {answer("application/json", ""), failure.Invalid, 1},
 		"half a document":  {answer("application/json", `{"access_token":"to`), failure.Invalid, 1},
 		"too large":        {answer("application/json", `{"access_token":"`+strings.Repeat("x", 1<<20)+`"}`), failure.Invalid, 1},
-		"reset in the way": {raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), failure.Unreachable, transport.MaxAttempts},
+		"reset in the way": {raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), failure.Unreachable, tries.MaxAttempts},
 		"repeats secrets": {func(w http.ResponseWriter, r *http.Request) {
 			_ = r.ParseForm()
 			user, secret, _ := r.BasicAuth()

@@ -5,18 +5,17 @@ package auth
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
-	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 	"github.com/pullwarden/pullwarden/resolver/redact"
+	"github.com/pullwarden/pullwarden/resolver/tries"
 )
 
 // tokens is docker's authorizer for one host, one repository and one caller's
@@ -41,21 +40,6 @@ type tokens struct {
 	expected   expected
 }
 
-// tokenRun is one use of docker's authorizer, on a context of its own and on
-// behalf of all who wait for it.
-//
-// tokens counts its waiters itself: a shared.Group has no deadline that moves
-// out as they join, and no replacement of a token while it is asked for.
-type tokenRun struct {
-	cancel   context.CancelCauseFunc
-	deadline *purpose.Deadline // when the last waiter gives up
-	waiters  int               // guarded by the lock of tokens
-
-	done   chan struct{} // closed when header and err are set
-	header string
-	err    error
-}
-
 func newTokens(renew func(*meter) docker.Authorizer) *tokens {
 	t := &tokens{meter: &meter{}}
 	t.renew = func() docker.Authorizer { return renew(t.meter) }
@@ -75,8 +59,9 @@ func (t *tokens) drop() {
 // of ctx means that the caller has left; others are of the token server, whose refusal is
 // returned also where it comes as the last caller leaves.
 func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) {
-	for try := 1; ; try++ {
-		r := t.join(ctx, u, try > 1)
+	var last *tokenRun
+	for try, insists := 1, false; ; try++ {
+		r := t.join(ctx, u, last)
 		if r == nil {
 			return "", nil
 		}
@@ -88,98 +73,21 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 			}
 			return "", ctx.Err()
 		}
-		// The caller that began it had something else to use; this one may have
-		// nothing.
-		if f, ok := fault.As(r.err); ok && (f.ShortCircuited || f.Spared) && try == 1 && !purpose.Of(ctx).CanFailFast(f.Class) {
-			continue
+		f, failed := fault.As(r.err)
+		switch {
+		case !failed:
+			return r.header, r.err
+		case f.ShortCircuited && !insists && !purpose.Of(ctx).CanFailFast(f.Class):
+			// The caller that began it had something else to use; this one has nothing.
+			insists = true
+			try-- // nobody was asked
+		default:
+			if err := tries.Again(ctx, f, try, r.jitter); err != nil {
+				return "", err
+			}
 		}
-		return r.header, r.err
+		last = r
 	}
-}
-
-// join returns the run under way, or a new one; nil when there is no challenge
-// to meet.
-func (t *tokens) join(ctx context.Context, u *url.URL, anew bool) *tokenRun {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.challenged {
-		return nil
-	}
-	r := t.run
-	if r == nil || anew {
-		r = &tokenRun{deadline: purpose.NewDeadline(ctx), done: make(chan struct{})}
-		t.run = r
-		t.runs++
-		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-		r.cancel = cancel
-		p := purpose.Of(ctx) // of the caller that begins it
-		p.Deadline = r.deadline
-		p.Once = false // others may join, who do not ask anew
-		go t.do(purpose.With(own, p), r, t.inner, u)
-	}
-	r.waiters++
-	r.deadline.Join(ctx)
-	return r
-}
-
-// do is the run itself.
-func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u *url.URL) {
-	defer r.cancel(nil)
-	// Docker's authorizer looks at the host and sets the header.
-	req := &http.Request{URL: &url.URL{Scheme: u.Scheme, Host: u.Host}, Header: http.Header{}}
-	r.err = t.authorize(ctx, inner, req)
-	r.header = req.Header.Get("Authorization")
-
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.run == r {
-		t.run = nil
-	}
-	if t.runs--; t.runs == 0 && t.own != nil {
-		t.own.ForgetQueries() // errors have been made clean, and tokens may be kept for long
-	}
-	switch {
-	case t.inner != inner: // replaced in the meantime
-	case r.err != nil:
-		t.drop()
-	default:
-		t.answers++
-		t.header = r.header
-	}
-	close(r.done)
-}
-
-// authorize asks docker's authorizer. To where a token server redirects, and by what that is signed,
-// only the Redactor of the client knows: neither error nor log may have it for those who wait.
-func (t *tokens) authorize(ctx context.Context, inner docker.Authorizer, req *http.Request) error {
-	if t.own == nil {
-		return inner.Authorize(ctx, req)
-	}
-	err := inner.Authorize(t.own.WithRedactedLogger(ctx), req)
-	if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
-		return t.own.CleanAnswer(answer)
-	}
-	if err != nil {
-		err = t.own.Wrap(err.Error(), err)
-	}
-	return err
-}
-
-// leave takes a waiter off a run. The last one ends it, says why, and waits for
-// its end, as it would without sharing. It reports whether that was the last one.
-func (t *tokens) leave(r *tokenRun, cause error) (last bool) {
-	t.mu.Lock()
-	r.waiters--
-	last = r.waiters == 0
-	if last && t.run == r {
-		t.drop() // the next caller must not wait for what is given up here
-	}
-	t.mu.Unlock()
-	if last {
-		r.cancel(cause)
-		<-r.done
-	}
-	return last
 }
 
 // challenge takes note of what the host wants in an answer to a request for the
@@ -243,12 +151,17 @@ func (t *tokens) expire() bool {
 	if !t.challenged || t.run != nil || expires.IsZero() || time.Now().Before(expires) {
 		return false
 	}
-	wants := t.wants
+	t.meet(context.Background(), t.wants)
+	return true
+}
+
+// meet forgets the tokens, and has a challenge of before met.
+func (t *tokens) meet(ctx context.Context, wants *http.Response) bool {
 	t.drop()
-	if meet(context.Background(), t.inner, wants) == nil {
+	if meet(ctx, t.inner, wants) == nil {
 		t.challenged, t.wants = true, wants
 	}
-	return true
+	return t.challenged
 }
 
 // size is how much is kept, about, in bytes, and how many answers there were.

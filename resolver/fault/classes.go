@@ -16,7 +16,7 @@ import (
 )
 
 // StatusClass judges the status of a registry's answer that is no success. A 503
-// is Unavailable: transport/retry.go tries again where no other host can answer,
+// is Unavailable: package tries has it tried again where no other host can answer,
 // and health counts it.
 func StatusClass(status int) failure.Class {
 	switch {

@@ -25,7 +25,6 @@ type Fault struct {
 	RetryAfter     time.Duration // what the answer asked for, 0 = nothing
 	Temporary      bool          // may pass by itself: worth another try
 	ShortCircuited bool          // nobody was asked: the host is in trouble
-	Spared         bool          // it is not tried again, since the caller has something else to use
 	Elsewhere      bool          // not an answer of the host that was asked, or of its token server
 }
 

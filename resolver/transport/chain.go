@@ -39,7 +39,7 @@ type Config struct {
 //	   │                          keepHome     no credentials for whom it redirects to
 //	quietSpans no query and no secret in a trace
 //	guard      is the host in trouble? skip it
-//	retry      once more, if that may help and there is time
+//	retry                            │         once more, if that may help and there is time
 //	examine                       limit        of a token server's answer
 //	report     tell the host's health what became of the try; have it probed
 //	classify   no answer, or none that makes sense: a fault
@@ -56,10 +56,11 @@ func (c Config) Registry(examine func(next http.RoundTripper) http.RoundTripper)
 	if examine != nil {
 		rt = examine(rt)
 	}
-	return c.guarded(rt)
+	return c.guarded(&retry{next: rt})
 }
 
-// Token returns the chain for requests to token servers.
+// Token returns the chain for requests to token servers. Each is one try: those who wait for the
+// token decide whether there is another one.
 func (c Config) Token() http.RoundTripper {
 	limited := &limit{next: c.judged(&whole{next: &shortDial{next: c.Base}, tokens: true}, true), redactor: c.Redactor}
 	return &keepHome{next: c.guarded(limited), redactor: c.Redactor}
@@ -71,6 +72,5 @@ func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
 }
 
 func (c Config) guarded(next http.RoundTripper) http.RoundTripper {
-	tried := &guard{next: &retry{next: next, redactor: c.Redactor}, host: c.Key, redactor: c.Redactor}
-	return QuietSpans{Next: tried, Redactor: c.Redactor}
+	return QuietSpans{Next: &guard{next: next, host: c.Key, redactor: c.Redactor}, Redactor: c.Redactor}
 }

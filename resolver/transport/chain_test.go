@@ -5,7 +5,6 @@ package transport
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
+	"github.com/pullwarden/pullwarden/resolver/tries"
 )
 
 // Each try is examined and observed, and a temporary fault of the examination is
@@ -32,46 +32,32 @@ func TestExamineSeesEachTry(t *testing.T) {
 		rt := c.Registry(func(next http.RoundTripper) http.RoundTripper {
 			return roundTrip(func(req *http.Request) (*http.Response, error) {
 				resp, err := next.RoundTrip(req)
-				if examined++; err == nil && examined < MaxAttempts {
+				if examined++; err == nil && examined < tries.MaxAttempts {
 					_ = resp.Body.Close()
 					return nil, &fault.Fault{Class: failure.Unreachable, Err: io.ErrUnexpectedEOF, Temporary: true}
 				}
 				return resp, err
 			})
 		})
-		if _, err := send(t.Context(), t, rt, purpose.Purpose{Kind: purpose.Check, Last: true}); err != nil || examined != MaxAttempts {
+		if _, err := send(t.Context(), t, rt, purpose.Purpose{Kind: purpose.Check, Last: true}); err != nil || examined != tries.MaxAttempts {
 			t.Errorf("examined %d times: %v", examined, err)
 		}
-		if want := slices.Repeat([]string{"GET registry.test 200"}, MaxAttempts); !slices.Equal(observed, want) {
+		if want := slices.Repeat([]string{"GET registry.test 200"}, tries.MaxAttempts); !slices.Equal(observed, want) {
 			t.Errorf("observed %v", observed)
 		}
 	})
 }
 
-// A request for a token has the time of the last of those who wait for it.
-func TestTokensWaitForTheLastWaiter(t *testing.T) {
-	for _, test := range []struct {
-		join  time.Duration
-		tries int
-	}{{5 * time.Second, 1}, {25 * time.Second, 2}, {time.Minute, MaxAttempts}} {
-		synctest.Test(t, func(t *testing.T) {
-			tries := 0
-			rt := config(roundTrip(func(req *http.Request) (*http.Response, error) {
-				tries++
-				return answer(req, http.StatusTooManyRequests, "", "Retry-After", "20"), nil
-			})).Token()
-			first, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			second, cancel := context.WithTimeout(t.Context(), test.join)
-			defer cancel()
-			deadline := purpose.NewDeadline(first)
-			deadline.Join(second)
-			p := purpose.Purpose{Kind: purpose.Check, Last: true, Deadline: deadline}
-			_, err := send(t.Context(), t, rt, p)
-			if wantFault(t, err, failure.RateLimited); tries != test.tries {
-				t.Errorf("%d tries within %v, want %d", tries, test.join, test.tries)
-			}
-		})
+// A request for a token is not made again, whoever has begun it: others may wait for it.
+func TestTokensAreOneTry(t *testing.T) {
+	asked := 0
+	rt := config(roundTrip(func(req *http.Request) (*http.Response, error) {
+		asked++
+		return answer(req, http.StatusServiceUnavailable, ""), nil
+	})).Token()
+	_, err := send(t.Context(), t, rt, purpose.Purpose{Kind: purpose.Check, Last: true})
+	if wantFault(t, err, failure.Unavailable); asked != 1 {
+		t.Errorf("asked %d times", asked)
 	}
 }
 

@@ -11,22 +11,6 @@ import (
 	"time"
 )
 
-func TestBackoffGrows(t *testing.T) {
-	for try := 1; try < MaxAttempts; try++ {
-		bound, longest := FirstBackoff<<(try-1), time.Duration(0)
-		for range 1000 {
-			d := backoff(try)
-			if d < 0 || d >= bound {
-				t.Fatalf("try %d: %s is not below %s", try, d, bound)
-			}
-			longest = max(longest, d)
-		}
-		if longest < bound/2 {
-			t.Errorf("try %d: no backoff of 1000 was longer than %s of %s", try, longest, bound)
-		}
-	}
-}
-
 func FuzzRetryAfter(f *testing.F) {
 	for _, seed := range []string{"", "0", "7", "-1", "+1", "1.5", "18446744073709551615", "9223372037", "Wed, 21 Oct 2015 07:28:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"} {
 		f.Add(seed)

@@ -1,0 +1,165 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
+	"github.com/pullwarden/pullwarden/resolver/tries"
+)
+
+// tokenRun is one use of docker's authorizer, on a context of its own and on
+// behalf of all who wait for it. It is one try. Whether there is another one, each of them
+// decides by its own time, and by what else it has to use; those who try again share that, too.
+//
+// tokens counts its waiters itself: a shared.Group has no deadline that moves
+// out as they join, and no replacement of a token while it is asked for.
+type tokenRun struct {
+	cancel   context.CancelCauseFunc
+	deadline *purpose.Deadline // when the last waiter gives up
+	waiters  int               // guarded by the lock of tokens; 0 = it was given up
+	next     *tokenRun         // of those who try again, nil = none so far; guarded by the same
+	wants    *http.Response    // the challenge that it meets
+	presumed bool              // the host has not confirmed that
+	jitter   float64           // of the wait for the next one: they wake together
+
+	done   chan struct{} // closed when header and err are set
+	header string
+	err    error
+}
+
+// join returns the run under way, or a new one; nil when there is no challenge
+// to meet. Those whose last run was the same, and failed, share the next one, also where it has
+// ended meanwhile.
+func (t *tokens) join(ctx context.Context, u *url.URL, last *tokenRun) *tokenRun {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.run
+	if last != nil {
+		r = t.after(last)
+	}
+	if r == nil {
+		if last != nil && !t.meetAgain(ctx, last) || !t.challenged {
+			return nil
+		}
+		r = t.begin(ctx, u, last != nil)
+	}
+	if last != nil {
+		last.next = r
+	}
+	r.waiters++
+	r.deadline.Join(ctx)
+	return r
+}
+
+// after returns what those wait for whose last run failed, nil for a new one.
+func (t *tokens) after(last *tokenRun) *tokenRun {
+	if last.next != nil && last.next.waiters > 0 {
+		return last.next
+	}
+	if f, ok := fault.As(last.err); ok && f.ShortCircuited {
+		return nil // so may be that of another who has something else to use
+	}
+	return t.run
+}
+
+// meetAgain has the challenge met for those whose last run failed: its authorizer keeps the failure. It
+// reports whether that is so; nobody meets what was only presumed, and has been given up since.
+func (t *tokens) meetAgain(ctx context.Context, last *tokenRun) bool {
+	switch {
+	case t.challenged && t.run == nil:
+		return true
+	case t.challenged:
+		return t.meet(ctx, t.wants)
+	case last.presumed && !t.expected.presuming:
+		return false
+	}
+	return t.meet(ctx, last.wants)
+}
+
+// begin begins a run on behalf of the caller of ctx.
+func (t *tokens) begin(ctx context.Context, u *url.URL, again bool) *tokenRun {
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	r := &tokenRun{
+		cancel: cancel, deadline: purpose.NewDeadline(ctx), done: make(chan struct{}),
+		wants: t.wants, presumed: t.expected.presuming, jitter: tries.Jitter(),
+	}
+	t.run = r
+	t.runs++
+	p := purpose.Of(ctx)
+	p.Deadline = r.deadline
+	if again {
+		p.Fallback = 0 // it has been decided to ask, in trouble or not
+	}
+	go t.do(purpose.With(own, p), r, t.inner, u)
+	return r
+}
+
+// do is the run itself.
+func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u *url.URL) {
+	defer r.cancel(nil)
+	// Docker's authorizer looks at the host and sets the header.
+	req := &http.Request{URL: &url.URL{Scheme: u.Scheme, Host: u.Host}, Header: http.Header{}}
+	r.err = t.authorize(ctx, inner, req)
+	r.header = req.Header.Get("Authorization")
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.run == r {
+		t.run = nil
+	}
+	if t.runs--; t.runs == 0 && t.own != nil {
+		t.own.ForgetQueries() // errors have been made clean, and tokens may be kept for long
+	}
+	switch {
+	case t.inner != inner: // replaced in the meantime
+	case r.err != nil:
+		t.drop()
+	default:
+		t.answers++
+		t.header = r.header
+	}
+	close(r.done)
+}
+
+// authorize asks docker's authorizer. To where a token server redirects, and by what that is signed,
+// only the Redactor of the client knows: neither error nor log may have it for those who wait.
+func (t *tokens) authorize(ctx context.Context, inner docker.Authorizer, req *http.Request) error {
+	if t.own == nil {
+		return inner.Authorize(ctx, req)
+	}
+	err := inner.Authorize(t.own.WithRedactedLogger(ctx), req)
+	if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
+		return t.own.CleanAnswer(answer)
+	}
+	if err != nil {
+		err = t.own.Wrap(err.Error(), err)
+	}
+	return err
+}
+
+// leave takes a waiter off a run. The last one ends it, says why, and waits for
+// its end, as it would without sharing. It reports whether that was the last one.
+func (t *tokens) leave(r *tokenRun, cause error) (last bool) {
+	t.mu.Lock()
+	r.waiters--
+	last = r.waiters == 0
+	if last && t.run == r {
+		t.drop() // the next caller must not wait for what is given up here
+	}
+	t.mu.Unlock()
+	if last {
+		r.cancel(cause)
+		<-r.done
+	}
+	return last
+}
