@@ -45,7 +45,7 @@ type Host struct {
 
 // By is the host as its words and refusals are noted: host[:port]. A mirror at the address of the
 // registry that the name says has its path behind that, or it would pass for the registry: no
-// host[:port] has a slash, and no path anything that labels cannot have.
+// host[:port] has a slash. The path is escaped, fit for labels.
 func (h Host) By() string { return h.Host + h.beside }
 
 // Key is the key of the host's health.
@@ -99,12 +99,15 @@ func originOf(name string, hosts []docker.RegistryHost) func(i int) bool {
 const maxBeside = 128
 
 // besideOrigin returns what is noted of a mirror behind its host[:port]; "" where that is not the
-// address of the origin.
+// address of the origin, or where it is the origin's very URL, which hosts.toml has twice then.
 func besideOrigin(mirror docker.RegistryHost, hosts []docker.RegistryHost, origin func(i int) bool) string {
 	address := registryname.Canonical(mirror.Host)
 	for i, h := range hosts {
 		if !origin(i) || registryname.Canonical(h.Host) != address {
 			continue
+		}
+		if h.Scheme == mirror.Scheme && h.Path == mirror.Path {
+			return ""
 		}
 		u := url.URL{Path: "/" + strings.TrimPrefix(mirror.Path, "/")}
 		text := strings.ReplaceAll(u.EscapedPath(), ",", "%2C")

@@ -37,7 +37,7 @@ func TestMirrorAtTheAddressOfTheRegistry(t *testing.T) {
 		"another port":             {"host.test:5000", "/v2/public", "host.test", "host.test:5000"},
 		"a path":                   {"host.test", "/v2/public", "host.test", "host.test/v2/public"},
 		"a path, with the port":    {"Host.test:443", "/v2/Public", "host.test", "Host.test:443/v2/Public"},
-		"the same path":            {"host.test:5000", "/v2", "host.test:5000", "host.test:5000/v2"},
+		"the registry, once more":  {"host.test:443", "/v2", "host.test", "host.test:443"},
 		"no path":                  {"host.test", "", "host.test", "host.test/"},
 		"Docker Hub":               {"docker.io", "/v2/public", "registry-1.docker.io", "docker.io/v2/public"},
 		"what labels cannot have":  {"host.test", "/v2/a b,c\n%\xff", "host.test", "host.test/v2/a%20b%2Cc%0A%25%FF"},
@@ -45,7 +45,7 @@ func TestMirrorAtTheAddressOfTheRegistry(t *testing.T) {
 		"the name itself":          {"registry.test", "/v2/public", "registry.test", "registry.test"},
 		"the name, not the server": {"registry.test", "/v2/public", "host.test", "registry.test"},
 	} {
-		list := []docker.RegistryHost{{Host: test.mirror, Path: test.path}, {Host: test.server, Path: "/v2"}}
+		list := []docker.RegistryHost{{Scheme: "https", Host: test.mirror, Path: test.path}, {Scheme: "https", Host: test.server, Path: "/v2"}}
 		set := (&builder{}).set("registry.test", list)
 		if got := set.Hosts()[0].By(); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -53,6 +53,12 @@ func TestMirrorAtTheAddressOfTheRegistry(t *testing.T) {
 		if got := set.Hosts()[1].By(); got != test.server {
 			t.Errorf("%s: the server is %q", name, got)
 		}
+	}
+	set := (&builder{}).set("registry.test", []docker.RegistryHost{
+		{Scheme: "http", Host: "host.test:5000", Path: "/v2"}, {Scheme: "https", Host: "host.test:5000", Path: "/v2"},
+	})
+	if got, want := set.Hosts()[0].By(), "host.test:5000/v2"; got != want {
+		t.Errorf("by another scheme: %q, want %q", got, want)
 	}
 }
 
