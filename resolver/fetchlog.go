@@ -39,6 +39,7 @@ type content struct {
 
 	// elsewhere are the hosts of its urls, one of which served bytes.
 	elsewhere []string
+	urlFailed []Attempt // how its urls failed, where that is the last that happened
 }
 
 func (l *fetchLog) update(d digest.Digest, change func(*content)) {
@@ -64,6 +65,7 @@ func (l *fetchLog) adopt(d digest.Digest, from *fetchLog) {
 		c.failures, c.refusals = append(c.failures, own.failures...), append(c.refusals, own.refusals...)
 		c.pending, c.sources = append(c.pending, own.pending...), append(c.sources, own.sources...)
 		c.failed, c.verified, c.elsewhere = own.failed, c.verified || own.verified, own.elsewhere
+		c.urlFailed = own.urlFailed
 	})
 }
 
@@ -105,7 +107,7 @@ func (l *fetchLog) answered(d digest.Digest, h *host) {
 		if h.Origin {
 			c.refusals = nil
 		}
-		c.failed = false
+		c.failed, c.urlFailed = false, nil
 	})
 }
 
@@ -119,6 +121,17 @@ func (l *fetchLog) served(d digest.Digest, h *host) {
 // content name, served bytes.
 func (l *fetchLog) servedElsewhere(d digest.Digest, hosts []string) {
 	l.update(d, func(c *content) { c.elsewhere = hosts })
+}
+
+// urlFailed takes note of the failure of a url's host, which is asked past the hosts of the session: it is
+// apart from theirs, also where it has the name of one.
+func (l *fetchLog) urlFailed(d digest.Digest, a Attempt) {
+	l.update(d, func(c *content) { c.urlFailed = []Attempt{a} })
+}
+
+// urlAnswered takes note that the host of a url has answered, whatever it said.
+func (l *fetchLog) urlAnswered(d digest.Digest) {
+	l.update(d, func(c *content) { c.urlFailed = nil })
 }
 
 // elsewhere returns the hosts of urls that may have served bytes of a digest.
@@ -190,7 +203,7 @@ func (l *fetchLog) allSources() map[*host]bool {
 
 // failures returns why a digest could not be had, host by host.
 func (l *fetchLog) failures(d digest.Digest) (attempts []Attempt) {
-	l.update(d, func(c *content) { attempts = slices.Clone(c.failures) })
+	l.update(d, func(c *content) { attempts = slices.Concat(c.failures, c.urlFailed) })
 	return attempts
 }
 
@@ -228,9 +241,9 @@ func (l *fetchLog) withRefusals(attempts []Attempt) []Attempt {
 func (l *fetchLog) unfinished() []Attempt {
 	failed := l.collect(func(_ digest.Digest, c *content) []Attempt {
 		if !c.failed {
-			return nil
+			return c.urlFailed
 		}
-		return c.failures
+		return slices.Concat(c.failures, c.urlFailed)
 	})
 	if len(failed) > 0 {
 		return failed

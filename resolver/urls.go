@@ -9,10 +9,13 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/resolver/redact"
@@ -87,18 +90,38 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	secrets := of.log.redactor
 	secrets.AddURL(req.URL, "")
 	clean := transport.Elsewhere{Next: transport.Unencoded{Next: t.own}, Redactor: secrets}
+	start := time.Now()
 	resp, err := transport.QuietSpans{Next: clean, Redactor: secrets}.RoundTrip(req)
-	if err == nil && resp.StatusCode <= 299 {
-		of.serving.Store(nil) // a host of the session may have begun
-		resp.Body = &urlBody{ReadCloser: resp.Body, fetch: of}
+	if err != nil {
+		if f, judged := fault.As(err); judged { // else the pull has ended
+			of.urlFailed(req, f.Class, f.Err, time.Since(start))
+		}
+		return nil, err
 	}
-	return resp, err
+	of.log.urlAnswered(of.digest)
+	if resp.StatusCode <= 299 {
+		of.serving.Store(nil) // a host of the session may have begun
+		resp.Body = &urlBody{ReadCloser: resp.Body, req: req, fetch: of, start: time.Now()}
+	}
+	return resp, nil
 }
 
-// urlBody records that content came from where a url leads.
+// urlFailed takes note that the host of a url has not answered a request, or not to its end. It is an
+// attempt of that host alone: whoever wrote the manifest has chosen it, and no registry has failed.
+func (f *fetch) urlFailed(req *http.Request, class failure.Class, err error, elapsed time.Duration) {
+	host, first := redact.Untold, fault.First(req).URL
+	if f.log.redactor.TellsHost(first) {
+		host = provenance.HostOf(first)
+	}
+	f.log.urlFailed(f.digest, Attempt{Host: host, Class: class, Err: err, Elapsed: elapsed})
+}
+
+// urlBody records that content came from where a url leads, and why it broke off.
 type urlBody struct {
 	io.ReadCloser
+	req    *http.Request
 	fetch  *fetch
+	start  time.Time
 	served bool
 }
 
@@ -107,6 +130,9 @@ func (b *urlBody) Read(p []byte) (int, error) {
 	if n > 0 && !b.served {
 		b.served = true
 		b.fetch.log.servedElsewhere(b.fetch.digest, b.fetch.elsewhere)
+	}
+	if err != nil && err != io.EOF && b.req.Context().Err() == nil {
+		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), b.fetch.log.redactor.Failed(b.req, err), time.Since(b.start))
 	}
 	return n, err
 }

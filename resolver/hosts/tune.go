@@ -41,13 +41,9 @@ const (
 
 // tune makes containerd's transport fit to be shared.
 func tune(t *http.Transport) {
-	bound(t)
-	t.OnProxyConnectResponse = proxyRefused
-}
-
-func bound(t *http.Transport) {
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = maxIdle, maxIdlePerHost, idleTimeout
 	t.MaxResponseHeaderBytes = maxHeader
+	t.OnProxyConnectResponse = proxyRefused
 }
 
 // Bounded returns a transport as net/http's own is, that takes no more from those whom it asks
@@ -57,7 +53,7 @@ func Bounded() *http.Transport {
 	if own, ok := http.DefaultTransport.(*http.Transport); ok { // nobody has replaced it
 		t = own.Clone()
 	}
-	bound(t)
+	tune(t)
 	t.ResponseHeaderTimeout = answerTimeout
 	return t
 }

@@ -16,6 +16,9 @@ const (
 	// MaxText bounds the text of an error, in bytes.
 	MaxText = 1 << 10
 
+	// Untold stands for a host with a part of a secret.
+	Untold = hidden
+
 	minSecret   = 4         // shorter ones would turn every text into stars
 	minRepeated = 16        // shorter ones are in digests by chance
 	maxCleaned  = MaxAnswer // bytes of a text that are looked at

@@ -5,6 +5,7 @@ package transport
 
 import (
 	"net/http"
+	"net/http/httptrace"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/redact"
@@ -12,8 +13,8 @@ import (
 
 // Elsewhere is for requests to where no host of a session is, such as the urls of layers. Errors, and
 // redirects that are followed, have no part of a secret, as those of hosts have none, and what comes with
-// either is waited for as what hosts send. Nothing else is judged: causes stay what they are. Neither
-// may be nil.
+// either is waited for as what hosts send. Where there is no answer, the error is a fault; answers are
+// not judged by their status. Neither may be nil.
 type Elsewhere struct {
 	Next     http.RoundTripper
 	Redactor *redact.Redactor
@@ -21,10 +22,17 @@ type Elsewhere struct {
 
 // RoundTrip implements http.RoundTripper.
 func (e Elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := e.Next.RoundTrip(req)
+	ctx := req.Context()
+	var wire wire
+	resp, err := e.Next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())))
 	if err != nil {
-		return nil, e.Redactor.Failed(req, err)
+		clean := e.Redactor.Failed(req, err)
+		if ctx.Err() != nil {
+			return nil, clean // the pull has ended, and not the host failed
+		}
+		return nil, &fault.Fault{Class: fault.TransportClass(err, wire.silent()), Err: clean, Elsewhere: true}
 	}
+	resp.Request = req
 	resp.Status = fault.StatusText(resp.StatusCode) // docker's errors have it as the host writes it
 	if c := (&classify{redactor: e.Redactor}); c.strays(resp) {
 		_ = resp.Body.Close()
@@ -34,7 +42,7 @@ func (e Elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
 		e.Redactor.AddURL(to, "") // net/http tells it where it follows no more
 	}
 	if resp.StatusCode >= 300 { // of a redirect, too, net/http reads some
-		resp.Body = readError(resp.Body, errorTime(req.Context(), resp.StatusCode))
+		resp.Body = readError(resp.Body, errorTime(ctx, resp.StatusCode))
 	}
 	return resp, nil
 }

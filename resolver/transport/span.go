@@ -17,8 +17,6 @@ import (
 const (
 	spanURL  = "url.full"
 	spanHost = "server.address"
-
-	untold = "***" // a host with a part of a secret
 )
 
 // QuietSpans keeps queries out of the spans of requests, which containerd starts around
@@ -33,7 +31,7 @@ type QuietSpans struct {
 // RoundTrip implements http.RoundTripper.
 func (q QuietSpans) RoundTrip(req *http.Request) (*http.Response, error) {
 	if span := trace.SpanFromContext(req.Context()); span.IsRecording() {
-		host := untold
+		host := redact.Untold
 		if q.Redactor.TellsHost(req.URL) {
 			host = q.Redactor.Clean(req.URL.Hostname())
 		}
