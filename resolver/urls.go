@@ -26,8 +26,6 @@ const (
 	// maxURLs bounds the urls of a descriptor that count. A manifest has room for a hundred
 	// thousand, which would all be compared with each other, and be named.
 	maxURLs = 16
-	// maxHost bounds a host that is followed, in bytes: labels and errors name it.
-	maxHost = 1 << 10
 	// maxURL bounds a url that is followed, in bytes: it is read in many ways, to find secrets.
 	maxURL = 4 << 10
 	// maxURLBytes bounds those of one descriptor together.
@@ -38,7 +36,7 @@ const (
 // Only layers have any: a manifest, an index or a config comes from a registry, since it says
 // what the image is. A url that has a secret of the pull is not followed, since name servers,
 // labels and the host itself would get that; nor is one that has a user, which net/http unescapes
-// and makes a header of.
+// and makes a header of, nor one whose host nobody could name.
 func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names []string) {
 	if !images.IsLayerType(desc.MediaType) {
 		return nil, nil
@@ -50,7 +48,7 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names 
 		}
 		left -= len(text)
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || len(u.Host) > maxHost || secrets.In(text) || !secrets.TellsHost(u) {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || !provenance.Names(u) || secrets.In(text) || !secrets.TellsHost(u) {
 			continue
 		}
 		urls = append(urls, text)

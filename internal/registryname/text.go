@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxText bounds the bytes of a host that are read: more than a DNS name with a port
+	// MaxText bounds the bytes of a host that Text reads: more than a DNS name with a port
 	// may have.
-	maxText = 300
+	MaxText = 300
 	// inHosts are the characters of hosts besides letters and digits: host[:port].
 	inHosts = ".-_:[]"
 )
@@ -21,7 +21,7 @@ const (
 // cursor: bytes that no host has are escaped, and a name that is too long for a host is cut.
 func Text(host string) string {
 	var b strings.Builder
-	for _, c := range []byte(host[:min(len(host), maxText)]) {
+	for _, c := range []byte(host[:min(len(host), MaxText)]) {
 		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(inHosts, c) >= 0 {
 			b.WriteByte(c)
 		} else {

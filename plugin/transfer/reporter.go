@@ -84,7 +84,9 @@ type reportingFetcher struct {
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
 // read, with the context of this call.
 func (f *reportingFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
-	last := &lastHost{hosts: slices.Concat(f.source.hosts, urlHosts(desc.URLs))}
+	urls, named := namedURLs(desc.URLs)
+	desc.URLs = urls
+	last := &lastHost{hosts: slices.Concat(f.source.hosts, named)}
 	rc, err := f.inner.Fetch(httptrace.WithClientTrace(ctx, last.trace()), desc)
 	if err != nil {
 		return nil, err
@@ -96,15 +98,16 @@ func (f *reportingFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (
 	return r, nil
 }
 
-// urlHosts returns the hosts that content says itself it is at. They may be no
-// registries.
-func urlHosts(urls []string) (list []hosts.Alias) {
+// namedURLs returns those of the urls that content says itself it is at whose hosts can be named, and
+// these, which may be no registries. The others are not followed: nobody could tell who served.
+func namedURLs(urls []string) (kept []string, list []hosts.Alias) {
 	for _, text := range urls {
-		if u, err := url.Parse(text); err == nil {
+		if u, err := url.Parse(text); err == nil && provenance.Names(u) {
+			kept = append(kept, text)
 			list = append(list, hosts.Alias{Host: u.Host, Name: provenance.HostOf(u)})
 		}
 	}
-	return list
+	return kept, list
 }
 
 // lastHost is the one of the hosts that was asked last for some content.
@@ -123,11 +126,13 @@ func (l *lastHost) trace() *httptrace.ClientTrace {
 			return
 		}
 		sent := sentHost(value[0])
+		if sent == "" { // net/http names no host that no header may have: it is not the one before
+			l.set(nil)
+			return
+		}
 		for i := range l.hosts {
 			if sentHost(l.hosts[i].Host) == sent {
-				l.mu.Lock()
-				l.last = &l.hosts[i]
-				l.mu.Unlock()
+				l.set(&l.hosts[i])
 			}
 		}
 	}}
@@ -145,6 +150,12 @@ func sentHost(host string) string {
 		host = host[:zone] + host[end:]
 	}
 	return host
+}
+
+func (l *lastHost) set(h *hosts.Alias) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = h
 }
 
 func (l *lastHost) get() *hosts.Alias {

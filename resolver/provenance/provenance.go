@@ -8,6 +8,7 @@ package provenance
 import (
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/pullwarden/pullwarden/internal/registryname"
 )
@@ -67,3 +68,10 @@ func (p Provenance) InOrder(hosts []string) Provenance {
 // HostOf returns the host of a URL that the content names itself, as Hosts have it: labels
 // are text, of which gRPC carries no other than UTF-8, and part hosts by commas.
 func HostOf(u *url.URL) string { return registryname.Text(u.Host) }
+
+// Names reports whether HostOf is the name of the host that containerd asks for what is at a URL.
+// containerd reads the host once more, which unescapes it a second time, such as the zone of an address,
+// and a host that is cut may look like another one.
+func Names(u *url.URL) bool {
+	return !strings.Contains(u.Host, "%") && len(u.Host) <= registryname.MaxText
+}
