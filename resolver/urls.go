@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +37,7 @@ const (
 // Only layers have any: a manifest, an index or a config comes from a registry, since it says
 // what the image is. A url that has a secret of the pull is not followed, since name servers,
 // labels and the host itself would get that; nor is one that has a user, which net/http unescapes
-// and makes a header of, nor one whose host nobody could name.
+// and makes a header of, nor one whose host nobody could name, nor one with a fragment, which is left out.
 func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names []string) {
 	if !images.IsLayerType(desc.MediaType) {
 		return nil, nil
@@ -51,12 +52,22 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names 
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || !provenance.Names(u) || secrets.In(text) || !secrets.TellsHost(u) {
 			continue
 		}
+		if strings.Contains(text+u.Path, "#") || cutsSecret(u, secrets) {
+			continue
+		}
 		urls = append(urls, text)
 		if name := provenance.HostOf(u); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	return urls, names
+}
+
+// cutsSecret reports whether a secret goes on behind the path of a url, as containerd asks for it: it
+// logs the query in another way, where nobody would know the rest.
+func cutsSecret(u *url.URL, secrets *redact.Redactor) bool {
+	asked := u.Scheme + "://" + u.Host + u.Path + "?" + u.RawQuery
+	return secrets.Crosses(asked, strings.IndexByte(asked, '?'))
 }
 
 // GuardURLs has content behind the urls of descriptors fetched as that of hosts is: not encoded,

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 // A storage service writes by what the manifest's URL was signed into the urls of a layer, of which one
@@ -50,6 +54,59 @@ func TestURLsOfPartsOfSignatures(t *testing.T) {
 			}
 			t.Log(told)
 			wantNothingOf(t, "summer2024", told)
+		})
+	}
+}
+
+// By what the manifest's URL was signed is in a layer's url, across the end of its path: containerd leaves
+// a fragment out, and the query of what it logs. Nobody follows that url.
+func TestURLsWithSignaturesAcrossTheirPath(t *testing.T) {
+	GuardURLs()
+	for behind, followed := range map[string]bool{
+		"#moreofit2025abc": false, "%23moreofit2025abc": false, "?a=1&moreofit2025abc": false, "%3Fmoreofit2025abc": false,
+		"?a=1": true, "/": true, "#": false,
+	} {
+		t.Run(behind, func(t *testing.T) {
+			elsewhere, asked := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") })
+			secret, err := url.PathUnescape("summer2024xyzabc" + behind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := "summer2024"
+			if followed {
+				secret, part = "another signature", "another"
+			}
+			storage, _ := serve(t, serveManifest)
+			server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/manifests/") {
+					w.Header().Set("Location", storage.URL+"/manifest?sig="+url.QueryEscape(secret))
+					w.WriteHeader(http.StatusTemporaryRedirect)
+					return
+				}
+				w.WriteHeader(http.StatusNotFound)
+			})
+			recorder := tracetest.NewSpanRecorder()
+			entry, logged := newLogger(log.DebugLevel)
+			ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("").Start(log.WithLogger(t.Context(), entry), "pull")
+			s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}, Observe: func(Observation) {}}, Query{Absent: true})
+			got, err := s.Resolve(ctx, plenty)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source := s.Source(got.Descriptor)
+			_, err = readIn(ctx, t, source, ocispec.Descriptor{
+				MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("x"), Size: 1,
+				URLs: []string{elsewhere.URL + "/summer2024xyzabc" + behind},
+			})
+			span.End()
+			if n := len(asked.list()); (n > 0) != followed {
+				t.Errorf("asked %d times", n)
+			}
+			told := fmt.Sprintf("error: %v\nfailure: %v\nlog: %s", err, source.Failure(err), logged)
+			for _, s := range recorder.Ended() {
+				told += fmt.Sprintf("\nspan: %s %+v %+v %+v", s.Name(), s.Status(), s.Attributes(), s.Events())
+			}
+			wantNothingOf(t, part, told)
 		})
 	}
 }
