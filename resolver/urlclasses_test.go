@@ -126,3 +126,16 @@ func TestURLsInTime(t *testing.T) {
 		})
 	}
 }
+
+// A url is signed by what its host is called, which the failure does not tell.
+func TestFailuresOfURLsTellNoSignature(t *testing.T) {
+	GuardURLs()
+	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	source := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{}).Source(ocispec.Descriptor{})
+	_, err := read(t, source, ocispec.Descriptor{
+		MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5,
+		URLs: []string{"http://summer2024xyzabc.invalid/more?sig=summer2024xyzabc.invalid%2Fmore"},
+	})
+	e := wantClass(t, source.Failure(err), failure.Unreachable)
+	wantNothingOf(t, "summer2024", e.Error())
+}
