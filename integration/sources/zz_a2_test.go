@@ -1,0 +1,46 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sources
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+)
+
+// TestURLThatStallsBlamesNoRegistry has a layer say that it is on a host that begins to give it and does not
+// go on: docs/policies-and-failures.md has the error name that host, and no registry.
+func TestURLThatStallsBlamesNoRegistry(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.CRIImages(`image_pull_progress_timeout = "2s"`))
+	stalls := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte("x"))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(stalls.Close)
+	layers, err := nodetest.Image(2).Layers()
+	n.Must(err)
+	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{stalls.URL + "/layer"}})
+	n.Must(err)
+	n.Push("app:1", img)
+	_, err = n.Pull(nodetest.Named("app:1"))
+	t.Logf("%v", err)
+	if err == nil {
+		t.Fatal("it is pulled")
+	}
+	if !strings.Contains(err.Error(), strings.TrimPrefix(stalls.URL, "http://")) {
+		t.Error("the error does not name the host of the url")
+	}
+	if strings.Contains(err.Error(), "host "+n.Registry.Host()) {
+		t.Errorf("the error names the registry, %s", n.Registry.Host())
+	}
+}
