@@ -38,3 +38,21 @@ func TestURLThatIsGoneIsNoNeed(t *testing.T) {
 	s.Restore()
 	s.wantPull(ref, "Failed unreachable")
 }
+
+// TestImportedAndAURLThatIsGone holds that an image of which nothing is known is not used, by a caller without
+// any proof, since the host of a layer's url is gone: the registry answers, and can say (docs/access.md: "while
+// no registry can say whose it is").
+func TestImportedAndAURLThatIsGone(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	s := newSite(t, "")
+	ref := nodetest.Named("app:1")
+	s.Import(ref, nodetest.Image(1))
+	layers, err := nodetest.Image(2).Layers()
+	s.Must(err)
+	img, err := mutate.Append(nodetest.Image(3), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{gone.URL + "/layer"}})
+	s.Must(err)
+	s.Push("app:1", img)
+	s.wantPull(ref, "Failed unreachable")
+}
