@@ -29,6 +29,8 @@ type Attempt struct {
 	Err     error         // what happened; no credentials, no URL queries, one line
 	Elapsed time.Duration // from asking this host to giving it up; 0 = not measured
 
+	// URL says that it is the host of a layer's url, which whoever wrote the manifest has chosen.
+	URL bool
 	// Authority says that this counts like an answer of the origin: a host that
 	// [Query.Authority] names has itself refused the caller, or not found the image.
 	Authority bool

@@ -5,8 +5,10 @@ package resolver
 
 import (
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // progress is what a pull waits for, and what has come, or the same of one prefetch. The zero
@@ -17,6 +19,45 @@ type progress struct {
 
 	mu    sync.Mutex
 	taken []*progress // of prefetches for which the pull waits, or has waited
+	urls  []*urlWait
+}
+
+// urlWait is the request of a url that has not ended. What a pull has waited for is known at once when
+// that ends; reads that end by it come later.
+type urlWait struct {
+	attempt func() Attempt
+	begun   time.Time
+}
+
+// waitFor takes note of a request that begins, and how to describe it.
+func (p *progress) waitFor(attempt func() Attempt) *urlWait {
+	w := &urlWait{attempt: attempt, begun: time.Now()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.urls = append(p.urls, w)
+	return w
+}
+
+func (p *progress) ended(w *urlWait) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.urls = slices.DeleteFunc(p.urls, func(other *urlWait) bool { return other == w })
+}
+
+// waitsForURLs describes the requests of urls that have not ended.
+func (p *progress) waitsForURLs() (attempts []Attempt) {
+	p.mu.Lock()
+	urls, taken := slices.Clone(p.urls), slices.Clone(p.taken)
+	p.mu.Unlock()
+	for _, w := range urls {
+		a := w.attempt()
+		a.Elapsed = time.Since(w.begun)
+		attempts = append(attempts, a)
+	}
+	for _, other := range taken {
+		attempts = append(attempts, other.waitsForURLs()...)
+	}
+	return attempts
 }
 
 // take adds what a prefetch waits for, and what has come to it: until then it is no progress

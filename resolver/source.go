@@ -282,7 +282,7 @@ func (src *source) blame(class failure.Class, err error) []Attempt {
 // have been asked for at the end: the transfer may have waited for a retry, or
 // for somebody else's download.
 func (src *source) stalled(err error) *Error {
-	attempts := src.log.unfinished()
+	attempts := append(src.log.unfinished(), src.log.progress.waitsForURLs()...)
 	if len(attempts) == 0 {
 		attempts = src.blame(failure.Unreachable, err)
 	}

@@ -105,7 +105,7 @@ func TestURLsInTime(t *testing.T) {
 			rt := guardURLs(nil)
 			c.change(rt.own)
 			defer rt.CloseIdleConnections()
-			of := &fetch{log: &fetchLog{redactor: &redact.Redactor{}}, digest: manifestDigest}
+			of := &fetch{log: &fetchLog{redactor: &redact.Redactor{}, progress: &progress{}}, digest: manifestDigest}
 			ctx, cancel := context.WithTimeout(withFetch(t.Context(), of), time.Minute)
 			defer cancel()
 			if c.ended {

@@ -99,30 +99,44 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	secrets := of.log.redactor
 	secrets.AddURL(req.URL, "")
 	clean := transport.Elsewhere{Next: transport.Unencoded{Next: t.own}, Redactor: secrets}
-	start := time.Now()
+	waits := of.log.progress
+	wait := waits.waitFor(func() Attempt {
+		return urlAttempt(req, failure.Unreachable, secrets.Request(req, ErrNoProgress), secrets)
+	})
 	resp, err := transport.QuietSpans{Next: clean, Redactor: secrets}.RoundTrip(req)
 	if err != nil {
 		if f, judged := fault.As(err); judged { // else the pull has ended
-			of.urlFailed(req, f.Class, f.Err, time.Since(start))
+			of.urlFailed(req, f.Class, f.Err, wait.begun)
+			waits.ended(wait)
 		}
 		return nil, err
 	}
 	of.log.urlAnswered(of.digest)
-	if resp.StatusCode <= 299 {
-		of.serving.Store(nil) // a host of the session may have begun
-		resp.Body = &urlBody{ReadCloser: resp.Body, req: req, fetch: of, start: time.Now()}
+	if resp.StatusCode > 299 {
+		waits.ended(wait)
+		return resp, nil
+	}
+	of.serving.Store(nil) // a host of the session may have begun
+	resp.Body = &urlBody{
+		ReadCloser: resp.Body, req: req, fetch: of, start: time.Now(), ended: func() { waits.ended(wait) },
 	}
 	return resp, nil
 }
 
-// urlFailed takes note that the host of a url has not answered a request, or not to its end. It is an
-// attempt of that host alone: whoever wrote the manifest has chosen it, and no registry has failed.
-func (f *fetch) urlFailed(req *http.Request, class failure.Class, err error, elapsed time.Duration) {
+func (f *fetch) urlFailed(req *http.Request, class failure.Class, err error, start time.Time) {
+	a := urlAttempt(req, class, err, f.log.redactor)
+	a.Elapsed = time.Since(start)
+	f.log.urlFailed(f.digest, a)
+}
+
+// urlAttempt is a request of a url. It is an attempt of the host that the url says: no registry has
+// failed.
+func urlAttempt(req *http.Request, class failure.Class, err error, secrets *redact.Redactor) Attempt {
 	host, first := redact.Untold, fault.First(req).URL
-	if f.log.redactor.TellsHost(first) {
+	if secrets.TellsHost(first) {
 		host = provenance.HostOf(first)
 	}
-	f.log.urlFailed(f.digest, Attempt{Host: host, Class: class, Err: err, Elapsed: elapsed})
+	return Attempt{Host: host, Class: class, Err: err, URL: true}
 }
 
 // urlBody records that content came from where a url leads, and why it broke off.
@@ -131,6 +145,7 @@ type urlBody struct {
 	req    *http.Request
 	fetch  *fetch
 	start  time.Time
+	ended  func() // tells that nobody waits for the host any more
 	served bool
 }
 
@@ -140,10 +155,21 @@ func (b *urlBody) Read(p []byte) (int, error) {
 		b.served = true
 		b.fetch.log.servedElsewhere(b.fetch.digest, b.fetch.elsewhere)
 	}
-	if err != nil && err != io.EOF && b.req.Context().Err() == nil {
-		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), b.fetch.log.redactor.Failed(b.req, err), time.Since(b.start))
+	if err == nil || b.req.Context().Err() != nil {
+		return n, err
+	}
+	b.ended()
+	if err != io.EOF {
+		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), b.fetch.log.redactor.Failed(b.req, err), b.start)
 	}
 	return n, err
+}
+
+func (b *urlBody) Close() error {
+	if b.req.Context().Err() == nil {
+		b.ended()
+	}
+	return b.ReadCloser.Close()
 }
 
 // CloseIdleConnections is what http.Client calls in its method of that name.

@@ -208,7 +208,7 @@ func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err err
 // decideFailed decides after a failure. The caller's grant is the one that counts then: one that
 // does not is as if there were none.
 func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action {
-	check := Check{Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause)}
+	check := Check{Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause), Elsewhere: c.failsElsewhere(cause)}
 	c.local.Grant = c.local.Grant.after(check)
 	action := Decide(d, c.local, check)
 	c.use(action.Used...)
@@ -230,4 +230,13 @@ func (c *course) originFailed(cause *resolver.Error) (class failure.Class) {
 		}
 	}
 	return class
+}
+
+// failsElsewhere reports whether the host of a layer's url has failed after an answer that counts, and
+// not the registry. Who wrote the manifest has chosen that host, and must not have the registry pass for
+// silent by it.
+func (c *course) failsElsewhere(cause *resolver.Error) bool {
+	return c.answer.verified.Digest != "" && c.answer.originFailed == failure.None &&
+		slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.URL }) &&
+		!slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.Origin })
 }

@@ -20,6 +20,9 @@ type Check struct {
 	OriginFailed failure.Class
 	// Class is why the registry failed, in the check or in the pull after it.
 	Class failure.Class
+	// Elsewhere says that who fails in the pull after an answer is the host of a layer's url: no
+	// registry has fallen silent.
+	Elsewhere bool
 	// Overdue says that the pull that followed the answer has taken longer than the
 	// request waits for it.
 	Overdue bool
@@ -30,7 +33,7 @@ type Check struct {
 
 // byOrigin reports whether the registry of the name has answered itself, be it that it fails.
 func (c *Check) byOrigin() bool {
-	answered := c.Digest != "" || c.Class != failure.None && !c.Class.Silent()
+	answered := c.Digest != "" || c.Elsewhere || c.Class != failure.None && !c.Class.Silent()
 	return answered && c.OriginFailed == failure.None
 }
 
@@ -207,7 +210,7 @@ func keepsCached(d policy.Directives, local Local) bool {
 // may not have it is the same as without an image.
 func afterFailure(d policy.Directives, local Local, check Check) Action {
 	a := Action{Do: Fail, Kind: Failed, Reason: Reason(check.Class)}
-	open := local.Grant.Kind == GrantOpen && cannotSay.Has(check.Class) && check.Cached != NotConfirmed
+	open := local.Grant.Kind == GrantOpen && cannotSay.Has(check.Class) && !check.Elsewhere && check.Cached != NotConfirmed
 	if !local.Usable() || !local.Grant.Given() && !open {
 		return a
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // TestURLThatStallsBlamesNoRegistry has a layer say that it is on a host that begins to give it and does not
-// go on: docs/policies-and-failures.md has the error name that host, and no registry.
+// go on: the error names that host, and no registry.
 func TestURLThatStallsBlamesNoRegistry(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t, nodetest.CRIImages(`image_pull_progress_timeout = "2s"`))
@@ -33,14 +33,10 @@ func TestURLThatStallsBlamesNoRegistry(t *testing.T) {
 	n.Must(err)
 	n.Push("app:1", img)
 	_, err = n.Pull(nodetest.Named("app:1"))
-	t.Logf("%v", err)
 	if err == nil {
 		t.Fatal("it is pulled")
 	}
-	if !strings.Contains(err.Error(), strings.TrimPrefix(stalls.URL, "http://")) {
-		t.Error("the error does not name the host of the url")
-	}
-	if strings.Contains(err.Error(), "host "+n.Registry.Host()) {
-		t.Errorf("the error names the registry, %s", n.Registry.Host())
+	if !strings.Contains(err.Error(), "host "+strings.TrimPrefix(stalls.URL, "http://")) || strings.Contains(err.Error(), "host "+n.Registry.Host()) {
+		t.Errorf("it names not the host of the url alone: %v", err)
 	}
 }
