@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,12 +103,15 @@ func (systemctl) journal(ctx context.Context, since time.Time) []string {
 	ctx, cancel := context.WithTimeout(ctx, systemctlTimeout)
 	defer cancel()
 	from := "--since=@" + strconv.FormatInt(since.Unix(), 10)
-	cmd := exec.CommandContext(ctx, "journalctl", "--unit="+Unit, from, "--lines=15", "--no-pager", "--output=cat", "--quiet") //nolint:gosec // fixed words, and a number
+	// Without --reverse, systemd before 254 takes the first lines since then.
+	cmd := exec.CommandContext(ctx, "journalctl", "--unit="+Unit, from, "--reverse", "--lines=15", "--no-pager", "--output=cat", "--quiet") //nolint:gosec // fixed words, and a number
 	out, err := cmd.Output()
 	if err != nil {
 		return []string{"(the journal cannot be read: " + err.Error() + ")"}
 	}
-	return strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
+	lines := strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
+	slices.Reverse(lines)
+	return lines
 }
 
 // call runs systemctl. In a chroot it would do nothing, and succeed, were it not told that
