@@ -20,6 +20,7 @@ import (
 
 // fetch is the fetch of one digest in a pull.
 type fetch struct {
+	ctx      context.Context //nolint:containedctx // of all its requests, which may have one each
 	log      *fetchLog
 	digest   digest.Digest
 	document bool // small, and made to be answered at once

@@ -59,6 +59,7 @@ func (f *fetcher) open(ctx context.Context, desc ocispec.Descriptor, of *fetch) 
 	}
 	// Docker's fetcher logs each url at level info: an image may have any number of them.
 	ctx = withFetch(of.log.redactor.WithQuietLogger(ctx), of)
+	of.ctx = ctx
 	begin := func() (io.ReadCloser, error) { return f.inner.Fetch(ctx, desc) }
 	rc, err := begin()
 	if err != nil {

@@ -103,7 +103,7 @@ func (l *fetchLog) interrupted(d digest.Digest, h *host, err error, elapsed time
 // own refusals, and, where it is the registry's, those of mirrors.
 func (l *fetchLog) answered(d digest.Digest, h *host) {
 	l.update(d, func(c *content) {
-		c.failures, c.refusals = without(c.failures, h), without(c.refusals, h)
+		c.failures, c.refusals, c.pending = without(c.failures, h), without(c.refusals, h), without(c.pending, h)
 		if h.Origin {
 			c.refusals = nil
 		}

@@ -6,6 +6,7 @@ package resolver
 import (
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +45,7 @@ func (p *progress) ended(w *urlWait) {
 	p.urls = slices.DeleteFunc(p.urls, func(other *urlWait) bool { return other == w })
 }
 
-// waitsForURLs describes the requests of urls that have not ended.
+// waitsForURLs describes the requests of urls that have not ended, one of each host.
 func (p *progress) waitsForURLs() (attempts []Attempt) {
 	p.mu.Lock()
 	urls, taken := slices.Clone(p.urls), slices.Clone(p.taken)
@@ -57,7 +58,8 @@ func (p *progress) waitsForURLs() (attempts []Attempt) {
 	for _, other := range taken {
 		attempts = append(attempts, other.waitsForURLs()...)
 	}
-	return attempts
+	slices.SortStableFunc(attempts, func(a, b Attempt) int { return strings.Compare(a.Host, b.Host) })
+	return slices.CompactFunc(attempts, func(a, b Attempt) bool { return a.Host == b.Host })
 }
 
 // take adds what a prefetch waits for, and what has come to it: until then it is no progress

@@ -109,7 +109,7 @@ func TestGuardedURLsLeaveOthersAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ours {
-			req = req.WithContext(withFetch(t.Context(), &fetch{log: &fetchLog{redactor: &redact.Redactor{}, progress: &progress{}}}))
+			req = req.WithContext(withFetch(t.Context(), &fetch{ctx: t.Context(), log: &fetchLog{redactor: &redact.Redactor{}, progress: &progress{}}}))
 		}
 		resp, err := client.Do(req)
 		if err == nil {

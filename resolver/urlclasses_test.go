@@ -108,6 +108,7 @@ func TestURLsInTime(t *testing.T) {
 			of := &fetch{log: &fetchLog{redactor: &redact.Redactor{}, progress: &progress{}}, digest: manifestDigest}
 			ctx, cancel := context.WithTimeout(withFetch(t.Context(), of), time.Minute)
 			defer cancel()
+			of.ctx = ctx
 			if c.ended {
 				cancel()
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"golang.org/x/sync/semaphore"
 )
 

@@ -105,8 +105,11 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	})
 	resp, err := transport.QuietSpans{Next: clean, Redactor: secrets}.RoundTrip(req)
 	if err != nil {
-		if f, judged := fault.As(err); judged { // else the pull has ended
+		f, judged := fault.As(err)
+		if judged {
 			of.urlFailed(req, f.Class, f.Err, wait.begun)
+		}
+		if judged || of.ctx.Err() == nil { // else the pull has ended, and not just a piece of a layer
 			waits.ended(wait)
 		}
 		return nil, err
@@ -155,18 +158,18 @@ func (b *urlBody) Read(p []byte) (int, error) {
 		b.served = true
 		b.fetch.log.servedElsewhere(b.fetch.digest, b.fetch.elsewhere)
 	}
-	if err == nil || b.req.Context().Err() != nil {
+	if err == nil || b.fetch.ctx.Err() != nil {
 		return n, err
 	}
 	b.ended()
-	if err != io.EOF {
+	if err != io.EOF && b.req.Context().Err() == nil { // else a piece is given up
 		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), b.fetch.log.redactor.Failed(b.req, err), b.start)
 	}
 	return n, err
 }
 
 func (b *urlBody) Close() error {
-	if b.req.Context().Err() == nil {
+	if b.fetch.ctx.Err() == nil {
 		b.ended()
 	}
 	return b.ReadCloser.Close()

@@ -132,7 +132,7 @@ func TestHeadersBehindURLsAreBounded(t *testing.T) {
 		rt.own.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone() //nolint:forcetypeassert // it is one
 		ask := func(of int) error {
 			size = of
-			ctx := withFetch(t.Context(), &fetch{log: &fetchLog{redactor: &redact.Redactor{}, progress: &progress{}}})
+			ctx := withFetch(t.Context(), &fetch{ctx: t.Context(), log: &fetchLog{redactor: &redact.Redactor{}, progress: &progress{}}})
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -6,6 +6,7 @@ package origin
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -43,20 +44,66 @@ func TestURLThatIsGoneOpensNothing(t *testing.T) {
 	s.wantPull(ref, "Failed unreachable")
 }
 
+// TestLayerThatNobodyHas is a layer that neither the host of its url nor the registry has. The registry
+// has answered: no mirror's proof counts again. An image of which nothing is known is used, as after any
+// not_found.
+func TestLayerThatNobodyHas(t *testing.T) {
+	t.Parallel()
+	none := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(none.Close)
+	img, layer := withLayerAt(t, none.URL)
+	lacks := func(s site) {
+		s.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/blobs/"+layer) {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	s := newSite(t, originThenMirrors)
+	ref := nodetest.Named("app:1")
+	s.PushTo(s.mirror, "app:1", nodetest.Image(1))
+	s.Push("app:1", img)
+	restored := s.in(t)
+	statusOf(503)(t, s.Registry)
+	s.wantPull(ref, "Pulled mirror_fallback") // the mirror's proof
+	s = restored.in(t)
+	s.Restore()
+	lacks(s)
+	s.wantPull(ref, "Failed not_found")
+
+	imported := nodetest.Named("imported:1")
+	s.Import(imported, nodetest.Image(1))
+	s.Push("imported:1", img)
+	s.wantPull(imported, "UsedCached not_found")
+}
+
 // withLayerThatIsGone returns an image of which one layer is said to be on a host that is gone.
 func withLayerThatIsGone(t *testing.T) v1.Image {
 	t.Helper()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
+	img, _ := withLayerAt(t, gone.URL)
+	return img
+}
+
+// withLayerAt returns an image of which one layer, with this digest, is said to be on a host.
+func withLayerAt(t *testing.T, address string) (img v1.Image, layer string) {
+	t.Helper()
 	layers, err := nodetest.Image(2).Layers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	img, err := mutate.Append(nodetest.Image(3), mutate.Addendum{
-		Layer: layers[0], MediaType: types.OCILayer, URLs: []string{gone.URL + "/layer"},
+	digest, err := layers[0].Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err = mutate.Append(nodetest.Image(3), mutate.Addendum{
+		Layer: layers[0], MediaType: types.OCILayer, URLs: []string{address + "/layer"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return img
+	return img, digest.String()
 }
