@@ -96,7 +96,7 @@ func (w World) ask(now, later Registry, p Pull) (all []Branch) {
 			all = append(all, w.failed(now, p, by, false))
 			continue
 		}
-		if by.content < 0 && w.grant(now, p) != given { // the manifest is read, and its bytes say another digest
+		if by.content < 0 && w.unproved(now, p) { // the manifest is read, and its bytes say another digest
 			all = append(all, w.failed(now, p, said{class: Invalid}, false))
 		}
 		all = append(all, w.answered(now, later, p, by)...)
@@ -177,7 +177,7 @@ func (w World) complete(p Pull, content int) World {
 // unchanged reuses what the registry confirmed. The result of the check is
 // written behind, and a crash before that is as if nobody had asked.
 func (w World) unchanged(before World, now Registry, p Pull, content int, by said, byTag bool) Branch {
-	read := now.Rule.Fresh.Manifest || w.grant(now, p) != given // for who has proved nothing
+	read := now.Rule.Fresh.Manifest || w.unproved(now, p) // for who has proved nothing
 	after, proofs := w, by.giver.proves(now, p, read)
 	after.Has[p.repo()][content].add(known | marked)
 	after.Has[p.repo()][content].give(proofs)
@@ -209,7 +209,7 @@ func (w World) pulled(now Registry, p Pull, by said) (all []Branch) {
 // proved access to it: nothing is downloaded then. To others the registry gives manifest and config.
 func (w World) possessed(now Registry, p Pull, content int) bool {
 	p.Digest = max(content, 0)
-	return p.Digest > 0 && w.content(p) != 0 && w.grant(now, p) == given
+	return p.Digest > 0 && !w.unproved(now, p)
 }
 
 // stored is on disk before the request ends. Proofs by a name that comes back to its

@@ -23,6 +23,21 @@ var stories = map[string][]Op{
 		{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Policy: Never}}},
 	},
 	"a mirror in the place of the origin": inNeed,
+	// It counts as none to a check, which reads the manifest, and to a pull, which reads the config.
+	"a mirror's proof alone": {
+		{Kind: DoRule, Rule: Rule{Policy: Always, Access: AnyCaller, From: FromOriginThenMirrors}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}},
+		{Kind: DoMirror, Mirror: true},
+		{Kind: DoTrouble, Trouble: Refuses},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Bob}}},
+		{Kind: DoRule, Rule: Rule{Policy: Always, From: FromOriginThenMirrors}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Bob}}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Nobody, Policy: Never}}},
+		{Kind: DoMirror, Mirror: false},
+		{Kind: DoTrouble, Trouble: NoBlobs},
+		{Kind: DoPush, Name: 1, Content: 1},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Name: 1}}},
+	},
 	"a local tag under a deadline": {
 		{Kind: DoPush, Name: 1, Content: 3},
 		{Kind: DoRule, Rule: Rule{Policy: Never, Access: AnyCaller, From: FromOriginThenMirrors, Authority: true, Fresh: Freshness{Starts: true, Deadline: true, Pin: true, Manifest: true}}},
