@@ -208,7 +208,7 @@ func (w World) pulled(now Registry, p Pull, by said) (all []Branch) {
 // possessed reports whether the node has a content under the repository, for somebody who has
 // proved access to it: nothing is downloaded then. To others the registry gives manifest and config.
 func (w World) possessed(now Registry, p Pull, content int) bool {
-	p.Digest = max(content, 0)
+	p.Digest, p.unproved = max(content, 0), false // found out when it is pulled
 	return p.Digest > 0 && !w.unproved(now, p)
 }
 

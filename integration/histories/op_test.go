@@ -18,6 +18,8 @@ type Pull struct {
 	Policy    Policy
 	MaxAge    bool  // the hint max-age: 1h
 	FailOn    Class // the hint on-<class>: Fail
+
+	unproved bool // it began without the proof that its caller has by now
 }
 
 func (p Pull) repo() int { return repoOf[p.Name] }

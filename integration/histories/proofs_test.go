@@ -112,9 +112,10 @@ func (w World) grant(now Registry, p Pull) grant {
 }
 
 // unproved reports whether an image is asked for as one that is not there, by its manifest: what
-// the mirror may say only in the place of the origin proves nothing to that.
+// the mirror may say only in the place of the origin proves nothing to that, nor does what comes
+// while it is asked.
 func (w World) unproved(now Registry, p Pull) bool {
-	return w.grantBy(now, p, now.Rule.From == FromMirrors) != given
+	return p.unproved || w.grantBy(now, p, now.Rule.From == FromMirrors) != given
 }
 
 // grantAfter is the grant after a check. Once the origin has answered itself, proofs by the

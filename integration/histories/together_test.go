@@ -178,8 +178,19 @@ func (o *orders) branches(w World, p Pull, now, later Registry) []Branch {
 	if _, asks := o.begun.unasked(now, p); asks {
 		all = append(all, w.ask(now, later, p)...)
 		all = append(all, o.early(w, p, now, later)...)
+		all = append(all, o.unproved(w, p, now, later)...)
 	}
 	return all
+}
+
+// unproved is a pull that began without a proof which another has given its caller since: that
+// counts in a fallback, and the manifest is read all the same.
+func (o *orders) unproved(w World, p Pull, now, later Registry) []Branch {
+	if !o.begun.unproved(now, p) || w.unproved(now, p) {
+		return nil
+	}
+	p.unproved = true
+	return w.ask(now, later, p)
 }
 
 // early is a pull that fails without looking again for an image which there was not when
