@@ -79,4 +79,3 @@ func TestTokenServerKnownToBeInTroubleWhoeverElseWaits(t *testing.T) {
 		}
 	})
 }
-

@@ -62,4 +62,3 @@ func TestAnotherPodsPatienceKeepsNobodyWaiting(t *testing.T) {
 		})
 	}
 }
-
