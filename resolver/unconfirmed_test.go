@@ -25,7 +25,8 @@ func TestPullOfAnOpenRepositoryWhileATokenIsTriedAgain(t *testing.T) {
 				var tokens atomic.Int64
 				n.set(registryName, func(req *http.Request) (*http.Response, error) {
 					if strings.Contains(req.URL.Path, "/guarded/") && req.Header.Get("Authorization") == "" {
-						return answering(http.StatusUnauthorized, "WWW-Authenticate", `Bearer realm="http://auth.test/token",service="x",scope="repository:guarded/app:pull"`)(req)
+						challenge := `Bearer realm="http://auth.test/token",service="x",scope="repository:guarded/app:pull"`
+						return answering(http.StatusUnauthorized, "WWW-Authenticate", challenge)(req)
 					}
 					time.Sleep(200 * time.Millisecond)
 					return manifestAnswer(req), nil

@@ -26,7 +26,11 @@ func TestOpenRepositoryWhileATokenIsTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := nodetest.Prepare(t)
-			n.WriteRules("10.toml", "[[rule]]\nimages = [\"r.test/**\"]\npolicy = \"IfDigestChanged\"\nverify_timeout = \"20s\"\n")
+			n.WriteRules("10.toml", `[[rule]]
+images = ["r.test/**"]
+policy = "IfDigestChanged"
+verify_timeout = "20s"
+`)
 			n.Start()
 			reg := resolvertest.New(t)
 			n.Serve("r.test", reg)
@@ -36,34 +40,8 @@ func TestOpenRepositoryWhileATokenIsTriedAgain(t *testing.T) {
 			n.MustPull("r.test/team/app:1", alice, node.Pod("team-b", "pod"))
 			n.PushTo(reg, "team/app:1", nodetest.Image(3))
 			n.Restart()
-			var asked atomic.Int64
 			begun := make(chan struct{})
-			reg.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-				switch {
-				case req.URL.Path == "/token":
-					_ = req.ParseForm()
-					switch {
-					case strings.Contains(req.Form.Encode(), "guarded"):
-						_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
-					case asked.Add(1) == 1:
-						w.Header().Set("Retry-After", "1")
-						w.WriteHeader(http.StatusServiceUnavailable)
-						close(begun)
-					default:
-						time.Sleep(2 * time.Second)
-						w.WriteHeader(http.StatusForbidden)
-					}
-					return
-				case strings.Contains(req.URL.Path, "/guarded/") && req.Header.Get("Authorization") == "":
-					w.Header().Set("WWW-Authenticate", `Bearer realm="`+reg.URL()+`/token",service="x",scope="repository:guarded/app:pull"`)
-					w.WriteHeader(http.StatusUnauthorized)
-					return
-				case strings.Contains(req.URL.Path, "/team/app/manifests/"):
-					time.Sleep(1300 * time.Millisecond)
-				}
-				req.Header.Del("Authorization")
-				next.ServeHTTP(w, req)
-			})
+			reg.Script(triedAgain(reg, begun))
 			n.MustPull("r.test/guarded/app:1", alice, node.Pod("team-b", "pod"))
 			first := make(chan error, 1)
 			if beside {
@@ -83,5 +61,36 @@ func TestOpenRepositoryWhileATokenIsTriedAgain(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// triedAgain is a registry that wants a token for one repository alone. For the others its token
+// server answers 503, which closes begun, and then it refuses.
+func triedAgain(reg *resolvertest.Registry, begun chan<- struct{}) func(http.ResponseWriter, *http.Request, http.Handler) {
+	var asked atomic.Int64
+	return func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+		_ = req.ParseForm()
+		switch token := req.URL.Path == "/token"; {
+		case token && strings.Contains(req.Form.Encode(), "guarded"):
+			_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
+			return
+		case token && asked.Add(1) == 1:
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			close(begun)
+			return
+		case token:
+			time.Sleep(2 * time.Second)
+			w.WriteHeader(http.StatusForbidden)
+			return
+		case strings.Contains(req.URL.Path, "/guarded/") && req.Header.Get("Authorization") == "":
+			w.Header().Set("WWW-Authenticate", `Bearer realm="`+reg.URL()+`/token",scope="repository:guarded/app:pull"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		case strings.Contains(req.URL.Path, "/team/app/manifests/"):
+			time.Sleep(1300 * time.Millisecond) // the first check tries its token again meanwhile
+		}
+		req.Header.Del("Authorization")
+		next.ServeHTTP(w, req)
 	}
 }

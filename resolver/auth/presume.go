@@ -48,8 +48,11 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 	}
 	before := t.given()
 	header, err := t.authorization(within, u)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return "", ctx.Err()
+	case err == nil && header == "":
+		return "", nil // no token was asked for: an answer confirms nothing
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,7 +5,6 @@ package auth
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
@@ -36,15 +35,17 @@ func TestAnswerWithoutATokenConfirmsNothing(t *testing.T) {
 			return newAuthorizerBy(servers, cache, scope, fixed(username, password))
 		}
 		request := func() *http.Request {
-			return &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: registryName, Path: "/v2/"}, Header: http.Header{}}
+			at := &url.URL{Scheme: "https", Host: registryName, Path: "/v2/"}
+			return &http.Request{Method: http.MethodGet, URL: at, Header: http.Header{}}
 		}
 		checks := purpose.With(t.Context(), purpose.Purpose{Kind: purpose.Check, Last: true})
 		pulls := purpose.With(t.Context(), purpose.Purpose{Kind: purpose.Fetch, Last: true})
 
 		// One repository of the host has named its token server.
-		if err := session("team/a").AddResponses(checks, []*http.Response{{StatusCode: http.StatusUnauthorized, Request: request(), Header: http.Header{ //nolint:bodyclose // it has none
-			"Www-Authenticate": {fmt.Sprintf(`Bearer realm="https://%s/token",scope="repository:team/a:pull"`, "presumed.test")},
-		}}}); err != nil {
+		named := &http.Response{StatusCode: http.StatusUnauthorized, Request: request(), Header: http.Header{
+			"Www-Authenticate": {`Bearer realm="https://presumed.test/token",scope="repository:team/a:pull"`},
+		}}
+		if err := session("team/a").AddResponses(checks, []*http.Response{named}); err != nil {
 			t.Fatal(err)
 		}
 		// A check of another one presumes the same, and waits to try again.
