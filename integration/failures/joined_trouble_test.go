@@ -43,7 +43,8 @@ func TestAnotherPodsPatienceKeepsNobodyWaiting(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					_, _ = n.Pull("r.test/team/app:1", node.Pod("team-a", "pod"), node.Hint("policy", "Always"), node.Hint("verify-timeout", "2m"))
+					hints := node.Hint("policy", "Always", "verify-timeout", "2m")
+					_, _ = n.Pull("r.test/team/app:1", node.Pod("team-a", "pod"), hints)
 				}()
 				defer func() { <-done }()
 				for asked.Load() == 0 {

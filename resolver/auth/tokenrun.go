@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
@@ -24,7 +25,8 @@ import (
 // tokens counts its waiters itself: a shared.Group has no deadline that moves
 // out as they join, and no replacement of a token while it is asked for.
 type tokenRun struct {
-	cancel   context.CancelCauseFunc
+	cancel   context.CancelFunc
+	asked    *purpose.Asked    // at present
 	deadline *purpose.Deadline // when the last waiter gives up
 	waiters  int               // guarded by the lock of tokens; 0 = it was given up
 	next     *tokenRun         // of those who try again, nil = none so far; guarded by the same
@@ -88,15 +90,15 @@ func (t *tokens) meetAgain(ctx context.Context, last *tokenRun) bool {
 
 // begin begins a run on behalf of the caller of ctx.
 func (t *tokens) begin(ctx context.Context, u *url.URL, again bool) *tokenRun {
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p := purpose.Of(ctx)
 	r := &tokenRun{
-		cancel: cancel, deadline: purpose.NewDeadline(ctx), done: make(chan struct{}),
+		cancel: cancel, asked: purpose.NewAsked(), deadline: purpose.NewDeadline(ctx), done: make(chan struct{}),
 		wants: t.wants, presumed: t.expected.presuming, jitter: tries.Jitter(),
 	}
 	t.run = r
 	t.runs++
-	p := purpose.Of(ctx)
-	p.Deadline = r.deadline
+	p.Deadline, p.Asked = r.deadline, r.asked
 	if again {
 		p.Fallback = 0 // it has been decided to ask, in trouble or not
 	}
@@ -106,7 +108,7 @@ func (t *tokens) begin(ctx context.Context, u *url.URL, again bool) *tokenRun {
 
 // do is the run itself.
 func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u *url.URL) {
-	defer r.cancel(nil)
+	defer r.cancel()
 	// Docker's authorizer looks at the host and sets the header.
 	req := &http.Request{URL: &url.URL{Scheme: u.Scheme, Host: u.Host}, Header: http.Header{}}
 	r.err = t.authorize(ctx, inner, req)
@@ -147,9 +149,37 @@ func (t *tokens) authorize(ctx context.Context, inner docker.Authorizer, req *ht
 	return err
 }
 
-// leave takes a waiter off a run. The last one ends it, says why, and waits for
+// wait waits for the end of a run by the caller's own terms. An error is why the caller waits no
+// longer; asks says that it has decided to ask, in trouble or not.
+func (t *tokens) wait(ctx context.Context, r *tokenRun, asks bool) error {
+	since := time.Now()
+	for {
+		host, moved := r.asked.Host()
+		if host != nil && !asks {
+			if err := host.Skip(ctx); err != nil {
+				t.leave(r)
+				return err
+			}
+		}
+		select {
+		case <-r.done:
+			return nil
+		case <-moved:
+		case <-ctx.Done():
+			if host, _ := r.asked.Host(); host != nil {
+				host.GaveUp(ctx, since)
+			}
+			if t.leave(r) && fault.TokenClass(r.err).Refuses() {
+				return r.err // nobody else hears it
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// leave takes a waiter off a run. The last one ends it, and waits for
 // its end, as it would without sharing. It reports whether that was the last one.
-func (t *tokens) leave(r *tokenRun, cause error) (last bool) {
+func (t *tokens) leave(r *tokenRun) (last bool) {
 	t.mu.Lock()
 	r.waiters--
 	last = r.waiters == 0
@@ -158,7 +188,7 @@ func (t *tokens) leave(r *tokenRun, cause error) (last bool) {
 	}
 	t.mu.Unlock()
 	if last {
-		r.cancel(cause)
+		r.cancel()
 		<-r.done
 	}
 	return last

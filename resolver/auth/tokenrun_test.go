@@ -42,7 +42,7 @@ func TestWhoTriesAgainTogether(t *testing.T) {
 		}, true},
 		"… and has left": {failed(fault.Fault{}), func(tk *tokens, join func(*tokenRun) *tokenRun, last *tokenRun) *tokenRun {
 			r := join(last)
-			tk.leave(r, context.Canceled)
+			tk.leave(r)
 			return r
 		}, false},
 		"somebody else asks": {failed(fault.Fault{}), func(_ *tokens, join func(*tokenRun) *tokenRun, _ *tokenRun) *tokenRun {
@@ -65,7 +65,7 @@ func TestWhoTriesAgainTogether(t *testing.T) {
 				t.Errorf("they share a try: %v", first == second)
 			}
 			for _, r := range begun {
-				r.cancel(nil)
+				r.cancel()
 				<-r.done
 			}
 		})

@@ -65,13 +65,8 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 		if r == nil {
 			return "", nil
 		}
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			if t.leave(r, context.Cause(ctx)) && fault.TokenClass(r.err).Refuses() {
-				return "", r.err // nobody else hears it
-			}
-			return "", ctx.Err()
+		if err := t.wait(ctx, r, last != nil); err != nil {
+			return "", err
 		}
 		f, failed := fault.As(r.err)
 		switch {

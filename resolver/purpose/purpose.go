@@ -82,6 +82,9 @@ type Purpose struct {
 	// Deadline bounds a request that several callers wait for, in place of the
 	// deadline of the context; nil = that one counts.
 	Deadline *Deadline
+
+	// Asked is told whom such a request asks; nil = nobody is told.
+	Asked *Asked
 }
 
 // HasAlternative reports whether another host can answer when this one does

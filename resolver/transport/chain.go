@@ -68,7 +68,8 @@ func (c Config) Token() http.RoundTripper {
 
 func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
 	next = Unencoded{Next: c.observed(next, c.Redactor, tokens)}
-	return &report{next: &classify{next: next, redactor: c.Redactor}, host: c.Key, prober: newProber(c), tokens: tokens}
+	next = &classify{next: next, redactor: c.Redactor}
+	return &report{next: next, host: c.Key, prober: newProber(c), tokens: tokens, redactor: c.Redactor}
 }
 
 func (c Config) guarded(next http.RoundTripper) http.RoundTripper {

@@ -22,17 +22,24 @@ type guard struct {
 
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
-	p := purpose.Of(req.Context())
-	key := keyOf(g.host, req)
+	if err := skip(req.Context(), keyOf(g.host, req), req, g.redactor); err != nil {
+		return nil, err
+	}
+	return g.next.RoundTrip(req)
+}
+
+// skip says why a host is not asked on behalf of the caller of ctx, nil if it is.
+func skip(ctx context.Context, key health.Key, req *http.Request, redactor *redact.Redactor) error {
+	p := purpose.Of(ctx)
 	// A check has made up its mind about its host, and perhaps the token server is the
 	// same.
 	if p.Admitted == key {
-		return g.next.RoundTrip(req)
+		return nil
 	}
-	if open := trouble(req.Context(), p, key); open != nil {
-		return nil, &fault.Fault{Class: open.Class, Err: g.redactor.Request(req, open), ShortCircuited: true}
+	if open := trouble(ctx, p, key); open != nil {
+		return &fault.Fault{Class: open.Class, Err: redactor.Request(req, open), ShortCircuited: true}
 	}
-	return g.next.RoundTrip(req)
+	return nil
 }
 
 // trouble says why a host is not to be asked, nil if it is.

@@ -15,6 +15,7 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/pool"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // ErrBudget is the cause with which a context ends whose time for a check, or
@@ -36,10 +37,11 @@ const (
 
 // report tells the session's view of the hosts what became of each try.
 type report struct {
-	next   http.RoundTripper
-	host   health.Key // the configured one
-	prober *prober    // nil = nobody is probed
-	tokens bool       // the requests are for tokens
+	next     http.RoundTripper
+	host     health.Key // the configured one
+	prober   *prober    // nil = nobody is probed
+	tokens   bool       // the requests are for tokens
+	redactor *redact.Redactor
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -49,6 +51,7 @@ func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 	of := request{health: p.Health, host: keyOf(r.host, req), queue: &pool.Queue{Left: left}}
 	of.probe = r.probe(of.host, req)
 	of.began = time.Now()
+	defer p.Asked.Begin(&together{request: of, req: req, redactor: r.redactor})()
 	if p.Kind == purpose.Check {
 		// The verdict is there when the check gives up: whoever comes then need not wait.
 		defer time.AfterFunc(patience, func() { of.slow(left) }).Stop() //nolint:contextcheck // a probe is nobody's request
