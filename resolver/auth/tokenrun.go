@@ -32,6 +32,7 @@ type tokenRun struct {
 	next     *tokenRun         // of those who try again, nil = none so far; guarded by the same
 	wants    *http.Response    // the challenge that it meets
 	presumed bool              // the host has not confirmed that
+	hurried  bool              // who began it has another host, and waits for no connection
 	jitter   float64           // of the wait for the next one: they wake together
 
 	done   chan struct{} // closed when header and err are set
@@ -68,10 +69,30 @@ func (t *tokens) after(last *tokenRun) *tokenRun {
 	if last.next != nil && last.next.waiters > 0 {
 		return last.next
 	}
-	if f, ok := fault.As(last.err); ok && f.ShortCircuited {
+	if last.passedOver() {
 		return nil // so may be that of another who has something else to use
 	}
 	return t.run
+}
+
+// passedOver reports whether a run failed because who began it had something else to use, and did
+// not ask, or soon gave up on a new connection.
+func (r *tokenRun) passedOver() bool {
+	f, failed := fault.As(r.err)
+	return failed && (f.ShortCircuited || r.hurried && fault.DialTimedOut(f.Err))
+}
+
+// ownTerms reports whether a caller whose run failed so has to ask by its own terms: it has nothing
+// else to use.
+func (r *tokenRun) ownTerms(p purpose.Purpose) bool {
+	f, failed := fault.As(r.err)
+	switch {
+	case !failed || !r.passedOver():
+		return false
+	case f.ShortCircuited:
+		return !p.CanFailFast(f.Class)
+	}
+	return !p.HasAlternative()
 }
 
 // meetAgain has the challenge met for those whose last run failed: its authorizer keeps the failure. It
@@ -94,7 +115,7 @@ func (t *tokens) begin(ctx context.Context, u *url.URL, again bool) *tokenRun {
 	p := purpose.Of(ctx)
 	r := &tokenRun{
 		cancel: cancel, asked: purpose.NewAsked(), deadline: purpose.NewDeadline(ctx), done: make(chan struct{}),
-		wants: t.wants, presumed: t.expected.presuming, jitter: tries.Jitter(),
+		wants: t.wants, presumed: t.expected.presuming, hurried: p.HasAlternative(), jitter: tries.Jitter(),
 	}
 	t.run = r
 	t.runs++

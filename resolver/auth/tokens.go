@@ -72,10 +72,9 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 		switch {
 		case !failed:
 			return r.header, r.err
-		case f.ShortCircuited && !insists && !purpose.Of(ctx).CanFailFast(f.Class):
-			// The caller that began it had something else to use; this one has nothing.
+		case !insists && r.ownTerms(purpose.Of(ctx)):
 			insists = true
-			try-- // nobody was asked
+			try-- // nobody was asked, or not for long
 		default:
 			if err := tries.Again(ctx, f, try, r.jitter); err != nil {
 				return "", err

@@ -66,3 +66,9 @@ func TimedOut(err error) bool {
 	}](err)
 	return ok && timeout.Timeout()
 }
+
+// DialTimedOut reports whether time ran out for a connection, be it to a proxy.
+func DialTimedOut(err error) bool {
+	operation, ok := errors.AsType[*net.OpError](err)
+	return ok && (operation.Op == "dial" || operation.Op == "proxyconnect") && operation.Timeout()
+}
