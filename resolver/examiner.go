@@ -29,6 +29,7 @@ import (
 // requests one after the other, so the examiner needs no lock.
 type examiner struct {
 	next      http.RoundTripper
+	host      *host
 	known     digest.Digest // what the node has, "" = nothing
 	wanted    digest.Digest // what the reference says, "" = it names a tag
 	manifests bool          // manifests are read, and not only asked for their digests
@@ -41,6 +42,7 @@ type examiner struct {
 	elsewhere bool          // it is not the host's own
 	forbade   bool          // the host itself has answered 403: success of what asks for the reason changes nothing
 	shown     bool          // whether any request that counts had credentials: one that was redirected may have lost them
+	seen      bool          // whether any of these had the session's, and not the node's
 	promised  digest.Digest // what the answer to HEAD promised
 	data      []byte        // the manifest that was read last
 	got       digest.Digest // its digest
@@ -87,7 +89,7 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	// Docker's resolver sends a request that gets 401 anew from its start.
 	if req.Header.Get("Authorization") != "" && resp.StatusCode != http.StatusUnauthorized {
-		e.shown = true
+		e.shown, e.seen = true, e.seen || e.host.sees(req)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		own := fault.Own(req)

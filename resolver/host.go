@@ -113,6 +113,11 @@ func (h *host) trackedAuthorizer() docker.Authorizer {
 	return &trackedAuthorizer{next: h.authorizer, host: h}
 }
 
+// sees reports whether the host is shown the session's credentials by a request, or a token for them.
+func (h *host) sees(req *http.Request) bool {
+	return h.authorizer != nil && h.authorizer.OfCaller(req.Header.Get("Authorization"))
+}
+
 // allowed returns the hosts that may be asked, each with those after it, and the
 // names of the others.
 func allowed(list []*host, allow func(host string) bool) (kept []*host, leftOut []string) {

@@ -15,17 +15,19 @@ import (
 type openness struct {
 	mu        sync.Mutex
 	guarded   bool
+	shown     bool // see Session.CredentialsShown
 	delivered map[digest.Digest]bool
 }
 
-// guard takes note that somebody was shown who asks, for something that was served.
-func (o *openness) guard() {
+// guard takes note that somebody was shown who asks, for something that was served. shown tells that
+// it was by the session's credentials, and not by the node's alone.
+func (o *openness) guard(shown bool) {
 	if o == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.guarded = true
+	o.guarded, o.shown = true, o.shown || shown
 }
 
 // deliver takes note of whole documents with these digests.
@@ -46,7 +48,7 @@ func (o *openness) deliver(documents ...digest.Digest) {
 // answered takes note of the answer to a check.
 func (o *openness) answered(found Resolution) {
 	if !found.Anonymous {
-		o.guard()
+		o.guard(found.shown)
 	}
 	o.deliver(found.delivered...)
 }
@@ -56,4 +58,11 @@ func (o *openness) toAll(manifest digest.Digest) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !o.guarded && o.delivered[manifest]
+}
+
+// credentialsShown is [Session.CredentialsShown].
+func (o *openness) credentialsShown() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.shown
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -15,16 +16,6 @@ import (
 // Everybody may have what was all served to nobody in particular, and the manifest of it at the
 // least. A digest alone is no manifest.
 func TestOpenToAll(t *testing.T) {
-	guardedFor := func(method string) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			if _, secret, _ := r.BasicAuth(); r.Method == method && secret != password {
-				w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
-				w.WriteHeader(http.StatusUnauthorized)
-				return
-			}
-			serveManifest(w, r)
-		}
-	}
 	for what, test := range map[string]struct {
 		handler http.HandlerFunc
 		query   Query
@@ -58,6 +49,68 @@ func TestOpenToAll(t *testing.T) {
 				t.Errorf("open to all: %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+// guardedFor serves a manifest for the password, where that method asks for it.
+func guardedFor(method string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, secret, _ := r.BasicAuth(); r.Method == method && secret != password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		serveManifest(w, r)
+	}
+}
+
+// Credentials count as shown that were so for anything that was served, in a check or a fetch, be it
+// beside the node's; what the node is known by, and a token for everybody, are none.
+func TestCredentialsShown(t *testing.T) {
+	const header, authorization = "header = { X-Pass = \"word\" }\n", "header = { Authorization = \"Basic bm9kZTp3b3Jk\" }\n"
+	tokens := newGuarded(t).server
+	start := func(handler http.HandlerFunc) string {
+		server, _ := serve(t, handler)
+		return server.URL
+	}
+	public, storage := start(serveManifest), strings.Replace(start(serveManifest), "127.0.0.1", "localhost", 1)
+	led := start(func(w http.ResponseWriter, r *http.Request) {
+		if _, secret, _ := r.BasicAuth(); r.Method == http.MethodGet && secret != password {
+			guardedFor(http.MethodGet)(w, r)
+			return
+		}
+		http.Redirect(w, r, storage+r.URL.Path, http.StatusTemporaryRedirect)
+	})
+	nobody := func(string) (string, string, error) { return "", "", nil }
+	for what, test := range map[string]struct {
+		url, header string
+		credentials Credentials // nil = alice's
+		want        bool
+	}{
+		"asks for none":                              {url: public},
+		"is shown a header":                          {url: public, header: header},
+		"is shown an Authorization":                  {url: public, header: authorization},
+		"wants a header and credentials for HEAD":    {url: start(guardedFor(http.MethodHead)), header: header, want: true},
+		"wants a header and credentials for GET":     {url: start(guardedFor(http.MethodGet)), header: header, want: true},
+		"wants credentials in place of the node's":   {url: start(guardedFor(http.MethodGet)), header: authorization, want: true},
+		"wants them, and redirects":                  {url: led, header: header, want: true},
+		"wants a token":                              {url: tokens.URL, header: header, want: true},
+		"wants a token, of a caller without secrets": {url: tokens.URL, header: header, credentials: nobody},
+	} {
+		q := Query{Reference: imageRef, Credentials: alice}
+		if test.credentials != nil {
+			q.Credentials = test.credentials
+		}
+		s := open(t, Options{HostDirs: []string{hostsDir(t, fmt.Sprintf("[host.%q]\n%s", test.url, test.header))}}, q)
+		found, err := s.Resolve(t.Context(), plenty)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		fetchManifest(t, s, found.Descriptor)
+		s.Close()
+		if got := s.CredentialsShown(); got != test.want {
+			t.Errorf("a host that %s: %v, want %v", what, got, test.want)
+		}
 	}
 }
 

@@ -49,6 +49,9 @@ type Session interface {
 	// got the bytes of it, and no host was shown credentials or the node's identity for
 	// anything that it has served. It may be called after Close.
 	OpenToAll(manifest digest.Digest) bool
+	// CredentialsShown reports whether a host was shown the credentials of the session, or a token
+	// for them, for anything that it has served. It may be called after Close.
+	CredentialsShown() bool
 	// Close ends the session and its sources. Its connections stay for other
 	// sessions, unless the configuration of the hosts has changed.
 	Close()
@@ -70,6 +73,9 @@ type session struct {
 
 // OpenToAll implements Session.
 func (s *session) OpenToAll(manifest digest.Digest) bool { return s.openness.toAll(manifest) }
+
+// CredentialsShown implements Session.
+func (s *session) CredentialsShown() bool { return s.openness.credentialsShown() }
 
 // Close implements Session.
 func (s *session) Close() {
@@ -118,6 +124,7 @@ type Resolution struct {
 	Elapsed  time.Duration // of the whole check
 
 	delivered []digest.Digest // documents of which it has the bytes
+	shown     bool            // see Session.CredentialsShown
 }
 
 // Resolve implements Session.

@@ -30,7 +30,7 @@ type way struct {
 // nil = none.
 func (s *session) newWay(h *host, watch func(next http.RoundTripper) http.RoundTripper) *way {
 	w := &way{session: s, host: h, began: time.Now()}
-	w.examiner = &examiner{known: s.query.Known, wanted: s.spec.Digest(), redactor: s.redactor}
+	w.examiner = &examiner{host: h, known: s.query.Known, wanted: s.spec.Digest(), redactor: s.redactor}
 	var authorizer docker.Authorizer
 	if h.authorizer != nil {
 		w.authorizer = h.authorizer.Way()
@@ -88,7 +88,7 @@ func (w *way) resolve(ctx context.Context) outcome {
 	return outcome{found: Resolution{
 		Descriptor: desc, Anonymous: !e.shown && !byNode, ByNode: byNode,
 		Credentialed: h.authorizer != nil && h.authorizer.Credentialed(),
-		delivered:    delivered,
+		delivered:    delivered, shown: e.seen,
 	}}
 }
 

@@ -61,7 +61,8 @@ type State struct {
 	// Access holds the proofs of access that are valid, by the callers that may
 	// have this image under this name.
 	Access map[Fingerprint]Proof
-	// Unshown says so of the proofs in Access that a pull has given: see [Verified.Unshown].
+	// Unshown says so of the proofs in Access that a pull has given: see [Verified.Unshown]. One of
+	// which anything was served for the caller's credentials has shown them.
 	Unshown bool
 	// Earlier holds proofs of them that another host than that in Access has given before, where
 	// they may still count: see [State.Proofs].

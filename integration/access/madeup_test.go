@@ -47,10 +47,10 @@ func TestMadeUpSecretsAtAnOpenRegistry(t *testing.T) {
 	}
 }
 
-// TestMadeUpSecretsAtAnOpenMirror holds that secrets which no host has ever looked at push off no
-// proof that the registry gave to a tenant whose rule believes the registry alone.
-func TestMadeUpSecretsAtAnOpenMirror(t *testing.T) {
-	t.Parallel()
+// newMirrorForOthers returns a registry that wants credentials, the only one that the rule of the namespace
+// team-a believes, and an open mirror of it, with these lines in hosts.toml.
+func newMirrorForOthers(t *testing.T, lines string) openMirror {
+	t.Helper()
 	n := nodetest.Prepare(t)
 	n.WriteRules("10.toml", `
 [[rule]]
@@ -62,21 +62,60 @@ hints = "Tighten"
 `)
 	n.Start()
 	m := openMirror{n, newGuarded(t, resolvertest.WithTokenAuth, "r.test"), resolvertest.New(t)}
-	n.Serve(m.g.name, m.g.Registry, m.mirror)
-	s := m.scene("private/app", 1)
+	n.WriteHosts(m.g.name, n.Server(m.g.Registry)+n.Mirror(m.mirror, lines))
+	return m
+}
+
+// keepsProof holds that the registry's proof for alice in the namespace team-a is there after others have pulled.
+func (m openMirror) keepsProof(t *testing.T, s *scene, ref string, others func()) {
+	t.Helper()
 	pull := func() error {
-		_, err := n.Pull(s.ref(":1"), alice.secret(), node.Pod("team-a", "a"))
+		_, err := m.Pull(ref, alice.secret(), node.Pod("team-a", "a"))
 		return err
 	}
-	n.Must(pull())
+	m.Must(pull())
 	s.waitForWrites()
-	for _, who := range madeUp(33) {
-		_, err := n.Pull(s.ref(":1"), who.secret(), node.Pod("team-b", "b"), node.Hint("policy", "IfDigestChanged"))
-		n.Must(err)
-	}
+	others()
 	s.waitForWrites()
 	m.g.Refuse()
 	if err := pull(); err != nil {
 		t.Errorf("alice has lost the registry's proof: %v", err)
+	}
+}
+
+// TestMadeUpSecretsAtAnOpenMirror holds that secrets which no host has ever looked at push off no
+// proof that the registry gave to a tenant whose rule believes the registry alone.
+func TestMadeUpSecretsAtAnOpenMirror(t *testing.T) {
+	t.Parallel()
+	m := newMirrorForOthers(t, "")
+	s := m.scene("private/app", 1)
+	m.keepsProof(t, s, s.ref(":1"), func() {
+		for _, who := range madeUp(33) {
+			_, err := m.Pull(s.ref(":1"), who.secret(), node.Pod("team-b", "b"), node.Hint("policy", "IfDigestChanged"))
+			m.Must(err)
+		}
+	})
+}
+
+// TestMadeUpSecretsInPullsAtAMirrorThatKnowsTheNode holds that such secrets push off no such proof
+// either where each pulls another tag of the same image, also from a mirror that is shown a header of hosts.toml.
+func TestMadeUpSecretsInPullsAtAMirrorThatKnowsTheNode(t *testing.T) {
+	t.Parallel()
+	for what, header := range map[string]string{
+		"open": "", "header": `header = { X-Pass = "` + word + `" }`, "authorization": `header = { Authorization = "Basic bm9kZTp3b3Jk" }`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			m := newMirrorForOthers(t, header+"\n")
+			s := m.scene("private/app", 1)
+			m.keepsProof(t, s, s.digest, func() {
+				for i, who := range madeUp(33) {
+					tag := fmt.Sprintf(":t%d", i)
+					m.PushTo(m.mirror, "private/app"+tag, nodetest.Image(1))
+					_, err := m.Pull(s.ref(tag), who.secret(), node.Pod("team-b", "b"), node.Hint("policy", "IfDigestChanged"))
+					m.Must(err)
+				}
+			})
+		})
 	}
 }

@@ -75,6 +75,8 @@ func (pauseSession) Close() {}
 
 func (pauseSession) OpenToAll(digest.Digest) bool { return false }
 
+func (pauseSession) CredentialsShown() bool { return false }
+
 func TestSandboxImage(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	s := &sandboxed{down: true}

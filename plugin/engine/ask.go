@@ -44,6 +44,9 @@ type answer struct {
 	// runs of the image; "" = nobody knows.
 	opened func(manifest digest.Digest) bool
 	runs   digest.Digest
+	// shown reports whether a host was shown the caller's credentials for anything that it has
+	// served in the session, be it in the pull.
+	shown func() bool
 	// originFailed is why the registry of the name could not say, where a mirror has
 	// answered in its place: no check for ages, and a reason to warn. None otherwise.
 	originFailed failure.Class
@@ -138,6 +141,7 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	if t.Caller != store.Anonymous {
 		a.opened = session.OpenToAll
 	}
+	a.shown = session.CredentialsShown
 	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed
 	a.refusals = refusalsBefore(r, session.Origin())
 	return a, nil

@@ -84,6 +84,11 @@ func (s fakeSession) OpenToAll(manifest digest.Digest) bool {
 	return s.anonymous && !s.guarded && read
 }
 
+// CredentialsShown is asked as OpenToAll is.
+func (s fakeSession) CredentialsShown() bool {
+	return !s.anonymous && !s.byNode || s.guarded && (s.manifestsRead > 0 || s.pulls > 0)
+}
+
 func (s fakeSession) Origin() string { return "registry.test" }
 
 func (s fakeSession) Named() bool { return s.named }

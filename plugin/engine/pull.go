@@ -250,7 +250,7 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
 	}
 	s.Access, s.Restricted = a.proofs(), true
-	s.Unshown = a.verified.Unshown && a.isForAll() // else the rest of the image was for somebody
+	s.Unshown = a.verified.Unshown && !a.shown() // else some of the image was for the caller
 	if a.originFailed == failure.None {
 		s.Verified = a.verified
 		return s

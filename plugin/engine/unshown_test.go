@@ -12,7 +12,7 @@ import (
 )
 
 // Of proofs that a host may have given to any secret the store is told so. A pull that was served
-// some of the image for credentials alone has shown these.
+// some of the image for credentials has shown these; one that was served nothing has not.
 func TestAnswersThatAnySecretGets(t *testing.T) {
 	for what, tc := range map[string]struct {
 		host *node
@@ -32,10 +32,17 @@ func TestAnswersThatAnySecretGets(t *testing.T) {
 		}
 	}
 	e := new(node).engine("# none")
-	for open, want := range map[bool]bool{true: true, false: false} {
-		a := answer{verified: store.Verified{Unshown: true}, runs: first.Digest, opened: func(digest.Digest) bool { return open }}
-		if got := e.pulledState(a, store.State{}).Unshown; got != want {
-			t.Errorf("a pull that was open to all %v: %v", open, got)
+	for shown, want := range map[bool]bool{true: false, false: true} {
+		a := answer{
+			verified: store.Verified{Unshown: true}, runs: first.Digest, shown: func() bool { return shown },
+			opened: func(digest.Digest) bool { return false },
 		}
+		if got := e.pulledState(a, store.State{}).Unshown; got != want {
+			t.Errorf("a pull that has shown credentials, %v: %v", shown, got)
+		}
+	}
+	a := answer{shown: func() bool { return false }}
+	if e.pulledState(a, store.State{}).Unshown {
+		t.Error("a pull after a check that has shown credentials counts as one that has not")
 	}
 }

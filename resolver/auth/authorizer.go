@@ -214,6 +214,10 @@ func (a *Authorizer) issued(header string) bool {
 		})
 }
 
+// OfCaller reports whether an Authorization header has the session's credentials, or a token that was
+// given for them: neither what the configuration fixes, nor a token for everybody.
+func (a *Authorizer) OfCaller(header string) bool { return a.Credentialed() && a.issued(header) }
+
 // challenged judges the error of docker's authorizer about a challenge.
 func (a *Authorizer) challenged(last *http.Response, err error) error {
 	switch {
