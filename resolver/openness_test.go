@@ -82,6 +82,7 @@ func TestCredentialsShown(t *testing.T) {
 		http.Redirect(w, r, storage+r.URL.Path, http.StatusTemporaryRedirect)
 	})
 	nobody := func(string) (string, string, error) { return "", "", nil }
+	name := func(string) (string, string, error) { return "alice", "", nil }
 	for what, test := range map[string]struct {
 		url, header string
 		credentials Credentials // nil = alice's
@@ -95,6 +96,7 @@ func TestCredentialsShown(t *testing.T) {
 		"wants credentials in place of the node's":   {url: start(guardedFor(http.MethodGet)), header: authorization, want: true},
 		"wants them, and redirects":                  {url: led, header: header, want: true},
 		"wants a token":                              {url: tokens.URL, header: header, want: true},
+		"wants a token, of a user name alone":        {url: tokens.URL, header: header, credentials: name},
 		"wants a token, of a caller without secrets": {url: tokens.URL, header: header, credentials: nobody},
 	} {
 		q := Query{Reference: imageRef, Credentials: alice}
