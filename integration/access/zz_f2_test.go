@@ -49,3 +49,20 @@ func TestZzUserNamesWithoutPasswords(t *testing.T) {
 		})
 	}
 }
+
+// TestZzUserNamesWithoutPasswordsAtAnOpenMirror holds that they push off no proof of a private image either,
+// which its registry gave, by a mirror whose token server has tokens for everybody.
+func TestZzUserNamesWithoutPasswordsAtAnOpenMirror(t *testing.T) {
+	t.Parallel()
+	m := newMirrorForOthers(t, "")
+	m.mirror = resolvertest.New(t, resolvertest.WithTokenAuth(nil))
+	m.mirror.Allow(func(string, string) bool { return true })
+	m.WriteHosts(m.g.name, m.Server(m.g.Registry)+m.Mirror(m.mirror, ""))
+	s := m.scene("private/app", 1)
+	m.keepsProof(t, s, s.ref(":1"), func() {
+		for i := range 33 {
+			_, err := m.Pull(s.ref(":1"), node.Credentials(fmt.Sprintf("nobody%02d", i), ""), node.Pod("team-b", "b"), node.Hint("policy", "IfDigestChanged"))
+			m.Must(err)
+		}
+	})
+}
