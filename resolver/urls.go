@@ -114,6 +114,10 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	if err := of.ctx.Err(); err != nil { // an error may have stalled until then, which is no answer
+		_ = resp.Body.Close()
+		return nil, err
+	}
 	of.log.urlAnswered(of.digest)
 	if resp.StatusCode > 299 {
 		waits.ended(wait)

@@ -133,7 +133,8 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 		return a, err
 	}
 	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host, Origin: isOrigin(r.Host, session.Origin())}
-	a.verified.Unshown = r.Anonymous || r.ByNode
+	// A token for everybody is no credentials of the caller's.
+	a.verified.Unshown = r.Anonymous || r.ByNode || !session.CredentialsShown()
 	if t.readsManifests() {
 		a.verified.Read = store.Reading{At: a.verified.At, By: a.verified.By}
 	}

@@ -77,9 +77,9 @@ func New(options Options) *Authorizer {
 // it led that wanted some, or whether nobody knows.
 func (a *Authorizer) Credentialed() bool { return a.shared.credentialed.Load() }
 
-// note takes note of credentials.
-func (a *Authorizer) note(username, secret string, err error) {
-	if err != nil || username != "" || secret != "" {
+// note takes note of credentials. A user name alone is none: nobody is shown it.
+func (a *Authorizer) note(_, secret string, err error) {
+	if err != nil || secret != "" {
 		a.shared.credentialed.Store(true)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// TestZzUserNamesWithoutPasswords holds that user names without a password, which no host and no token
+// TestUserNamesWithoutPasswords holds that user names without a password, which no host and no token
 // server is ever shown, push off no proof that the registry gave for a password.
-func TestZzUserNamesWithoutPasswords(t *testing.T) {
+func TestUserNamesWithoutPasswords(t *testing.T) {
 	t.Parallel()
 	for what, auth := range map[string]func(i int) node.PullOption{
 		"user name alone": func(i int) node.PullOption { return node.Credentials(fmt.Sprintf("nobody%02d", i), "") },
@@ -50,9 +50,9 @@ func TestZzUserNamesWithoutPasswords(t *testing.T) {
 	}
 }
 
-// TestZzUserNamesWithoutPasswordsAtAnOpenMirror holds that they push off no proof of a private image either,
+// TestUserNamesWithoutPasswordsAtAnOpenMirror holds that they push off no proof of a private image either,
 // which its registry gave, by a mirror whose token server has tokens for everybody.
-func TestZzUserNamesWithoutPasswordsAtAnOpenMirror(t *testing.T) {
+func TestUserNamesWithoutPasswordsAtAnOpenMirror(t *testing.T) {
 	t.Parallel()
 	m := newMirrorForOthers(t, "")
 	m.mirror = resolvertest.New(t, resolvertest.WithTokenAuth(nil))

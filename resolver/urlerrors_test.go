@@ -18,7 +18,7 @@ import (
 
 // The host of a url answers with an error of which the body stalls, until the pull has no progress: the
 // failure names that host, and no registry.
-func TestZzURLsWhoseErrorsStallBlameNoRegistry(t *testing.T) {
+func TestURLsWhoseErrorsStallBlameNoRegistry(t *testing.T) {
 	GuardURLs()
 	for _, status := range []int{404, 500, 307} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {

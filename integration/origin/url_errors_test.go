@@ -25,9 +25,9 @@ func stallsInItsError(t *testing.T, status int) string {
 	return server.URL
 }
 
-// TestZzURLWhoseErrorStallsIsNoNeed holds that the host of a layer's url brings no mirror's proof back, and
+// TestURLWhoseErrorStallsIsNoNeed holds that the host of a layer's url brings no mirror's proof back, and
 // opens nothing, where it stalls in the body of an error until the pull has no progress.
-func TestZzURLWhoseErrorStallsIsNoNeed(t *testing.T) {
+func TestURLWhoseErrorStallsIsNoNeed(t *testing.T) {
 	t.Parallel()
 	for what, status := range map[string]int{"404": 404, "500": 500} {
 		t.Run(what, func(t *testing.T) {
