@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -34,29 +35,42 @@ func TestURLsWithoutProgressBlameNoRegistry(t *testing.T) {
 				begin(w)
 				<-over
 			})
-			server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
-			source := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{}).Source(ocispec.Descriptor{})
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(300*time.Millisecond, cancel)
-			f, err := source.Fetcher(ctx, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			rc, err := f.Fetch(ctx, ocispec.Descriptor{
-				MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5, URLs: []string{elsewhere.URL + "/layer"},
-			})
-			if err == nil {
-				buf := make([]byte, 8)
-				for err == nil {
-					_, err = rc.Read(buf)
-				}
-				_ = rc.Close()
-			}
+			e := stallAtURL(t, elsewhere)
 			close(over)
-			e := wantClass(t, source.Failure(fmt.Errorf("%w: %w", ErrNoProgress, err)), failure.Unreachable)
-			if len(e.Attempts) != 1 || !e.Attempts[0].URL || e.Attempts[0].Host != serverHost(elsewhere) {
-				t.Errorf("attempts %+v", e.Attempts)
-			}
+			wantBlamed(t, e, elsewhere)
 		})
+	}
+}
+
+// stallAtURL reads a layer that says that it is on a host, and nowhere else, and returns why that fails
+// once the pull has had no progress for a while.
+func stallAtURL(t *testing.T, elsewhere *httptest.Server) *Error {
+	t.Helper()
+	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	source := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{}).Source(ocispec.Descriptor{})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	f, err := source.Fetcher(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, err := f.Fetch(ctx, ocispec.Descriptor{
+		MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5, URLs: []string{elsewhere.URL + "/layer"},
+	})
+	if err == nil {
+		buf := make([]byte, 8)
+		for err == nil {
+			_, err = rc.Read(buf)
+		}
+		_ = rc.Close()
+	}
+	return wantClass(t, source.Failure(fmt.Errorf("%w: %w", ErrNoProgress, err)), failure.Unreachable)
+}
+
+// wantBlamed holds that a failure names the host of a url, and no registry.
+func wantBlamed(t *testing.T, e *Error, elsewhere *httptest.Server) {
+	t.Helper()
+	if len(e.Attempts) != 1 || !e.Attempts[0].URL || e.Attempts[0].Host != serverHost(elsewhere) {
+		t.Errorf("attempts %+v", e.Attempts)
 	}
 }

@@ -10,9 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
@@ -32,10 +29,7 @@ func TestHeadersBehindURLs(t *testing.T) {
 	t.Cleanup(server.Close)
 	img := nodetest.Image(1)
 	for i := range 3 {
-		layers, err := nodetest.Image(int64(i + 2)).Layers()
-		n.Must(err)
-		img, err = mutate.Append(img, mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{fmt.Sprintf("%s/%d", server.URL, i)}})
-		n.Must(err)
+		img = nodetest.WithLayerAt(t, img, nodetest.Layer(t, int64(i+2)), fmt.Sprintf("%s/%d", server.URL, i))
 	}
 	n.Push("app:1", img)
 	before := peakMB(t, n)

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
@@ -54,10 +53,7 @@ func (ts tenants) attackByURLs(name string, img v1.Image, layers []v1.Layer, ans
 	for _, l := range layers {
 		d, err := l.Digest()
 		ts.Must(err)
-		theirs, err = mutate.Append(theirs, mutate.Addendum{
-			Layer: l, MediaType: types.OCILayer, URLs: []string{server.URL + "/" + d.String()},
-		})
-		ts.Must(err)
+		theirs = nodetest.WithLayerAt(ts.T, theirs, l, server.URL+"/"+d.String())
 	}
 	ts.Push(name, theirs)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ts.T.Context()))

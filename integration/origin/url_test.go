@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
@@ -91,19 +89,10 @@ func withLayerThatIsGone(t *testing.T) v1.Image {
 // withLayerAt returns an image of which one layer, with this digest, is said to be on a host.
 func withLayerAt(t *testing.T, address string) (img v1.Image, layer string) {
 	t.Helper()
-	layers, err := nodetest.Image(2).Layers()
+	named := nodetest.Layer(t, 2)
+	digest, err := named.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, err := layers[0].Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err = mutate.Append(nodetest.Image(3), mutate.Addendum{
-		Layer: layers[0], MediaType: types.OCILayer, URLs: []string{address + "/layer"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return img, digest.String()
+	return nodetest.WithLayerAt(t, nodetest.Image(3), named, address+"/layer"), digest.String()
 }

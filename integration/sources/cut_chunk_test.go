@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
@@ -53,8 +52,7 @@ func TestURLThatCutsAChunk(t *testing.T) {
 	t.Cleanup(server.Close)
 	elsewhere := strings.TrimPrefix(server.URL, "http://")
 
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: []string{server.URL + "/layer"}})
-	a.Must(err)
+	img := nodetest.WithLayerAt(t, nodetest.Image(1), layer, server.URL+"/layer")
 	a.both("app:1", img)
 	a.MustPull(ref)
 	nodetest.Want(t, "the url gave some of it", cut.gave.Load(), true)

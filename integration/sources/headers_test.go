@@ -10,9 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -82,8 +79,7 @@ func TestHeadersAreKeptFromURLs(t *testing.T) {
 		_, _ = w.Write(data)
 	}))
 	t.Cleanup(elsewhere.Close)
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: []string{elsewhere.URL + "/layer"}})
-	n.Must(err)
+	img := nodetest.WithLayerAt(t, nodetest.Image(1), layer, elsewhere.URL+"/layer")
 	n.Push("app:1", img)
 	n.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if r.Header.Get("X-Node-Token") != nodeToken {

@@ -10,9 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -101,8 +98,7 @@ func TestLogOfManyURLs(t *testing.T) {
 		for j := range 16 {
 			urls = append(urls, fmt.Sprintf("%s/%d/%d/%s", empty.URL, i, j, strings.Repeat("x", 400)))
 		}
-		img, err = mutate.Append(img, mutate.Addendum{Layer: l, MediaType: types.OCILayer, URLs: urls})
-		n.Must(err)
+		img = nodetest.WithLayerAt(t, img, l, urls...)
 	}
 	n.Push("app:1", img)
 	mark := n.Mark()

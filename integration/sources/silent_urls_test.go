@@ -8,9 +8,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
@@ -22,10 +19,7 @@ func TestSilentURL(t *testing.T) {
 	n := nodetest.New(t, nodetest.CRIImages(`image_pull_progress_timeout = "2s"`))
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(silent.Close)
-	layers, err := nodetest.Image(2).Layers()
-	n.Must(err)
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{silent.URL + "/layer"}})
-	n.Must(err)
+	img := nodetest.WithLayerAt(t, nodetest.Image(1), nodetest.Layer(t, 2), silent.URL+"/layer")
 	n.Push("app:1", img)
 	n.MustFail(nodetest.Named("app:1"), []string{"no progress"}) // and not at the limit of the pull
 }

@@ -8,9 +8,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
@@ -25,10 +22,7 @@ func TestUnreachableURLOfAChange(t *testing.T) {
 	n.Push("app:1", nodetest.Image(1))
 	n.MustPull(ref)
 
-	layers, err := nodetest.Image(2).Layers()
-	n.Must(err)
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{gone.URL + "/layer"}})
-	n.Must(err)
+	img := nodetest.WithLayerAt(t, nodetest.Image(1), nodetest.Layer(t, 2), gone.URL+"/layer")
 	n.Push("app:1", img)
 	mark := n.Mark()
 	n.MustPull(ref)

@@ -29,8 +29,7 @@ func TestEncodedContent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(serve))
 	t.Cleanup(server.Close)
 
-	elsewhere, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: []string{server.URL + "/layer"}})
-	n.Must(err)
+	elsewhere := nodetest.WithLayerAt(t, nodetest.Image(1), layer, server.URL+"/layer")
 	n.Push("elsewhere:1", elsewhere)
 	n.MustFail(nodetest.Named("elsewhere:1"), []string{"Content-Encoding deflate, which nobody asked for"})
 

@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
@@ -27,9 +25,7 @@ func TestURLPiecesThatWereGivenUp(t *testing.T) {
 	n := nodetest.New(t, nodetest.CRIImages(`image_pull_progress_timeout = "2s"`),
 		nodetest.Tables("[plugins.'io.containerd.transfer.v1.local']\n  concurrent_layer_fetch_buffer = 8388608\n"))
 	const times = 1000
-	layers, err := nodetest.Image(2).Layers()
-	n.Must(err)
-	layer := &sized{layers[0], 1 << 40}
+	layer := &sized{nodetest.Layer(t, 2), 1 << 40}
 	var first atomic.Int64
 	drips := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(r.Header.Get("Range"), "bytes="), "-"))
@@ -45,10 +41,9 @@ func TestURLPiecesThatWereGivenUp(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(drips.Close)
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: []string{drips.URL + "/layer"}})
-	n.Must(err)
+	img := nodetest.WithLayerAt(t, nodetest.Image(1), layer, drips.URL+"/layer")
 	n.Push("app:1", img)
-	_, err = n.Pull(nodetest.Named("app:1"))
+	_, err := n.Pull(nodetest.Named("app:1"))
 	if err == nil {
 		t.Fatal("it is pulled")
 	}

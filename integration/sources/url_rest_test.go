@@ -11,9 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -44,8 +41,7 @@ func TestURLThatServesTheRest(t *testing.T) {
 	t.Cleanup(server.Close)
 	elsewhere := strings.TrimPrefix(server.URL, "http://")
 
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: []string{server.URL + "/layer"}})
-	a.Must(err)
+	img := nodetest.WithLayerAt(t, nodetest.Image(1), layer, server.URL+"/layer")
 	a.both("app:1", img)
 	for _, reg := range []*resolvertest.Registry{a.Registry, a.mirror} {
 		reg.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {

@@ -10,9 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
@@ -42,8 +39,7 @@ func urlWithAnEmptyPort(t *testing.T, observed bool) {
 	t.Cleanup(server.Close)
 
 	urls := []string{a.mirror.URL() + "/nothing/here", "http://127.0.0.77:/layer"}
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: urls})
-	a.Must(err)
+	img := nodetest.WithLayerAt(t, nodetest.Image(1), layer, urls...)
 	a.both("app:1", img)
 	if observed {
 		a.WriteRules("10.toml", "[[rule]]\nimages = [\"registry.test/**\"]\nmode = \"Observe\"\n")

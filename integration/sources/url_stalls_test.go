@@ -9,9 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
@@ -27,12 +24,9 @@ func TestURLThatStallsBlamesNoRegistry(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(stalls.Close)
-	layers, err := nodetest.Image(2).Layers()
-	n.Must(err)
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layers[0], MediaType: types.OCILayer, URLs: []string{stalls.URL + "/layer"}})
-	n.Must(err)
+	img := nodetest.WithLayerAt(t, nodetest.Image(1), nodetest.Layer(t, 2), stalls.URL+"/layer")
 	n.Push("app:1", img)
-	_, err = n.Pull(nodetest.Named("app:1"))
+	_, err := n.Pull(nodetest.Named("app:1"))
 	if err == nil {
 		t.Fatal("it is pulled")
 	}

@@ -11,9 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 )
 
@@ -46,8 +43,7 @@ func urlsWithZones(t *testing.T, by string) {
 	for _, zone := range []string{"%22", strings.Repeat("a", 300-len(address)-len(allowed)) + allowed + "x"} {
 		urls = append(urls, "http://"+strings.Replace(address, "%25", "%2525", 1)+zone+"]:"+port+"/layer")
 	}
-	img, err := mutate.Append(nodetest.Image(1), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: urls})
-	a.Must(err)
+	img := nodetest.WithLayerAt(t, nodetest.Image(1), layer, urls...)
 	a.both("app:1", img)
 	switch by {
 	case "a pod":

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -31,18 +29,15 @@ type foreign struct {
 // someLayer returns a layer and its bytes.
 func someLayer(t *testing.T, seed int64) (layer v1.Layer, data []byte) {
 	t.Helper()
-	layers, err := nodetest.Image(seed).Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := layers[0].Compressed()
+	layer = nodetest.Layer(t, seed)
+	r, err := layer.Compressed()
 	if err == nil {
 		data, err = io.ReadAll(r)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return layers[0], data
+	return layer, data
 }
 
 func newForeign(t *testing.T, seed int64, moreURLs ...string) *foreign {
@@ -59,10 +54,7 @@ func newForeign(t *testing.T, seed int64, moreURLs ...string) *foreign {
 	}))
 	t.Cleanup(server.Close)
 	f.host = strings.TrimPrefix(server.URL, "http://")
-	f.Image, err = mutate.Append(nodetest.Image(seed), mutate.Addendum{Layer: layer, MediaType: types.OCILayer, URLs: append([]string{server.URL + "/layer"}, moreURLs...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.Image = nodetest.WithLayerAt(t, nodetest.Image(seed), layer, append([]string{server.URL + "/layer"}, moreURLs...)...)
 	return f
 }
 

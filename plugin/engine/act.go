@@ -218,7 +218,7 @@ func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action
 // originFailed is why the registry of the name has not answered in the whole request, None where
 // it has: an authority's answer may be the class of a failure in its place.
 func (c *course) originFailed(cause *resolver.Error) (class failure.Class) {
-	if c.answer.verified.Digest != "" && c.answer.originFailed == failure.None {
+	if c.answerCounts() {
 		return failure.None
 	}
 	for _, a := range cause.Attempts {
@@ -232,11 +232,16 @@ func (c *course) originFailed(cause *resolver.Error) (class failure.Class) {
 	return class
 }
 
+// answerCounts reports whether there is a digest that no mirror has said in the place of the registry.
+func (c *course) answerCounts() bool {
+	return c.answer.verified.Digest != "" && c.answer.originFailed == failure.None
+}
+
 // failsElsewhere reports whether the host of a layer's url has failed after an answer that counts, and
 // not the registry. Who wrote the manifest has chosen that host, and must not have the registry pass for
 // silent by it.
 func (c *course) failsElsewhere(cause *resolver.Error) bool {
-	return c.answer.verified.Digest != "" && c.answer.originFailed == failure.None &&
+	return c.answerCounts() &&
 		slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.URL }) &&
 		!slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.Origin })
 }
