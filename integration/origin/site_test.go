@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -75,6 +77,29 @@ func (s site) both(ref string, seed int64) string {
 	s.T.Helper()
 	s.PushTo(s.mirror, ref, nodetest.Image(seed))
 	return s.Push(ref, nodetest.Image(seed)).String()
+}
+
+// withMirrorsProof pulls an image of app:1 from the mirror while the registry is down, which that has another
+// one of, and is back then.
+func (s site) withMirrorsProof(t *testing.T, ref string, img v1.Image) site {
+	t.Helper()
+	s.PushTo(s.mirror, "app:1", nodetest.Image(1))
+	s.Push("app:1", img)
+	restored := s.in(t)
+	statusOf(503)(t, s.Registry)
+	s.wantPull(ref, "Pulled mirror_fallback")
+	return restored.in(t)
+}
+
+// lacks has the registry say that it has not a layer.
+func (s site) lacks(layer string) {
+	s.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/blobs/"+layer) {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // wantPull pulls, and holds outcome and reason: "UsedCached mirror_fallback".

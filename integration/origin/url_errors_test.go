@@ -31,16 +31,9 @@ func TestURLWhoseErrorStallsIsNoNeed(t *testing.T) {
 	t.Parallel()
 	for what, status := range map[string]int{"404": 404, "500": 500} {
 		t.Run(what, func(t *testing.T) {
-			s := newSite(t, originThenMirrors, nodetest.CRIImages(`image_pull_progress_timeout = "800ms"`))
 			ref := nodetest.Named("app:1")
 			img, _ := withLayerAt(t, stallsInItsError(t, status))
-			s.PushTo(s.mirror, "app:1", nodetest.Image(1))
-			s.Push("app:1", img)
-			restored := s.in(t)
-			statusOf(503)(t, s.Registry)
-			s.wantPull(ref, "Pulled mirror_fallback") // the mirror's proof
-			s = restored.in(t)
-			s.Restore()
+			s := newSite(t, originThenMirrors, nodetest.CRIImages(`image_pull_progress_timeout = "800ms"`)).withMirrorsProof(t, ref, img)
 			s.wantPull(ref, "Failed unreachable")
 
 			imported := nodetest.Named("imported:1")

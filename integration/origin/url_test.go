@@ -6,7 +6,6 @@ package origin
 import (
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -18,16 +17,8 @@ import (
 // chosen, brings no mirror's proof back: the registry answers, and serves all that it is asked for.
 func TestURLThatIsGoneIsNoNeed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, originThenMirrors)
 	ref := nodetest.Named("app:1")
-	s.PushTo(s.mirror, "app:1", nodetest.Image(1))
-	s.Push("app:1", withLayerThatIsGone(t))
-
-	restored := s.in(t)
-	statusOf(503)(t, s.Registry)
-	s.wantPull(ref, "Pulled mirror_fallback") // the mirror's proof
-	s = restored.in(t)
-	s.Restore()
+	s := newSite(t, originThenMirrors).withMirrorsProof(t, ref, withLayerThatIsGone(t))
 	s.wantPull(ref, "Failed unreachable")
 }
 
@@ -50,25 +41,9 @@ func TestLayerThatNobodyHas(t *testing.T) {
 	none := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(none.Close)
 	img, layer := withLayerAt(t, none.URL)
-	lacks := func(s site) {
-		s.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/blobs/"+layer) {
-				w.WriteHeader(http.StatusNotFound)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
-	s := newSite(t, originThenMirrors)
 	ref := nodetest.Named("app:1")
-	s.PushTo(s.mirror, "app:1", nodetest.Image(1))
-	s.Push("app:1", img)
-	restored := s.in(t)
-	statusOf(503)(t, s.Registry)
-	s.wantPull(ref, "Pulled mirror_fallback") // the mirror's proof
-	s = restored.in(t)
-	s.Restore()
-	lacks(s)
+	s := newSite(t, originThenMirrors).withMirrorsProof(t, ref, img)
+	s.lacks(layer)
 	s.wantPull(ref, "Failed not_found")
 
 	imported := nodetest.Named("imported:1")

@@ -115,7 +115,7 @@ func (s *RuntimeService) imageOf(ctx context.Context, spec *runtime.ImageSpec) (
 	}
 	if user := spec.GetUserSpecifiedImage(); user != "" {
 		if other, err := s.image(ctx, user); err == nil && other.GetId() == image.GetId() {
-			name = user
+			return user, other
 		}
 	}
 	return name, image
@@ -148,5 +148,8 @@ func (s *RuntimeService) annotationsFor(ctx context.Context, name string, image 
 
 func (s *RuntimeService) image(ctx context.Context, name string) (*runtime.Image, error) {
 	status, err := s.images.ImageStatus(ctx, &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: name}})
-	return status.GetImage(), err
+	if err != nil || status.GetImage() == nil {
+		return nil, err
+	}
+	return status.GetImage(), withLostName(ctx, s.images, name, status.GetImage())
 }

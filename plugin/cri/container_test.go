@@ -28,7 +28,7 @@ func TestContainerAnnotations(t *testing.T) {
 	i := &images{names: [][]string{
 		{first.String(), "registry.test/b:1", "registry.test/a:1", "docker.io/library/short:1"},
 		{second.String(), "registry.test/moved:1"},
-	}}
+	}, lost: []string{"registry.test/a:1"}}
 	known := knows("registry.test/a:1", "mirror.test/a:1", "registry.test/b:1", "mirror.test/b:1",
 		"registry.test/moved:1", "mirror.test/moved:1", "docker.io/library/short:1", "mirror.test/library/short:1")
 	for _, tc := range []struct {
@@ -41,6 +41,7 @@ func TestContainerAnnotations(t *testing.T) {
 		{"by ID alone", first.String(), "", nil, known, map[string]string{key: "mirror.test/library/short:1"}},
 		{"by ID and name", first.String(), "registry.test/b:1", nil, known, map[string]string{key: "mirror.test/b:1"}},
 		{"by ID and short name", first.String(), "short:1", nil, known, map[string]string{key: "mirror.test/library/short:1"}},
+		{"by ID and a name that CRI's index has lost", first.String(), "registry.test/a:1", nil, known, map[string]string{key: "mirror.test/a:1"}},
 		{"by name alone", "registry.test/b:1", "", nil, known, map[string]string{key: "mirror.test/b:1"}},
 		{"the tag has moved on since", first.String(), "registry.test/moved:1", nil, known, map[string]string{key: "mirror.test/library/short:1"}},
 		{"a name that is gone", first.String(), "registry.test/gone:1", nil, known, map[string]string{key: "mirror.test/library/short:1"}},

@@ -30,11 +30,15 @@ type images struct {
 	runtime.UnimplementedImageServiceServer
 	names [][]string
 	spec  *runtime.ImageSpec
+	lost  []string // of the names those by which an image is found, and which it has no more
 }
 
 func (i *images) image(names []string) *runtime.Image {
 	image := &runtime.Image{Id: names[0], Spec: i.spec}
 	for _, name := range names[1:] {
+		if slices.Contains(i.lost, name) {
+			continue
+		}
 		if strings.Contains(name, "@") {
 			image.RepoDigests = append(image.RepoDigests, name)
 		} else {

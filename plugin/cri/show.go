@@ -13,6 +13,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -99,6 +100,30 @@ func namesOf(image *runtime.Image) []string {
 	return names
 }
 
+// withLostName adds the name that an image was asked for by to those that CRI has for it, where CRI still
+// finds it by that name: its index forgets all names of an image that are equal but for their case as soon
+// as one of them is moved or removed, and anybody may pull it by such a name. The error is containerd's.
+func withLostName(ctx context.Context, images runtime.ImageServiceServer, name string, image *runtime.Image) error {
+	if _, err := digest.Parse(name); err == nil {
+		return nil // an ID
+	}
+	named, err := reference.ParseDockerRef(name)
+	if err != nil || slices.Contains(namesOf(image), named.String()) {
+		return nil
+	}
+	// A whole name is no part of an ID, as that which was asked for may be.
+	found, err := images.ImageStatus(ctx, &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: named.String()}})
+	if err != nil || found.GetImage().GetId() != image.GetId() {
+		return err
+	}
+	if _, ok := named.(reference.Canonical); ok {
+		image.RepoDigests = append(image.RepoDigests, named.String())
+	} else {
+		image.RepoTags = append(image.RepoTags, named.String())
+	}
+	return nil
+}
+
 // show puts the state of a record into an image, whose spec then names the
 // record.
 func show(image *runtime.Image, r store.Record) {
@@ -144,6 +169,9 @@ func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRe
 	response, err := s.ImageServiceServer.ImageStatus(ctx, r)
 	if err != nil || response.GetImage() == nil {
 		return response, err
+	}
+	if err := withLostName(ctx, s.ImageServiceServer, r.GetImage().GetImage(), response.GetImage()); err != nil {
+		return nil, err
 	}
 	if there, err := s.maySee(ctx, r.GetImage(), response.GetImage()); err != nil || !there {
 		return &runtime.ImageStatusResponse{}, err

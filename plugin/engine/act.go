@@ -238,10 +238,10 @@ func (c *course) answerCounts() bool {
 }
 
 // failsElsewhere reports whether the host of a layer's url has failed after an answer that counts, and
-// not the registry. Who wrote the manifest has chosen that host, and must not have the registry pass for
-// silent by it.
+// the registry was not silent. Who wrote the manifest has chosen that host, and must not have the registry
+// pass for silent by it, also where that has not the layer, or gave wrong bytes or too few.
 func (c *course) failsElsewhere(cause *resolver.Error) bool {
 	return c.answerCounts() &&
 		slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.URL }) &&
-		!slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.Origin })
+		!slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.Origin && a.Class.Silent() })
 }
