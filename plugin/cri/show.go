@@ -104,11 +104,8 @@ func namesOf(image *runtime.Image) []string {
 // finds it by that name: its index forgets all names of an image that are equal but for their case as soon
 // as one of them is moved or removed, and anybody may pull it by such a name. The error is containerd's.
 func withLostName(ctx context.Context, images runtime.ImageServiceServer, name string, image *runtime.Image) error {
-	if _, err := digest.Parse(name); err == nil {
-		return nil // an ID
-	}
-	named, err := reference.ParseDockerRef(name)
-	if err != nil || slices.Contains(namesOf(image), named.String()) {
+	named, lost := lostName(name, image)
+	if !lost {
 		return nil
 	}
 	// A whole name is no part of an ID, as that which was asked for may be.
@@ -122,6 +119,16 @@ func withLostName(ctx context.Context, images runtime.ImageServiceServer, name s
 		image.RepoTags = append(image.RepoTags, named.String())
 	}
 	return nil
+}
+
+// lostName is the whole name that an image was asked for by, where CRI does not have it among the image's.
+// An ID is none.
+func lostName(name string, image *runtime.Image) (reference.Named, bool) {
+	if _, err := digest.Parse(name); err == nil {
+		return nil, false
+	}
+	named, err := reference.ParseDockerRef(name)
+	return named, err == nil && !slices.Contains(namesOf(image), named.String())
 }
 
 // show puts the state of a record into an image, whose spec then names the
