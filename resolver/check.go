@@ -76,7 +76,7 @@ func (s *session) check(ctx context.Context, h *host, p purpose.Purpose, manifes
 
 // givenUp is why a check leaves a host that got into trouble meanwhile.
 func givenUp(open *health.OpenError) *fault.Fault {
-	return &fault.Fault{Class: open.Class, Err: fmt.Errorf("given up: %w", open), ShortCircuited: true}
+	return &fault.Fault{Class: open.Class, Err: fmt.Errorf("given up: %w", open)}
 }
 
 // checkError is why a check of one host failed.

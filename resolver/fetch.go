@@ -188,10 +188,20 @@ func (f *fetch) answer(h *host, req *http.Request, class failure.Class, err erro
 
 // fault takes note of a failure that the authorizer has judged.
 func (f *fetch) fault(h *host, failed *fault.Fault, elapsed time.Duration) {
+	if failed.ShortCircuited {
+		f.passOver(h, failed)
+		return
+	}
 	if !failed.Elsewhere {
 		f.settles(h, failed.Class)
 	}
 	f.log.answer(f.digest, h, failed.Class, failed.Err, elapsed, !failed.Elsewhere)
+}
+
+// passOver takes note that a host is not asked, or its token server, which is in trouble.
+func (f *fetch) passOver(h *host, failed *fault.Fault) {
+	f.passedOver.Store(true)
+	f.log.failed(f.digest, h, failed.Class, failed.Err, 0)
 }
 
 // settles takes note of what the last host says for good, such as a refusal, or that it is asked too often.

@@ -15,6 +15,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
@@ -165,6 +166,9 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 			}
 			failed := failedCheck(h, err, time.Since(begun))
 			attempts = append(attempts, failed)
+			if f, ok := fault.As(err); ok && f.ShortCircuited && round == 0 {
+				postponed = append(postponed, h) // a host that it leads to is in trouble, such as its token server
+			}
 			if ctx.Err() != nil && !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Refused }) {
 				return Resolution{}, ctx.Err()
 			}

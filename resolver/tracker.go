@@ -78,8 +78,7 @@ func (t *tracker) failed(of *fetch, req *http.Request, err error, elapsed time.D
 		}
 		of.log.interrupted(of.digest, t.host, t.host.chain.Redactor.Request(req, err), elapsed)
 	case f.ShortCircuited:
-		of.passedOver.Store(true)
-		of.log.failed(of.digest, t.host, f.Class, f.Err, 0)
+		of.passOver(t.host, f)
 	default:
 		of.settles(t.host, f.Class)
 		of.log.failed(of.digest, t.host, f.Class, f.Err, elapsed)

@@ -251,6 +251,8 @@ func (a *Authorizer) fail(req *http.Request, class failure.Class, text string, c
 		Class:     class,
 		Err:       a.options.Redactor.Wrap(text, cause),
 		Elsewhere: judged && f.Elsewhere || !fault.Own(req),
+		// The token server is in trouble: the host is asked all the same once nothing else is left.
+		ShortCircuited: judged && f.ShortCircuited,
 	}
 }
 
