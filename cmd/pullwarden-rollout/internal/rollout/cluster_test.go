@@ -93,10 +93,16 @@ func (c *cluster) join(i int, f fate) {
 	c.nodes[nodeName(i)] = &member{fate: f, ready: true, changed: time.Now(), runtime: stockRuntime, original: stockRuntime}
 }
 
-// wait is how long a call is under way.
-func (c *cluster) wait() {
-	if c.lag > 0 {
-		time.Sleep(rand.N(c.lag))
+// wait is how long a call is under way. One whose context ends meanwhile is not made.
+func (c *cluster) wait(ctx context.Context) error {
+	if c.lag == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(rand.N(c.lag)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -147,8 +153,10 @@ func (c *cluster) end(p *workload, n *member) {
 	}
 }
 
-func (c *cluster) Load(context.Context) (State, string, error) {
-	c.wait()
+func (c *cluster) Load(ctx context.Context) (State, string, error) {
+	if err := c.wait(ctx); err != nil {
+		return State{}, "", err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
@@ -157,8 +165,10 @@ func (c *cluster) Load(context.Context) (State, string, error) {
 	return State{UndoOf: c.state.UndoOf, Nodes: maps.Clone(c.state.Nodes)}, strconv.Itoa(c.version), nil
 }
 
-func (c *cluster) Save(_ context.Context, version string, s State, summary string) error {
-	c.wait()
+func (c *cluster) Save(ctx context.Context, version string, s State, summary string) error {
+	if err := c.wait(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
@@ -173,8 +183,10 @@ func (c *cluster) Save(_ context.Context, version string, s State, summary strin
 	return nil
 }
 
-func (c *cluster) Look(context.Context) (World, error) {
-	c.wait()
+func (c *cluster) Look(ctx context.Context) (World, error) {
+	if err := c.wait(ctx); err != nil {
+		return World{}, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.advance(); err != nil {
@@ -190,8 +202,10 @@ func (c *cluster) Look(context.Context) (World, error) {
 	return w, nil
 }
 
-func (c *cluster) Start(_ context.Context, name, node string, v Verb) error {
-	c.wait()
+func (c *cluster) Start(ctx context.Context, name, node string, v Verb) error {
+	if err := c.wait(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
@@ -220,8 +234,10 @@ func (c *cluster) Start(_ context.Context, name, node string, v Verb) error {
 	return nil
 }
 
-func (c *cluster) Stop(_ context.Context, name string) error {
-	c.wait()
+func (c *cluster) Stop(ctx context.Context, name string) error {
+	if err := c.wait(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {

@@ -57,7 +57,7 @@ type Controller struct {
 // Run goes on until the context ends: it also serves nodes that join later.
 func (c *Controller) Run(ctx context.Context) {
 	c.each(ctx, func() bool {
-		_, _ = c.step(ctx, false) // it is logged, and tried again
+		_, _, _ = c.step(ctx, false) // it is logged, and tried again
 		return false
 	})
 }
@@ -68,11 +68,14 @@ func (c *Controller) Undo(ctx context.Context) error {
 	var left []string
 	again := true // what is stuck since an earlier call is tried once more
 	if !c.each(ctx, func() bool {
-		s, err := c.step(ctx, again)
+		s, todo, err := c.step(ctx, again)
 		if err != nil {
 			return false
 		}
 		again, left = false, nil
+		if todo.later {
+			return false
+		}
 		for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
 			switch r := s.Nodes[name]; r.Phase {
 			case Undone:
@@ -109,10 +112,10 @@ func (c *Controller) each(ctx context.Context, done func() bool) bool {
 }
 
 // step looks at the cluster, writes down what follows, and does it. Undo begins with again.
-func (c *Controller) step(ctx context.Context, again bool) (State, error) {
+func (c *Controller) step(ctx context.Context, again bool) (State, work, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	s, err := c.tryStep(ctx, again)
+	s, todo, err := c.tryStep(ctx, again)
 	switch {
 	case errors.Is(err, ErrChanged): // the next step begins with the new state
 	case err != nil:
@@ -124,17 +127,17 @@ func (c *Controller) step(ctx context.Context, again bool) (State, error) {
 	default:
 		c.problem = ""
 	}
-	return s, err
+	return s, todo, err
 }
 
-func (c *Controller) tryStep(ctx context.Context, again bool) (State, error) {
+func (c *Controller) tryStep(ctx context.Context, again bool) (State, work, error) {
 	was, version, err := c.Ledger.Load(ctx)
 	if err != nil {
-		return State{}, err
+		return State{}, work{}, err
 	}
 	world, err := c.Watcher.Look(ctx)
 	if err != nil {
-		return State{}, err
+		return State{}, work{}, err
 	}
 	now := time.Now()
 	c.seen.look(world.Nodes, now)
@@ -144,16 +147,16 @@ func (c *Controller) tryStep(ctx context.Context, again bool) (State, error) {
 	}
 	now = now.UTC().Truncate(time.Second)
 	s := next(&c.Options, before, world, &c.seen, now)
-	todo := workOf(&s, &world)
+	todo := workOf(&s, &world, now)
 	// A state that stays the same is saved, too, before a pod is made or removed: it may be
 	// one of long ago.
 	if s.UndoOf != was.UndoOf || !maps.Equal(s.Nodes, was.Nodes) || !todo.none() {
 		if err := c.Ledger.Save(ctx, version, s, c.summary(&s, &world)); err != nil {
-			return State{}, err
+			return State{}, work{}, err
 		}
 		c.tell(&was, &s, &world)
 	}
-	return s, todo.do(ctx, c.Runner)
+	return s, todo, todo.do(ctx, c.Runner)
 }
 
 // undoAgain returns a state whose target is to be undone, also where that failed before.

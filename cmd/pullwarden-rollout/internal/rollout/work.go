@@ -6,12 +6,14 @@ package rollout
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // work is what a state asks for.
 type work struct {
 	stop  []string // pods
 	start []order
+	later bool // pods are left that a later step removes
 }
 
 // order is a pod to be made.
@@ -24,8 +26,9 @@ func (w *work) none() bool { return len(w.stop)+len(w.start) == 0 }
 
 // workOf returns the pods that a state asks for and that are not there, and those that are
 // there and not asked for. A node has one pod at a time: the next waits until the one
-// before is gone.
-func workOf(s *State, w *World) (todo work) {
+// before is gone. One that has ended stays for as long as a step may last that has not seen it, and is
+// about to make it: what has a name that is there is not made again.
+func workOf(s *State, w *World, now time.Time) (todo work) {
 	there, occupied := map[string]bool{}, map[string]bool{}
 	for i := range w.Pods {
 		p := &w.Pods[i]
@@ -34,7 +37,11 @@ func workOf(s *State, w *World) (todo work) {
 		kept := r.Pod == p.Name && p.Ended && !p.Succeeded // for those who look for the reason
 		there[p.Name] = there[p.Name] || wanted
 		occupied[p.Node] = occupied[p.Node] || !p.Ended
-		if !wanted && !kept && !p.Leaving {
+		switch {
+		case wanted || kept || p.Leaving:
+		case p.Ended && now.Sub(r.Since) < stepTimeout:
+			todo.later = true
+		default:
 			todo.stop = append(todo.stop, p.Name)
 		}
 	}
