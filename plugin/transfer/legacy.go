@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/platforms"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
@@ -16,12 +17,17 @@ import (
 // Pulls with a plan have the digest that was compared, also where containerd
 // alone would convert the manifest: see ConfigTypes and Documents. No pull lets images
 // label snapshots as they like: see Annotations.
+//
+// Of an index, pulls with a plan take the one manifest that runs, as CRI picks it. containerd
+// alone fetches and unpacks all that are for the node's platform, side by side, and an index has
+// room for thousands.
 func (s *labelledStore) ImageFilter(h images.HandlerFunc, contents content.Store) images.HandlerFunc {
 	h = Annotations(h)
-	if s.plan != nil {
-		h = ConfigTypes(Documents(h, contents))
+	if s.plan == nil {
+		return s.imageStore.ImageFilter(h, contents)
 	}
-	return s.imageStore.ImageFilter(h, contents)
+	h = s.imageStore.ImageFilter(ConfigTypes(Documents(h, contents)), contents)
+	return images.LimitManifests(h, platforms.Default(), 1)
 }
 
 // mediaTypeOctets is to everybody what application/octet-stream is, but to who looks for
