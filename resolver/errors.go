@@ -29,8 +29,6 @@ type Attempt struct {
 	Err     error         // what happened; no credentials, no URL queries, one line
 	Elapsed time.Duration // from asking this host to giving it up; 0 = not measured
 
-	// URL says that it is the host of a layer's url, which whoever wrote the manifest has chosen.
-	URL bool
 	// Authority says that this counts like an answer of the origin: a host that
 	// [Query.Authority] names has itself refused the caller, or not found the image.
 	Authority bool
@@ -42,6 +40,7 @@ type Error struct {
 	Class     failure.Class // of an authority's answer, else of the origin if it was tried, else of the last host tried: see Attempt.weight
 	Attempts  []Attempt     // in the order tried; empty when there is no host to ask
 	LeftOut   []string      // hosts that Query.Allow does not allow, and that were not asked
+	URLs      bool          // the pull has asked a host of a layer's urls, which the author of the manifest has chosen
 }
 
 func newError(reference string, attempts []Attempt, leftOut ...string) *Error {

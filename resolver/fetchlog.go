@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -20,8 +21,9 @@ import (
 type fetchLog struct {
 	redactor *redact.Redactor
 	progress *progress
-	openness *openness  // of the session; nil = nobody wants to know
-	left     *leftHosts // of the pull
+	openness *openness   // of the session; nil = nobody wants to know
+	left     *leftHosts  // of the pull
+	asksURLs atomic.Bool // a host of a layer's urls was asked
 
 	mu       sync.Mutex
 	contents map[digest.Digest]*content

@@ -241,7 +241,9 @@ func (src *source) Failure(err error) *Error {
 // newError is newError for the session's reference, with all hosts that were left out.
 func (src *source) newError(attempts []Attempt) *Error {
 	leftOut := slices.Concat(src.session.leftOut, src.log.unfollowed())
-	return newError(src.session.query.Reference, attempts, leftOut...)
+	e := newError(src.session.query.Reference, attempts, leftOut...)
+	e.URLs = src.log.asksURLs.Load()
+	return e
 }
 
 // blameLastHost blames the host that served last, or else the first, for a

@@ -98,6 +98,7 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	secrets := of.log.redactor
 	secrets.AddURL(req.URL, "")
+	of.log.asksURLs.Store(true)
 	clean := transport.Elsewhere{Next: transport.Unencoded{Next: t.own}, Redactor: secrets}
 	waits := of.log.progress
 	wait := waits.waitFor(func() Attempt {
@@ -143,7 +144,7 @@ func urlAttempt(req *http.Request, class failure.Class, err error, secrets *reda
 	if secrets.TellsHost(first) {
 		host = provenance.HostOf(first)
 	}
-	return Attempt{Host: host, Class: class, Err: err, URL: true}
+	return Attempt{Host: host, Class: class, Err: err}
 }
 
 // urlBody records that content came from where a url leads, and why it broke off.

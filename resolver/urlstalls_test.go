@@ -70,7 +70,7 @@ func stallAtURL(t *testing.T, elsewhere *httptest.Server) *Error {
 // wantBlamed holds that a failure names the host of a url, and no registry.
 func wantBlamed(t *testing.T, e *Error, elsewhere *httptest.Server) {
 	t.Helper()
-	if len(e.Attempts) != 1 || !e.Attempts[0].URL || e.Attempts[0].Host != serverHost(elsewhere) {
+	if len(e.Attempts) != 1 || !e.URLs || e.Attempts[0].Host != serverHost(elsewhere) {
 		t.Errorf("attempts %+v", e.Attempts)
 	}
 }

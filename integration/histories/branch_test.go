@@ -26,6 +26,7 @@ type said struct {
 	content int
 	giver   Giver
 	need    Class // of the origin, where the mirror has answered in its place
+	pulling bool  // a pull has failed, after an answer that was none in the place of the origin
 }
 
 // proves returns the proofs that a yes gives. The mirror asks nobody who is there, so that its

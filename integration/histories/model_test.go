@@ -149,7 +149,7 @@ func (w World) changed(now, later Registry, p Pull, by said, forbidden bool) []B
 		w = w.complete(p, present)
 	}
 	if class := later.download(p, by.content, w.possessed(now, p, by.content)); class != None {
-		return []Branch{w.failed(now, p, said{class: class}, forbidden)}
+		return []Branch{w.failed(now, p, said{class: class, pulling: by.need == None}, forbidden)}
 	}
 	return w.pulled(now, p, by)
 }

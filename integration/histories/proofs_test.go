@@ -121,7 +121,7 @@ func (w World) unproved(now Registry, p Pull) bool {
 // grantAfter is the grant after a check. Once the origin has answered itself, proofs by the
 // mirror count only where that may always answer.
 func (w World) grantAfter(now Registry, p Pull, by said) grant {
-	silent := by.need != None || by.class == Unreachable || by.class == Unavailable
+	silent := by.need != None || (by.class == Unreachable || by.class == Unavailable) && !by.pulling
 	return w.grantBy(now, p, now.Rule.From == FromMirrors || now.Rule.From == FromOriginThenMirrors && silent)
 }
 

@@ -203,7 +203,7 @@ func (o *orders) early(w World, p Pull, now, later Registry) (all []Branch) {
 	if o.begun.content(p) != 0 {
 		for _, b := range o.begun.ask(now, later, p) {
 			if b.Class != None && b.Class != MirrorFallback {
-				all = append(all, w.failed(now, p, said{class: b.Class}, false))
+				all = append(all, w.failed(now, p, said{class: b.Class}, false), w.failed(now, p, said{class: b.Class, pulling: true}, false))
 			}
 		}
 		return all

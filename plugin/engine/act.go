@@ -208,7 +208,10 @@ func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err err
 // decideFailed decides after a failure. The caller's grant is the one that counts then: one that
 // does not is as if there were none.
 func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action {
-	check := Check{Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause), Elsewhere: c.failsElsewhere(cause)}
+	check := Check{Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause)}
+	if c.answerCounts() {
+		check.Digest, check.Elsewhere = c.answer.verified.Digest, cause.URLs
+	}
 	c.local.Grant = c.local.Grant.after(check)
 	action := Decide(d, c.local, check)
 	c.use(action.Used...)
@@ -235,13 +238,4 @@ func (c *course) originFailed(cause *resolver.Error) (class failure.Class) {
 // answerCounts reports whether there is a digest that no mirror has said in the place of the registry.
 func (c *course) answerCounts() bool {
 	return c.answer.verified.Digest != "" && c.answer.originFailed == failure.None
-}
-
-// failsElsewhere reports whether the host of a layer's url has failed after an answer that counts, and
-// the registry was not silent. Who wrote the manifest has chosen that host, and must not have the registry
-// pass for silent by it, also where that has not the layer, or gave wrong bytes or too few.
-func (c *course) failsElsewhere(cause *resolver.Error) bool {
-	return c.answerCounts() &&
-		slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.URL }) &&
-		!slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.Origin && a.Class.Silent() })
 }

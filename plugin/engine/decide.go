@@ -13,15 +13,16 @@ import (
 // Check is the part of a registry's answer that counts for the decision. The
 // zero value means that none was asked.
 type Check struct {
-	// Digest is the registry's for the reference; "" when none answered.
+	// Digest is the registry's for the reference; "" when none answered. With a Class, it is the
+	// answer of no mirror in the place of the registry, and what followed it has failed.
 	Digest digest.Digest
 	// OriginFailed is why the registry of the name could not answer, where a mirror said the
 	// digest in its place, or an authority its Class; None otherwise.
 	OriginFailed failure.Class
 	// Class is why the registry failed, in the check or in the pull after it.
 	Class failure.Class
-	// Elsewhere says that who fails in the pull after an answer is the host of a layer's url: no
-	// registry has fallen silent.
+	// Elsewhere says that the pull has asked a host of a layer's urls after a registry's answer. The
+	// author of the manifest has chosen that host, and what it does, and when.
 	Elsewhere bool
 	// Overdue says that the pull that followed the answer has taken longer than the
 	// request waits for it.
@@ -33,7 +34,7 @@ type Check struct {
 
 // byOrigin reports whether the registry of the name has answered itself, be it that it fails.
 func (c *Check) byOrigin() bool {
-	answered := c.Digest != "" || c.Elsewhere || c.Class != failure.None && !c.Class.Silent()
+	answered := c.Digest != "" || c.Class != failure.None && !c.Class.Silent()
 	return answered && c.OriginFailed == failure.None
 }
 
