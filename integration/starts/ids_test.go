@@ -4,6 +4,7 @@
 package starts
 
 import (
+	"fmt"
 	"testing"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -12,8 +13,9 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// TestStrictByID holds that an image's ID, or the beginning of it, is no way around a
-// proof for a pod that names it, and that the kubelet finds the volumes of a pod by it.
+// TestStrictByID holds that an image's ID is no way around a proof for a pod that names it, and that the
+// kubelet finds the volumes of a pod by it. The beginning of an ID is none for a pod: whether it is
+// ambiguous would tell of images that the pod may not see.
 func TestStrictByID(t *testing.T) {
 	t.Parallel()
 	n := withPods(t, strict+"policy = 'IfDigestChanged'\n")
@@ -31,10 +33,8 @@ func TestStrictByID(t *testing.T) {
 	owner, thief := newPod(n, "default", "owner"), newPod(n, "default", "thief")
 	for _, p := range []*pod{owner, thief} {
 		p.run()
-		for _, ref := range []string{tool, short(tool)} {
-			p.wants(ref, true, true)
-		}
-		for _, ref := range []string{id, short(id), both} {
+		p.wants(tool, true, true)
+		for _, ref := range []string{id, short(tool), short(id), "sha256:", both} {
 			p.wants(ref, false, false)
 		}
 	}
@@ -45,10 +45,28 @@ func TestStrictByID(t *testing.T) {
 	thief.wants(id, false)
 	thief.seenAgain() // nobody knows which pod asks: the volume may be another's
 	thief.wants(id, false, false)
-	if n.Status(id).GetImage().GetId() != id {
+	if n.Status(id).GetImage().GetId() != id || n.Status(short(id)).GetImage().GetId() != id {
 		t.Error("crictl does not find the image by its ID")
 	}
 	n.WriteRules("10.toml", everywhere)
+	thief.wants(id, true)
+}
+
+// TestStrictByIDOfManyNames holds that an image with many names is shown by its ID to who may have it by
+// the digest of a repository, of which all tags share the proofs. The many tags are not all looked at.
+func TestStrictByIDOfManyNames(t *testing.T) {
+	t.Parallel()
+	n := guarded(t, strict+"policy = 'IfDigestChanged'\n")
+	for i := range 40 {
+		tag := fmt.Sprintf("private/app:%02d", i)
+		n.Push(tag, nodetest.Image(1))
+		n.MustPull(nodetest.Named(tag), alice)
+	}
+	n.Push("public/app:zz", nodetest.Image(1))
+	id := n.MustPull(nodetest.Named("private/app:39"), alice)
+	thief := newPod(n, "default", "thief")
+	thief.wants(id, false)
+	n.MustPull(nodetest.Named("public/app:zz")) // everybody may have it by another name
 	thief.wants(id, true)
 }
 

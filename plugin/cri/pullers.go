@@ -120,17 +120,17 @@ func (p *pullers) tell(pod, image string, now time.Time) (pulls bool) {
 }
 
 // begin notes that a pod pulls, and reports whether it was told to. Of pods that have not
-// asked nothing is noted.
-func (p *pullers) begin(pod, image string, now time.Time) (told bool) {
+// asked nothing is noted. A pull that was noted has to end, by whatever rule it was made.
+func (p *pullers) begin(pod, image string, now time.Time) (told, noted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.get(pod, image, now)
 	if q == nil {
-		return false
+		return false, false
 	}
 	told = q.told
 	q.told, q.skips, q.pulled, q.failed, q.ended = false, false, true, true, time.Time{}
-	return told
+	return told, true
 }
 
 // end notes how a pull has ended.

@@ -86,7 +86,7 @@ func TestPullers(t *testing.T) {
 // is known of another.
 func TestPullersAreBounded(t *testing.T) {
 	var p pullers
-	if !p.none() || p.begin("pod", "app", noon) || !p.none() {
+	if told, noted := p.begin("pod", "app", noon); told || noted || !p.none() {
 		t.Error("something is remembered of a pod that has not asked")
 	}
 	p.tell("pod", "app", noon)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -62,6 +63,26 @@ func (s *ImageService) maySee(ctx context.Context, spec *runtime.ImageSpec, imag
 	return s.mayStartByID(ctx, spec, seen, image)
 }
 
+// withWholeName has a pod ask by a whole name or a whole ID where some images take a proof at each
+// start. CRI takes the beginning of an ID for the image that it knows by that alone: its answer
+// would tell of those that the pod may not see.
+func (s *ImageService) withWholeName(r *runtime.ImageStatusRequest) *runtime.ImageStatusRequest {
+	spec := r.GetImage()
+	if s.starts == nil || spec.GetAnnotations()[configSeen] == "" || !s.starts.ProvesStarts() {
+		return r
+	}
+	if _, err := digest.Parse(spec.GetImage()); err == nil {
+		return r
+	}
+	named, err := reference.ParseDockerRef(spec.GetImage())
+	if err != nil {
+		return r // the digits of a whole ID, or nothing that an ID begins with
+	}
+	return &runtime.ImageStatusRequest{Verbose: r.GetVerbose(), Image: &runtime.ImageSpec{
+		Image: named.String(), Annotations: spec.GetAnnotations(), UserSpecifiedImage: spec.GetUserSpecifiedImage(), RuntimeHandler: spec.GetRuntimeHandler(),
+	}}
+}
+
 // mayStart reports whether a pod may start a container of an image without a pull.
 func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, seen string, named reference.Named) (bool, error) {
 	if !s.starts.Governs(policy.ImageOf(named)) {
@@ -105,14 +126,19 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 	return true, ctx.Err()
 }
 
+// maxNamesByID bounds the names of an image for which a question by its ID is decided: each
+// takes a look at the node, and a tenant gives an image of its own as many as it likes.
+const maxNamesByID = 16
+
 // mayStartByID reports whether a pod may start a container of an image that it names by
-// its ID, or a part of that: where it may by one of the image's names. No pull takes an
+// its ID, or a part of that: where it may by one of the image's names, of which those with
+// digests come first, since all tags of a repository share its proofs. No pull takes an
 // ID, so that nothing can be proved for it. An image that has lost its names may be one
 // that takes a proof. The kubelet also looks by the ID for the images of volumes that the
 // pod has: it sees those, where it is sure which pod asks.
 func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec, seen string, image *runtime.Image) (bool, error) {
 	var governed []reference.Named
-	for _, name := range namesOf(image) {
+	for _, name := range slices.Backward(namesOf(image)) {
 		named, err := reference.ParseDockerRef(name)
 		if err != nil {
 			continue
@@ -130,7 +156,7 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 		return false, err
 	}
 	var unproved *engine.Start
-	for _, named := range governed {
+	for _, named := range governed[:min(len(governed), maxNamesByID)] {
 		q, err := s.question(spec, seen, named, pods)
 		if err != nil {
 			return false, err
@@ -219,9 +245,9 @@ func (s *Starts) pulling(spec *runtime.ImageSpec, image string) (told bool, ende
 	if s == nil || seen == "" {
 		return false, func(engine.Outcome, error) {}
 	}
-	told = s.pullers.begin(seen, image, s.Now())
+	told, noted := s.pullers.begin(seen, image, s.Now())
 	return told, func(o engine.Outcome, err error) {
-		if o.Directives.Govern == policy.Starts {
+		if noted || o.Directives.Govern == policy.Starts {
 			s.pullers.end(seen, image, err == nil, s.Now())
 		}
 	}

@@ -111,8 +111,12 @@ func undoPercent(text string) (plain string, length int) {
 	return text[:1], 1
 }
 
-// maxEntity bounds an entity of HTML, in bytes.
-const maxEntity = 12
+const (
+	// maxEntity bounds an entity of HTML, in bytes.
+	maxEntity = 12
+	// maxEscape bounds an escape of any kind: two characters of UTF-16.
+	maxEscape = 12
+)
 
 // undoEntity is for pages.
 func undoEntity(text string) (plain string, length int) {

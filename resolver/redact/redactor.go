@@ -132,7 +132,8 @@ func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 // everywhere: so that takes no more memory than the text is long.
 func places(text string, rest bool, sent, signed []string) (ends []int) {
 	if len(sent) > 0 {
-		ends = placesIn(readings(text), ends, rest, sent)
+		all := readings(text)
+		ends = placesBehindEscapes(all, placesIn(all, ends, rest, sent), rest, sent)
 	}
 	if len(signed) > 0 {
 		ends = placesIn(signedReadings(text), ends, rest, signed)
