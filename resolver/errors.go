@@ -29,6 +29,8 @@ type Attempt struct {
 	Err     error         // what happened; no credentials, no URL queries, one line
 	Elapsed time.Duration // from asking this host to giving it up; 0 = not measured
 
+	by *host // that was asked: there may be several ways to the one that Host names; nil = none of the session's
+
 	// Authority says that this counts like an answer of the origin: a host that
 	// [Query.Authority] names has itself refused the caller, or not found the image.
 	Authority bool

@@ -71,8 +71,13 @@ func (l *fetchLog) adopt(d digest.Digest, from *fetchLog) {
 	})
 }
 
-// without takes the attempt of a host out of a list.
+// without takes the attempts of a host out of a list, but for those by another way to it.
 func without(attempts []Attempt, h *host) []Attempt {
+	return slices.DeleteFunc(attempts, func(a Attempt) bool { return a.by == h })
+}
+
+// withoutAll takes the attempts of a host out of a list, by all ways to it.
+func withoutAll(attempts []Attempt, h *host) []Attempt {
 	return slices.DeleteFunc(attempts, func(a Attempt) bool { return a.Host == h.By() })
 }
 
@@ -89,7 +94,7 @@ func (l *fetchLog) answer(d digest.Digest, h *host, class failure.Class, err err
 	l.update(d, func(c *content) {
 		c.failures, c.failed = append(without(c.failures, h), a), true
 		if a.Refused {
-			c.refusals = append(without(c.refusals, h), a)
+			c.refusals = append(withoutAll(c.refusals, h), a)
 		}
 	})
 }
@@ -101,11 +106,11 @@ func (l *fetchLog) interrupted(d digest.Digest, h *host, err error, elapsed time
 	})
 }
 
-// answered takes note of a success, whose body is still to be read. It ends the host's
-// own refusals, and, where it is the registry's, those of mirrors.
+// answered takes note of a success, whose body is still to be read. It makes up for the failures of
+// all ways to the host, and ends its own refusals, and, where it is the registry's, those of mirrors.
 func (l *fetchLog) answered(d digest.Digest, h *host) {
 	l.update(d, func(c *content) {
-		c.failures, c.refusals, c.pending = without(c.failures, h), without(c.refusals, h), without(c.pending, h)
+		c.failures, c.refusals, c.pending = withoutAll(c.failures, h), withoutAll(c.refusals, h), withoutAll(c.pending, h)
 		if h.Origin {
 			c.refusals = nil
 		}

@@ -137,7 +137,7 @@ func allowed(list []*host, allow func(host string) bool) (kept []*host, leftOut 
 }
 
 func (h *host) attempt(class failure.Class, err error, elapsed time.Duration) Attempt {
-	return Attempt{Host: h.By(), Origin: h.Origin, Spelled: h.spelled, Class: class, Err: err, Elapsed: elapsed}
+	return Attempt{Host: h.By(), Origin: h.Origin, Spelled: h.spelled, Class: class, Err: err, Elapsed: elapsed, by: h}
 }
 
 // answer is an attempt that ended with an answer. own tells that the host gave it, or

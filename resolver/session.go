@@ -155,8 +155,8 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 				continue
 			}
 			if round == 1 {
-				// That it was not asked; a refusal is one by another path.
-				attempts = slices.DeleteFunc(attempts, func(a Attempt) bool { return a.Host == h.By() && !a.Refused })
+				// That it was not asked; a refusal is one by another way to it.
+				attempts = slices.DeleteFunc(attempts, func(a Attempt) bool { return a.by == h && !a.Refused })
 			}
 			if err == nil {
 				found.Host, found.Attempts, found.Elapsed = h.By(), attempts, time.Since(start)
