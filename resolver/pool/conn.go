@@ -60,13 +60,23 @@ func (l *lane) connected(g *generation, c net.Conn) protocol {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if own != nil && l.current == g && !own.closed {
-		l.protocol = spoken
-		if spoken == http2 {
-			l.live[own] = struct{}{}
-		}
-		l.places.wake(l.limit())
+		l.speaks(own, spoken)
 	}
 	return spoken
+}
+
+// speaks takes note of what the newest connection speaks. One of HTTP/2 that has ended by now tells
+// nothing. The caller holds the lock.
+func (l *lane) speaks(own *conn, spoken protocol) {
+	l.protocol = spoken
+	switch {
+	case spoken != http2:
+	case own.closed:
+		l.protocol = unknown
+	default:
+		l.live[own] = struct{}{}
+	}
+	l.places.wake(l.limit())
 }
 
 // under returns what is under TLS to the host, and under that to a proxy; nil where that is

@@ -37,6 +37,8 @@ type second struct {
 	send   time.Time             // the second try is not sent before
 	timer  *time.Timer           // nil = the connection is new
 	over   bool                  // the first try has ended
+	made   *conn                 // on which the second try is, with connections of its own
+	speaks protocol              // on that
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it is decided; nil = it has not begun
 
@@ -122,7 +124,7 @@ func (s *second) run() {
 	}
 	used := &usage{began: time.Now()}
 	if own {
-		used.connected = func(on httptrace.GotConnInfo, _ protocol) { s.hold(ctx, on) }
+		used.connected = func(on httptrace.GotConnInfo, spoken protocol) { s.hold(ctx, on, spoken) }
 	}
 	var resp *http.Response
 	again, ok := rewind(s.sent)
@@ -139,7 +141,7 @@ func (s *second) decide(next *generation, own bool, used *usage, resp *http.Resp
 	won := err == nil && !s.over
 	var leaves *generation
 	if own {
-		leaves = s.lane.decided(s.first, next, won, protocol(used.got.Load()))
+		leaves = s.lane.decided(s.first, next, won, s.made, s.speaks)
 	}
 	if won {
 		resp.Request = s.req
@@ -186,8 +188,9 @@ func (s *second) begin() (next *generation, own bool, ctx context.Context) {
 
 // hold holds the second try up when there is a connection for it, until it is to be sent.
 // Where it is not to be sent any more, it ends the connection: net/http would send it.
-func (s *second) hold(ctx context.Context, on httptrace.GotConnInfo) {
+func (s *second) hold(ctx context.Context, on httptrace.GotConnInfo, spoken protocol) {
 	s.mu.Lock()
+	s.made, s.speaks = under(on.Conn), spoken
 	send := s.send
 	s.mu.Unlock()
 	timer := time.NewTimer(time.Until(send))

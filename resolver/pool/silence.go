@@ -147,8 +147,9 @@ func (l *lane) second(g *generation) (next *generation, own bool) {
 
 // decided ends a second try with new connections. Where its answer was first, the connections
 // of g are dead, and those of next take their place; else it was not needed, or the host
-// hangs. It returns the connections that the caller is to leave.
-func (l *lane) decided(g, next *generation, dead bool, spoken protocol) *generation {
+// hangs. c is the newest connection of next, which may have ended by now. It returns the
+// connections that the caller is to leave.
+func (l *lane) decided(g, next *generation, dead bool, c *conn, spoken protocol) *generation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.silence.sending = false
@@ -161,7 +162,6 @@ func (l *lane) decided(g, next *generation, dead bool, spoken protocol) *generat
 	}
 	l.silence.spent = max(l.silence.spent-answersForSecond, 0)
 	l.current, l.silence.late, l.live = next, 0, map[*conn]struct{}{}
-	l.protocol = spoken
-	l.places.wake(l.limit())
+	l.speaks(c, spoken)
 	return g
 }

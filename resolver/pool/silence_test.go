@@ -268,7 +268,7 @@ func TestSecondTriesAreBounded(t *testing.T) {
 			if next == nil {
 				return n
 			}
-			if own && s.decided(s.current, next, false, http1) != next {
+			if own && s.decided(s.current, next, false, nil, unknown) != next {
 				t.Error("other connections than those of a needless try are left")
 			}
 			n++

@@ -1,0 +1,68 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// nearby is a host that is 20 ms away, and never answers for one repository. It has answered often
+// enough to know how long answers take, and has some connections.
+func nearby(t *testing.T, offers string) *host {
+	t.Helper()
+	const round = 20 * time.Millisecond
+	over := make(chan struct{})
+	h := serve(t, offers, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/hangs" {
+			select {
+			case <-over:
+			case <-r.Context().Done():
+			}
+			return
+		}
+		time.Sleep(round)
+		well(w, r)
+	})
+	t.Cleanup(func() { close(over) })
+	h.roundTrip = 2 * round
+	for range 10 {
+		_, _, _ = h.get(t.Context(), "/")
+	}
+	atOnce(3, func(int) { _, _, _ = h.get(t.Context(), "/") })
+	return h
+}
+
+// wantSoon fails unless a request is answered within that time.
+func (h *host) wantSoon(t *testing.T, most time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	start := time.Now()
+	if _, _, err := h.get(ctx, "/"); err != nil || time.Since(start) > most {
+		t.Errorf("it took %v, %v", time.Since(start), err)
+	}
+}
+
+// A host that ends the connection of a second try which has won is asked over one new connection, by
+// however many.
+func TestConnectionOfASecondTryEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := nearby(t, "h2")
+		h.forget()
+		h.wantSoon(t, time.Second)
+		h.server.CloseClientConnections()
+		synctest.Wait()
+		before := h.connections()
+		atOnce(maxMultiplexed, func(int) { h.want(t, 2) })
+		if n := h.connections() - before; n != 1 {
+			t.Errorf("%d new connections, want 1", n)
+		}
+	})
+}
