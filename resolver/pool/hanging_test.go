@@ -39,6 +39,16 @@ func nearby(t *testing.T, offers string) *host {
 	return h
 }
 
+// hang asks for what is never answered, for so long.
+func (h *host) hang(t *testing.T, wait time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
+	defer cancel()
+	if _, _, err := h.get(ctx, "/hangs"); err == nil {
+		t.Error("what hangs is answered")
+	}
+}
+
 // wantSoon fails unless a request is answered within that time.
 func (h *host) wantSoon(t *testing.T, most time.Duration) {
 	t.Helper()
@@ -47,6 +57,48 @@ func (h *host) wantSoon(t *testing.T, most time.Duration) {
 	start := time.Now()
 	if _, _, err := h.get(ctx, "/"); err != nil || time.Since(start) > most {
 		t.Errorf("it took %v, %v", time.Since(start), err)
+	}
+}
+
+// A repository that hangs finds out first that the connections are dead, and goes on hanging on the
+// new one. Others are answered as soon as without it.
+func TestHangingRepositoryOverADeadConnection(t *testing.T) {
+	for _, offers := range []string{"", "h2"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := nearby(t, offers)
+			go h.hang(t, time.Minute)
+			time.Sleep(time.Second)
+			h.wantSoon(t, 100*time.Millisecond)
+			h.forget()
+			time.Sleep(4 * time.Second)
+			for range 6 {
+				h.wantSoon(t, 100*time.Millisecond)
+			}
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
+// Requests that hang use up no second tries of others, also where they end before they are sent again.
+func TestHangingRepositoryAndSecondTries(t *testing.T) {
+	for _, offers := range []string{"", "h2"} {
+		for _, hint := range []time.Duration{50 * time.Millisecond, 5 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				h := nearby(t, offers)
+				for range 2 * maxSecond {
+					h.hang(t, hint)
+					h.wantSoon(t, time.Second)
+				}
+				for range maxSecond { // at a time
+					go h.hang(t, 10*time.Second)
+				}
+				time.Sleep(5 * time.Second)
+				h.wantSoon(t, 100*time.Millisecond)
+				h.forget()
+				h.wantSoon(t, 200*time.Millisecond)
+				time.Sleep(10 * time.Second)
+			})
+		}
 	}
 }
 

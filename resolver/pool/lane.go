@@ -49,7 +49,8 @@ type lane struct {
 // generation is the connections of a lane that are used, or left, together.
 type generation struct {
 	transport *http.Transport
-	modern    *modern // nil = it does not offer HTTP/2
+	modern    *modern     // nil = it does not offer HTTP/2
+	served    atomic.Bool // an answer has come on one of them
 	left      atomic.Bool
 }
 

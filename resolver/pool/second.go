@@ -19,8 +19,10 @@ var errDead = errors.New("the connection is dead")
 // silent now. A balancer may have forgotten the connection without a word.
 //
 // A ping goes with the request on HTTP/2: an end that answers pings is there, however long
-// the request takes. HTTP/1.1 has no such thing: there, an answer that is late may have the
-// request sent twice.
+// the request takes. One that does not, while there is a new connection to the host, is dead,
+// whatever becomes of the request. HTTP/1.1 has no such thing: there, an answer that is late may
+// have the request sent twice, and only an answer to the second try tells that the first
+// connection is dead, since the request may hang on any.
 type second struct {
 	lane  *lane
 	first *generation
@@ -37,7 +39,8 @@ type second struct {
 	send   time.Time             // the second try is not sent before
 	timer  *time.Timer           // nil = the connection is new
 	over   bool                  // the first try has ended
-	made   *conn                 // on which the second try is, with connections of its own
+	heard  bool                  // its connection is alive, or has given an answer
+	made   *conn                 // on which the second try is sent, with connections of its own; nil = it is not yet
 	speaks protocol              // on that
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it is decided; nil = it has not begun
@@ -124,7 +127,7 @@ func (s *second) run() {
 	}
 	used := &usage{began: time.Now()}
 	if own {
-		used.connected = func(on httptrace.GotConnInfo, spoken protocol) { s.hold(ctx, on, spoken) }
+		used.connected = func(on httptrace.GotConnInfo, spoken protocol) { s.hold(ctx, next, on, spoken) }
 	}
 	var resp *http.Response
 	again, ok := rewind(s.sent)
@@ -138,12 +141,12 @@ func (s *second) run() {
 // decide ends the second try.
 func (s *second) decide(next *generation, own bool, used *usage, resp *http.Response, err error) {
 	s.mu.Lock()
-	won := err == nil && !s.over
+	answered := err == nil && !s.over
 	var leaves *generation
 	if own {
-		leaves = s.lane.decided(s.first, next, won, s.made, s.speaks)
+		leaves = s.lane.decided(s.first, next, s.verdict(answered), s.made, s.speaks)
 	}
-	if won {
+	if answered {
 		resp.Request = s.req
 		resp.Body = &endBody{ReadCloser: resp.Body, end: s.cancel}
 		s.resp, s.by = resp, used
@@ -154,7 +157,7 @@ func (s *second) decide(next *generation, own bool, used *usage, resp *http.Resp
 	if leaves != nil {
 		leaves.leave()
 	}
-	if won {
+	if answered {
 		return
 	}
 	if err == nil {
@@ -162,6 +165,18 @@ func (s *second) decide(next *generation, own bool, used *usage, resp *http.Resp
 	}
 	s.cancel()
 	next.closeLeft()
+}
+
+// verdict says what has come of the second try, which has an answer that counts, or not. The caller
+// holds the lock.
+func (s *second) verdict(answered bool) verdict {
+	switch {
+	case answered:
+		return won
+	case s.heard:
+		return needless
+	}
+	return hung
 }
 
 // begin returns the connections for the second try, and its context; nil where there is
@@ -186,11 +201,10 @@ func (s *second) begin() (next *generation, own bool, ctx context.Context) {
 	return next, own, ctx
 }
 
-// hold holds the second try up when there is a connection for it, until it is to be sent.
+// hold holds the second try up when there is a connection of next for it, until it is to be sent.
 // Where it is not to be sent any more, it ends the connection: net/http would send it.
-func (s *second) hold(ctx context.Context, on httptrace.GotConnInfo, spoken protocol) {
+func (s *second) hold(ctx context.Context, next *generation, on httptrace.GotConnInfo, spoken protocol) {
 	s.mu.Lock()
-	s.made, s.speaks = under(on.Conn), spoken
 	send := s.send
 	s.mu.Unlock()
 	timer := time.NewTimer(time.Until(send))
@@ -199,10 +213,23 @@ func (s *second) hold(ctx context.Context, on httptrace.GotConnInfo, spoken prot
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	c := under(on.Conn)
+	if c == nil {
+		return
+	}
+	var leaves *generation
 	s.mu.Lock()
-	needless := s.over || s.alive() || ctx.Err() != nil
+	s.heard = s.heard || s.alive()
+	needless := s.over || s.heard || ctx.Err() != nil
+	if !needless {
+		s.made, s.speaks = c, spoken
+		leaves = s.lane.made(s.first, next, c, spoken, s.spoken == http2)
+	}
 	s.mu.Unlock()
-	if c := under(on.Conn); needless && c != nil {
+	if leaves != nil {
+		leaves.leave()
+	}
+	if needless {
 		s.cancel()
 		_ = c.Close()
 	}
@@ -218,7 +245,7 @@ func (s *second) end(ctx context.Context, failed bool) (*http.Response, *usage) 
 	done := s.done
 	waits := failed && done != nil && ctx.Err() == nil
 	if !waits {
-		s.over = true
+		s.over, s.heard = true, s.heard || !failed
 	}
 	if done != nil && s.resp == nil && !waits {
 		s.cancel()

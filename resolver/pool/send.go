@@ -53,6 +53,7 @@ func (l *lane) once(g *generation, req *http.Request, used *usage) (*http.Respon
 	if err != nil {
 		return nil, used, err
 	}
+	g.served.Store(true)
 	if answered, ok := ctx.Value(answeredKey{}).(func(status int)); ok {
 		answered(resp.StatusCode)
 	}

@@ -21,8 +21,8 @@ const (
 
 	// maxLate bounds how often the time doubles for hosts that answer late.
 	maxLate = 6
-	// maxSecond is how many requests may be sent twice in a row, where that was not needed:
-	// after that, each costs answersForSecond answers.
+	// maxSecond is how many second tries in a row may turn out not to be needed: after that, each
+	// costs answersForSecond answers.
 	maxSecond        = 10
 	answersForSecond = 10
 )
@@ -36,8 +36,8 @@ type silence struct {
 	answers  estimate      // of how long answers take on any
 	pings    estimate      // of how long HTTP/2 pings take on used ones
 	late     int           // answers that came when the request had been sent twice, of late
-	sending  bool          // a request is being sent twice
-	spent    int           // on second tries, in answers
+	making   *generation   // its connection is being made for a second try; nil = none is
+	spent    int           // on second tries that were not needed, in answers
 }
 
 // average moves a time towards a new one: up at once, down by a quarter.
@@ -129,39 +129,70 @@ func (l *lane) timed(u *usage, began time.Time) {
 
 // second returns the connections for the second try of a request that g leaves without
 // an answer: those that have taken its place, or new ones, which are the request's own until
-// it is decided. There is one such try at a time with new ones; nil means that another is
-// under way, or that too many were not needed.
+// it is decided. One such connection is made at a time; nil means that another one is being made,
+// that g has not served anybody yet, or that too many tries were not needed.
 func (l *lane) second(g *generation) (next *generation, own bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.current != g:
 		return l.current, false
-	case l.silence.sending, l.silence.spent > (maxSecond-1)*answersForSecond:
+	case l.silence.making != nil, !g.served.Load(), l.silence.spent > (maxSecond-1)*answersForSecond:
 		return nil, false
 	}
-	l.silence.sending = true
-	l.silence.spent += answersForSecond
-	return l.generate(g.modern != nil), true
+	l.silence.making = l.generate(g.modern != nil)
+	return l.silence.making, true
 }
 
-// decided ends a second try with new connections. Where its answer was first, the connections
-// of g are dead, and those of next take their place; else it was not needed, or the host
-// hangs. c is the newest connection of next, which may have ended by now. It returns the
-// connections that the caller is to leave.
-func (l *lane) decided(g, next *generation, dead bool, c *conn, spoken protocol) *generation {
+// made takes note that a second try has its connection c, and is sent on that: others may make one,
+// however long this try takes. dead tells that the connection of g has died for certain; then next
+// takes the place of g. It returns the connections that the caller is to leave, nil for none.
+func (l *lane) made(g, next *generation, c *conn, spoken protocol, dead bool) *generation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.silence.sending = false
-	switch {
-	case !dead:
-		l.silence.late = min(l.silence.late+1, maxLate)
-		return next
-	case l.current != g:
-		return next
+	l.silence.making = nil
+	if dead && l.current == g {
+		return l.replace(next, c, spoken)
 	}
-	l.silence.spent = max(l.silence.spent-answersForSecond, 0)
+	return nil
+}
+
+// replace has the connections of next, of which c is one, take the place of those that are used now,
+// and returns these. The caller holds the lock.
+func (l *lane) replace(next *generation, c *conn, spoken protocol) (former *generation) {
+	former = l.current
 	l.current, l.silence.late, l.live = next, 0, map[*conn]struct{}{}
 	l.speaks(c, spoken)
-	return g
+	return former
+}
+
+// verdict is what has come of a second try with connections of its own.
+type verdict int
+
+const (
+	needless verdict = iota // the first connection was alive
+	hung                    // there was no answer on either: that says nothing about connections
+	won                     // its answer was first
+)
+
+// decided ends a second try with new connections, of which c is one. Where its answer was first, the
+// connections of g are dead, and those of next take their place. It returns the connections that
+// the caller is to leave, nil for none.
+func (l *lane) decided(g, next *generation, v verdict, c *conn, spoken protocol) *generation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.silence.making == next {
+		l.silence.making = nil // it was not sent
+	}
+	if v == needless {
+		l.silence.late = min(l.silence.late+1, maxLate)
+		l.silence.spent += answersForSecond
+	}
+	switch {
+	case l.current == next:
+		return nil
+	case v == won && l.current == g:
+		return l.replace(next, c, spoken)
+	}
+	return next
 }

@@ -260,6 +260,7 @@ func TestNeedlessConnectionEnds(t *testing.T) {
 func TestSecondTriesAreBounded(t *testing.T) {
 	s := &lane{live: map[*conn]struct{}{}, base: &http.Transport{}, tls: true}
 	s.current = s.generate(false)
+	s.current.served.Store(true)
 	used := &usage{}
 	used.reused.Store(true)
 	tries := func() (n int) {
@@ -268,7 +269,7 @@ func TestSecondTriesAreBounded(t *testing.T) {
 			if next == nil {
 				return n
 			}
-			if own && s.decided(s.current, next, false, nil, unknown) != next {
+			if own && s.decided(s.current, next, needless, nil, unknown) != next {
 				t.Error("other connections than those of a needless try are left")
 			}
 			n++
