@@ -15,19 +15,21 @@ import (
 type openness struct {
 	mu        sync.Mutex
 	guarded   bool
+	node      bool // see Session.NodeShown
 	shown     bool // see Session.CredentialsShown
 	delivered map[digest.Digest]bool
 }
 
-// guard takes note that somebody was shown who asks, for something that was served. shown tells that
-// it was by the session's credentials, and not by the node's alone.
-func (o *openness) guard(shown bool) {
+// guard takes note that somebody was shown who asks, for something that was served: node and shown
+// tell that it was by what the configuration shows of the node, and by the session's credentials.
+// Where neither holds, it was a token for everybody.
+func (o *openness) guard(node, shown bool) {
 	if o == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.guarded, o.shown = true, o.shown || shown
+	o.guarded, o.node, o.shown = true, o.node || node, o.shown || shown
 }
 
 // deliver takes note of whole documents with these digests.
@@ -48,7 +50,7 @@ func (o *openness) deliver(documents ...digest.Digest) {
 // answered takes note of the answer to a check.
 func (o *openness) answered(found Resolution) {
 	if !found.Anonymous {
-		o.guard(found.shown)
+		o.guard(found.ByNode, found.shown)
 	}
 	o.deliver(found.delivered...)
 }
@@ -58,6 +60,13 @@ func (o *openness) toAll(manifest digest.Digest) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !o.guarded && o.delivered[manifest]
+}
+
+// nodeShown is [Session.NodeShown].
+func (o *openness) nodeShown() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.node
 }
 
 // credentialsShown is [Session.CredentialsShown].

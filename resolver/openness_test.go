@@ -113,6 +113,9 @@ func TestCredentialsShown(t *testing.T) {
 		if got := s.CredentialsShown(); got != test.want {
 			t.Errorf("a host that %s: %v, want %v", what, got, test.want)
 		}
+		if got, want := s.NodeShown(), test.header != ""; got != want {
+			t.Errorf("a host that %s: the node is shown: %v", what, got)
+		}
 	}
 }
 

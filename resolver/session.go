@@ -50,6 +50,9 @@ type Session interface {
 	// got the bytes of it, and no host was shown credentials or the node's identity for
 	// anything that it has served. It may be called after Close.
 	OpenToAll(manifest digest.Digest) bool
+	// NodeShown reports whether a host was shown a header or a client certificate of the node's
+	// configuration, for anything that it has served. It may be called after Close.
+	NodeShown() bool
 	// CredentialsShown reports whether a host was shown the credentials of the session, or a token
 	// for them, for anything that it has served. It may be called after Close.
 	CredentialsShown() bool
@@ -74,6 +77,9 @@ type session struct {
 
 // OpenToAll implements Session.
 func (s *session) OpenToAll(manifest digest.Digest) bool { return s.openness.toAll(manifest) }
+
+// NodeShown implements Session.
+func (s *session) NodeShown() bool { return s.openness.nodeShown() }
 
 // CredentialsShown implements Session.
 func (s *session) CredentialsShown() bool { return s.openness.credentialsShown() }
@@ -113,9 +119,6 @@ type Resolution struct {
 	// node's configuration, which may be why it answered.
 	ByNode bool
 
-	// Credentialed tells that there were credentials for the host, or for one to which
-	// it redirected. Without any, what it was shown was a token for everybody.
-	Credentialed bool
 	// OriginFailed is why the registry of the name could not say, where a mirror has
 	// answered in its place ([OriginThenMirrors]); None otherwise.
 	OriginFailed failure.Class

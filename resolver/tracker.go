@@ -46,7 +46,7 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	// One that leads on to others counts, too: they do not see what it was shown.
 	if shown := t.identified || req.Header.Get("Authorization") != ""; shown && resp.StatusCode < http.StatusBadRequest {
-		of.log.openness.guard(t.host.sees(req))
+		of.log.openness.guard(t.identified, t.host.sees(req))
 	}
 	switch code := resp.StatusCode; {
 	case code >= 200 && code <= 299:

@@ -86,9 +86,7 @@ func (w *way) resolve(ctx context.Context) outcome {
 	}
 	byNode := s.identifies(h)
 	return outcome{found: Resolution{
-		Descriptor: desc, Anonymous: !e.shown && !byNode, ByNode: byNode,
-		Credentialed: h.authorizer != nil && h.authorizer.Credentialed(),
-		delivered:    delivered, shown: e.seen,
+		Descriptor: desc, Anonymous: !e.shown && !byNode, ByNode: byNode, delivered: delivered, shown: e.seen,
 	}}
 }
 

@@ -6,8 +6,11 @@ package access
 import (
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"testing"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
@@ -120,11 +123,7 @@ func TestNodesCredentialsForAMirror(t *testing.T) {
 	n.Serve("registry.test", n.Registry, mirror)
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
-	for label := range n.Labels(ref) {
-		if strings.HasPrefix(label, "access.") {
-			t.Errorf("it is a proof: %s", label)
-		}
-	}
+	wantNoProof(n, ref)
 	for _, who := range []caller{nobody, alice} {
 		_, err := n.Pull(ref, who.secret(), node.Hint("policy", "Never"))
 		nodetest.Want(t, "the image is there for "+who.String(), err == nil, false)
@@ -152,10 +151,77 @@ func TestNodesCredentialsBehindARedirect(t *testing.T) {
 	})
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
+	wantNoProof(n, ref)
+	n.MustFail(ref, nil, node.Hint("policy", "Never"))
+}
+
+// TestNodesCredentialsBehindAnOpenIndex has a registry give an index to everybody, and the rest to the
+// node, by credentials of CRI's configuration. A check of the index alone is no proof then.
+func TestNodesCredentialsBehindAnOpenIndex(t *testing.T) {
+	t.Parallel()
+	registry := resolvertest.New(t)
+	n := nodetest.New(t, nodetest.Tables(fmt.Sprintf(`
+[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
+  username = 'node'
+  password = 'word of the node'
+`, registry.Host())))
+	pushed := n.PushTo(registry, "app:1", resolvertest.Index(1, 1, 100, "linux/amd64", "linux/arm64"))
+	registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if user, secret, _ := r.BasicAuth(); !isIndex(r, pushed) && (user != "node" || secret != "word of the node") {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	n.Serve("registry.test", registry)
+	wantOfTheNodeAlone(n, nodetest.Named("app:1"))
+}
+
+// TestNodesHeadersBehindAnOpenIndex has a mirror give an index alone, to everybody, and the registry
+// let the node in for the rest, by a header of hosts.toml. The mirror's answer is no proof then.
+func TestNodesHeadersBehindAnOpenIndex(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	mirror := resolvertest.New(t)
+	index := resolvertest.Index(1, 1, 100, "linux/amd64", "linux/arm64")
+	pushed := n.PushTo(mirror, "app:1", index)
+	n.PushTo(n.Registry, "app:1", index)
+	letIn(n.Registry)
+	mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if !isIndex(r, pushed) {
+			http.NotFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	n.WriteHosts("registry.test", fmt.Sprintf("%s[host.%q]\n", withWord(n.Registry), mirror.URL()))
+	wantOfTheNodeAlone(n, nodetest.Named("app:1"))
+}
+
+// isIndex reports whether a request is for the index of app:1, or for nothing.
+func isIndex(r *http.Request, pushed digest.Digest) bool {
+	return r.URL.Path == "/v2/" || r.URL.Path == "/v2/app/manifests/1" || path.Base(r.URL.Path) == pushed.String()
+}
+
+// wantOfTheNodeAlone pulls an image without credentials, and has it checked, which gives no proof.
+func wantOfTheNodeAlone(n *nodetest.Node, ref string) {
+	n.T.Helper()
+	n.MustPull(ref)
+	wantNoProof(n, ref)
+	n.MustPull(ref)
+	wantNoProof(n, ref)
+	for _, who := range []caller{nobody, alice} {
+		n.MustFail(ref, nil, who.secret(), node.Hint("policy", "Never"))
+	}
+}
+
+// wantNoProof holds that nobody has proved access to an image.
+func wantNoProof(n *nodetest.Node, ref string) {
+	n.T.Helper()
 	for label := range n.Labels(ref) {
 		if strings.HasPrefix(label, "access.") {
-			t.Errorf("it is a proof: %s", label)
+			n.T.Errorf("it is a proof: %s", label)
 		}
 	}
-	n.MustFail(ref, nil, node.Hint("policy", "Never"))
 }

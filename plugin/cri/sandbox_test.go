@@ -75,6 +75,8 @@ func (pauseSession) Close() {}
 
 func (pauseSession) OpenToAll(digest.Digest) bool { return false }
 
+func (pauseSession) NodeShown() bool { return false }
+
 func (pauseSession) CredentialsShown() bool { return false }
 
 func TestSandboxImage(t *testing.T) {

@@ -39,10 +39,9 @@ type answer struct {
 	verified   store.Verified
 	proved     []store.Fingerprint
 	descriptor ocispec.Descriptor
-	// opened reports whether a manifest came in the session, and all that this was served
-	// without credentials; nil for a caller that has none to show. runs is the manifest that
-	// runs of the image; "" = nobody knows.
-	opened func(manifest digest.Digest) bool
+	// opened reports whether what was served in the session is a proof for everybody, given the
+	// manifest that runs of the image, which is runs; "" = nobody knows.
+	opened func(runs digest.Digest) bool
 	runs   digest.Digest
 	// shown reports whether a host was shown the caller's credentials for anything that it has
 	// served in the session, be it in the pull.
@@ -138,10 +137,7 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	if t.readsManifests() {
 		a.verified.Read = store.Reading{At: a.verified.At, By: a.verified.By}
 	}
-	a.proved = t.provedBy(r.Anonymous, r.ByNode || !r.Anonymous && t.asNode(r))
-	if t.Caller != store.Anonymous {
-		a.opened = session.OpenToAll
-	}
+	a.proved, a.opened = t.provedBy(r.Anonymous), t.openedBy(session)
 	a.shown = session.CredentialsShown
 	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed
 	a.refusals = refusalsBefore(r, session.Origin())
@@ -155,11 +151,17 @@ func (a *answer) saw(l Local) {
 	}
 }
 
-// isForAll reports whether an answer that was given without credentials is a proof for
-// everybody, too. A caller that has some must have been served without them whatever it was
-// served, and the manifest that runs at the least: it has got by them what a registry opens
-// only in part, so its own proof is all that is sure.
-func (a *answer) isForAll() bool { return a.opened == nil || a.runs != "" && a.opened(a.runs) }
+// openedBy is [answer.opened] for the task's caller. One that has credentials must have been served
+// without them whatever it was served, and the manifest that runs at the least: it has got by them
+// what a registry opens only in part, so its own proof is all that is sure. For one that has none,
+// all that counts is that the node was not let in for anything, be it by those of CRI's deprecated
+// registry.configs, which are the session's then.
+func (t *task) openedBy(session resolver.Session) func(runs digest.Digest) bool {
+	if t.Caller != store.Anonymous {
+		return session.OpenToAll
+	}
+	return func(digest.Digest) bool { return !session.NodeShown() && !session.CredentialsShown() }
+}
 
 // stillProved are the holders for whom the answer is a proof, by what has come of the image so
 // far, without those that were refused since, in this request by the last word of a host, or
@@ -170,7 +172,7 @@ func (a *answer) stillProved() []store.Fingerprint {
 		refusals = refusalsAmong(a.content.Refusals())
 	}
 	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool {
-		return f == store.Anonymous && !a.isForAll() || a.watch.ended(f, a.proof(), a.repository) ||
+		return f == store.Anonymous && !a.opened(a.runs) || a.watch.ended(f, a.proof(), a.repository) ||
 			slices.ContainsFunc(refusals, func(no store.Refusal) bool { return no.Ends(f, a.proof(), a.repository) })
 	})
 }
@@ -185,13 +187,6 @@ func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 		proofs[f] = a.proof()
 	}
 	return proofs
-}
-
-// asNode reports whether an answer was given to the node, for a caller that has no
-// credentials: by those of CRI's deprecated registry.configs, also where the host
-// redirects to one that they are for.
-func (t *task) asNode(r resolver.Resolution) bool {
-	return t.Caller == store.Anonymous && r.Credentialed
 }
 
 // checked is a request whose check has been answered, or has failed. Requests

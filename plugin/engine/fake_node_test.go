@@ -77,6 +77,7 @@ type node struct {
 	anonymous   bool                               // asks for no credentials
 	byNode      bool                               // is shown the node's
 	guarded     bool                               // asks for some in a pull
+	nodeGuarded bool                               // is shown the node's in a pull alone
 	named       bool                               // has a hosts.toml
 	inNeed      bool                               // a mirror answers in the place of the registry
 	forgotten   bool                               // does not have old digests any more

@@ -81,7 +81,12 @@ func (s fakeSession) Close() {}
 // OpenToAll is asked by proofs, which are asked for with the lock.
 func (s fakeSession) OpenToAll(manifest digest.Digest) bool {
 	read := s.query.Absent && s.remote.Digest == manifest || s.query.ReadManifest || s.manifestsRead > 0 || s.pulls > 0
-	return s.anonymous && !s.guarded && read
+	return s.anonymous && !s.guarded && manifest != "" && read
+}
+
+// NodeShown is asked as OpenToAll is.
+func (s fakeSession) NodeShown() bool {
+	return s.byNode || s.nodeGuarded && (s.manifestsRead > 0 || s.pulls > 0)
 }
 
 // CredentialsShown is asked as OpenToAll is.

@@ -90,7 +90,7 @@ func TestAccess(t *testing.T) {
 		for up, want := range map[bool]Kind{true: tc.up, false: tc.down} {
 			t.Run(fmt.Sprintf("%s/up=%v", tc.what, up), func(t *testing.T) {
 				record := *tc.record
-				n := &node{record: &record, remote: first}
+				n := &node{record: &record, remote: first, anonymous: tc.caller == store.Anonymous}
 				if !up {
 					n.checkFails = failure.Unreachable
 				}

@@ -26,15 +26,11 @@ func (t *task) holder() store.Fingerprint {
 
 // provedBy lists the holders for whom an answer can be a proof. A host that saw no
 // credentials would have answered anybody, which says nothing yet of the rest of the
-// image (see answer.isForAll); one that let the node in, by a header or a certificate of
-// its own, proved nothing to a caller without any. A caller without credentials proves for
+// image, nor of who was let in for that: see answer.opened. A caller without credentials proves for
 // everybody, or for nobody; one whose credentials cannot be told apart proves nothing of its
 // own.
-func (t *task) provedBy(anonymous, byNode bool) (holders []store.Fingerprint) {
-	switch {
-	case t.Caller == store.Anonymous && byNode:
-		return nil
-	case t.Caller == store.Anonymous:
+func (t *task) provedBy(anonymous bool) (holders []store.Fingerprint) {
+	if t.Caller == store.Anonymous {
 		return []store.Fingerprint{store.Anonymous}
 	}
 	if t.Caller != "" && t.holder() != "" {
@@ -47,7 +43,7 @@ func (t *task) provedBy(anonymous, byNode bool) (holders []store.Fingerprint) {
 }
 
 // provable are all holders for whom the task may write a proof.
-func (t *task) provable() []store.Fingerprint { return t.provedBy(true, false) }
+func (t *task) provable() []store.Fingerprint { return t.provedBy(true) }
 
 // refused are all holders whose proofs a refusal of the task's caller ends: the
 // caller itself and the namespace of its pod, whichever of the two the directive

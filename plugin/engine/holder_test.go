@@ -96,16 +96,13 @@ func TestProofsOfHolders(t *testing.T) {
 		set.AccessIdentity = tc.identity
 		task := task{Request: (&node{}).from(tc.namespace, tc.caller), directives: set}
 		for what, got := range map[string][2][]store.Fingerprint{
-			"proved":       {task.provedBy(false, false), tc.proved},
-			"proved, open": {task.provedBy(true, false), tc.open},
+			"proved":       {task.provedBy(false), tc.proved},
+			"proved, open": {task.provedBy(true), tc.open},
 			"refused":      {task.refused(), tc.refused},
 		} {
 			if !slices.Equal(got[0], got[1]) {
 				t.Errorf("%v, %q in %q: %s %v, want %v", tc.identity, tc.caller, tc.namespace, what, got[0], got[1])
 			}
-		}
-		if got := task.provedBy(false, true); tc.caller == store.Anonymous && got != nil {
-			t.Errorf("%v: the node's own credentials prove access for %v", tc.identity, got)
 		}
 	}
 }
