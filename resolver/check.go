@@ -82,31 +82,20 @@ func givenUp(open *health.OpenError) *fault.Fault {
 // checkError is why a check of one host failed.
 type checkError struct {
 	error
-	// elsewhere says that the last answer was not the host's own: see fault.Own.
-	elsewhere bool
-	// forbade says that one was, by 403: docker's resolver asks on for the reason, be it elsewhere.
-	forbade bool
+	own bool // it is an answer of the host itself: see examiner.owns
 }
 
 // Unwrap returns the cause.
 func (e *checkError) Unwrap() error { return e.error }
 
 func failedCheck(h *host, err error, elapsed time.Duration) Attempt {
-	return h.answer(fault.AnswerClass(err), err, elapsed, ownAnswer(h, err))
+	return h.answer(fault.AnswerClass(err), err, elapsed, isOwn(err))
 }
 
-// ownAnswer reports whether a check failed by an answer of the host itself.
-func ownAnswer(h *host, err error) bool {
-	refuses := fault.AnswerClass(err).Refuses()
-	if e, ok := errors.AsType[*checkError](err); ok {
-		switch {
-		case refuses && e.forbade:
-			return true
-		case e.elsewhere:
-			return false
-		}
-	}
-	return !refuses || fault.Refused(err, h.RegistryHost.Host)
+// isOwn reports whether a check failed by an answer of the host itself.
+func isOwn(err error) bool {
+	e, ok := errors.AsType[*checkError](err)
+	return ok && e.own
 }
 
 // describe says what went wrong without the wrappings of docker's resolver,

@@ -40,7 +40,7 @@ type examiner struct {
 	mediaType string        // what the last success says of its content, as it is
 	status    string        // the last answer that was no success, for error texts
 	elsewhere bool          // it is not the host's own
-	forbade   bool          // the host itself has answered 403: success of what asks for the reason changes nothing
+	forbade   bool          // the host itself has answered 403, be it to the GET that asks for the reason of one
 	shown     bool          // whether any request that counts had credentials: one that was redirected may have lost them
 	seen      bool          // whether any of these had the session's, and not the node's
 	promised  digest.Digest // what the answer to HEAD promised
@@ -113,6 +113,19 @@ func (e *examiner) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, f
 	}
 	return resp, nil
+}
+
+// owns reports whether an error of docker's resolver is an answer of the host itself, or of its token
+// server. After a 403 to HEAD docker's resolver asks by GET for the reason, and reports the 403 whatever
+// comes of that: so the last answer says nothing of whose it is.
+func (e *examiner) owns(err error) bool {
+	if f, ok := fault.As(err); ok {
+		return !f.Elsewhere
+	}
+	if fault.AnswerClass(err) == failure.Forbidden {
+		return e.forbade
+	}
+	return !e.elsewhere
 }
 
 // ends reports whether an answer with that status is handed to docker's resolver as a fault.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // A storage service leads back to another repository of the registry, which wants a token for that. The token
@@ -141,5 +143,46 @@ func TestCheckAfterAStorageServiceLedAstray(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A storage service leads HEAD back to a place at the host that is forbidden to all. The host itself is asked
+// by GET for the reason: only its own 403 to that is its word.
+func TestForbiddenPlaceThatAStorageServiceLedTo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		get     http.HandlerFunc
+		refuses bool
+	}{
+		"the manifest": {serveManifest, false},
+		"not there":    {answerStatus(http.StatusNotFound), false},
+		"unavailable":  {answerStatus(http.StatusBadGateway), false},
+		"unauthorized": {answerStatus(http.StatusUnauthorized), false},
+		"forbidden":    {answerStatus(http.StatusForbidden), true},
+	} {
+		for way, elsewhere := range map[string]bool{"of the host": false, "of the storage service": true} {
+			storage, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodHead {
+					http.Redirect(w, r, r.URL.Query().Get("from")+"/console", http.StatusTemporaryRedirect)
+					return
+				}
+				tc.get(w, r)
+			})
+			server, log := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Path == "/console":
+					answerStatus(http.StatusForbidden)(w, r)
+				case r.Method == http.MethodHead || elsewhere:
+					http.Redirect(w, r, storage.URL+r.URL.Path+"?from=http://"+r.Host, http.StatusTemporaryRedirect)
+				default:
+					tc.get(w, r)
+				}
+			})
+			s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Known: manifestDigest})
+			_, err := s.Resolve(t.Context(), plenty)
+			want := tc.refuses && !elsewhere
+			if e := wantClass(t, err, failure.Forbidden); (len(e.Refusals()) == 1) != want {
+				t.Errorf("%s %s: refusals %v, want %v; %q", name, way, e.Refusals(), want, log.list())
+			}
+		}
 	}
 }

@@ -62,7 +62,6 @@ type outcome struct {
 	found Resolution
 	err   error // its text is clean; nil = there is an answer
 	late  bool  // there was no time for an answer, or it was given up
-	own   bool  // the error is an answer of the host itself
 }
 
 // resolve asks the host.
@@ -98,8 +97,8 @@ func (w *way) failed(ctx context.Context, err error) outcome {
 	}
 	_, judged := fault.As(err)
 	late := !judged && fault.Interrupted(err)
+	own := w.examiner.owns(err)
 	redactor := w.session.redactor
 	err = redactor.Wrap(describe(ctx, err, w.examiner.status, redactor, time.Since(w.began)), err)
-	err = &checkError{error: err, elsewhere: w.examiner.elsewhere, forbade: w.examiner.forbade}
-	return outcome{err: err, late: late, own: ownAnswer(w.host, err)}
+	return outcome{err: &checkError{error: err, own: own}, late: late}
 }

@@ -98,7 +98,7 @@ func (o outcome) weight() int {
 	switch refuses := fault.AnswerClass(o.err).Refuses(); {
 	case o.late:
 		return silence
-	case refuses && o.own:
+	case refuses && isOwn(o.err):
 		return ownRefusal
 	case refuses:
 		return refusal

@@ -49,3 +49,34 @@ func TestStorageThatLeadsAstray(t *testing.T) {
 	g.Script(console)
 	s.wantPull(alice, "Always", s.ref(":2"), "Pulled")
 }
+
+// TestStorageThatLeadsHeadToAForbiddenPlace has a storage service lead HEAD back to a place at the registry that
+// is forbidden to all. A check fails by that, and no proof ends.
+func TestStorageThatLeadsHeadToAForbiddenPlace(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	g.serve(n)
+	storage := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			http.Redirect(w, r, g.URL()+"/console", http.StatusTemporaryRedirect)
+		}
+	}))
+	t.Cleanup(storage.Close)
+	s := g.scene(t, n, "private/app")
+	s.push("1", nodetest.Image(1))
+	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+	undo := g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		switch {
+		case r.URL.Path == "/console":
+			w.WriteHeader(http.StatusForbidden)
+		case strings.Contains(r.URL.Path, "/manifests/") && strings.HasPrefix(r.Header.Get("Authorization"), "Bearer"):
+			http.Redirect(w, r, storage.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+	s.wantPull(alice, "Always", s.ref(":1"), "Failed")
+	undo()
+	s.wantPull(alice, "Never", s.ref(":1"), "Present")
+}

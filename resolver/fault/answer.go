@@ -4,32 +4,12 @@
 package fault
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 
-	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
-
 	"github.com/pullwarden/pullwarden/internal/registryname"
 )
-
-// Refused reports whether an error of docker's resolver or fetcher is a refusal
-// by the host itself, or by its token server. An answer behind a redirect, such
-// as that of a storage service, has a class, but refuses nobody.
-func Refused(err error, host string) bool {
-	if !AnswerClass(err).Refuses() {
-		return false
-	}
-	if f, ok := As(err); ok {
-		return !f.Elsewhere
-	}
-	if status, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
-		asked, err := url.Parse(status.RequestURL)
-		return err == nil && SameHost(asked.Host, host)
-	}
-	return true
-}
 
 // SameHost reports whether two addresses, host[:port], are the same host, by
 // whichever of its names. The default ports of HTTP and HTTPS are one: hosts
