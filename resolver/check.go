@@ -19,10 +19,9 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
-// ask asks one host in its share of the time, but for one that is in trouble in the first
-// round: then it says why. It ends as soon as the host gets into trouble, if there is
-// something else to use.
-func (s *session) ask(ctx context.Context, h *host, sh share, round int) (found Resolution, open *health.OpenError, err error) {
+// ask asks one host in its share of the time, but for one that the round passes over: then it
+// says why. It ends as soon as the host gets into trouble, if there is something else to use.
+func (s *session) ask(ctx context.Context, h *host, sh share, r round) (found Resolution, open *health.OpenError, err error) {
 	if deadline, ok := ctx.Deadline(); ok && sh.others > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Until(deadline)/time.Duration(1+sh.others), transport.ErrBudget)
@@ -38,24 +37,36 @@ func (s *session) ask(ctx context.Context, h *host, sh share, round int) (found 
 			cancel(givenUp(open))
 		}
 	})()
-	if round == 0 {
-		if open := inTrouble(ctx, h.Key(), p); open != nil {
-			return Resolution{}, open, nil
-		}
+	if open := inTrouble(ctx, h, p, sh.next, r); open != nil {
+		return Resolution{}, open, nil
 	}
 	found, err = s.check(ctx, h, p, sh.manifest)
 	return found, nil, err
 }
 
-// inTrouble says why a host is not to be asked now, nil if it is. Where only the caller's
-// fallback is left, it waits for a probe that may find the host well again.
-func inTrouble(ctx context.Context, key health.Key, p purpose.Purpose) *health.OpenError {
+// inTrouble says why a host is passed over in a round, nil if it is not. Where only the caller's
+// fallback is left, it waits for a probe that may find the host well again; those of the next
+// hosts begin with that, so that a check waits for all of them together.
+func inTrouble(ctx context.Context, h *host, p purpose.Purpose, next []*host, r round) *health.OpenError {
+	if r == allHosts {
+		return nil
+	}
 	left := p.TimeLeft(ctx)
-	open := p.Health.Trouble(key, left) //nolint:contextcheck // a probe is nobody's request
-	if open == nil || !p.Last || !p.CanFailFast(open.Class) {
+	open := p.Health.Trouble(h.Key(), left) //nolint:contextcheck // a probe is nobody's request
+	if open == nil || r == wellHosts && (!p.Last || !p.CanFailFast(open.Class)) {
 		return open
 	}
-	return p.Health.Await(ctx, key, left)
+	for _, other := range next {
+		p.Health.Trouble(other.Key(), left) //nolint:contextcheck // the same
+	}
+	return p.Health.Await(ctx, h.Key(), left)
+}
+
+// passedOver reports whether a host was, for its own trouble or that of one to which it leads, such
+// as its token server.
+func passedOver(open *health.OpenError, err error) bool {
+	f, ok := fault.As(err)
+	return open != nil || ok && f.ShortCircuited
 }
 
 // check asks one host, for the manifest at once if the pull that follows would. The
@@ -88,7 +99,11 @@ type checkError struct {
 // Unwrap returns the cause.
 func (e *checkError) Unwrap() error { return e.error }
 
-func failedCheck(h *host, err error, elapsed time.Duration) Attempt {
+// failedCheck is the attempt at a host that was passed over, or whose check failed.
+func failedCheck(h *host, open *health.OpenError, err error, elapsed time.Duration) Attempt {
+	if open != nil {
+		return h.attempt(open.Class, open, 0)
+	}
 	return h.answer(fault.AnswerClass(err), err, elapsed, isOwn(err))
 }
 

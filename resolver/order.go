@@ -105,39 +105,44 @@ func (s *session) inPlace(h *host, attempts []Attempt) failure.Class {
 	return class
 }
 
+// round is one of those in which a check asks its hosts. Each is over those that were passed over
+// in the one before.
+type round uint8
+
+const (
+	wellHosts      round = iota // passes over those in trouble
+	recoveredHosts              // where there is a fallback: passes over those that no probe finds well
+	allHosts                    // where there is none: passes over nobody
+)
+
 // share is what a host gets of a check.
 type share struct {
 	others   int         // hosts that must share the time that is left with it
+	next     []*host     // those of them that are asked after it in the same round
 	last     bool        // no other host is sure to be asked that can answer as well
 	fallback failure.Set // classes of its failure after which there is something else to use
 	manifest bool        // it is asked for the manifest at once: see Query.Absent
 }
 
-// share is that of the first of the hosts; the others are asked after it. A mirror behind
-// the origin gets its share of the time, but cannot answer as well: it is what is left to
-// use where the origin is unreachable or unavailable.
-func (s *session) share(ctx context.Context, hosts []*host, postponed, round int) share {
+// share is that of the first of the hosts; the others are asked after it. Those that were passed over
+// have theirs, too: they may be well again. A mirror behind the origin gets its share of the time,
+// but cannot answer as well: it is what is left to use where the origin is unreachable or
+// unavailable.
+func (s *session) share(ctx context.Context, hosts []*host, postponed int, r round) share {
 	first, next := hosts[0], hosts[1:]
-	sh := share{others: len(next), last: true, fallback: s.query.Fallback}
-	if round > 0 {
+	sh := share{others: len(next) + postponed, next: next, last: true, fallback: s.query.Fallback}
+	if r != wellHosts {
 		return sh
 	}
-	left := purpose.Purpose{}.TimeLeft(ctx) / time.Duration(1+len(next))
-	sh.others = 0
+	left := purpose.Purpose{}.TimeLeft(ctx) / time.Duration(1+sh.others)
 	for _, h := range next {
-		if h.health.Blocked(h.Key(), left) {
-			postponed++
-			continue
-		}
-		sh.others++
-		if s.isFallback(h) && first.Origin {
+		switch {
+		case h.health.Blocked(h.Key(), left):
+		case s.isFallback(h) && first.Origin:
 			sh.fallback = sh.fallback.With(failure.Unreachable, true).With(failure.Unavailable, true)
-		} else {
+		default:
 			sh.last = false
 		}
-	}
-	if postponed > 0 && s.query.Fallback.Empty() && s.query.Known == "" {
-		sh.others += postponed
 	}
 	return sh
 }

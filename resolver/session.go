@@ -15,7 +15,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
@@ -28,9 +27,9 @@ type Session interface {
 	// timeout bounds all hosts, tokens and retries together; each host may use
 	// its equal share of what is left. 0 or less means that only ctx bounds it.
 	//
-	// Hosts that are known to be in trouble are asked after all others, and only
-	// if there is nothing to fall back on. An answer with authority ends the asking:
-	// see [Query.Authority].
+	// Hosts that are known to be in trouble are asked after all others, and only if a
+	// fresh probe finds them well, or there is nothing to fall back on. An answer with
+	// authority ends the asking: see [Query.Authority].
 	//
 	// The error is an [*Error], or that of ctx when ctx has ended before anybody
 	// refused these credentials.
@@ -141,36 +140,36 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 		within, cancel = context.WithTimeoutCause(ctx, timeout, transport.ErrBudget)
 		defer cancel()
 	}
-	var postponed []*host
-	for round := range 2 {
+	var waited []*host // of those that are passed over: for their probes
+	for _, r := range []round{wellHosts, recoveredHosts, allHosts} {
+		if falls := s.query.Fallback.Has(decidingClass(attempts)); r == recoveredHosts && !falls || r == allHosts && falls {
+			continue
+		}
+		var postponed []*host
 		for i, h := range hosts {
-			if !s.mayAnswer(h, attempts) {
-				postponed = append(postponed, hosts[i:]...)
-				break
-			}
-			begun := time.Now()
-			sh := s.share(within, hosts[i:], len(postponed), round)
-			sh.manifest = s.query.Absent && s.deliversFirst(h, attempts)
-			found, open, err := s.ask(within, h, sh, round)
-			if open != nil {
+			if !s.mayAnswer(h, attempts) || r == recoveredHosts && slices.Contains(waited, h) {
 				postponed = append(postponed, h)
-				attempts = append(attempts, h.attempt(open.Class, open, 0))
 				continue
 			}
-			if round == 1 {
-				// That it was not asked; a refusal is one by another way to it.
-				attempts = slices.DeleteFunc(attempts, func(a Attempt) bool { return a.by == h && !a.Refused })
-			}
-			if err == nil {
+			begun := time.Now()
+			sh := s.share(within, hosts[i:], len(postponed), r)
+			sh.manifest = s.query.Absent && s.deliversFirst(h, attempts)
+			found, open, err := s.ask(within, h, sh, r)
+			// That it was passed over before; a refusal is one by another way to it.
+			attempts = slices.DeleteFunc(attempts, func(a Attempt) bool { return r != wellHosts && a.by == h && !a.Refused })
+			if open == nil && err == nil {
 				found.Host, found.Attempts, found.Elapsed = h.By(), attempts, time.Since(start)
 				found.OriginFailed = s.inPlace(h, attempts)
 				s.openness.answered(found)
 				return found, nil
 			}
-			failed := failedCheck(h, err, time.Since(begun))
+			failed := failedCheck(h, open, err, time.Since(begun))
 			attempts = append(attempts, failed)
-			if f, ok := fault.As(err); ok && f.ShortCircuited && round == 0 {
-				postponed = append(postponed, h) // a host that it leads to is in trouble, such as its token server
+			if passedOver(open, err) {
+				postponed = append(postponed, h)
+				if sh.last && sh.fallback.Has(failed.Class) {
+					waited = append(waited, h)
+				}
 			}
 			if ctx.Err() != nil && !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Refused }) {
 				return Resolution{}, ctx.Err()
@@ -178,9 +177,6 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 			if failed.Authority {
 				return Resolution{}, newError(s.query.Reference, attempts, s.leftOut...)
 			}
-		}
-		if len(postponed) == 0 || s.query.Fallback.Has(decidingClass(attempts)) {
-			break
 		}
 		hosts = postponed
 	}
