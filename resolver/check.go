@@ -53,11 +53,13 @@ func inTrouble(ctx context.Context, h *host, p purpose.Purpose, next []*host, r 
 	}
 	left := p.TimeLeft(ctx)
 	open := p.Health.Trouble(h.Key(), left) //nolint:contextcheck // a probe is nobody's request
-	if open == nil || r == wellHosts && (!p.Last || !p.CanFailFast(open.Class)) {
+	if r == wellHosts && !p.Awaits(open) {
 		return open
 	}
 	for _, other := range next {
-		p.Health.Trouble(other.Key(), left) //nolint:contextcheck // the same
+		if open != nil {
+			p.Health.Trouble(other.Key(), left) //nolint:contextcheck // the same
+		}
 	}
 	return p.Health.Await(ctx, h.Key(), left)
 }

@@ -45,6 +45,7 @@ func wasInTrouble(t *testing.T, r *Resolver, n *fakeNet, name string, well scrip
 	t.Helper()
 	n.set(name, mute)
 	_, _ = once(t.Context(), r, Query{}, 5*time.Second)
+	time.Sleep(health.ProbeTime)
 	synctest.Wait()
 	if !r.health.Blocked(health.KeyOf("http", name)) {
 		t.Fatalf("%s is in no trouble", name)

@@ -168,3 +168,45 @@ func TestShortBudgets(t *testing.T) {
 		}
 	})
 }
+
+// A registry is back after an outage, of which a tenant's request that waits has seen the end as little as its
+// probe. A hint that leaves no time puts it into no trouble by that: others do not notice.
+func TestShortHintAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n fakeNet
+		n.set(registryName, mute)
+		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
+		tenant := Query{Reference: registryName + "/tenant/app:v1"}
+		var wg sync.WaitGroup
+		check := func() {
+			wg.Go(func() {
+				if _, err := once(t.Context(), r, reused, 5*time.Second); err != nil {
+					t.Errorf("the registry has been well for 3s: %v", err)
+				}
+			})
+		}
+		wg.Go(func() { _, _ = once(t.Context(), r, tenant, 2*time.Minute) })
+		time.Sleep(12 * time.Second)
+		n.set(registryName, func(req *http.Request) (*http.Response, error) {
+			delay := 300 * time.Millisecond
+			switch {
+			case isProbe(req):
+				delay = 100 * time.Millisecond
+			case strings.Contains(req.URL.Path, "/tenant/"): // its repository hangs
+				return mute(req)
+			}
+			time.Sleep(delay)
+			return manifestAnswer(req), nil
+		})
+		time.Sleep(3 * time.Second)
+		if len(r.Troubled()) != 1 {
+			t.Fatalf("got %+v", r.Troubled())
+		}
+		check() // which is under way
+		time.Sleep(50 * time.Millisecond)
+		_, err := once(t.Context(), r, tenant, 100*time.Millisecond)
+		wantClass(t, err, failure.Unreachable)
+		check()
+		wg.Wait()
+	})
+}

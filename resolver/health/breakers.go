@@ -87,13 +87,11 @@ func (b *Breakers) Trouble(key Key) *OpenError {
 
 // Await is Trouble for a check that has nothing else to ask: it waits for the probe where
 // the last verdict is not fresh, for a short part of the time that the check has left (0 =
-// it has no bound), and not for one that has lasted for MaxWait.
+// it has no bound), and not for one that has lasted for MaxWait. A host counts that has failed
+// a request since that verdict, too: it is in trouble once the probe says so, or is silent.
 func (b *Breakers) Await(ctx context.Context, key Key, left time.Duration) *OpenError {
-	open := b.Trouble(key) //nolint:contextcheck // a probe is nobody's request
-	if open == nil {
-		return nil
-	}
-	r := b.underWay(key)
+	b.Trouble(key) //nolint:contextcheck // a probe is nobody's request
+	r, open := b.lastVerdict(key)
 	if r == nil {
 		return open
 	}
@@ -108,18 +106,23 @@ func (b *Breakers) Await(ctx context.Context, key Key, left time.Duration) *Open
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return b.Trouble(key) //nolint:contextcheck // a probe is nobody's request
+	_, open = b.lastVerdict(key)
+	return open
 }
 
-// underWay returns the probe of a host, nil if there is none or the last verdict is fresh.
-func (b *Breakers) underWay(key Key) *run {
+// lastVerdict says what the last probe of a host has found that has failed a request, nil if it
+// has found nothing, and returns the next probe where that is not fresh.
+func (b *Breakers) lastVerdict(key Key) (*run, *OpenError) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.all[key]
-	if s == nil || s.fresh() {
-		return nil
+	switch {
+	case s == nil || !s.failed || s.fails == 0:
+		return nil, nil
+	case s.fresh():
+		return nil, s.err()
 	}
-	return s.run
+	return s.run, s.err()
 }
 
 // Blocked reports whether a host is in trouble. It asks nobody.

@@ -4,6 +4,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -39,14 +40,11 @@ type run struct {
 // open reports whether the host is in trouble. A nil suspect is not.
 func (s *suspect) open() bool { return s != nil && !s.opened.IsZero() }
 
-// fresh reports whether the last verdict counts without another probe. A host that has
-// only now got into trouble has been silent until now.
-func (s *suspect) fresh() bool {
-	return time.Since(s.ended) < Fresh || time.Since(s.opened) < Fresh
-}
+// fresh reports whether the last verdict counts without another probe.
+func (s *suspect) fresh() bool { return time.Since(s.ended) < Fresh }
 
 func (s *suspect) err() *OpenError {
-	return &OpenError{Class: s.verdict.Class, Since: s.opened, reason: s.verdict.Reason}
+	return &OpenError{Class: s.verdict.Class, Since: cmp.Or(s.opened, s.ended), reason: s.verdict.Reason}
 }
 
 // configured reports whether the operator has named it itself, and not only the host whose
@@ -95,11 +93,9 @@ func (b *Breakers) suspect(key Key, probe Probe, named bool, note func(*suspect)
 	if added {
 		b.makeRoom(s)
 	}
-	was := s.open()
 	tell := b.open(s)
-	// A host that gets into trouble by an old verdict may be well again.
-	if s.fails == 0 || s.open() != was && time.Since(s.ended) >= Fresh {
-		b.ask(s)
+	if s.fails == 0 || s.failed && !s.open() {
+		b.ask(s) // the host may be well again
 	}
 	b.mu.Unlock()
 	tell()
@@ -234,10 +230,10 @@ func (b *Breakers) due(s *suspect) {
 	}
 }
 
-// open puts a host into trouble if a request and a probe have failed. It returns what
-// tells the watchers, to be called without the lock.
+// open puts a host into trouble if a request has failed, and a probe only now: the request may
+// have failed by itself. It returns what tells the watchers, to be called without the lock.
 func (b *Breakers) open(s *suspect) (tell func()) {
-	if s.open() || !s.failed || s.fails == 0 {
+	if s.open() || !s.failed || s.fails == 0 || !s.fresh() {
 		return func() {}
 	}
 	s.opened = time.Now()

@@ -48,29 +48,58 @@ func TestSlowRequests(t *testing.T) {
 	})
 }
 
-// As long as a request waits, the host stays suspected: the verdict is there when the
-// request gives up, and counts at once. If it is old, another probe begins.
+// As long as a request waits, the host stays suspected. The verdict of the last second counts at once
+// when a request gives up, whose time may have been short: by an older one the host is in no trouble, and
+// nobody under way is told so, before another probe decides.
 func TestVerdictsForSlowRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
-		s.set(silent, 0)
-		s.slow(time.Minute)
-		time.Sleep(30 * time.Second)
-		time.Sleep(time.Until(s.last().Add(Fresh))) // its verdict counts until then
-		n := s.count()
-		if n < 2 {
-			t.Errorf("%d probes within 30s", n)
-		}
-		s.set(Verdict{}, 100*time.Millisecond)
-		s.fail()
-		began := time.Now()
-		s.await(failure.Unreachable)
-		if waited := time.Since(began); waited != 0 || s.count() != n+1 {
-			t.Errorf("the next request waited %v, %d more probes", waited, s.count()-n)
-		}
-		time.Sleep(100 * time.Millisecond)
-		s.wantOpen(failure.None)
-	})
+	for name, test := range map[string]struct {
+		waits  time.Duration // the request, at least
+		next   Verdict
+		takes  time.Duration // the next probe
+		want   failure.Class // what the next check is told
+		waited time.Duration
+		probes int
+	}{
+		"a fresh verdict": {0, Verdict{}, 0, failure.Unreachable, 0, 0},
+		"well again":      {30 * time.Second, Verdict{}, 100 * time.Millisecond, failure.None, 100 * time.Millisecond, 1},
+		"failing":         {30 * time.Second, Verdict{Class: failure.Unavailable}, 100 * time.Millisecond, failure.Unavailable, 100 * time.Millisecond, 1},
+		"silent":          {30 * time.Second, silent, time.Second, failure.Unreachable, MaxWait, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				s.set(silent, 0)
+				s.slow(time.Minute)
+				age := Fresh
+				if test.probes == 0 {
+					age--
+				}
+				time.Sleep(test.waits)
+				time.Sleep(time.Until(s.last().Add(age)))
+				n := s.count()
+				if n < 2 && test.waits > 0 {
+					t.Errorf("%d probes within %v", n, test.waits)
+				}
+				s.set(test.next, test.takes)
+				told := false
+				defer s.Watch(host, func(*OpenError) { told = true })()
+				s.fail()
+				if fresh := age < Fresh; s.Blocked(host) != fresh || told != fresh {
+					t.Errorf("in trouble by the verdict: %v, told: %v", s.Blocked(host), told)
+				}
+				began := time.Now()
+				s.await(test.want)
+				if waited := time.Since(began); waited != test.waited || s.count() != n+test.probes {
+					t.Errorf("the next request waited %v, %d more probes", waited, s.count()-n)
+				}
+				time.Sleep(test.takes - test.waited)
+				synctest.Wait()
+				if open := test.want != failure.None; s.Blocked(host) != open || told != open {
+					t.Errorf("in trouble by the probe: %v, told: %v", s.Blocked(host), told)
+				}
+			})
+		})
+	}
 }
 
 // await is a check that has nothing else to ask, and ten seconds left.

@@ -81,10 +81,13 @@ func (v *View) Trouble(key Key, left time.Duration) *OpenError {
 }
 
 // Await is Trouble for a check that has nothing else to ask: where the host is in trouble
-// for all, it waits for a probe, for a short part of the time that the check has left.
+// for all, or may be, it waits for a probe, for a short part of the time that the check has left.
 func (v *View) Await(ctx context.Context, key Key, left time.Duration) *OpenError {
 	if v == nil {
 		return nil
+	}
+	if err := v.failed(key, left); err != nil && !v.shared.Blocked(key) {
+		return err
 	}
 	if err := v.shared.Await(ctx, key, left); err != nil {
 		return err

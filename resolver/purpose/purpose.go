@@ -103,6 +103,15 @@ func (p Purpose) CanFailFast(class failure.Class) bool {
 	return false
 }
 
+// Awaits reports whether a check waits for the probe of a host of which that is known, nil for no
+// trouble: only the caller's fallback is left.
+func (p Purpose) Awaits(open *health.OpenError) bool {
+	if p.Kind != Check || !p.Last {
+		return false
+	}
+	return open == nil && !p.Fallback.Empty() || open != nil && p.Fallback.Has(open.Class)
+}
+
 // CanMove reports whether a host that a fetch asks later, and that is in no trouble, can give
 // the content as well.
 func (p Purpose) CanMove() bool {

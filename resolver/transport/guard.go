@@ -46,7 +46,7 @@ func skip(ctx context.Context, key health.Key, req *http.Request, redactor *reda
 func trouble(ctx context.Context, p purpose.Purpose, key health.Key) *health.OpenError {
 	left := p.TimeLeft(ctx)
 	open := p.Health.Trouble(key, left) //nolint:contextcheck // a probe is nobody's request
-	if open != nil && p.Kind == purpose.Check && p.Last && p.CanFailFast(open.Class) {
+	if p.Awaits(open) {
 		open = p.Health.Await(ctx, key, left)
 	}
 	if open == nil || !p.CanFailFast(open.Class) {
