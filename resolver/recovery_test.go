@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/health"
 )
@@ -208,5 +211,50 @@ func TestShortHintAfterAnOutage(t *testing.T) {
 		wantClass(t, err, failure.Unreachable)
 		check()
 		wg.Wait()
+	})
+}
+
+// Nor does it keep the pulls of others from asking, which have more time than any check.
+func TestShortBudgetsAndPulls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		layer := func(req *http.Request) (*http.Response, error) { return answer(req, http.StatusOK, nil, "layer"), nil }
+		var n fakeNet
+		n.set(mirrorName, func(req *http.Request) (*http.Response, error) {
+			if strings.Contains(req.URL.Path, "/blobs/") {
+				return layer(req)
+			}
+			return besideProbes(func(req *http.Request) (*http.Response, error) {
+				select { // slow to say what a tag is
+				case <-time.After(time.Second):
+					return manifestAnswer(req), nil
+				case <-req.Context().Done():
+					return nil, req.Context().Err()
+				}
+			})(req)
+		})
+		n.set(registryName, fine)
+		r := newResolver(t, fakeOptions(n.roundTrip, mirrorName, registryName))
+		s := openAt(t, r, Query{})
+		got, err := s.Resolve(t.Context(), 5*time.Second)
+		if err != nil || got.Host != mirrorName {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		if got, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:other"}, 1500*time.Millisecond); err != nil || got.Host != registryName {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		n.asked()
+		f, err := s.Source(got.Descriptor).Fetcher(t.Context(), imageRef)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rc, err := f.Fetch(t.Context(), ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromString("layer"), Size: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rc.Close()
+		if _, err := rc.Read(make([]byte, 5)); err != nil {
+			t.Error(err)
+		}
+		wantAsked(t, &n, "GET "+mirrorName)
 	})
 }

@@ -91,7 +91,7 @@ func (m *memory) find(key memoryKey, left time.Duration) *OpenError {
 	switch {
 	case !ok, !time.Now().Before(r.err.Until):
 		return nil
-	case left > 0 && r.silence > 0 && left > r.silence+r.silence/4:
+	case r.silence > 0 && (left == 0 || left > r.silence+r.silence/4):
 		return nil
 	}
 	err := r.err

@@ -54,7 +54,7 @@ func TestMemoryOfScopes(t *testing.T) {
 		"a time-out of a check":      {[]Failure{keptWaiting(4*time.Second, true)}, 5 * time.Second, failure.Unreachable, FirstPause},
 		"of one with less time":      {[]Failure{keptWaiting(time.Second, true)}, 5 * time.Second, failure.None, 0},
 		"of several":                 {[]Failure{keptWaiting(time.Second, true), keptWaiting(5*time.Second, true)}, 5 * time.Second, failure.Unreachable, FirstPause},
-		"and the next has no bound":  {[]Failure{keptWaiting(time.Second, true)}, 0, failure.Unreachable, FirstPause},
+		"and the next has no bound":  {[]Failure{keptWaiting(time.Second, true)}, 0, failure.None, 0},
 		"and the next has no time":   {[]Failure{keptWaiting(time.Second, true)}, -1, failure.Unreachable, FirstPause},
 		"time-outs side by side":     {[]Failure{keptWaiting(time.Second, false), keptWaiting(time.Second, false), keptWaiting(time.Second, false)}, 0, failure.Unreachable, FirstPause},
 		"503, often":                 {[]Failure{{Class: failure.Unavailable}, {Class: failure.Unavailable}, {Class: failure.Unavailable}}, 0, failure.None, 0},
