@@ -260,6 +260,35 @@ func TestChangedHostsAreAskedAgain(t *testing.T) {
 	wantRequests(t, log, head)
 }
 
+// A check that has begun before hosts.toml was repaired says nothing of the host as it is asked now.
+func TestCheckFromBeforeARepair(t *testing.T) {
+	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Backend") != "b" { // a proxy leads to a backend that is down
+			answerStatus(http.StatusServiceUnavailable)(w, r)
+			return
+		}
+		serveManifest(w, r)
+	})
+	config := func(backend string) string {
+		return fmt.Sprintf("server = %q\n[header]\n  X-Backend = %q\n", server.URL, backend)
+	}
+	root := hostsDir(t, config("a"))
+	r := newResolver(t, Options{HostDirs: []string{root}})
+	before := openAt(t, r, Query{})
+	write(t, root, config("b"))
+	if _, err := once(t.Context(), r, reused, plenty); err != nil {
+		t.Fatalf("the repaired file is not in use: %v", err)
+	}
+	_, err := before.Resolve(t.Context(), plenty)
+	wantClass(t, err, failure.Unavailable)
+	if states := r.Troubled(); len(states) > 0 {
+		t.Errorf("got %+v", states)
+	}
+	if _, err := once(t.Context(), r, reused, plenty); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDetail(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

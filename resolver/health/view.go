@@ -16,10 +16,11 @@ import (
 // failed its own requests, and those that requests of the same scope should leave alone,
 // which says nothing to others. A nil View knows nothing. Safe for concurrent use.
 type View struct {
-	shared *Breakers
-	scope  func() (Scope, bool)
-	named  map[string]bool // Host of keys
-	tells  func(u *url.URL) bool
+	shared  *Breakers
+	scope   func() (Scope, bool)
+	named   map[string]bool // Host of keys
+	tells   func(u *url.URL) bool
+	retired func() bool
 
 	mu  sync.Mutex
 	own map[Key]*record
@@ -41,7 +42,7 @@ func (b *Breakers) View(scope func() (Scope, bool), named ...Key) *View {
 	}
 	v := &View{
 		shared: b, scope: sync.OnceValues(scope), named: map[string]bool{}, own: map[Key]*record{},
-		tells: func(*url.URL) bool { return true },
+		tells: func(*url.URL) bool { return true }, retired: func() bool { return false },
 	}
 	for _, key := range named {
 		v.named[key.Host] = true
@@ -55,6 +56,28 @@ func (b *Breakers) View(scope func() (Scope, bool), named ...Key) *View {
 func (v *View) Telling(tells func(u *url.URL) bool) *View {
 	v.tells = tells
 	return v
+}
+
+// Until has the view keep to itself what it sees once retired is true, and returns it: by then the
+// hosts may be configured in another way, and all that others know of them is about that. It is
+// called before the view is used.
+func (v *View) Until(retired func() bool) *View {
+	v.retired = retired
+	return v
+}
+
+// current is the probe as long as the view is not retired: by then it has found nothing, and nobody
+// is asked.
+func (v *View) current(probe Probe) Probe {
+	return func(ctx context.Context) (found Verdict) {
+		if !v.retired() {
+			found = probe(ctx)
+		}
+		if v.retired() {
+			return Verdict{}
+		}
+		return found
+	}
 }
 
 // Tells reports whether others may hear of the host of a URL. It was named by another one.
@@ -148,10 +171,13 @@ func (v *View) Answered(key Key, challenge bool) {
 	if v == nil {
 		return
 	}
-	v.shared.Answered(key)
 	v.mu.Lock()
 	delete(v.own, key)
 	v.mu.Unlock()
+	if v.retired() {
+		return
+	}
+	v.shared.Answered(key)
 	if !challenge {
 		v.clear(key)
 	}
@@ -160,8 +186,8 @@ func (v *View) Answered(key Key, challenge bool) {
 // Slow has a host probed that does not answer a request so far, which waits for that
 // until then. A nil probe asks nobody.
 func (v *View) Slow(key Key, probe Probe, until time.Time) {
-	if v != nil && probe != nil {
-		v.shared.Slow(key, probe, v.isNamed(key), until)
+	if v != nil && probe != nil && !v.retired() {
+		v.shared.Slow(key, v.current(probe), v.isNamed(key), until)
 	}
 }
 
@@ -175,10 +201,12 @@ func (v *View) Failed(key Key, probe Probe, f Failure) {
 		return
 	}
 	limited := f.Class == failure.RateLimited
-	if probe != nil && !limited {
-		v.shared.Failed(key, probe, v.isNamed(key))
+	if !v.retired() {
+		if probe != nil && !limited {
+			v.shared.Failed(key, v.current(probe), v.isNamed(key))
+		}
+		v.remember(key, f)
 	}
-	v.remember(key, f)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	r := v.own[key]

@@ -4,6 +4,7 @@
 package health
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,4 +108,57 @@ func TestNoView(t *testing.T) {
 	if v.Trouble(host, 0) != nil || v.Blocked(host, 0) {
 		t.Error("it knows a host")
 	}
+}
+
+// A view that is retired keeps to itself what it sees, and others know nothing by it.
+func TestRetiredViews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		v := s.View(team("a")).Until(func() bool { return true })
+		v.Failed(host, s.probe, keptWaiting(time.Second, false))
+		v.Slow(host, s.probe, time.Now().Add(time.Hour))
+		synctest.Wait()
+		if s.count() != 0 || len(s.States()) != 0 || s.View(team("a")).Blocked(host, 0) {
+			t.Errorf("%d probes, %+v", s.count(), s.States())
+		}
+		if !v.Blocked(host, 0) {
+			t.Error("it asks a host again that has failed it")
+		}
+		s.fail()
+		v.Answered(host, false)
+		s.wantOpen(failure.Unreachable)
+		if v.ownFailure(host) != nil {
+			t.Error("it has forgotten the answer")
+		}
+	})
+}
+
+// A probe of a view that has been retired meanwhile decides nothing, and asks nobody any more.
+func TestProbesOfRetiredViews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		var retired atomic.Bool
+		v := s.View(nil).Until(func() bool { return retired.Load() })
+		fail := func() { v.Failed(host, s.probe, Failure{Class: failure.Unavailable, Reason: "503"}) }
+		s.set(silent, time.Second)
+		fail()
+		time.Sleep(time.Second)
+		s.wantOpen(failure.Unreachable)
+		time.Sleep(Fresh)
+		retired.Store(true)
+		s.await(failure.None) // it would be the next one
+		if len(s.States()) != 0 || s.count() != 1 {
+			t.Errorf("%d probes, %+v", s.count(), s.States())
+		}
+		retired.Store(false)
+		fail()
+		synctest.Wait()
+		retired.Store(true)
+		time.Sleep(time.Second)
+		s.wantOpen(failure.None)
+		if len(s.States()) != 0 {
+			t.Errorf("got %+v", s.States())
+		}
+	})
 }
