@@ -94,10 +94,13 @@ func (s *hostDirState) same(other *hostDirState) bool {
 }
 
 // certificateFiles lists the files of a directory in Docker's layout, which
-// containerd reads when there is no hosts.toml.
+// containerd reads when there is no hosts.toml. It passes over directories, whatever their names.
 func certificateFiles(dir string) (files []string, stamps filestamp.Stamps, err error) {
 	entries, stamps, err := filestamp.ReadDir(dir)
 	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
 		switch filepath.Ext(e.Name()) {
 		case ".crt", ".cert", ".key":
 			files = append(files, filepath.Join(dir, e.Name()))

@@ -39,6 +39,7 @@ func TestHostDirState(t *testing.T) {
 		{func() { put("a.cert", "1") }, true},
 		{func() { put("a.key", "1") }, true},
 		{func() { put("README", "1") }, false},
+		{func() { _ = os.Mkdir(filepath.Join(dir, "b.crt"), 0o755) }, false},
 		{func() { _ = os.Remove(filepath.Join(dir, "a.key")) }, true},
 		{func() {
 			put(fileName, "ca = [\"x.pem\"]\n[host.\"http://m.test\"]\nclient = [[\"c.pem\", \"/nowhere/k.pem\"], \"d.pem\"]\n")
