@@ -46,8 +46,27 @@ type fetch struct {
 	final      atomic.Bool          // the last host has said so: see settles
 	useless    atomic.Pointer[host] // that has broken off last, before it gave anything
 
+	asked atomic.Pointer[asking] // nil = nobody is asked for the begin of content
+
 	// avoid are hosts that are not to be asked while there is another; nil = none.
 	avoid atomic.Pointer[avoided]
+}
+
+// asking is a host that is asked for the begin of content, and since when: a challenge, a token or a
+// redirect is no begin.
+type asking struct {
+	host  *host
+	since time.Time
+}
+
+// since returns since when a host is asked for the begin of content.
+func (f *fetch) since(h *host) time.Time {
+	a := f.asked.Load()
+	if a == nil || a.host != h {
+		a = &asking{h, time.Now()}
+		f.asked.Store(a)
+	}
+	return a.since
 }
 
 // avoided are hosts that a fetch does not ask.
@@ -127,6 +146,15 @@ func (f *fetch) brokeOff(h *host, gave, silent bool) {
 	}
 }
 
+// late takes note of why a request that was made for p has failed. A host that does not answer in time
+// is left, where others can give the content; a connection that does not come in the second that it
+// has may be one lost packet.
+func (f *fetch) late(h *host, p purpose.Purpose, err error) {
+	if fault.TimedOut(err) && !fault.DialTimedOut(err) && p.CanMove() {
+		f.leave(h)
+	}
+}
+
 // leave has the pull ask the others from now on. Bytes that have come count, as do those of a host
 // that goes away.
 func (f *fetch) leave(h *host) {
@@ -140,7 +168,7 @@ func (f *fetch) leave(h *host) {
 var (
 	errOtherDigest = errors.New("it served content with another digest")
 	errShort       = errors.New("it ended content before its end")
-	errLeft        = errors.New("it did not go on in the middle of content")
+	errLeft        = errors.New("it did not begin, or go on with, content in time")
 )
 
 // avoids says why the host is not to be asked while there is another, nil if it is.
@@ -170,6 +198,7 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 		Document: f.document,
 		Size:     f.size,
 		Patience: h.patience,
+		Asking:   f.since(h),
 		KeepHost: f.serving.Load() == h,
 		Force:    f.forced.Load(),
 		Once:     f.once,

@@ -16,6 +16,7 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
+	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
 // tracker says what the requests of a pull to one host are made for, and records
@@ -37,11 +38,12 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 		of.passedOver.Store(true)
 		return nil, &fault.Fault{Class: failure.Invalid, Err: t.host.chain.Redactor.Request(req, why), ShortCircuited: true}
 	}
-	start := time.Now()
-	resp, err := t.next.RoundTrip(req.WithContext(purpose.With(req.Context(), of.purpose(t.host))))
+	start, p := time.Now(), of.purpose(t.host)
+	resp, err := t.next.RoundTrip(req.WithContext(purpose.With(req.Context(), p)))
 	elapsed := time.Since(start)
 	if err != nil {
-		t.failed(of, req, err, elapsed)
+		of.asked.Store(nil)
+		t.failed(of, req, p, err, elapsed)
 		return nil, err
 	}
 	// One that leads on to others counts, too: they do not see what it was shown.
@@ -50,6 +52,7 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	switch code := resp.StatusCode; {
 	case code >= 200 && code <= 299:
+		of.asked.Store(nil)
 		if req.Method == http.MethodGet {
 			of.log.answered(of.digest, t.host)
 			of.serving.Store(t.host)
@@ -62,14 +65,15 @@ func (t *tracker) RoundTrip(req *http.Request) (*http.Response, error) {
 	case code >= 300 && code <= 399:
 		// Followed by a request of its own.
 	default:
+		of.asked.Store(nil)
 		// The body is left to docker's fetcher.
 		of.answer(t.host, req, fault.StatusClass(code), statusError(t.host, resp), elapsed)
 	}
 	return resp, nil
 }
 
-// failed records why a request got no answer.
-func (t *tracker) failed(of *fetch, req *http.Request, err error, elapsed time.Duration) {
+// failed records why a request that was made for p got no answer.
+func (t *tracker) failed(of *fetch, req *http.Request, p purpose.Purpose, err error, elapsed time.Duration) {
 	f, judged := fault.As(err)
 	switch {
 	case !judged:
@@ -82,6 +86,7 @@ func (t *tracker) failed(of *fetch, req *http.Request, err error, elapsed time.D
 	default:
 		of.settles(t.host, f.Class)
 		of.log.failed(of.digest, t.host, f.Class, f.Err, elapsed)
+		of.late(t.host, p, f.Err)
 	}
 }
 
@@ -103,12 +108,30 @@ func (a *trackedAuthorizer) Authorize(ctx context.Context, req *http.Request) er
 	if of == nil {
 		return a.next.Authorize(ctx, req)
 	}
-	start := time.Now()
-	err := a.next.Authorize(purpose.With(ctx, of.purpose(a.host)), req)
+	start, p := time.Now(), of.purpose(a.host)
+	err := a.inTime(ctx, req, p)
 	if f, judged := fault.As(err); judged {
+		of.asked.Store(nil)
 		of.fault(a.host, f, time.Since(start))
+		of.late(a.host, p, f.Err)
 	} else if err != nil {
 		of.log.interrupted(of.digest, a.host, fmt.Errorf("token: %w", err), time.Since(start))
+	}
+	return err
+}
+
+// inTime is Authorize for a request that is made for p: where another host can give the content, the
+// host has no more time for a token than for the begin of that.
+func (a *trackedAuthorizer) inTime(ctx context.Context, req *http.Request, p purpose.Purpose) error {
+	left := transport.TimeToBegin(p)
+	if left == 0 {
+		return a.next.Authorize(purpose.With(ctx, p), req)
+	}
+	own, cancel := context.WithTimeoutCause(ctx, left, transport.ErrSlow)
+	defer cancel()
+	err := a.next.Authorize(purpose.With(own, p), req)
+	if _, judged := fault.As(err); err != nil && !judged && ctx.Err() == nil && own.Err() != nil {
+		err = &fault.Fault{Class: failure.Unreachable, Err: a.host.chain.Redactor.Request(req, fmt.Errorf("token: %w", transport.ErrSlow))}
 	}
 	return err
 }
@@ -117,9 +140,10 @@ func (a *trackedAuthorizer) Authorize(ctx context.Context, req *http.Request) er
 func (a *trackedAuthorizer) AddResponses(ctx context.Context, responses []*http.Response) error {
 	err := a.next.AddResponses(ctx, responses)
 	of := fetchOf(ctx)
-	if of == nil {
+	if of == nil || err == nil {
 		return err
 	}
+	of.asked.Store(nil)
 	if f, judged := fault.As(err); judged {
 		of.fault(a.host, f, 0)
 	} else if errdefs.IsNotImplemented(err) {

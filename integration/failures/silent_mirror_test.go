@@ -5,6 +5,7 @@ package failures
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -69,6 +70,63 @@ func TestMirrorSilentInItsToken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMirrorWithoutAnAnswer has a mirror that answers checks and manifests say nothing at all when it is
+// asked for a blob or a token, or no more than the first byte of a header. The registry behind it gives
+// each image, before containerd ends the pull.
+func TestMirrorWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	nothing := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for name, test := range map[string]struct {
+		path  string
+		says  http.HandlerFunc
+		login bool
+	}{
+		"blobs":                      {path: "/blobs/", says: nothing},
+		"the first byte of a header": {path: "/blobs/", says: firstByte},
+		"tokens":                     {path: "token", says: nothing, login: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var opts []resolvertest.Option
+			if test.login {
+				opts = append(opts, resolvertest.WithTokenAuth(nil))
+			}
+			mirror := resolvertest.New(t, opts...)
+			n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `resolve_from = "Origin"`), nodetest.CRIImages(`image_pull_progress_timeout = "3s"`))
+			n.Serve("registry.test", n.Registry, mirror)
+			for i, tag := range []string{"app:1", "app:2"} {
+				img := nodetest.Image(int64(i))
+				n.Push(tag, img)
+				if !test.login {
+					n.PushTo(mirror, tag, img)
+				}
+			}
+			mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if strings.Contains(r.URL.Path, test.path) {
+					test.says(w, r)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+			for _, tag := range []string{"app:1", "app:2"} {
+				n.MustPull(nodetest.Named(tag))
+				n.WantRunnable(nodetest.Named(tag))
+			}
+		})
+	}
+}
+
+// firstByte sends the first byte of an answer, and then nothing.
+func firstByte(w http.ResponseWriter, _ *http.Request) {
+	c, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	_, _ = c.Write([]byte("H"))
+	_, _ = io.Copy(io.Discard, c) // until the other end closes it
 }
 
 // TestGarbageBeforeUselessMirror has a mirror send other bytes for the begin of a layer, and

@@ -60,9 +60,14 @@ type Purpose struct {
 	// when it is in trouble.
 	Force bool
 
-	// Patience is how long a host may be silent in the middle of a fetch's content that
-	// another host can give. 0 = as long as the fetch lasts, but for documents.
+	// Patience is how long a host may be silent in a fetch of content that another host can
+	// give, before its first byte or in the middle. 0 = as long as the fetch lasts, but for
+	// documents.
 	Patience time.Duration
+
+	// Asking is since when a fetch has the host asked for the begin of its content, by challenges,
+	// tokens and redirects; zero = from now on.
+	Asking time.Time
 
 	// Once says that a request is not sent again, since who needs the answer asks anew: that
 	// of a fetch that is made before anybody needs the content.

@@ -5,14 +5,11 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/purpose"
@@ -23,8 +20,9 @@ import (
 // answers, so that a host that is not asked in checks does not hold up a pull.
 const documentTimeout = 10 * time.Second
 
-// errSlow is a time-out as net/http's are.
-var errSlow = fmt.Errorf("no answer within %v: %w", documentTimeout, os.ErrDeadlineExceeded)
+// ErrSlow is why content is not waited for that a host does not begin in time, and that another one
+// can give. It is a time-out as net/http's are.
+var ErrSlow = fmt.Errorf("no content in time: %w", os.ErrDeadlineExceeded)
 
 // errUnfinished is a time-out as net/http's are.
 var errUnfinished = fmt.Errorf("its answer did not end in time: %w", os.ErrDeadlineExceeded)
@@ -37,50 +35,34 @@ func documentTime(p purpose.Purpose) time.Duration {
 	return documentTimeout
 }
 
-// deadline bounds the time that a host may take to begin a document in a pull, where another
-// host can give it, and the time that it may be silent in the middle of any content then.
+// TimeToBegin is how long a host may still take until the first byte of content comes, 0 = without a
+// bound: no other host can give it.
+func TimeToBegin(p purpose.Purpose) time.Duration {
+	wait := silenceOf(p)
+	if wait > 0 && !p.Asking.IsZero() {
+		return max(wait-time.Since(p.Asking), 1)
+	}
+	return wait
+}
+
+// deadline bounds the time that a host may take to begin content in a pull, where another host can
+// give it, and the time that it may be silent in the middle of it then.
 type deadline struct {
 	next http.RoundTripper
 }
 
-// RoundTrip implements http.RoundTripper. The body of an answer fails with [ErrSilent].
+// RoundTrip implements http.RoundTripper. It fails with [ErrSlow], the body of an answer with
+// [ErrSilent].
 func (d *deadline) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
-	if req.Method == http.MethodGet {
-		if wait := silenceOf(p); wait > 0 {
-			return limitSilence(req, wait, func(req *http.Request) (*http.Response, error) { return d.begin(req, p) })
-		}
+	wait, begin := silenceOf(p), TimeToBegin(p)
+	if wait == 0 && p.Kind == purpose.Fetch && p.Document && p.HasAlternative() {
+		begin = documentTimeout
 	}
-	return d.begin(req, p)
-}
-
-// begin bounds the time until a document begins.
-func (d *deadline) begin(req *http.Request, p purpose.Purpose) (*http.Response, error) {
-	if p.Kind != purpose.Fetch || !p.Document || !p.HasAlternative() {
+	if begin == 0 {
 		return d.next.RoundTrip(req)
 	}
-	ctx, cancel := context.WithCancelCause(req.Context())
-	timer := time.AfterFunc(documentTimeout, func() { cancel(errSlow) })
-	var begun atomic.Bool // in time: the transport may read some of the body before it returns
-	resp, err := d.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotFirstResponseByte: func() {
-			if timer.Stop() {
-				begun.Store(true)
-			}
-		},
-	})))
-	if (timer.Stop() || begun.Load()) && err == nil {
-		resp.Body = &cancelBody{ReadCloser: resp.Body, cancel: cancel}
-		return resp, nil
-	}
-	cancel(nil)
-	if err == nil {
-		_ = resp.Body.Close() // too late: its body is cut off
-	}
-	if req.Context().Err() == nil && (err == nil || errors.Is(context.Cause(ctx), errSlow)) {
-		err = errSlow
-	}
-	return nil, err
+	return limitSilence(req, begin, wait, d.next.RoundTrip)
 }
 
 // limitTime sends a request, and fails once its answer has begun for so long and send has not

@@ -108,6 +108,8 @@ func (r request) ended(resp *http.Response, err, cause error) {
 		r.health.Failed(r.host, r.probe, health.Failure{
 			Class: failure.Unreachable, Reason: tooLate, Timeout: silence >= patience, Began: r.began, Silence: silence,
 		})
+	case errors.Is(cause, ErrSlow): // as where it is the error: see judge
+		r.health.Failed(r.host, r.probe, health.Failure{Class: failure.Unreachable, Reason: tooLate, Timeout: true, Began: r.began})
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 // [purpose.Purpose] says. It is a time-out as net/http's are.
 var ErrSilent = fmt.Errorf("silent in the middle of its answer: %w", os.ErrDeadlineExceeded)
 
-// silenceOf is how long a host may be silent in the middle of content, 0 = without a bound: no
-// other host can give it.
+// silenceOf is how long a host may be silent before content begins, and in the middle of it, 0 =
+// without a bound: no other host can give it.
 func silenceOf(p purpose.Purpose) time.Duration {
 	switch {
 	case p.Kind != purpose.Fetch || !p.CanMove():
@@ -33,19 +33,26 @@ func silenceOf(p purpose.Purpose) time.Duration {
 	return max(p.Patience, 0)
 }
 
-// limitSilence sends a request, and has the body of the answer fail once the host is silent for
-// that long. The caller closes the body.
-func limitSilence(req *http.Request, wait time.Duration, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+// limitSilence sends a request, and fails where there is no answer for the time of begin. The body of
+// the answer fails where its first byte does not come in the rest of that time, or where the host is
+// silent for longer than wait later, 0 = without a bound. The caller closes it.
+func limitSilence(req *http.Request, begin, wait time.Duration, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
+	sent := time.Now()
+	slow := time.AfterFunc(begin, func() { cancel(ErrSlow) })
 	resp, err := send(req.WithContext(ctx))
-	if err != nil {
-		cancel(nil)
-		return nil, err
+	if inTime := slow.Stop(); err == nil && inTime {
+		resp.Body = newImpatientBody(ctx, cancel, resp.Body, max(begin-time.Since(sent), 1), wait)
+		return resp, nil
 	}
-	timer := time.AfterFunc(wait, func() { cancel(ErrSilent) })
-	timer.Stop()
-	resp.Body = &impatientBody{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, wait: wait, timer: timer}
-	return resp, nil
+	if err == nil {
+		_ = resp.Body.Close() // it is cut off
+	}
+	if context.Cause(ctx) == ErrSlow { //nolint:errorlint // it is never wrapped
+		err = ErrSlow
+	}
+	cancel(nil)
+	return nil, err
 }
 
 // impatientBody is a body whose host may be silent for so long. Only the time counts in which
@@ -54,15 +61,27 @@ type impatientBody struct {
 	io.ReadCloser
 	ctx    context.Context //nolint:containedctx // of the request, whose end ends the body
 	cancel context.CancelCauseFunc
-	wait   time.Duration
-	timer  *time.Timer // runs while somebody reads
+	next   time.Duration // until the next byte
+	wait   time.Duration // until those after it; 0 = there is no bound of either
+	timer  *time.Timer   // runs while somebody reads
+}
+
+func newImpatientBody(ctx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, next, wait time.Duration) *impatientBody {
+	timer := time.AfterFunc(time.Hour, func() { cancel(ErrSilent) })
+	timer.Stop()
+	return &impatientBody{ReadCloser: body, ctx: ctx, cancel: cancel, next: next, wait: wait, timer: timer}
 }
 
 // Read fails with ErrSilent.
 func (b *impatientBody) Read(p []byte) (int, error) {
-	b.timer.Reset(b.wait)
+	if b.wait > 0 {
+		b.timer.Reset(b.next)
+	}
 	n, err := b.ReadCloser.Read(p)
 	b.timer.Stop()
+	if n > 0 {
+		b.next = b.wait
+	}
 	if err != nil && !errors.Is(err, io.EOF) && context.Cause(b.ctx) == ErrSilent { //nolint:errorlint // it is never wrapped
 		err = ErrSilent
 	}

@@ -34,13 +34,23 @@ type whole struct {
 func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
 	if w.tokens || p.Kind == purpose.Fetch {
-		return limitTime(req, func(status int) time.Duration { return answerTime(req, status) }, w.read)
+		return limitTime(req, func(status int) time.Duration { return w.time(req, status) }, w.read)
 	}
 	return w.read(req, func(status int) {
 		if p.Answered != nil && status <= 399 { // a redirect may have the digest already
 			p.Answered()
 		}
 	})
+}
+
+// time is how long an answer with that status may take, once it has begun. A redirect of content takes
+// of the time in which that is to begin; the time of a token is each caller's, who may be several.
+func (w *whole) time(req *http.Request, status int) time.Duration {
+	wait := answerTime(req, status)
+	if left := TimeToBegin(purpose.Of(req.Context())); left > 0 && !w.tokens {
+		wait = min(wait, left)
+	}
+	return wait
 }
 
 // read sends a request, and reads the answer. It calls begun when the answer begins, once or more:
