@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,6 +116,26 @@ func TestConnectionOfASecondTryEnds(t *testing.T) {
 		atOnce(maxMultiplexed, func(int) { h.want(t, 2) })
 		if n := h.connections() - before; n != 1 {
 			t.Errorf("%d new connections, want 1", n)
+		}
+	})
+}
+
+// A host whose new connections are dead as soon as they are there is not sent one with each request.
+func TestNewConnectionsThatServeNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := nearby(t, "h2")
+		h.forget()
+		before := h.connections()
+		for range maxSecond / 2 {
+			h.set(func(h *host) {
+				dead := &atomic.Bool{}
+				h.dead = dead
+				time.AfterFunc(2*h.roundTrip, func() { dead.Store(true) })
+			})
+			h.hang(t, 500*time.Millisecond)
+		}
+		if n := h.connections() - before; n > 2 { // the first one may turn out to be needless
+			t.Errorf("%d new connections, want at most 2", n)
 		}
 	})
 }
