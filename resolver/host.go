@@ -115,7 +115,7 @@ func (h *host) trackedAuthorizer() docker.Authorizer {
 
 // sees reports whether the host is shown the session's credentials by a request, or a token for them.
 func (h *host) sees(req *http.Request) bool {
-	return h.authorizer != nil && h.authorizer.OfCaller(req.Header.Get("Authorization"))
+	return h.authorizer != nil && h.authorizer.OfCaller(req)
 }
 
 // allowed returns the hosts that may be asked, each with those after it, and the

@@ -82,13 +82,17 @@ func TestCredentialsShown(t *testing.T) {
 		http.Redirect(w, r, storage+r.URL.Path, http.StatusTemporaryRedirect)
 	})
 	nobody := func(string) (string, string, error) { return "", "", nil }
+	named := start(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, strings.Replace(storage, "//", "//store:key@", 1)+r.URL.Path, http.StatusTemporaryRedirect)
+	})
 	name := func(string) (string, string, error) { return "alice", "", nil }
 	for what, test := range map[string]struct {
 		url, header string
 		credentials Credentials // nil = alice's
 		want        bool
 	}{
-		"asks for none":                              {url: public},
+		"asks for none": {url: public},
+		"asks for none, and names a user elsewhere":  {url: named},
 		"is shown a header":                          {url: public, header: header},
 		"is shown an Authorization":                  {url: public, header: authorization},
 		"wants a header and credentials for HEAD":    {url: start(guardedFor(http.MethodHead)), header: header, want: true},

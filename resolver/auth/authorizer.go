@@ -9,10 +9,12 @@ package auth
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -115,10 +117,8 @@ func (a *Authorizer) renewer(client *http.Client, credentials Credentials, heade
 // keeps what was given to the host from where the host redirects to. The error is a
 // *fault.Fault, or that of ctx when that has ended and nobody has refused the caller.
 func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
-	if fault.Strayed(req) {
-		if a.issued(req.Header.Get("Authorization")) {
-			req.Header.Del("Authorization") // net/http hands it on to other ports, and in clear
-		}
+	if fault.Strayed(req) && a.issued(req) {
+		req.Header.Del("Authorization") // net/http hands it on to other ports, and in clear
 	}
 	if a.astray(req) {
 		return nil
@@ -170,7 +170,7 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 	}
 	t := a.tokensOf(last.Request.URL.Host)
 	defer a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
-	if !a.issued(sent) {
+	if !a.issued(last.Request) {
 		if err := a.stands(t, last); err != nil {
 			return a.fail(last.Request, fault.TokenClass(err), "token: "+a.tokenText(err), err)
 		}
@@ -197,26 +197,36 @@ func (a *Authorizer) refusals(responses []*http.Response) (n int) {
 	for _, resp := range responses {
 		req := resp.Request
 		same := req.URL.Host == last.URL.Host && fault.Own(req) == fault.Own(last)
-		if same && resp.StatusCode == http.StatusUnauthorized && a.issued(req.Header.Get("Authorization")) {
+		if same && resp.StatusCode == http.StatusUnauthorized && a.issued(req) {
 			n++
 		}
 	}
 	return n
 }
 
-// issued reports whether an Authorization header comes from an authorizer. A
+// issued reports whether the Authorization of a request comes from an authorizer. A
 // fixed one in the configuration does not: the registry's challenge stands
-// above it.
-func (a *Authorizer) issued(header string) bool {
-	return header != "" &&
+// above it. Nor does that which net/http makes of the user in a redirect's URL.
+func (a *Authorizer) issued(req *http.Request) bool {
+	header := req.Header.Get("Authorization")
+	return header != "" && header != ofUser(req.URL) &&
 		!slices.ContainsFunc(a.options.Headers, func(fixed http.Header) bool {
 			return slices.Contains(fixed.Values("Authorization"), header)
 		})
 }
 
-// OfCaller reports whether an Authorization header has the session's credentials, or a token that was
-// given for them: neither what the configuration fixes, nor a token for everybody.
-func (a *Authorizer) OfCaller(header string) bool { return a.Credentialed() && a.issued(header) }
+// ofUser is the Authorization that net/http makes of the user of a URL; "" = it has none.
+func ofUser(u *url.URL) string {
+	if u.User == nil {
+		return ""
+	}
+	password, _ := u.User.Password()
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
+}
+
+// OfCaller reports whether the Authorization of a request has the session's credentials, or a token that
+// was given for them: neither what the configuration fixes or a redirect's URL has, nor a token for everybody.
+func (a *Authorizer) OfCaller(req *http.Request) bool { return a.Credentialed() && a.issued(req) }
 
 // challenged judges the error of docker's authorizer about a challenge.
 func (a *Authorizer) challenged(last *http.Response, err error) error {
