@@ -85,6 +85,9 @@ func TestCredentialsShown(t *testing.T) {
 	named := start(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, strings.Replace(storage, "//", "//store:key@", 1)+r.URL.Path, http.StatusTemporaryRedirect)
 	})
+	forwards := start(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, strings.Replace(tokens.URL, "127.0.0.1", "localhost", 1)+r.URL.Path, http.StatusTemporaryRedirect)
+	})
 	name := func(string) (string, string, error) { return "alice", "", nil }
 	for what, test := range map[string]struct {
 		url, header string
@@ -93,6 +96,7 @@ func TestCredentialsShown(t *testing.T) {
 	}{
 		"asks for none": {url: public},
 		"asks for none, and names a user elsewhere":  {url: named},
+		"asks for none, and a token elsewhere":       {url: forwards},
 		"is shown a header":                          {url: public, header: header},
 		"is shown an Authorization":                  {url: public, header: authorization},
 		"wants a header and credentials for HEAD":    {url: start(guardedFor(http.MethodHead)), header: header, want: true},

@@ -5,6 +5,8 @@ package access
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node"
@@ -113,6 +115,38 @@ func TestMadeUpSecretsInPullsAtAMirrorThatKnowsTheNode(t *testing.T) {
 					tag := fmt.Sprintf(":t%d", i)
 					m.PushTo(m.mirror, "private/app"+tag, nodetest.Image(1))
 					_, err := m.Pull(s.ref(tag), who.secret(), node.Pod("team-b", "b"), node.Hint("policy", "IfDigestChanged"))
+					m.Must(err)
+				}
+			})
+		})
+	}
+}
+
+// TestMadeUpSecretsAtAMirrorThatRedirects has an open mirror redirect to where anybody gets a token, or with a
+// user in the URL: no host has looked at the secrets then, either.
+func TestMadeUpSecretsAtAMirrorThatRedirects(t *testing.T) {
+	t.Parallel()
+	for what, user := range map[string]string{"token for everybody": "", "user of the URL": "store:key-of-the-store@"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			m := newMirrorForOthers(t, "")
+			s := m.scene("private/app", 1)
+			behind := resolvertest.New(t)
+			if user == "" {
+				behind = resolvertest.New(t, resolvertest.WithTokenAuth(nil))
+				behind.Allow(func(string, string) bool { return true })
+			}
+			m.PushTo(behind, "private/app:1", nodetest.Image(1))
+			m.mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.URL.Path == "/v2/" {
+					next.ServeHTTP(w, r)
+					return
+				}
+				http.Redirect(w, r, strings.Replace(behind.URL(), "://", "://"+user, 1)+r.URL.Path, http.StatusTemporaryRedirect)
+			})
+			m.keepsProof(t, s, s.ref(":1"), func() {
+				for _, who := range madeUp(33) {
+					_, err := m.Pull(s.ref(":1"), who.secret(), node.Pod("team-b", "b"), node.Hint("policy", "IfDigestChanged"))
 					m.Must(err)
 				}
 			})

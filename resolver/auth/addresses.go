@@ -43,12 +43,13 @@ func (a *Authorizer) tokensOf(address string) *tokens {
 // credentials are, or they are for elsewhere.
 func (a *Authorizer) find(address string) *tokens {
 	if !fault.SameHost(address, a.options.Host) {
-		return newTokens(a.renewer(a.options.ClientElsewhere(a.options.Redactor), a.away, nil))
+		_, secret, err := a.away(address)
+		return newTokens(a.renewer(a.options.ClientElsewhere(a.options.Redactor), a.away, nil), err != nil || secret != "")
 	}
 	username, secret, err := a.options.Credentials(address)
-	a.note(username, secret, err)
+	credentialed := err != nil || secret != ""
 	if err != nil || address != a.options.Host {
-		return newTokens(a.renewer(a.options.Client(a.options.Redactor), a.options.Credentials, a.options.Headers))
+		return newTokens(a.renewer(a.options.Client(a.options.Redactor), a.options.Credentials, a.options.Headers), credentialed)
 	}
 	key := cacheKey{scope: a.options.Scope, credentials: a.options.Cache.fingerprint(username, secret)}
 	caller := a.options.Cache.callerOf(callerKey{key.scope.Configuration, key.scope.Host, key.credentials})
@@ -58,7 +59,7 @@ func (a *Authorizer) find(address string) *tokens {
 		for _, h := range a.options.Headers {
 			own.AddHeaders(h)
 		}
-		t := newTokens(a.renewer(a.options.Client(own), fixed(username, secret), a.options.Headers))
+		t := newTokens(a.renewer(a.options.Client(own), fixed(username, secret), a.options.Headers), credentialed)
 		t.caller, t.own = caller, own
 		return t
 	})

@@ -161,7 +161,7 @@ func TestTokensAreBounded(t *testing.T) {
 	c := NewCache()
 	hosts := &set{}
 	create := func() *tokens {
-		return newTokens(func(*meter) docker.Authorizer { return docker.NewDockerAuthorizer() })
+		return newTokens(func(*meter) docker.Authorizer { return docker.NewDockerAuthorizer() }, false)
 	}
 	for i := range 2 * maxTokens {
 		c.share(cacheKey{scope: Scope{Configuration: hosts, Host: i}}, create)

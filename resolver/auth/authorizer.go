@@ -75,17 +75,6 @@ func New(options Options) *Authorizer {
 	return &Authorizer{options: options, shared: &shared{tokens: known}}
 }
 
-// Credentialed reports whether there were credentials for the host, or for one to which
-// it led that wanted some, or whether nobody knows.
-func (a *Authorizer) Credentialed() bool { return a.shared.credentialed.Load() }
-
-// note takes note of credentials. A user name alone is none: nobody is shown it.
-func (a *Authorizer) note(_, secret string, err error) {
-	if err != nil || secret != "" {
-		a.shared.credentialed.Store(true)
-	}
-}
-
 // away gives the credentials for an address to which the host redirects. Those that
 // are for the host as well, such as a pull secret that names no host, are kept from it:
 // whoever is redirected to has only to ask for them.
@@ -97,7 +86,6 @@ func (a *Authorizer) away(address string) (username, secret string, err error) {
 	if err != nil || username == ownName && secret == ownSecret {
 		return "", "", err
 	}
-	a.note(username, secret, nil)
 	return username, secret, nil
 }
 
@@ -226,7 +214,16 @@ func ofUser(u *url.URL) string {
 
 // OfCaller reports whether the Authorization of a request has the session's credentials, or a token that
 // was given for them: neither what the configuration fixes or a redirect's URL has, nor a token for everybody.
-func (a *Authorizer) OfCaller(req *http.Request) bool { return a.Credentialed() && a.issued(req) }
+func (a *Authorizer) OfCaller(req *http.Request) bool {
+	if !a.issued(req) {
+		return false
+	}
+	t := a.shared.tokensOf(req.URL.Host)
+	if t == nil {
+		t = a.tokensOf(a.options.Host) // net/http hands on to subdomains what the host is shown
+	}
+	return t.credentialed
+}
 
 // challenged judges the error of docker's authorizer about a challenge.
 func (a *Authorizer) challenged(last *http.Response, err error) error {

@@ -53,7 +53,7 @@ func TestWhoTriesAgainTogether(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tk := newTokens(func(*meter) docker.Authorizer { return hanging{} })
+			tk := newTokens(func(*meter) docker.Authorizer { return hanging{} }, false)
 			var begun []*tokenRun
 			join := func(last *tokenRun) *tokenRun {
 				r := tk.join(t.Context(), &url.URL{Scheme: "https", Host: registryName}, last)
@@ -70,7 +70,7 @@ func TestWhoTriesAgainTogether(t *testing.T) {
 			}
 		})
 	}
-	tk := newTokens(func(*meter) docker.Authorizer { return hanging{} })
+	tk := newTokens(func(*meter) docker.Authorizer { return hanging{} }, false)
 	presumed := failed(fault.Fault{})
 	presumed.presumed = true
 	if tk.join(t.Context(), &url.URL{}, presumed) != nil || tk.challenged {

@@ -29,6 +29,10 @@ type tokens struct {
 	caller *caller                  // for whom they are; nil = nothing is known of other repositories
 	own    *redact.Redactor         // of the client that asks for them; nil = that of the session
 
+	// credentialed says that there are credentials to ask with, or that nobody knows. A user name
+	// alone is none: nobody is shown it.
+	credentialed bool
+
 	mu         sync.Mutex
 	inner      docker.Authorizer
 	challenged bool           // inner knows what the host wants
@@ -40,8 +44,8 @@ type tokens struct {
 	expected   expected
 }
 
-func newTokens(renew func(*meter) docker.Authorizer) *tokens {
-	t := &tokens{meter: &meter{}}
+func newTokens(renew func(*meter) docker.Authorizer, credentialed bool) *tokens {
+	t := &tokens{meter: &meter{}, credentialed: credentialed}
 	t.renew = func() docker.Authorizer { return renew(t.meter) }
 	t.inner = t.renew()
 	return t

@@ -5,7 +5,6 @@ package auth
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
@@ -21,8 +20,6 @@ type shared struct {
 	tokens     *simplelru.LRU[string, *tokens] // by address: a redirect's target may want tokens too
 	first      *caller                         // whose first answer the session awaits on behalf of others; nil = none
 	challenged bool                            // the host has said itself, in a check, what it wants
-
-	credentialed atomic.Bool // see Credentialed
 }
 
 // awaits reports whether the host's first answer is the session's own.
