@@ -158,7 +158,7 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 	}
 	t := a.tokensOf(last.Request.URL.Host)
 	defer a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
-	if !a.issued(last.Request) {
+	if !a.issued(last.Request) || handedOn(last.Request) {
 		if err := a.stands(t, last); err != nil {
 			return a.fail(last.Request, fault.TokenClass(err), "token: "+a.tokenText(err), err)
 		}
@@ -201,6 +201,13 @@ func (a *Authorizer) issued(req *http.Request) bool {
 		!slices.ContainsFunc(a.options.Headers, func(fixed http.Header) bool {
 			return slices.Contains(fixed.Values("Authorization"), header)
 		})
+}
+
+// handedOn reports whether the Authorization of a request is that which the host was shown, and another
+// has got: net/http hands it on to subdomains, which may want one of their own.
+func handedOn(req *http.Request) bool {
+	first := fault.First(req)
+	return !fault.SameHost(req.URL.Host, first.URL.Host) && req.Header.Get("Authorization") == first.Header.Get("Authorization")
 }
 
 // ofUser is the Authorization that net/http makes of the user of a URL; "" = it has none.
