@@ -61,6 +61,41 @@ func TestPushedDuringADownload(t *testing.T) {
 	n.WantTrueLabels()
 }
 
+// TestRolledBackDuringADownload rolls a tag back while the withdrawn image is being downloaded,
+// and the registry tells another pod so. The download that ends later does not give the tag to
+// what the registry has withdrawn, nor its own pod.
+func TestRolledBackDuringADownload(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged, `max_age = "1h"`))
+	ref := nodetest.Named("app:1")
+	good := n.Push("app:1", nodetest.Image(1))
+	id := n.MustPull(ref)
+	n.Push("app:1", nodetest.Image(2))
+	undo := n.Registry.Hang(resolvertest.Blobs)
+	n.Registry.Forget()
+	now := node.Hint("max-age", "0s")
+	first := begin(n, ref, now)
+	nodetest.Eventually(t, "the withdrawn image is being downloaded", func() bool {
+		return n.Registry.Count(resolvertest.Of(http.MethodGet, resolvertest.Blobs)) > 0
+	})
+	n.Push("app:1", nodetest.Image(1))
+	mark := n.Mark()
+	nodetest.Want(t, "after the roll-back", n.MustPull(ref, now), id)
+	nodetest.Want(t, "outcome", n.Decision(mark, ref).Outcome, "Unchanged")
+	mark = n.Mark()
+	undo()
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	nodetest.Want(t, "outcome of the download", n.Decision(mark, ref).Outcome, "Unchanged")
+	nodetest.Want(t, "target", n.Target(ref), good)
+	nodetest.Want(t, "verified-digest", n.Labels(ref)["verified-digest"], good.String())
+	nodetest.Want(t, "inside max_age", n.MustPull(ref), id)
+	n.Registry.Refuse()
+	nodetest.Want(t, "while the registry is down", n.MustPull(ref, now), id)
+	n.WantTrueLabels()
+}
+
 // TestRemovedDuringACheck removes an image while the registry is asked about it:
 // it is pulled, and no fallback has what is gone.
 func TestRemovedDuringACheck(t *testing.T) {

@@ -14,6 +14,27 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
+// checked is a request whose check has been answered, or has failed. Requests
+// that come later do not share it. It must be acted upon, which ends it.
+type checked struct {
+	course
+	// session is that of the check; nil when no host could be asked: the course
+	// has ended then.
+	session resolver.Session
+	// watch looks out for denials since the check began, and question for later answers.
+	watch    denialWatches
+	question *question
+	// err is why the check failed, or was not made since the budget is used up (unasked).
+	err     error
+	unasked bool
+}
+
+// end ends a check.
+func (k *checked) end() {
+	k.watch.end()
+	k.question.end()
+}
+
 // act follows a check: the cached image is reused, or another one pulled, or a registry is
 // asked again.
 func (e *Engine) act(ctx context.Context, t task, k checked) course {
@@ -31,7 +52,7 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 		}
 		return e.finish(ctx, t, k, e.pull(ctx, t, c, action.Reason, k.session))
 	}
-	k.watch.end()
+	k.end()
 	return k.course
 }
 
@@ -39,7 +60,7 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 // that is told, of the image that is here then too, is its own.
 func (e *Engine) checkAgain(ctx context.Context, t task, k checked, c course) checked {
 	k.session.Close()
-	k.watch.end()
+	k.end()
 	c.answer, c.attempts, c.cached = answer{}, nil, NotAsked
 	return e.check(ctx, t, c)
 }
@@ -47,7 +68,7 @@ func (e *Engine) checkAgain(ctx context.Context, t task, k checked, c course) ch
 // finish ends a check that was acted upon with that course. Where the registry has
 // denied the caller in another request meanwhile, its answer to this one is no proof.
 func (e *Engine) finish(ctx context.Context, t task, k checked, c course) course {
-	defer k.watch.end()
+	defer k.end()
 	defer k.session.Close()
 	// A pull that failed may have written a proof before.
 	if err := e.revokeDenied(ctx, t, c.answer.proved, k.watch, c.refusals); err != nil {

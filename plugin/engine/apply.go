@@ -53,6 +53,7 @@ func (e *Engine) apply(ctx context.Context, t task, c course, action Action) end
 // unchanged reuses the image that the registry, or a mirror in its place, confirmed
 // for these names.
 func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action, turn turn, names ...string) course {
+	c.answer.actUpon() // before a pull that is under way looks whether somebody has
 	c = c.ended(e.reuse(ctx, t, c.local, action, turn))
 	if c.end.kind == Failed {
 		return c
@@ -150,17 +151,6 @@ func (e *Engine) blocked(ctx context.Context, t task, local *Local) bool {
 	}
 	local.agreed = e.askVerifiers(ctx, t, local.Record.Target) == nil
 	return !local.agreed
-}
-
-// reasonRefused is the reason of a failure where the image verifiers refuse a cached image that
-// would be used: verifier, or that of the pull which they refuse in its place to a caller who has
-// proved nothing, as [Engine.blocked] says. confirmed says that a registry has that digest. Where
-// none says so there is nothing to pull, and who may have the image then is told.
-func (l *Local) reasonRefused(confirmed bool) Reason {
-	if confirmed && !l.isKnown() {
-		return ReasonPull
-	}
-	return ReasonVerifier
 }
 
 // complete makes what is missing of the cached image besides its content. If

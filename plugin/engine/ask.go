@@ -49,8 +49,10 @@ type answer struct {
 	// originFailed is why the registry of the name could not say, where a mirror has
 	// answered in its place: no check for ages, and a reason to warn. None otherwise.
 	originFailed failure.Class
-	// watch looks out for denials since the question.
-	watch denialWatches
+	// watch looks out for denials since the question, which is nil for one about something else
+	// than the reference.
+	watch    denialWatches
+	question *question
 	// attempts failed before the host that answered, which is verified.By. refusals are
 	// those of the caller among them that count.
 	attempts []resolver.Attempt
@@ -189,59 +191,52 @@ func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 	return proofs
 }
 
-// checked is a request whose check has been answered, or has failed. Requests
-// that come later do not share it. It must be acted upon, which ends it.
-type checked struct {
-	course
-	// session is that of the check; nil when no host could be asked: the course
-	// has ended then.
-	session resolver.Session
-	// watch looks out for denials since the check began.
-	watch denialWatches
-	// err is why the check failed, or was not made since the budget is used up (unasked).
-	err     error
-	unasked bool
-}
-
 // check asks the registry for the digest of the reference, in what is left of the time.
 func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
-	watch := e.watchDenials(t)
-	if !c.inspected {
+	k = checked{course: c, watch: e.watchDenials(t), question: e.newest.question(t.Name)}
+	if !k.inspected {
 		local, err := e.inspect(ctx, t)
 		if err != nil {
-			return checked{course: c.ended(failed(ReasonInternal, err)), watch: watch}
+			k.course = k.ended(failed(ReasonInternal, err))
+			return k
 		}
-		c.saw(local)
+		k.saw(local)
 	}
-	c.use(t.askUses()...)
-	q := t.query(t.Name, c.local)
+	k.use(t.askUses()...)
+	q := t.query(t.Name, k.local)
 	enforced := !e.dry && t.directives.Mode != policy.Observe
 	q.Absent = q.Known == "" && enforced
-	if c.unread = q.Known == "" && c.local.Usable() && enforced; c.unread {
+	if k.unread = q.Known == "" && k.local.Usable() && enforced; k.unread {
 		q.Nested = resolver.Nested{}
 	}
 	session, err := e.Registry.Open(ctx, q)
 	if err != nil {
-		return checked{course: c.ended(notOpened(err)), watch: watch}
+		k.course = k.ended(notOpened(err))
+		return k
 	}
-	waited, err := e.spend(ctx, t, &c, session)
-	c.checkTime, c.waited = c.checkTime+waited, c.waited+waited
+	waited, err := e.spend(ctx, t, &k.course, session)
+	k.checkTime, k.waited = k.checkTime+waited, k.waited+waited
 	if err != nil {
-		return checked{course: c, session: session, watch: watch, err: err, unasked: true}
+		k.session, k.err, k.unasked = session, err, true
+		return k
 	}
-	watch.restart()
-	a, err := e.ask(ctx, t, session, c.checkTime)
-	if revoking := e.revokeIfDenied(ctx, t, watch, a.refusals); revoking != nil {
+	k.watch.restart()
+	k.question.ask()
+	a, err := e.ask(ctx, t, session, k.checkTime)
+	if revoking := e.revokeIfDenied(ctx, t, k.watch, a.refusals); revoking != nil {
 		session.Close()
-		return checked{course: c.ended(failed(ReasonInternal, revoking)), watch: watch}
+		k.course = k.ended(failed(ReasonInternal, revoking))
+		return k
 	}
+	k.session, k.err = session, err
 	if err != nil {
-		c.checked(a)
-	} else {
-		a.watch = watch
-		c.answered(a)
+		k.checked(a)
+		return k
 	}
-	return checked{course: c, session: session, watch: watch, err: err}
+	k.question.answer()
+	a.watch, a.question = k.watch, k.question
+	k.answered(a)
+	return k
 }
 
 // askCached asks a registry whether the caller may have the cached image, by

@@ -71,6 +71,7 @@ type Engine struct {
 	completions shared.Lock[string]
 	tries       shared.Map[tryKey, *tries]
 	denials     denials
+	newest      newest
 	budgets     budgets
 
 	pulls sharedPulls // that a pull_deadline bounds the wait for

@@ -13,7 +13,8 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
-// maxWalks bounds how often a request begins anew because its image was removed.
+// maxWalks bounds how often a request begins anew because its image was removed, or its answer
+// outdated.
 const maxWalks = 3
 
 // errRemoved ends a request whose image is removed each time.
@@ -22,7 +23,7 @@ var errRemoved = errors.New("the image was removed from the node again and again
 // walk takes a request from step to step, and from the first one again where its image was
 // removed meanwhile, or where its only name has been given to another one: registries,
 // verifiers, and the comparison of an image take their time. No success is one with an image
-// that is gone. It reports whether the request shared the check of an equal one.
+// that is gone. So it is where a later answer was acted upon meanwhile: see [newest]. It reports whether the request shared the check of an equal one.
 func (e *Engine) walk(ctx context.Context, t task, begun course) (c course, coalesced bool) {
 	for range maxWalks {
 		c, coalesced = e.walkOnce(ctx, t, begun)
@@ -34,14 +35,17 @@ func (e *Engine) walk(ctx context.Context, t task, begun course) (c course, coal
 			return c, coalesced
 		}
 	}
+	if errors.Is(c.end.cause, errOutdated) {
+		return c, coalesced
+	}
 	return c.ended(failed(ReasonInternal, errRemoved)), coalesced
 }
 
 // hasGone reports whether a request has ended with an image that is not on the node any
-// more, or has failed at nothing but that.
+// more, or has failed at nothing but that, or at an answer that is outdated.
 func (e *Engine) hasGone(ctx context.Context, t task, c course) (bool, error) {
 	if c.end.kind == Failed {
-		return errors.Is(c.end.cause, transfer.ErrGone), nil
+		return errors.Is(c.end.cause, transfer.ErrGone) || errors.Is(c.end.cause, errOutdated), nil
 	}
 	return e.isGone(ctx, t, c.end.digest)
 }

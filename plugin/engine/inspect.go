@@ -67,6 +67,17 @@ func (l *Local) Usable() bool { return l.ImageID != "" && !l.ForeignSource }
 // isKnown reports whether the caller may know that the image is here.
 func (l *Local) isKnown() bool { return l.Grant.Given() || l.foreignGrant.Given() }
 
+// reasonRefused is the reason of a failure where the image verifiers refuse a cached image that
+// would be used: verifier, or that of the pull which they refuse in its place to a caller who has
+// proved nothing, as [Engine.blocked] says. confirmed says that a registry has that digest. Where
+// none says so there is nothing to pull, and who may have the image then is told.
+func (l *Local) reasonRefused(confirmed bool) Reason {
+	if confirmed && !l.isKnown() {
+		return ReasonPull
+	}
+	return ReasonVerifier
+}
+
 // fresh reports whether the last check counts for a max_age that is not 0.
 func (l *Local) fresh(maxAge time.Duration) bool {
 	return l.Age.Within(maxAge - time.Duration(l.Jitter*float64(maxAge)))

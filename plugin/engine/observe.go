@@ -136,6 +136,7 @@ func (e *Engine) foresee(ctx context.Context, t task, c course, local Local, err
 		k = e.checkAgain(ctx, t, k, k.course)
 	}
 	c, o.watch = k.course, k.watch
+	defer k.question.end()
 	if k.session == nil {
 		return c
 	}

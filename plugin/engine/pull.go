@@ -75,6 +75,8 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 		try.begin(found)
 	}
 	switch {
+	case action.Do == Pull && a.isOutdated():
+		return c.ended(failed(ReasonPull, errOutdated)), nil
 	case found:
 		c, err = e.reuseFound(ctx, t, c, action, source)
 	case e.dry:
@@ -126,13 +128,17 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	own := !possesses || !proved
 	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source.Hosts()), OwnDocuments: own, Write: e.Proofs.WriteProofs}
 	verify, pin := e.verifyStored(t, a, source, possesses, proved), store.Pin{}
-	var pinned atomic.Bool
+	var pinned, outdated atomic.Bool
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
 		if err := verify(ctx, target); err != nil {
 			return err
 		}
 		if err := e.endRefused(ctx, t, a.watch, source); err != nil { // before a proof is stored
 			return err
+		}
+		if a.isOutdated() {
+			outdated.Store(true)
+			return errOutdated
 		}
 		a.runs = e.runs(ctx, t, target)
 		var err error
@@ -150,9 +156,14 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	if pinned.Load() { // whatever becomes of the request: what came with a pin takes room
 		e.Pins.Review(t.Name)
 	}
+	// Somebody may have acted on a later answer at the moment at which the image was stored, too.
+	if outdated.Load() || err == nil && a.isOutdated() {
+		return c.ended(failed(ReasonPull, errOutdated)), nil
+	}
 	if err != nil {
 		return c, err
 	}
+	a.actUpon()
 	c.answer.runs = a.runs
 	return e.recordPull(ctx, t, c, source, end{kind: Pulled, reason: reason, imageID: id})
 }

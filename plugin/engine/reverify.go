@@ -23,6 +23,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 		return c, err
 	}
 	c.local.ForeignSource = false
+	a.actUpon()
 	if c = c.ended(e.reuse(ctx, t, c.local, action, hasTurn)); c.end.kind == Failed {
 		return c, nil
 	}

@@ -1,0 +1,95 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/internal/shared"
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// errOutdated ends a request whose pull would give its tag back to an older answer. It begins anew.
+var errOutdated = errors.New("the tag has been given to another image, by a later answer of the registry, while this one was pulled")
+
+// newest lets requests that are under way know which answers about the same name have been acted
+// upon since they asked: a pull takes time, and must not put its older answer over those. The zero
+// value is ready.
+type newest struct {
+	logs shared.Map[string, *answerLog] // kept as long as somebody asks, or acts on an answer
+}
+
+// answerLog holds what each host has said last of a name, of what was acted upon. Questions and
+// answers are numbered as they come: clocks go back, and labels know seconds.
+type answerLog struct {
+	mu    sync.Mutex
+	count uint64
+	acted map[string]actedUpon
+}
+
+type actedUpon struct {
+	number uint64 // of the answer
+	digest digest.Digest
+	origin bool
+}
+
+// question is that of one request. It must be ended.
+type question struct {
+	log             *answerLog
+	asked, answered uint64
+	end             func()
+}
+
+func (n *newest) question(name string) *question {
+	l, _, release := n.logs.Acquire(name, func() *answerLog { return &answerLog{acted: map[string]actedUpon{}} })
+	return &question{log: l, end: func() { release() }}
+}
+
+func (l *answerLog) next() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count++
+	return l.count
+}
+
+func (q *question) ask() { q.asked = q.log.next() }
+
+func (q *question) answer() { q.answered = q.log.next() }
+
+// actUpon notes that the name stands for what the answer says, unless a later one is noted. One
+// about something else than the name of the request has no question.
+func (a *answer) actUpon() {
+	if a.question == nil {
+		return
+	}
+	l := a.question.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.question.answered > l.acted[a.verified.By].number {
+		l.acted[a.verified.By] = actedUpon{a.question.answered, a.verified.Digest, a.verified.Origin}
+	}
+}
+
+// isOutdated reports whether the last answer that came since the question, and was acted upon, says
+// another digest. What other hosts say is another matter, which their order decides, but for the
+// registry where a mirror has answered in its place.
+func (a *answer) isOutdated() bool {
+	if a.question == nil {
+		return false
+	}
+	l := a.question.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := actedUpon{a.question.asked, a.verified.Digest, false}
+	for host, other := range l.acted {
+		counts := host == a.verified.By || other.origin && (a.verified.Origin || a.originFailed != failure.None)
+		if counts && other.number > last.number {
+			last = other
+		}
+	}
+	return last.digest != a.verified.Digest
+}
