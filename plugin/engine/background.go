@@ -48,7 +48,9 @@ func (e *Engine) pullShared(ctx context.Context, t task, k checked, reason Reaso
 	e.pulls.begin(p)
 	c, cause := e.pullAtTurn(ctx, t, c, reason, k.session, try)
 	if cause != nil {
-		p.course, p.cause = c, cause
+		if ctx.Err() == nil { // else it has not failed those that wait, who go on by themselves
+			p.course, p.cause = c, cause
+		}
 		c.failed(cause)
 		c = c.ended(registryFailed(t, Local{}, pulling, cause, Reason(cause.Class)))
 		if err := e.revokeIfDenied(ctx, t, nil, c.refusals); err != nil {

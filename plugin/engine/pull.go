@@ -180,13 +180,17 @@ func (t *task) scope(hosts []string) isolation.Scope {
 }
 
 // pullFailed tells why registries failed a pull, or a reverification, or ends a request
-// where none of them is at fault.
+// where none of them is at fault. What a pull met that its caller has left is its own: refusals
+// end its proofs, and others have not failed.
 func pullFailed(ctx context.Context, c course, source resolver.Source, try *try, err error) (_ course, cause *resolver.Error) {
 	cause = source.Failure(err)
-	if cause == nil || ctx.Err() != nil && len(cause.Refusals()) == 0 {
+	left := ctx.Err() != nil
+	if cause == nil || left && len(cause.Refusals()) == 0 {
 		return c.ended(failed(ReasonPull, source.Clean(err))), nil
 	}
-	try.fail(cause)
+	if !left {
+		try.fail(cause)
+	}
 	return c, cause
 }
 

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,6 +126,46 @@ func TestLineSharesAManifestThatDoesNotCome(t *testing.T) {
 		// Who comes later asks by itself.
 		if <-bobs(); m.reads != 2 {
 			t.Errorf("afterwards, %d have asked for the manifest", m.reads)
+		}
+	})
+}
+
+// A request that its caller has left shares no failure, also where a mirror has refused it before:
+// the registry, which it was about to take the image from, has not failed.
+func TestLeftPullSharesNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{remote: first, pullTakes: time.Minute, pullFails: failure.Forbidden}
+		n.onPull = func() {
+			if n.pulls > 1 { // the first one has been left
+				n.pullFails = failure.None
+			}
+		}
+		e := n.engine(rule(`policy = "Always"`))
+		e.Observe = nil
+		unlock, err := e.turns.Lock(t.Context(), name) // somebody else's pull
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := e.Ensure(ctx, n.request(nil))
+			left <- err
+		}()
+		time.Sleep(time.Second)
+		next := arrive(t, e, n.request(nil))
+		time.Sleep(time.Second)
+		unlock()
+		time.Sleep(time.Second)
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("who has left: %v", err)
+		}
+		if a := <-next; a.outcome.Kind != Pulled || n.pulls != 2 {
+			t.Errorf("the next one: %s (%s) after %d pulls: %v", a.outcome.Kind, a.outcome.Reason, n.pulls, a.outcome.Err)
+		}
+		if len(n.revoked) == 0 {
+			t.Error("the refusal has ended no proof")
 		}
 	})
 }
