@@ -69,7 +69,7 @@ type Engine struct {
 	turns  shared.Lock[string] // of the pulls of one name
 	// completions are the turns of those who complete the image of one name, and wait for no pull.
 	completions shared.Lock[string]
-	tries       shared.Map[tryKey, *tries]
+	tries       shared.Map[pullKey, *tries]
 	denials     denials
 	newest      newest
 	budgets     budgets

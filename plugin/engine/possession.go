@@ -14,18 +14,25 @@ import (
 	"github.com/pullwarden/pullwarden/resolver"
 )
 
-// possesses reports whether an image came by this repository before: its hosts have shown then
+// possession says that an image came by this repository before: its hosts have shown then
 // that they have it. proved says that the caller may have it, by what is known of it.
-func (e *Engine) possesses(ctx context.Context, t task, target digest.Digest) (known, proved bool, err error) {
+type possession struct{ known, proved bool }
+
+// ownDocuments reports whether containerd must read no document that the node has. To a caller who
+// has proved nothing the registry may refuse them: it would ask for what they name, and tell so
+// in an error.
+func (p possession) ownDocuments() bool { return !p.known || !p.proved }
+
+func (e *Engine) possesses(ctx context.Context, t task, target digest.Digest) (p possession, err error) {
 	record, err := e.Records.Get(ctx, t.canonical(target))
 	switch {
 	case errdefs.IsNotFound(err) || err == nil && record.Target.Digest != target:
-		return false, false, nil
+		return p, nil
 	case err != nil:
-		return false, false, fmt.Errorf("read the image record: %w", err)
+		return p, fmt.Errorf("read the image record: %w", err)
 	}
 	grant, _, err := e.authorize(ctx, t, record, e.trusted(ctx, t))
-	return true, grant.Given(), err
+	return possession{known: true, proved: grant.Given()}, err
 }
 
 // verifyPossession refuses an image that the hosts of the name do not have

@@ -68,15 +68,20 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 		action.Do = Pull
 	}
 	found := action.Do == Reuse
-	if !found || t.asksForFound(local) {
-		if cause := try.shared(found); cause != nil {
+	if action.Do == Pull && a.isOutdated() {
+		return c.ended(failed(ReasonPull, errOutdated)), nil
+	}
+	p, err := e.possesses(ctx, t, a.verified.Digest)
+	if err != nil {
+		return c.ended(failed(ReasonInternal, err)), nil
+	}
+	if need := t.needs(action.Do, local, p); need != (needs{}) {
+		if cause := try.shared(need); cause != nil {
 			return c, cause
 		}
-		try.begin(found)
+		try.begin(need)
 	}
 	switch {
-	case action.Do == Pull && a.isOutdated():
-		return c.ended(failed(ReasonPull, errOutdated)), nil
 	case found:
 		c, err = e.reuseFound(ctx, t, c, action, source)
 	case e.dry:
@@ -84,7 +89,7 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 	case action.Do == Reverify:
 		c, err = e.reverify(ctx, t, c, action, source)
 	default:
-		c, err = e.fetch(ctx, t, c, reason, source)
+		c, err = e.fetch(ctx, t, c, reason, source, p)
 	}
 	if err == nil {
 		return c, nil
@@ -117,17 +122,10 @@ func (e *Engine) reuseFound(ctx context.Context, t task, c course, action Action
 }
 
 // fetch has containerd pull from the source.
-func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source) (course, error) {
+func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source, p possession) (course, error) {
 	a := c.answer
-	possesses, proved, err := e.possesses(ctx, t, a.verified.Digest)
-	if err != nil {
-		return c.ended(failed(ReasonInternal, err)), nil
-	}
-	// For a caller who has proved nothing, containerd reads no document that the node has, which
-	// the registry may refuse them: it would ask for what that names, and tell so in an error.
-	own := !possesses || !proved
-	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source.Hosts()), OwnDocuments: own, Write: e.Proofs.WriteProofs}
-	verify, pin := e.verifyStored(t, a, source, possesses, proved), store.Pin{}
+	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source.Hosts()), OwnDocuments: p.ownDocuments(), Write: e.Proofs.WriteProofs}
+	verify, pin := e.verifyStored(t, a, source, p), store.Pin{}
 	var pinned, outdated atomic.Bool
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
 		if err := verify(ctx, target); err != nil {
@@ -196,17 +194,17 @@ func pullFailed(ctx context.Context, c course, source resolver.Source, try *try,
 
 // verifyStored refuses to store an image under another digest than the registry's,
 // about which it has said nothing, and one that is not its own.
-func (e *Engine) verifyStored(t task, a answer, source resolver.Source, possesses, proved bool) func(context.Context, ocispec.Descriptor) error {
+func (e *Engine) verifyStored(t task, a answer, source resolver.Source, p possession) func(context.Context, ocispec.Descriptor) error {
 	return func(ctx context.Context, target ocispec.Descriptor) error {
 		if target.Digest != a.verified.Digest {
 			return fmt.Errorf("containerd has made %s of %s, which is not what the registry has", target.Digest, a.verified.Digest)
 		}
-		if !possesses {
+		if !p.known {
 			if err := e.verifyPossession(ctx, t, target, source); err != nil {
 				return err
 			}
 		}
-		return e.verifyFound(ctx, t, a, target, source, proved || !possesses)
+		return e.verifyFound(ctx, t, a, target, source, p.proved || !p.known)
 	}
 }
 

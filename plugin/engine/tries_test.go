@@ -33,10 +33,10 @@ func TestTriesBesideAnotherNamespace(t *testing.T) {
 		a, b, waiting := of("a"), of("b"), of("a")
 		failed := map[*try]*resolver.Error{}
 		for _, y := range []*try{a, b} {
-			y.begin(false)
+			y.begin(needs{true, true})
 			failed[y] = failureOf(name, class)
 			y.fail(failed[y])
-			if late := of("a"); late.shared(false) != nil {
+			if late := of("a"); late.shared(needs{true, true}) != nil {
 				t.Errorf("%s: shared with a request that came later", class)
 			}
 		}
@@ -44,20 +44,21 @@ func TestTriesBesideAnotherNamespace(t *testing.T) {
 		if all {
 			want = failed[b] // the last one
 		}
-		if got := waiting.shared(false); got != want {
+		if got := waiting.shared(needs{true, true}); got != want {
 			t.Errorf("%s: shared %v", class, got)
 		}
-		if got := of("c").shared(false); got != nil {
+		if got := of("c").shared(needs{true, true}); got != nil {
 			t.Errorf("%s: shared %v with a namespace that came later", class, got)
 		}
 	}
 }
 
-// Who finds the image on the node shares the failure of one who has found it, too: others
-// have asked for more than its manifest.
-func TestTriesOfAnImageThatIsFound(t *testing.T) {
-	for _, failed := range []bool{false, true} {
-		for _, waits := range []bool{false, true} {
+// Who finds the image on the node needs its manifest alone, and who has proved it needs only its
+// content: they share the failure of one who needs no more. Others need both.
+func TestTriesByWhatTheyNeed(t *testing.T) {
+	found, proved, both := needs{documents: true}, needs{content: true}, needs{true, true}
+	for _, failed := range []needs{found, proved, both} {
+		for _, waits := range []needs{found, proved, both} {
 			e := new(Engine)
 			of := func() *try {
 				y := e.newTry(task{Request: Request{Name: name, Caller: alice}}, first.Digest)
@@ -67,8 +68,8 @@ func TestTriesOfAnImageThatIsFound(t *testing.T) {
 			one, waiting := of(), of()
 			one.begin(failed)
 			one.fail(failureOf(name, failure.Unavailable))
-			if got := waiting.shared(waits); (got != nil) != (failed || !waits) {
-				t.Errorf("found by the one that failed: %v, by the one that waits: %v, shared %v", failed, waits, got)
+			if got := waiting.shared(waits); (got != nil) != (waits == failed || waits == both) {
+				t.Errorf("%+v has failed, %+v is needed, shared %v", failed, waits, got)
 			}
 		}
 	}
