@@ -76,11 +76,11 @@ func (b *budgets) makeRoom(now time.Time) {
 }
 
 // spend takes one check from the budget of the registry, and waits for its turn as long as
-// a quarter of the time of the check, and maxTurnWait at most. Where that is not enough, or
-// what is left is for other namespaces, it returns why the registry is not asked, if the
-// cached image would do then. Callers to whom
-// it would not ask all the same, and at once. waited is the time that it took. The error is a
-// *resolver.Error, or that of the context.
+// a quarter of the time of the check, and maxTurnWait at most; not at all where the cached image
+// would not do if the rest of that time were too short. Where its turn does not come, or what is
+// left is for other namespaces, it returns why the registry is not asked, if the cached image
+// would do then. Callers to whom it would not ask all the same, and at once. waited is the time
+// that it took. The error is a *resolver.Error, or that of the context.
 func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.Session) (waited time.Duration, refused error) {
 	perMinute := t.directives.ChecksPerMinute
 	if perMinute == 0 {
@@ -93,6 +93,9 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 		return 0, nil
 	}
 	longest := max(0, min((t.directives.VerifyTimeout-c.checkTime)/waitPart, maxTurnWait))
+	if !fallbacks(t.directives.Directives, c.local).Has(failure.Unreachable) {
+		longest = 0
+	}
 	turn, ok := e.budgets.take(key, of.named, e.Started, t.Namespace, now, longest)
 	if !ok {
 		c.use(policy.KeyChecksPerMinute)

@@ -6,6 +6,7 @@ package engine
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // docs/metrics.md: check_seconds is how long the registry took, and
@@ -23,6 +24,29 @@ func TestWaitForTheBudgetIsNoTimeOfTheRegistry(t *testing.T) {
 			if o.CheckTime != 0 {
 				t.Errorf("check %d: the registry, which answers at once, took %v", i, o.CheckTime)
 			}
+		}
+	})
+}
+
+// A check whose pod would fail if the registry did not answer in time waits for no turn: the wait
+// would be taken from that time.
+func TestWaitForTheBudgetFailsNoPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{}
+		e := budgeted(n, "60", "[rule.on]\nunreachable = \"Fail\"")
+		began := time.Now()
+		for i := range 31 {
+			o, err := e.Ensure(t.Context(), n.request(nil))
+			want := Unchanged
+			if i == 30 { // nothing is left
+				want = UsedCached
+			}
+			if err != nil || o.Kind != want || n.timeout != 5*time.Second {
+				t.Errorf("check %d: %s (%s) by a registry that had %v to answer: %v", i, o.Kind, o.Reason, n.timeout, err)
+			}
+		}
+		if waited := time.Since(began); waited != 0 || n.checks != 30 {
+			t.Errorf("waited for %v, and %d checks", waited, n.checks)
 		}
 	})
 }
