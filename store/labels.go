@@ -21,6 +21,7 @@ const (
 	LabelPullSource     = Prefix + "pull-source"
 	LabelContentSources = Prefix + "content-sources"
 	LabelUnknownSources = Prefix + "unknown-sources"
+	LabelCompared       = Prefix + "compared"
 	LabelPulledAt       = Prefix + "pulled-at"
 	LabelVerifiedDigest = Prefix + "verified-digest"
 	LabelVerifiedAt     = Prefix + "verified-at"
@@ -52,8 +53,11 @@ type State struct {
 	// UnknownSources says that part of an image with a PullSource came from
 	// nobody knows where: somebody else brought it to the node.
 	UnknownSources bool
-	PulledAt       time.Time
-	Verified       Verified
+	// Compared says that all of the image has been compared with the bytes of the hosts of
+	// PullSource and ContentSources, and what it unpacks to, whatever brought it to the node.
+	Compared bool
+	PulledAt time.Time
+	Verified Verified
 	// MirrorDigest is the digest that a mirror has said in the place of the registry
 	// of the name. It is no check: proofs hold by it, ages do not count from it.
 	MirrorDigest digest.Digest
@@ -116,6 +120,7 @@ func Decode(name string, target digest.Digest, labels map[string]string) State {
 	s := State{
 		PullSource:     labels[LabelPullSource],
 		UnknownSources: labels[LabelUnknownSources] != "",
+		Compared:       labels[LabelCompared] == encodeBool(true),
 		PulledAt:       decodeTime(labels[LabelPulledAt]),
 		Verified:       decodeVerified(target, labels),
 		Restricted:     anyRestricts(labels),
@@ -212,6 +217,7 @@ func (s State) change() map[string]string {
 		LabelPullSource:     s.PullSource,
 		LabelContentSources: sources,
 		LabelUnknownSources: encodeBool(s.UnknownSources || leftOut > 0),
+		LabelCompared:       encodeBool(s.Compared),
 		LabelPulledAt:       encodeTime(s.PulledAt),
 		LabelMirrorDigest:   s.MirrorDigest.String(),
 		LabelStaleSince:     encodeTime(s.Stale.Since),

@@ -261,6 +261,7 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 	s := store.State{
 		PulledAt: e.Now(), PullSource: before.PullSource,
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
+		Compared: before.Compared,
 	}
 	s.Access, s.Restricted = a.proofs(), true
 	s.Unshown = a.verified.Unshown && !a.shown() // else some of the image was for the caller
@@ -272,12 +273,13 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 	return s
 }
 
-// withSources returns the state with the sources that served a whole image.
+// withSources returns the state with the sources that served a whole image, with which that on the
+// node was compared.
 func withSources(s store.State, served provenance.Provenance) store.State {
 	if served.Reference == "" {
 		return s
 	}
-	s.PullSource, s.ContentSources, s.MoreSources, s.UnknownSources = served.Reference, nil, 0, false
+	s.PullSource, s.ContentSources, s.MoreSources, s.UnknownSources, s.Compared = served.Reference, nil, 0, false, true
 	if len(served.Hosts) > 1 {
 		s.ContentSources = served.Hosts
 	}

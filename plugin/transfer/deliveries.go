@@ -4,6 +4,7 @@
 package transfer
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
@@ -37,6 +38,17 @@ func (d *deliveries) of(content digest.Digest) (p provenance.Provenance, ok bool
 		return provenance.Provenance{}, false
 	}
 	return v.(provenance.Provenance), true
+}
+
+// hosts are all that have served what the pull has fetched.
+func (d *deliveries) hosts() (all provenance.Provenance) {
+	d.all.Range(func(_, p any) bool {
+		all = all.Add(p.(provenance.Provenance))
+		return true
+	})
+	all.Reference = ""
+	slices.Sort(all.Hosts)
+	return all
 }
 
 // document returns the sources of a document whose labels say the others. To a pull with documents

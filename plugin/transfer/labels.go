@@ -35,6 +35,19 @@ func encodeLabels(p provenance.Provenance) (labels map[string]string, paths []st
 	return labels, paths
 }
 
+// sourcesOf returns the sources that a record says; zero where it has no PullSource.
+func sourcesOf(s store.State) provenance.Provenance {
+	host, _, known := strings.Cut(s.PullSource, "/")
+	if !known {
+		return provenance.Provenance{}
+	}
+	p := provenance.Provenance{Reference: s.PullSource, Hosts: s.ContentSources, More: s.MoreSources}
+	if len(p.Hosts) == 0 {
+		p.Hosts = []string{host}
+	}
+	return p
+}
+
 // applyTo returns the state with the sources of a provenance. An unknown part
 // leaves the sources of the state as they are: the record may be older than
 // the labels on its content.

@@ -51,13 +51,17 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	}
 	l := &labelledRecords{Store: records, plan: s.plan}
 	if s.tracker != nil {
-		s.delivered.earlier = l.earlier(ctx, desc)
+		known := l.knownBefore(ctx, desc)
+		if s.plan != nil && !s.plan.OwnDocuments {
+			s.delivered.earlier = sourcesOf(known)
+		}
 		sources, err := s.tracker.contents.ofImage(ctx, desc, &s.delivered, s.tracker.snapshotters(s.UnpackPlatforms())...)
 		if err != nil {
 			prefixlog.G(ctx).WithError(err).Warnf("the sources of %s are not recorded", desc.Digest)
 		}
 		sources.from = sources.from.InOrder(s.hosts)
 		l.sources, l.pulledAt = &sources, s.tracker.config.Now()
+		l.known, l.fetched = known, s.delivered.hosts().InOrder(s.hosts)
 	}
 	if s.plan == nil || s.plan.Write == nil {
 		return s.imageStore.Store(ctx, desc, l)
@@ -70,12 +74,11 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	return stored, err
 }
 
-// earlier returns the sources of an image whose documents its own repository has delivered
-// before, as the record of repository@digest says, or that of the reference; zero where
-// neither knows all of them.
-func (l *labelledRecords) earlier(ctx context.Context, target ocispec.Descriptor) (p provenance.Provenance) {
-	if l.plan == nil || l.plan.OwnDocuments {
-		return p
+// knownBefore returns the state of a record of the image that knows all of its sources: that of
+// repository@digest, or else that of the reference; zero where neither does.
+func (l *labelledRecords) knownBefore(ctx context.Context, target ocispec.Descriptor) store.State {
+	if l.plan == nil {
+		return store.State{}
 	}
 	canonical := l.canonicalName(images.Image{Name: l.plan.Reference, Target: target})
 	for _, name := range []string{canonical, l.plan.Reference} {
@@ -84,15 +87,11 @@ func (l *labelledRecords) earlier(ctx context.Context, target ocispec.Descriptor
 			continue
 		}
 		state := store.Decode(name, target.Digest, img.Labels)
-		if host, _, known := strings.Cut(state.PullSource, "/"); known && !state.UnknownSources {
-			p = provenance.Provenance{Reference: state.PullSource, Hosts: state.ContentSources, More: state.MoreSources}
-			if len(p.Hosts) == 0 {
-				p.Hosts = []string{host}
-			}
-			return p
+		if sourcesOf(state).Known() && !state.UnknownSources {
+			return state
 		}
 	}
-	return p
+	return store.State{}
 }
 
 // labelledRecords adds labels to the records that a pull creates or replaces.
@@ -101,6 +100,9 @@ type labelledRecords struct {
 	plan     *Plan         // nil: only sources and the time are stored
 	sources  *imageSources // nil: they are not tracked
 	pulledAt time.Time     // for pulls without a plan
+	known    store.State   // of an earlier record of the image; zero where none knows all sources
+	// fetched are the hosts of what the pull has fetched.
+	fetched provenance.Provenance
 }
 
 // Create creates a record. CRI will make one of repository@digest too, and
@@ -199,30 +201,41 @@ func (l *labelledRecords) change(ctx context.Context, old, img images.Image, wan
 // empty value takes one away.
 func (l *labelledRecords) newLabels(img images.Image, before map[string]string) map[string]string {
 	state := store.Decode(img.Name, img.Target.Digest, before)
+	known := state
+	if !known.Compared {
+		known = l.known
+	}
 	if l.plan != nil {
-		state = l.withSources(l.plan.State(img.Target.Digest, state))
+		state = l.withSources(l.plan.State(img.Target.Digest, state), known)
 		if img.Name != l.plan.Reference {
 			state.Pin = store.Pin{} // a pin goes with its tag
 		}
 		return state.Labels(img.Name, img.Target.Digest)
 	}
-	state = l.withSources(state)
+	state = l.withSources(state, known)
 	state.PulledAt = l.pulledAt
 	all := state.Labels(img.Name, img.Target.Digest)
 	return map[string]string{
 		store.LabelPullSource:     all[store.LabelPullSource],
 		store.LabelContentSources: all[store.LabelContentSources],
 		store.LabelUnknownSources: all[store.LabelUnknownSources],
+		store.LabelCompared:       all[store.LabelCompared],
 		store.LabelPulledAt:       all[store.LabelPulledAt],
 		store.LabelRecord:         all[store.LabelRecord],
 	}
 }
 
 // withSources returns the state with the sources of the image. Without a
-// PullSource it is plain that not all of them are known.
-func (l *labelledRecords) withSources(s store.State) store.State {
+// PullSource it is plain that not all of them are known. An image that was compared before keeps
+// the hosts that it was compared with, whoever brought what is there: its digests are the same.
+// What this pull has fetched from others came from these, too.
+func (l *labelledRecords) withSources(s, known store.State) store.State {
 	if l.sources == nil {
 		return s
+	}
+	if s.Compared = known.Compared; s.Compared {
+		s.UnknownSources = false
+		return applyTo(s, sourcesOf(known).Add(l.fetched))
 	}
 	s = applyTo(s, l.sources.from)
 	s.UnknownSources = l.sources.unknown && s.PullSource != ""
