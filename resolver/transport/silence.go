@@ -45,10 +45,11 @@ func limitSilence(req *http.Request, begin, wait time.Duration, send func(*http.
 		resp.Body = newImpatientBody(ctx, cancel, resp.Body, max(begin-time.Since(sent), 1), wait)
 		return resp, nil
 	}
-	if err == nil {
-		_ = resp.Body.Close() // it is cut off
-	}
-	if context.Cause(ctx) == ErrSlow { //nolint:errorlint // it is never wrapped
+	switch {
+	case err == nil:
+		_ = resp.Body.Close() // it is cut off, now or soon
+		err = ErrSlow
+	case context.Cause(ctx) == ErrSlow: //nolint:errorlint // it is never wrapped
 		err = ErrSlow
 	}
 	cancel(nil)
