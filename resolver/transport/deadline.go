@@ -62,7 +62,7 @@ func (d *deadline) RoundTrip(req *http.Request) (*http.Response, error) {
 	if begin == 0 {
 		return d.next.RoundTrip(req)
 	}
-	return limitSilence(req, begin, wait, d.next.RoundTrip)
+	return limitSilence(req, begin, wait, d.next)
 }
 
 // limitTime sends a request, and fails once its answer has begun for so long and send has not

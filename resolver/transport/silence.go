@@ -36,11 +36,11 @@ func silenceOf(p purpose.Purpose) time.Duration {
 // limitSilence sends a request, and fails where there is no answer for the time of begin. The body of
 // the answer fails where its first byte does not come in the rest of that time, or where the host is
 // silent for longer than wait later, 0 = without a bound. The caller closes it.
-func limitSilence(req *http.Request, begin, wait time.Duration, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+func limitSilence(req *http.Request, begin, wait time.Duration, next http.RoundTripper) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	sent := time.Now()
 	slow := time.AfterFunc(begin, func() { cancel(ErrSlow) })
-	resp, err := send(req.WithContext(ctx))
+	resp, err := next.RoundTrip(req.WithContext(ctx))
 	if inTime := slow.Stop(); err == nil && inTime {
 		resp.Body = newImpatientBody(ctx, cancel, resp.Body, max(begin-time.Since(sent), 1), wait)
 		return resp, nil
