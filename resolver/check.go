@@ -58,7 +58,7 @@ func inTrouble(ctx context.Context, h *host, p purpose.Purpose, next []*host, r 
 	}
 	for _, other := range next {
 		if open != nil {
-			p.Health.Trouble(other.Key(), left) //nolint:contextcheck // the same
+			_ = p.Health.Trouble(other.Key(), left) //nolint:contextcheck // the same
 		}
 	}
 	return p.Health.Await(ctx, h.Key(), left)

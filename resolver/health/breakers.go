@@ -90,7 +90,7 @@ func (b *Breakers) Trouble(key Key) *OpenError {
 // it has no bound), and not for one that has lasted for MaxWait. A host counts that has failed
 // a request since that verdict, too: it is in trouble once the probe says so, or is silent.
 func (b *Breakers) Await(ctx context.Context, key Key, left time.Duration) *OpenError {
-	b.Trouble(key) //nolint:contextcheck // a probe is nobody's request
+	_ = b.Trouble(key) //nolint:contextcheck // a probe is nobody's request
 	r, open := b.lastVerdict(key)
 	if r == nil {
 		return open
