@@ -22,6 +22,10 @@ type Refusal struct {
 
 	// Spelled is the other spelling of the registry's name by which it was asked; "" for its one.
 	Spelled string
+
+	// Only is the one proof that it takes away, as far as labels tell it from others; zero = all. The
+	// later ones are left to the requests that give them, who look out for refusals by themselves.
+	Only Proof
 }
 
 // Ends reports whether the refusal takes away a proof of that fingerprint, for an image or a
@@ -34,6 +38,8 @@ type Refusal struct {
 func (r Refusal) Ends(f Fingerprint, p Proof, name string) bool {
 	switch {
 	case r.Spelled != "" && !strings.HasPrefix(name, r.Spelled+"/"):
+		return false
+	case r.Only != (Proof{}) && r.Only.encode() != p.encode():
 		return false
 	case p.By == r.Host:
 		return true

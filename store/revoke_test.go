@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 )
@@ -39,6 +40,10 @@ func TestRevokeEndsWhatItsHostGave(t *testing.T) {
 		{"the root of the registry's host", "", origin.Host, alice, []Refusal{{Host: origin.Host + "/"}}, false},
 		{"the registry, what a path of its host gave to one", "", path, alice, []Refusal{origin}, true},
 		{"the registry, what a path of its host gave to all", "", path, Anonymous, []Refusal{origin}, false},
+		{"the registry, of its one proof of that second", "", origin.Host, alice, []Refusal{{Host: origin.Host, Origin: true, Only: Proof{noon.Add(time.Millisecond), origin.Host}}}, true},
+		{"the registry, of its earlier proof", "", origin.Host, alice, []Refusal{{Host: origin.Host, Origin: true, Only: Proof{noon.Add(-time.Second), origin.Host}}}, false},
+		{"the registry, of a mirror's proof", "", origin.Host, alice, []Refusal{{Host: origin.Host, Origin: true, Only: Proof{noon, mirror}}}, false},
+		{"another mirror, of its one proof", "", mirror, alice, []Refusal{{Host: "other.test", Only: Proof{noon, mirror}}}, false},
 		{"two hosts", "", mirror, alice, []Refusal{{Host: "other.test"}, {Host: mirror}}, true},
 		{"nobody", "", mirror, alice, nil, false},
 		{"the registry, what a mirror gave to all", "", mirror, Anonymous, []Refusal{origin}, false},

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -67,4 +69,42 @@ func TestRefusalByOnePathOfARegistry(t *testing.T) {
 	for _, tag := range []string{":1", ":0"} {
 		s.wantPull(alice, "Never", s.ref(tag), "Present")
 	}
+}
+
+// TestRefusalMadeUpForDuringALongPull holds that a refusal which the registry has made up for, by a
+// later yes to the same credentials, ends nothing any more when a pull ends that has been under way
+// all the time.
+func TestRefusalMadeUpForDuringALongPull(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
+	g.serve(n)
+	s := g.scene(t, n, "private/app")
+	for tag := range 2 {
+		s.push(fmt.Sprint(tag), nodetest.Image(int64(tag)))
+	}
+	s.wantPull(alice, "Always", s.ref(":0"), "Pulled")
+
+	goOn := g.Hang(resolvertest.Blobs)
+	g.Forget()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Pull(s.ref(":1"), alice.secret(), node.Hint("policy", "Always"))
+		ended <- err
+	}()
+	nodetest.Eventually(t, "the long pull is under way", func() bool { return g.Count(resolvertest.Of(http.MethodGet, resolvertest.Blobs)) > 0 })
+	answered := time.Now().Unix()
+	nodetest.Eventually(t, "labels tell proofs from the one of that pull", func() bool { return time.Now().Unix() > answered })
+
+	allow := g.Status(resolvertest.Manifests, http.StatusForbidden)
+	s.wantPull(alice, "Always", s.ref(":0"), "Failed")
+	s.wantPull(alice, "Never", s.ref(":0"), "Failed")
+	allow()
+	s.wantPull(alice, "Always", s.ref(":0"), "Unchanged")
+	goOn()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	s.wantPull(alice, "Never", s.ref(":1"), "Failed") // the yes before the refusal is none
+	s.wantPull(alice, "Never", s.ref(":0"), "Present")
 }

@@ -71,18 +71,19 @@ func (e *Engine) finish(ctx context.Context, t task, k checked, c course) course
 	defer k.end()
 	defer k.session.Close()
 	// A pull that failed may have written a proof before.
-	if err := e.revokeDenied(ctx, t, c.answer.proved, k.watch, c.refusals); err != nil {
+	if err := e.revokeDenied(ctx, t, &c.answer, k.watch, c.refusals); err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}
 	return c
 }
 
 // revokeDenied takes away the proofs of an answer whose holders were denied in other
-// requests since it was asked for. The request's own refusals have ended its proof
-// already. The error is one of writing that.
-func (e *Engine) revokeDenied(ctx context.Context, t task, proved []store.Fingerprint, watch denialWatches, own []store.Refusal) error {
+// requests since it was asked for. What those gave since stays: a host may have said yes after it
+// had refused. The request's own refusals have ended its proof already. The error is one of writing
+// that.
+func (e *Engine) revokeDenied(ctx context.Context, t task, a *answer, watch denialWatches, own []store.Refusal) error {
 	for _, w := range watch {
-		if !slices.Contains(proved, w.holder) {
+		if !slices.Contains(a.proved, w.holder) {
 			continue
 		}
 		others := w.refusals()
@@ -91,6 +92,9 @@ func (e *Engine) revokeDenied(ctx context.Context, t task, proved []store.Finger
 		}
 		if len(others) == 0 {
 			continue
+		}
+		for i := range others {
+			others[i].Only = a.proof()
 		}
 		if err := e.revoke(ctx, t, []store.Fingerprint{w.holder}, others); err != nil {
 			return err

@@ -5,7 +5,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/opencontainers/go-digest"
@@ -14,7 +13,6 @@ import (
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
-	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -254,37 +252,4 @@ func (e *Engine) stillAllowed(ctx context.Context, t task, target digest.Digest)
 		return fmt.Errorf("snapshotter %q has layers of the image from other hosts", t.Snapshotter)
 	}
 	return nil
-}
-
-// fallBack ends a request after a registry failed in its check or its pull. A
-// denial takes the caller's proof away first. Then Decide says whether the cached
-// image ends the request, with a stale mark, or an error.
-func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, turn turn, err error) course {
-	var cause *resolver.Error
-	if !errors.As(err, &cause) {
-		return c.ended(failed(ReasonInternal, err))
-	}
-	c.failed(cause)
-	if err := e.revokeIfDenied(ctx, t, nil, c.refusals); err != nil {
-		return c.ended(failed(ReasonInternal, err))
-	}
-	if c.local.Usable() {
-		same, err := e.lookAgain(ctx, t, &c)
-		if err == nil && same {
-			err = e.authorizeAgain(ctx, t, &c)
-		}
-		if err != nil {
-			return c.ended(failed(ReasonInternal, err))
-		}
-	}
-	action := c.decideFailed(t.directives.Directives, cause)
-	if action.Do == Fail {
-		return c.ended(registryFailed(t, c.local, phase, cause, action.Reason))
-	}
-	c = c.ended(e.reuse(ctx, t, c.local, action, turn).after(phase, cause))
-	if c.end.kind != UsedCached {
-		return c
-	}
-	e.markStale(ctx, t, c, store.StaleReason(cause.Class))
-	return c
 }

@@ -53,6 +53,9 @@ func (e *Engine) pullShared(ctx context.Context, t task, k checked, reason Reaso
 		}
 		c.failed(cause)
 		c = c.ended(registryFailed(t, Local{}, pulling, cause, Reason(cause.Class)))
+		if try.took { // who was refused has taken proofs away
+			c.refusals = nil
+		}
 		if err := e.revokeIfDenied(ctx, t, nil, c.refusals); err != nil {
 			p.cause = nil
 			c = c.ended(failed(ReasonInternal, err))

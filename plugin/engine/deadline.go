@@ -85,9 +85,9 @@ func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *shared
 	t := w.task
 	switch {
 	case p.cause != nil && w.handedOver:
-		return e.fallBack(ctx, t, p.course, pulling, takeTurn, p.cause)
+		return e.fallBackShared(ctx, t, p.course, takeTurn, p.cause)
 	case p.cause != nil:
-		return e.fallBack(ctx, t, c, pulling, takeTurn, p.cause)
+		return e.fallBackShared(ctx, t, c, takeTurn, p.cause)
 	case w.handedOver:
 		return p.course
 	case p.course.end.kind == Failed: // at nothing that a registry did

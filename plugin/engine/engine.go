@@ -11,7 +11,7 @@
 //	action := Decide(directives, local, check)   pure                                            decide.go
 //	end    := act(action)                        reuse, pull, reverify or fail                   act.go, apply.go, pull.go
 //
-// After a registry failed, fallBack (apply.go) has Decide say whether the cached
+// After a registry failed, fallBack (fallback.go) has Decide say whether the cached
 // image would do. A denial takes proofs away first (holder.go): a check belongs to its caller,
 // and a proof to its holder, the caller or the namespace of its pod.
 //

@@ -238,7 +238,7 @@ func (n *node) Used(_ context.Context, f store.Fingerprint, _ time.Time, _ ...st
 
 func (n *node) Given(context.Context, store.State, ...string) {}
 
-func (n *node) Revoke(_ context.Context, repo string, holders []store.Fingerprint, _ ...store.Refusal) error {
+func (n *node) Revoke(_ context.Context, repo string, holders []store.Fingerprint, refusals ...store.Refusal) error {
 	if repo != repository {
 		return errTest
 	}
@@ -247,7 +247,10 @@ func (n *node) Revoke(_ context.Context, repo string, holders []store.Fingerprin
 	n.revoked = append(n.revoked, holders...)
 	if n.record != nil {
 		n.record.Access = maps.Clone(n.record.Access)
-		maps.DeleteFunc(n.record.Access, func(f store.Fingerprint, _ store.Proof) bool { return slices.Contains(holders, f) })
+		maps.DeleteFunc(n.record.Access, func(f store.Fingerprint, p store.Proof) bool {
+			spared := slices.ContainsFunc(refusals, func(r store.Refusal) bool { return r.Only != (store.Proof{}) && r.Only != p })
+			return slices.Contains(holders, f) && !spared
+		})
 	}
 	return nil
 }

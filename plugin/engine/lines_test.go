@@ -67,3 +67,40 @@ func TestLineOfUnequalHints(t *testing.T) {
 		time.Sleep(stalls) // nothing is under way any more
 	})
 }
+
+// A refusal that is shared is old by then: it takes no proof away that a host has given since the
+// download was refused, which took away those before.
+func TestSharedRefusalEndsNoLaterProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{remote: second, record: cachedImage(first, now), pullTakes: time.Minute, pullFails: failure.Forbidden}
+		e := n.engine(rule(`policy = "Always"`))
+		e.Now, e.Observe = time.Now, nil
+		later := store.Proof{At: now.Add(time.Hour), By: "registry.test"}
+		n.onPull = func() {
+			if n.pulls == 2 { // bob's
+				n.pullFails = failure.Unavailable
+				n.record.Access = map[store.Fingerprint]store.Proof{alice: later} // by another tag
+			}
+		}
+		unlock, err := e.turns.Lock(t.Context(), name) // somebody else's pull
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []<-chan arrival
+		for _, caller := range []Caller{alice, bob, alice} {
+			req := n.request(nil)
+			req.Caller = caller
+			all = append(all, arrive(t, e, req))
+			time.Sleep(time.Second)
+		}
+		unlock()
+		for i, want := range []failure.Class{failure.Forbidden, failure.Unavailable, failure.Forbidden} {
+			if a := <-all[i]; a.outcome.Kind != Failed || a.outcome.Class != want {
+				t.Errorf("request %d: %s (%s) %v", i, a.outcome.Kind, a.outcome.Class, a.outcome.Err)
+			}
+		}
+		if n.pulls != 2 || n.record.Access[alice] != later {
+			t.Errorf("%d pulls, proved %v", n.pulls, n.record.Access)
+		}
+	})
+}

@@ -238,7 +238,7 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 			a.verified.Read = store.Reading{}
 		}
 		e.markConfirmed(ctx, a, t.names(target)...)
-		err = e.revokeDenied(ctx, t, o.answer.proved, o.watch, nil)
+		err = e.revokeDenied(ctx, t, &o.answer, o.watch, nil)
 	case record.Said():
 	case target == o.before.Verified.Digest:
 		e.Marks.MarkVerified(ctx, target, o.before.Verified, nil, t.Name)

@@ -44,7 +44,10 @@ func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, sess
 	}
 	defer unlock()
 	c, cause := e.pullAtTurn(ctx, t, c, reason, session, try)
-	if cause != nil {
+	switch {
+	case cause != nil && try.took:
+		return e.fallBackShared(ctx, t, c, hasTurn, cause)
+	case cause != nil:
 		return e.fallBack(ctx, t, c, pulling, hasTurn, cause)
 	}
 	return c

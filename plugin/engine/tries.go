@@ -60,6 +60,7 @@ type try struct {
 	*tries
 	number int64     // of the last try that had begun when this request came, then of its own
 	key    failedKey // of its own
+	took   bool      // shared has returned a failure
 	leave  func()
 }
 
@@ -88,6 +89,7 @@ func (y *try) shared(n needs) *resolver.Error {
 			last = other
 		}
 	}
+	y.took = last.cause != nil
 	return last.cause
 }
 

@@ -1,0 +1,58 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// fallBack ends a request after a registry failed in its check or its pull. A
+// denial takes the caller's proof away first. Then Decide says whether the cached
+// image ends the request, with a stale mark, or an error.
+func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, turn turn, err error) course {
+	var cause *resolver.Error
+	if !errors.As(err, &cause) {
+		return c.ended(failed(ReasonInternal, err))
+	}
+	c.failed(cause)
+	if err := e.revokeIfDenied(ctx, t, nil, c.refusals); err != nil {
+		return c.ended(failed(ReasonInternal, err))
+	}
+	return e.useCached(ctx, t, c, phase, turn, cause)
+}
+
+// fallBackShared is fallBack after another request's pull failed, which has taken proofs away as
+// it was refused: what hosts have said since counts.
+func (e *Engine) fallBackShared(ctx context.Context, t task, c course, turn turn, cause *resolver.Error) course {
+	c.failed(cause)
+	c.refusals = nil
+	return e.useCached(ctx, t, c, pulling, turn, cause)
+}
+
+// useCached ends a request that a registry has failed.
+func (e *Engine) useCached(ctx context.Context, t task, c course, phase string, turn turn, cause *resolver.Error) course {
+	if c.local.Usable() {
+		same, err := e.lookAgain(ctx, t, &c)
+		if err == nil && same {
+			err = e.authorizeAgain(ctx, t, &c)
+		}
+		if err != nil {
+			return c.ended(failed(ReasonInternal, err))
+		}
+	}
+	action := c.decideFailed(t.directives.Directives, cause)
+	if action.Do == Fail {
+		return c.ended(registryFailed(t, c.local, phase, cause, action.Reason))
+	}
+	c = c.ended(e.reuse(ctx, t, c.local, action, turn).after(phase, cause))
+	if c.end.kind != UsedCached {
+		return c
+	}
+	e.markStale(ctx, t, c, store.StaleReason(cause.Class))
+	return c
+}
