@@ -15,6 +15,9 @@
 // image would do. A denial takes proofs away first (holder.go): a check belongs to its caller,
 // and a proof to its holder, the caller or the namespace of its pod.
 //
+// An answer that is acted upon late takes no tag from a newer one (newest.go): the request begins
+// anew.
+//
 // The course of a request keeps these values, and its Outcome is made of them
 // in one place (outcome.go).
 //
