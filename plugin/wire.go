@@ -115,6 +115,7 @@ type host struct {
 	cri         cri.Config
 	db          *metadata.DB
 	puller      *pull.Puller
+	sources     engine.Sources
 	verifyImage func(ctx context.Context, name string, target ocispec.Descriptor) error // nil = there are no verifiers
 }
 
@@ -151,6 +152,7 @@ func findHost(ic *plugin.InitContext) (h host, err error) {
 	if err != nil {
 		return host{}, err
 	}
+	h.sources = service
 	h.puller, err = newPuller(ic, node, service, settings)
 	return h, err
 }
@@ -205,6 +207,7 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 			Directives:  func(s policy.Subject) (policy.Effective, error) { return current.Current().For(s) },
 			Records:     records,
 			Content:     contents,
+			Sources:     host.sources,
 			Marks:       records,
 			Proofs:      records,
 			Registry:    registries,

@@ -60,7 +60,7 @@ func (n *node) boot() {
 	n.resolver = resolver.New(resolver.Options{Hosts: n.hosts})
 	n.engine = &engine.Engine{
 		Directives: f.rules.For,
-		Records:    n.records, Content: n.records, Marks: n.records, Proofs: n.records,
+		Records:    n.records, Content: n.records, Sources: n.records, Marks: n.records, Proofs: n.records,
 		Registry: n.resolver, Now: time.Now,
 	}
 	if !f.arm.Aligned {

@@ -14,13 +14,14 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 	"github.com/pullwarden/pullwarden/store/content"
 )
 
 // records are the image records of a node, in memory, with what [store.Store] promises of
 // them. Of the content they know the images that the fleet has ever had. They implement
-// the engine's Records, Marks, Proofs and Content.
+// the engine's Records, Marks, Proofs, Content and Sources.
 type records struct {
 	catalog *catalog
 
@@ -161,6 +162,11 @@ func (r *records) Runnable(_ context.Context, target ocispec.Descriptor, _ strin
 		return content.Image{}, errdefs.ErrNotFound
 	}
 	return content.Image{ID: i.config.desc.Digest, Manifest: target.Digest, Unpacked: true}, nil
+}
+
+// Unpacked implements engine.Sources: no rule of a fleet has a list of them.
+func (r *records) Unpacked(context.Context, ocispec.Descriptor, string) (p provenance.Provenance, known bool, err error) {
+	return p, true, nil
 }
 
 // VerifyContent implements engine.Content.

@@ -107,7 +107,7 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 	if err := e.complete(ctx, t, local, turn); err != nil {
 		return failed(ReasonCanceled, err)
 	}
-	if local.incomplete && !t.foreign(local.Record.State) {
+	if t.restricted() && local.incomplete && !local.compared && !e.dry { // which has completed nothing
 		if err := e.stillAllowed(ctx, t, local.target()); err != nil {
 			return failed(ReasonSource, err)
 		}
@@ -238,9 +238,6 @@ func (e *Engine) stateOf(ctx context.Context, r store.Record) func() store.State
 // snapshotter that it was completed for. It has not been completed where the name has
 // been given to another one: the request begins anew then.
 func (e *Engine) stillAllowed(ctx context.Context, t task, target digest.Digest) error {
-	if !t.restricted() {
-		return nil
-	}
 	record, err := e.Records.Get(ctx, t.Name)
 	if err != nil {
 		return fmt.Errorf("read where the image came from: %w", err)
@@ -248,8 +245,9 @@ func (e *Engine) stillAllowed(ctx context.Context, t task, target digest.Digest)
 	if record.Target.Digest != target {
 		return fmt.Errorf("the name stands for another image than %s by now: %w", target, transfer.ErrGone)
 	}
-	if t.foreign(record.State) {
-		return fmt.Errorf("snapshotter %q has layers of the image from other hosts", t.Snapshotter)
+	foreign, err := e.foreign(ctx, t, record, true)
+	if err == nil && foreign {
+		err = fmt.Errorf("snapshotter %q has layers of the image that are not known to be from allowed hosts", t.Snapshotter)
 	}
-	return nil
+	return err
 }

@@ -48,6 +48,7 @@ type Engine struct {
 	Directives func(policy.Subject) (policy.Effective, error)
 	Records    Records
 	Content    Content
+	Sources    Sources
 	Marks      Marks
 	Proofs     Proofs
 	Registry   Registry

@@ -90,7 +90,7 @@ func (e *Engine) Explain(ctx context.Context, req Request, ask bool) Explanation
 // side.
 func (e *Engine) dryRun(side *drySide) *Engine {
 	return &Engine{
-		Directives: e.Directives, Records: side, Content: e.Content, Marks: side, Proofs: side,
+		Directives: e.Directives, Records: side, Content: e.Content, Sources: e.Sources, Marks: side, Proofs: side,
 		Registry: e.Registry, VerifyImage: e.VerifyImage, Now: e.Now, Node: e.Node, dry: true,
 	}
 }
@@ -100,7 +100,7 @@ func (e *Engine) dryRun(side *drySide) *Engine {
 func (e *Engine) foreseePull(ctx context.Context, t task, c course, action Action, reason Reason) course {
 	a := c.answer
 	if action.Do == Reverify {
-		c.local.ForeignSource = false
+		c.local.compare()
 		return c.ended(e.reuse(ctx, t, c.local, action, hasTurn))
 	}
 	if err := e.askVerifiers(ctx, t, a.descriptor); err != nil {

@@ -95,6 +95,7 @@ type node struct {
 	stockWipes  bool          // labels, also of the same digest
 	onStock     func()
 	onStore     func(*store.State)  // adds sources, as plugin/transfer does
+	unpacked    []string            // hosts of what the snapshotter has; "?" for none that is known
 	converts    *ocispec.Descriptor // what is stored in place of what is pulled
 
 	// What happened.
@@ -126,6 +127,7 @@ func (n *node) engine(rules string) *Engine {
 		Directives: policy.NewRules(policy.Overrides{}, parsed).For,
 		Records:    n,
 		Content:    n,
+		Sources:    n,
 		Marks:      n,
 		Proofs:     n,
 		Registry:   n,

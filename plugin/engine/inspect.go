@@ -6,8 +6,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/transfer"
@@ -50,6 +48,8 @@ type Local struct {
 	foreignGrant Grant
 	// manifest is that of the node's platform: the target, or one in it.
 	manifest digest.Digest
+	// compared says that this request has compared the image with what allowed hosts have.
+	compared bool
 	// incomplete says that the snapshot, or one of the names that CRI gives an
 	// image, is missing: a pull for another snapshotter made the image, or a
 	// pull that did not come to its end.
@@ -77,6 +77,9 @@ func (l *Local) reasonRefused(confirmed bool) Reason {
 	}
 	return ReasonVerifier
 }
+
+// compare makes the image one that was compared with what allowed hosts have.
+func (l *Local) compare() { l.ForeignSource, l.compared = false, true }
 
 // fresh reports whether the last check counts for a max_age that is not 0.
 func (l *Local) fresh(maxAge time.Duration) bool {
@@ -176,7 +179,11 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 	if err != nil {
 		return none, err
 	}
-	if t.foreign(record.State) {
+	foreign, err := e.foreign(ctx, t, record, image.Unpacked)
+	if err != nil {
+		return none, err
+	}
+	if foreign {
 		l.ForeignSource, l.foreignGrant = true, grant
 		return l, nil
 	}
@@ -185,15 +192,4 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 	l.Grant = grant
 	l.incomplete = l.incomplete || nameMissing || errdefs.IsNotFound(err)
 	return l, nil
-}
-
-// foreign reports whether an image is not known to have come from allowed
-// hosts alone.
-func (t *task) foreign(s store.State) bool {
-	if !t.restricted() {
-		return false
-	}
-	allowed := t.directives.AllowedSources
-	host, _, _ := strings.Cut(s.PullSource, "/")
-	return s.UnknownSources || !allowed.Allow(host) || slices.ContainsFunc(s.ContentSources, func(h string) bool { return !allowed.Allow(h) })
 }

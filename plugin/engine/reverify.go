@@ -22,7 +22,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	if err := e.verifyContent(ctx, t, a, source); err != nil {
 		return c, err
 	}
-	c.local.ForeignSource = false
+	c.local.compare()
 	a.actUpon()
 	if c = c.ended(e.reuse(ctx, t, c.local, action, hasTurn)); c.end.kind == Failed {
 		return c, nil

@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/pkg/labels"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -34,6 +37,24 @@ type unpackedContent struct {
 	source  provenance.Provenance
 }
 
+// Unpacked returns the hosts from which the layers came that a container of the image of target
+// stands on by that snapshotter, and whether all are known. It changes nothing.
+func (s *Service) Unpacked(ctx context.Context, target ocispec.Descriptor, snapshotter string) (from provenance.Provenance, known bool, err error) {
+	t := s.tracker.Load()
+	if t == nil {
+		return from, false, nil
+	}
+	manifest, err := images.Manifest(ctx, t.contents.documents(), target, platforms.Default())
+	if err != nil {
+		return from, false, err
+	}
+	w := &imageWalk{contents: t.contents, snapshotters: t.snapshotters([]transfer.UnpackConfiguration{{Snapshotter: snapshotter}})}
+	if err := w.chain(ctx, manifest, true); err != nil {
+		return from, false, err
+	}
+	return w.sources.from, !w.sources.unknown && w.sources.from.More == 0, nil
+}
+
 // chain visits the layers that a container runs. containerd finds their snapshots by the
 // diff IDs of the config alone, whatever layers the manifest has, and fetches and compares
 // none for a snapshot that is there. So a layer of the manifest tells where a snapshot came
@@ -42,7 +63,8 @@ type unpackedContent struct {
 func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, runs bool) error {
 	diffIDs, err := documents.DiffIDs(ctx, w.contents.contents, manifest.Config)
 	if errdefs.IsNotFound(err) {
-		return nil // nothing can run without a config, and addDocument has noted it
+		w.sources.unknown = w.sources.unknown || runs
+		return nil
 	}
 	layers := documents.Layers(manifest)
 	if err != nil || len(diffIDs) > 0 && len(diffIDs) != len(layers) {
@@ -58,8 +80,8 @@ func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, runs b
 	return nil
 }
 
-// link visits the snapshots of a layer. Where there is none yet, one may be made later,
-// by another image.
+// link visits the snapshots of a layer. Where there is none yet, one is made of the layer that
+// the manifest has, or later, by another image.
 func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 	there := false
 	for _, sn := range w.snapshotters {
@@ -80,8 +102,11 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 	if there || !runs {
 		return nil
 	}
-	_, known, err := w.unpacksTo(ctx, l)
-	w.sources.unknown = w.sources.unknown || !known
+	own, known, err := w.unpacksTo(ctx, l)
+	if !known {
+		own = unpackedContent{}
+	}
+	w.sources.add(own.source)
 	return err
 }
 
@@ -92,7 +117,7 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 		return written, nil
 	}
 	p, err := w.madeOf(ctx, snapshot.Created, l)
-	if err != nil || !p.Known() || !w.contents.keepWithSnapshots {
+	if err != nil || !p.Known() || !w.keep {
 		return p, err
 	}
 	labels, paths := encodeLabels(p)

@@ -4,6 +4,7 @@
 package transfer
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -149,5 +150,36 @@ func TestSourcesOfForeignManifests(t *testing.T) {
 		if err != nil || sources.unknown != both {
 			t.Errorf("for this platform too: %v: unknown is %v, %v", both, sources.unknown, err)
 		}
+	}
+}
+
+// The layers that a snapshotter has came from where their snapshots say, or the content that these
+// were made of. Who asks for that changes nothing, and what cannot be found out is not known.
+func TestUnpacked(t *testing.T) {
+	n := newNode(t, true)
+	img := withRootFS(newImage("a layer"))
+	want := func(what, host string, known bool) {
+		t.Helper()
+		from, got, err := n.Unpacked(n.ctx, img.desc, "native")
+		if err != nil || got != known || known && !slices.Equal(from.Hosts, []string{host}) {
+			t.Errorf("%s: from %v, known %v, %v; want %q, %v", what, from.Hosts, got, err, host, known)
+		}
+	}
+	n.putSome(img, "a.test")
+	want("not unpacked", "a.test", true)
+	n.unpack(img)
+	want("by its content", "a.test", true)
+	if info, err := n.snapshots.Stat(n.ctx, chain(img)[0]); err != nil || len(info.Labels) > 0 {
+		t.Errorf("labels %v, %v", info.Labels, err)
+	}
+	n.store(img)
+	n.discard(img.layers...)
+	want("by its snapshot", "a.test", true)
+	if from, known, err := n.Unpacked(n.ctx, img.desc, "missing"); known || err != nil {
+		t.Errorf("a snapshotter that there is not: from %v, %v", from, err)
+	}
+	n.discard(img.config)
+	if from, known, err := n.Unpacked(n.ctx, img.desc, "native"); known {
+		t.Errorf("without a config: from %v, %v", from, err)
 	}
 }

@@ -48,6 +48,7 @@ type imageWalk struct {
 	contents     *contentSources
 	delivered    *deliveries
 	snapshotters []snapshots.Snapshotter
+	keep         bool // writes the provenance of layers to their snapshots
 	target       ocispec.Descriptor
 	sources      imageSources
 	seen         map[visit]bool
@@ -91,7 +92,7 @@ func (s *contentSources) complete(ctx context.Context, target ocispec.Descriptor
 // ofImage returns where an image came from that is, or is to be, unpacked by
 // the snapshotters, to a pull that has fetched what is delivered.
 func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor, delivered *deliveries, unpackedBy ...snapshots.Snapshotter) (imageSources, error) {
-	w := &imageWalk{contents: s, delivered: delivered, snapshotters: unpackedBy, target: target, seen: map[visit]bool{}}
+	w := &imageWalk{contents: s, delivered: delivered, snapshotters: unpackedBy, keep: s.keepWithSnapshots, target: target, seen: map[visit]bool{}}
 	if err := w.document(ctx, target, true); err != nil {
 		return imageSources{unknown: true}, err
 	}

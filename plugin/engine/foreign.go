@@ -1,0 +1,56 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/provenance"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// Sources tells where what is on the node came from.
+type Sources interface {
+	// Unpacked returns the hosts from which the layers came that a container of the image of
+	// target stands on by that snapshotter, and whether all are known.
+	Unpacked(ctx context.Context, target ocispec.Descriptor, snapshotter string) (from provenance.Provenance, known bool, err error)
+}
+
+// foreign reports whether an image is not known to have come from allowed hosts alone; unpacked
+// says that the snapshotter of the request has its layers. The record says where these came from
+// for the snapshotters alone that it was pulled for: others may have had them before, or got them
+// with other images. A comparison holds for each: snapshots go by what layers unpack to.
+func (e *Engine) foreign(ctx context.Context, t task, r store.Record, unpacked bool) (bool, error) {
+	if !t.restricted() || t.foreign(r.State) {
+		return t.restricted(), nil
+	}
+	if r.Compared || !unpacked {
+		return false, nil
+	}
+	from, known, err := e.Sources.Unpacked(ctx, r.Target, t.Snapshotter)
+	if err != nil {
+		return true, fmt.Errorf("find out where the layers came from: %w", e.orGone(ctx, t, r.Target.Digest, err))
+	}
+	return !known || !t.allows(from.Hosts...), nil
+}
+
+// foreign reports whether the record of an image does not say that it came from allowed hosts
+// alone, or was compared with these.
+func (t *task) foreign(s store.State) bool {
+	if !t.restricted() {
+		return false
+	}
+	host, _, _ := strings.Cut(s.PullSource, "/")
+	return s.UnknownSources || !t.allows(host) || !t.allows(s.ContentSources...)
+}
+
+// allows reports whether all of the hosts are allowed.
+func (t *task) allows(hosts ...string) bool {
+	return !slices.ContainsFunc(hosts, func(h string) bool { return !t.directives.AllowedSources.Allow(h) })
+}

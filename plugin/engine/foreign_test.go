@@ -1,0 +1,96 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
+)
+
+// Unpacked implements Sources.
+func (n *node) Unpacked(context.Context, ocispec.Descriptor, string) (from provenance.Provenance, known bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return provenance.Provenance{Hosts: n.unpacked}, !slices.Contains(n.unpacked, "?"), nil
+}
+
+// An image whose record names allowed hosts alone is none of theirs where the request's snapshotter
+// has layers from elsewhere, unless it was compared.
+func TestForeignLayersOfASnapshotter(t *testing.T) {
+	for _, tc := range []struct {
+		unpacked string
+		compared bool
+		foreign  bool
+	}{
+		{"registry.test", false, false},
+		{"mirror.test", false, true},
+		{"?", false, true},
+		{"mirror.test", true, false},
+		{"?", true, false},
+	} {
+		for _, up := range []bool{true, false} {
+			n := &node{remote: first, record: cachedImage(first, now), unpacked: []string{tc.unpacked}}
+			n.record.PullSource, n.record.Compared = name, tc.compared
+			want := UsedCached
+			switch {
+			case up && tc.foreign:
+				want = Pulled
+			case up:
+				want = Unchanged
+			case tc.foreign:
+				want = Failed
+			}
+			if !up {
+				n.checkFails = failure.Unreachable
+			}
+			e := n.engine(rule(`policy = "IfDigestChanged"`, `allowed_sources = ["registry.test"]`))
+			o, err := e.Ensure(t.Context(), n.request(nil))
+			if o.Kind != want || (len(n.verifiedContent) > 0) != (want == Pulled) {
+				t.Errorf("%+v, up %v: got %s (%s), %v; compared %v", tc, up, o.Kind, o.Reason, err, n.verifiedContent)
+			}
+			if want != Pulled {
+				continue
+			}
+			if o, err = e.Ensure(t.Context(), n.request(nil)); o.Kind != Unchanged || !n.record.Compared {
+				t.Errorf("%+v: after the comparison got %s (%s), %v", tc, o.Kind, o.Reason, err)
+			}
+		}
+	}
+}
+
+// A compared image is as any other of the hosts that its record names.
+func TestComparedImage(t *testing.T) {
+	for _, tc := range []struct {
+		content []string
+		want    Kind
+	}{
+		{nil, Present},
+		{[]string{"registry.test", "mirror.test"}, Failed},
+	} {
+		n := &node{record: cachedImage(first, now)}
+		n.record.PullSource, n.record.ContentSources, n.record.Compared = name, tc.content, true
+		o, err := n.engine(rule(`policy = "Never"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
+		if o.Kind != tc.want {
+			t.Errorf("%v: got %s (%s), %v", tc.content, o.Kind, o.Reason, err)
+		}
+	}
+}
+
+// An image is not used where what completed it has left it on layers from elsewhere.
+func TestCompletedOntoLayersOfASnapshotter(t *testing.T) {
+	for _, from := range []string{"registry.test", "mirror.test", "?"} {
+		n := &node{record: cachedImage(first, now), packed: true, unpacked: []string{from}}
+		n.record.PullSource = name
+		o, err := n.engine(rule(`policy = "IfNotPresent"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
+		if fails := from != "registry.test"; fails != (err != nil) || fails && o.Reason != ReasonSource {
+			t.Errorf("%s: got %s (%s), %v", from, o.Kind, o.Reason, err)
+		}
+	}
+}
