@@ -70,6 +70,13 @@ func TestPresenceOfAPrivateImage(t *testing.T) {
 				Manifests: []ocispec.Descriptor{image},
 			})
 		},
+		// CRI adds up the size of that one, where none is for the node's platform.
+		"for another platform": func(t *testing.T, c *claims, f *forgery) {
+			layer := make([]byte, 1024) // an empty archive
+			f.served[digest.FromBytes(layer)] = layer
+			f.addImageOf(t, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromBytes(layer), Size: int64(len(layer))})
+			f.top = f.addIndex(t, f.top, ofPlatform(c.top, "plan9", "mips"))
+		},
 		"as a layer": func(t *testing.T, c *claims, f *forgery) {
 			f.addImageOf(t, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: c.top.Digest, Size: c.top.Size})
 		},

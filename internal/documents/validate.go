@@ -5,17 +5,12 @@ package documents
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 
-	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
-	"github.com/pullwarden/pullwarden/internal/quoted"
 )
 
 // maxMediaType bounds media types, in bytes: a type and a subtype have 127 each (RFC 6838).
@@ -113,52 +108,6 @@ func checkDiffIDs(all []digest.Digest) error {
 
 // maxQuoted bounds what an error repeats of something that should be a digest, in bytes.
 const maxQuoted = 200
-
-// CheckChildren returns an error, which is ErrInvalid, for what containerd does not fetch of a
-// document: content without a digest, or without a size where this node is to fetch it. Of an index
-// it fetches one manifest alone, and what is said of others does not matter.
-func CheckChildren(ctx context.Context, parent ocispec.Descriptor, children []ocispec.Descriptor) error {
-	for i, child := range children {
-		if err := CheckDigest(fmt.Sprintf("child %d of %s", i, parent.Digest), child.Digest); err != nil {
-			return invalid{err}
-		}
-	}
-	if images.IsIndexType(parent.MediaType) {
-		listed := func(context.Context, ocispec.Descriptor) ([]ocispec.Descriptor, error) { return children, nil }
-		ours, err := forNode(listed)(ctx, parent)
-		if err != nil && !errdefs.IsNotFound(err) { // that nothing is for this node is told by who pulls
-			return err
-		}
-		children = ours
-	}
-	for _, child := range children {
-		if child.Size <= 0 {
-			return invalid{fmt.Errorf("%s, of %s, has the size %d", child.Digest, parent.Digest, child.Size)}
-		}
-	}
-	return nil
-}
-
-// CheckImage returns an error, which is ErrInvalid, for the manifest of an image of which CRI would
-// show no record: its config is no such JSON, or it names manifests and indexes, below which CRI
-// looks for more of the image, be it for another platform and not on the node.
-func CheckImage(ctx context.Context, contents content.Provider, manifest ocispec.Manifest) error {
-	config := manifest.Config
-	for _, child := range append([]ocispec.Descriptor{config}, manifest.Layers...) {
-		if images.IsManifestType(child.MediaType) || images.IsIndexType(child.MediaType) {
-			return invalid{fmt.Errorf("a manifest names %s, which is an %s", child.Digest, child.MediaType)}
-		}
-	}
-	data, err := content.ReadBlob(ctx, Bounded{contents}, config)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, &ocispec.Image{}); err != nil {
-		// Of a time that is none, Go quotes a part, in which nobody would find a secret.
-		return In(config.Digest, invalid{fmt.Errorf("config %s: %s", config.Digest, quoted.Cut(err.Error()))})
-	}
-	return nil
-}
 
 // CheckDigest returns an error, which names the field, for a digest that is none. The error has
 // all of it, or nothing: in a part of it nobody would find the secret that a registry repeats.

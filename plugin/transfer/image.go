@@ -14,7 +14,6 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/errdefs"
-	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -70,23 +69,17 @@ func visitOf(desc ocispec.Descriptor, runs bool) visit {
 func (s *contentSources) documents() content.Provider { return documents.Bounded{Provider: s.contents} }
 
 // complete returns an error unless the documents are on the node that say what a container of
-// the image runs, and CRI can read them: records of an image that it cannot read would stay, since
-// it shows them to nobody who could remove them. A pull fetches what is for the very platform of
-// the node, and containerd runs what is for another that the node can run, or has been left out in
-// another way, as well: it would read it from the data of the descriptor, with which come no
-// sources and no bounds.
+// the image runs, and CRI can read them, as those: records of an image that it cannot read would
+// stay, since it shows them to nobody who could remove them. A pull fetches what is for the very
+// platform of the node, and containerd runs what is for another that the node can run, or has been
+// left out in another way, as well: it would read it from the data of the descriptor, with which
+// come no sources and no bounds.
 func (s *contentSources) complete(ctx context.Context, target ocispec.Descriptor) error {
-	manifest, err := images.Manifest(ctx, s.documents(), target, platforms.Default())
-	if err == nil {
-		err = documents.CheckImage(ctx, s.contents, manifest)
-	}
-	if errors.Is(err, documents.ErrInvalid) {
+	err := documents.CheckImage(ctx, s.contents, target)
+	if err == nil || errors.Is(err, documents.ErrInvalid) {
 		return err
 	}
-	if err != nil {
-		return fmt.Errorf("what runs of %s is not on the node: %w", target.Digest, err)
-	}
-	return nil
+	return fmt.Errorf("what runs of %s is not on the node: %w", target.Digest, err)
 }
 
 // ofImage returns where an image came from that is, or is to be, unpacked by

@@ -1,0 +1,114 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package documents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/images/usage"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// documentsHere are what a node has, by digest. It says how large each is, as a content store does.
+type documentsHere map[digest.Digest][]byte
+
+func (d documentsHere) ReaderAt(_ context.Context, desc ocispec.Descriptor) (content.ReaderAt, error) {
+	if data, ok := d[desc.Digest]; ok {
+		return readerOf(string(data)), nil
+	}
+	return nil, errdefs.ErrNotFound
+}
+
+func (d documentsHere) Info(_ context.Context, of digest.Digest) (content.Info, error) {
+	return content.Info{Digest: of, Size: int64(len(d[of]))}, nil
+}
+
+// add adds a document, and returns what names it.
+func (d documentsHere) add(t *testing.T, mediaType string, document any) ocispec.Descriptor {
+	t.Helper()
+	data, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	d[desc.Digest] = data
+	return desc
+}
+
+// manifest adds one of so many layers, which are one and the same.
+func (d documentsHere) manifest(t *testing.T, layers int) ocispec.Descriptor {
+	layer := ocispec.Descriptor{MediaType: "application/x-none", Digest: digest.FromString("layer"), Size: 5}
+	return d.add(t, ocispec.MediaTypeImageManifest, ocispec.Manifest{
+		MediaType: ocispec.MediaTypeImageManifest,
+		Config:    d.add(t, ocispec.MediaTypeImageConfig, ocispec.Image{Platform: platforms.DefaultSpec()}),
+		Layers:    slices.Repeat([]ocispec.Descriptor{layer}, layers),
+	})
+}
+
+// index adds one of these.
+func (d documentsHere) index(t *testing.T, manifests ...ocispec.Descriptor) ocispec.Descriptor {
+	return d.add(t, ocispec.MediaTypeImageIndex, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: manifests})
+}
+
+func forPlatform(desc ocispec.Descriptor, os, architecture, variant string) ocispec.Descriptor {
+	desc.Platform = &ocispec.Platform{OS: os, Architecture: architecture, Variant: variant}
+	return desc
+}
+
+// TestCheckImage holds that CRI reads each image that passes, and shows the size of what runs: an
+// image that it cannot read does not pass, nor does one whose size depends on what else is here.
+func TestCheckImage(t *testing.T) {
+	here := documentsHere{}
+	manifest, spec := here.manifest(t, 1), platforms.DefaultSpec()
+	ours := forPlatform(manifest, spec.OS, spec.Architecture, spec.Variant)
+	nowhere := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("nowhere"), Size: 500}
+	attestation := forPlatform(nowhere, "unknown", "unknown", "")
+	attestation.Annotations = map[string]string{"vnd.docker.reference.type": "attestation-manifest"}
+	private := forPlatform(here.manifest(t, 2), "plan9", "mips", "")
+	elsewhere := func(desc ocispec.Descriptor) ocispec.Descriptor { return forPlatform(desc, "plan9", "mips", "") }
+	larger := elsewhere(manifest)
+	larger.Size++
+	for what, tc := range map[string]struct {
+		target ocispec.Descriptor
+		passes bool
+	}{
+		"a manifest":                          {manifest, true},
+		"BuildKit's index":                    {here.index(t, ours, attestation), true},
+		"attestations before the manifest":    {here.index(t, attestation, ours), true},
+		"the only entry, without a platform":  {here.index(t, manifest), true},
+		"many without a platform":             {here.index(t, manifest, nowhere, nowhere), true},
+		"Windows and Linux":                   {here.index(t, forPlatform(nowhere, "windows", "amd64", ""), ours), true},
+		"variants":                            {here.index(t, forPlatform(nowhere, "linux", "arm", "v5"), forPlatform(nowhere, "linux", "arm", "v6"), ours, forPlatform(nowhere, "linux", "riscv64", "")), true},
+		"the same for another platform":       {here.index(t, manifest, elsewhere(manifest)), true},
+		"an attestation beside none for here": {here.index(t, manifest, attestation), false},
+		"… nested":                            {here.index(t, here.index(t, attestation, manifest)), false},
+		"… beside an index for here":          {here.index(t, here.index(t, manifest), attestation), false},
+		"another platform's that is here":     {here.index(t, manifest, private), false},
+		"the same of another size":            {here.index(t, manifest, larger), false},
+	} {
+		err := CheckImage(t.Context(), here, tc.target)
+		if (err == nil) != tc.passes || err != nil && !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err != nil {
+			continue
+		}
+		size, err := usage.CalculateImageUsage(t.Context(), images.Image{Target: tc.target}, here, usage.WithManifestLimit(platforms.Default(), 1), usage.WithManifestUsage())
+		if err != nil || size < manifest.Size {
+			t.Errorf("%s: CRI reads %d bytes, %v", what, size, err)
+		}
+	}
+	if err := CheckImage(t.Context(), here, here.index(t, nowhere)); !errdefs.IsNotFound(err) || errors.Is(err, ErrInvalid) {
+		t.Errorf("of what is not here: %v", err)
+	}
+}
