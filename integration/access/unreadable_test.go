@@ -85,6 +85,26 @@ func TestIndexesThatCRIReads(t *testing.T) {
 	}
 }
 
+// TestMoreLayersThanCRICounts has a manifest name one layer so often that CRI does not add up the
+// image's size, and shows it to nobody. A pull does not count layers, and unpacks none where the
+// config has another type of them.
+func TestMoreLayersThanCRICounts(t *testing.T) {
+	t.Parallel()
+	n, f, m := withMade(t)
+	before := recordNames(n)
+	config := f.add(t, ocispec.Image{
+		Platform: platforms.DefaultSpec(),
+		RootFS:   ocispec.RootFS{Type: "none", DiffIDs: slices.Repeat([]digest.Digest{m.Layers[0].Digest}, 10_001)},
+	})
+	m.Config.Digest, m.Config.Size = config.Digest, config.Size
+	m.Layers = slices.Repeat(m.Layers[:1], 10_001)
+	f.top = f.add(t, m)
+	wantInvalid(n, "ten thousand layers")
+	if after := recordNames(n); !slices.Equal(after, before) {
+		t.Errorf("there are the records %v, there were %v", after, before)
+	}
+}
+
 // TestObservedIndexThatCRICannotRead shows that containerd's own pulls leave such an image, as
 // stock containerd does: nobody is shown the record.
 func TestObservedIndexThatCRICannotRead(t *testing.T) {

@@ -4,9 +4,11 @@
 package documents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
@@ -15,6 +17,32 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/quoted"
 )
+
+// maxReferences is how many names containerd follows in one image, again and again the same
+// included. A pull does not count the layers, and CRI does when it adds up the image's size.
+const maxReferences = 10_000
+
+// Way bounds what containerd follows in an image: the documents from the target to the manifest that
+// runs, and what that names. The zero value is ready, and safe for concurrent use.
+type Way struct {
+	mu         sync.Mutex
+	references int // without that of the target
+}
+
+// Follow adds what a document names, and is followed. The error is ErrInvalid once there is too much.
+func (w *Way) Follow(desc ocispec.Descriptor, children []ocispec.Descriptor) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if images.IsIndexType(desc.MediaType) {
+		w.references++ // the one that runs
+	} else {
+		w.references += len(children)
+	}
+	if w.references >= maxReferences {
+		return invalid{fmt.Errorf("%s brings the image to more than %d names of its parts, which are not allowed", desc.Digest, maxReferences)}
+	}
+	return nil
+}
 
 // CheckImage returns an error, which is ErrInvalid, for an image that CRI cannot read, or reads in
 // another way than runs: it would show no record of it. Of what runs and is not on the node the
@@ -40,6 +68,7 @@ func CheckImage(ctx context.Context, contents content.Provider, target ocispec.D
 
 // checkWay checks the documents from the target to the config of what runs, as they are on the node.
 func checkWay(ctx context.Context, contents content.Provider, target ocispec.Descriptor) error {
+	var way Way
 	for desc := target; ; {
 		if err := (Bounded{contents}).Check(ctx, desc); err != nil {
 			return In(desc.Digest, err)
@@ -48,7 +77,7 @@ func checkWay(ctx context.Context, contents content.Provider, target ocispec.Des
 		if err != nil {
 			return fmt.Errorf("read %s: %w", desc.Digest, err)
 		}
-		if err := CheckChildren(ctx, desc, children); err != nil {
+		if err := cmp.Or(CheckChildren(ctx, desc, children), way.Follow(desc, children)); err != nil {
 			return In(desc.Digest, err)
 		}
 		switch {

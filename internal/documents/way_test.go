@@ -90,11 +90,13 @@ func TestCheckImage(t *testing.T) {
 		"Windows and Linux":                   {here.index(t, forPlatform(nowhere, "windows", "amd64", ""), ours), true},
 		"variants":                            {here.index(t, forPlatform(nowhere, "linux", "arm", "v5"), forPlatform(nowhere, "linux", "arm", "v6"), ours, forPlatform(nowhere, "linux", "riscv64", "")), true},
 		"the same for another platform":       {here.index(t, manifest, elsewhere(manifest)), true},
+		"as many references as CRI counts":    {here.index(t, here.manifest(t, maxReferences-3)), true},
 		"an attestation beside none for here": {here.index(t, manifest, attestation), false},
 		"… nested":                            {here.index(t, here.index(t, attestation, manifest)), false},
 		"… beside an index for here":          {here.index(t, here.index(t, manifest), attestation), false},
 		"another platform's that is here":     {here.index(t, manifest, private), false},
 		"the same of another size":            {here.index(t, manifest, larger), false},
+		"more references":                     {here.index(t, here.manifest(t, maxReferences-2)), false},
 	} {
 		err := CheckImage(t.Context(), here, tc.target)
 		if (err == nil) != tc.passes || err != nil && !errors.Is(err, ErrInvalid) {

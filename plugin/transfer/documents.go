@@ -21,7 +21,8 @@ import (
 // that name something without a digest or a size. Each is looked at when it is listed, before
 // any of it is fetched, and again when it is there: it may have come by another pull, and be
 // anything. It leaves the data out that descriptors have with them, so that all content is
-// fetched, and has a source.
+// fetched, and has a source. Of a pull that takes one manifest of each index, it refuses what is
+// too much together: see documents.Way.
 //
 // A document is checked and listed once in a pull, however often it is named: later visits skip it.
 // That is noted when it has been listed, so that nothing below it is left out, and nobody reads
@@ -31,6 +32,7 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 	visited := &checks{contents: contents}
 	listed := &checks{contents: contents} // what comes later is checked by its visit
 	var done sync.Map                     // of documentKey
+	var way documents.Way
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		_, isConfig := configs.Load(desc.Digest)
 		if _, again := done.Load(keyOfDocument(desc)); again {
@@ -46,6 +48,9 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 			return nil, err
 		}
 		if err := documents.CheckChildren(ctx, desc, children); err != nil {
+			return nil, documents.In(desc.Digest, err)
+		}
+		if err := way.Follow(desc, children); err != nil {
 			return nil, documents.In(desc.Digest, err)
 		}
 		for i := range children {
