@@ -31,8 +31,9 @@ func (f *forgery) nest(t *testing.T, document ocispec.Descriptor, depth int) oci
 	return document
 }
 
-// TestNestedIndexes has a tenant's registry serve indexes that name the next one
-// twice, forty times over. There are few documents, and very many ways to each.
+// TestNestedIndexes has a tenant's registry serve indexes that name the next one twice, forty times
+// over. There are few documents, and very many ways to each. More than eight in each other are not
+// pulled.
 func TestNestedIndexes(t *testing.T) {
 	t.Parallel()
 	n := nodetest.Start(t)
@@ -46,7 +47,9 @@ func TestNestedIndexes(t *testing.T) {
 	n.Must(err)
 	desc := ocispec.Descriptor{MediaType: string(mediaType), Digest: digest.FromBytes(manifest), Size: int64(len(manifest))}
 	f.served[desc.Digest] = manifest
-	f.top = f.nest(t, desc, 40)
+	f.top = f.nest(t, desc, 8)
 	evil.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })
-	n.MustPull("evil.test/x:1") // by each way it would not end within its limit
+	n.MustPull("evil.test/x:1")
+	f.top = f.nest(t, desc, 40)
+	n.MustFail("evil.test/x:2", []string{"invalid", evil.Host(), "8 others"}) // by each way it would not end within its limit
 }

@@ -6,6 +6,7 @@ package access
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/containerd/platforms"
@@ -100,6 +101,25 @@ func TestMoreLayersThanCRICounts(t *testing.T) {
 	m.Layers = slices.Repeat(m.Layers[:1], 10_001)
 	f.top = f.add(t, m)
 	wantInvalid(n, "ten thousand layers")
+	if after := recordNames(n); !slices.Equal(after, before) {
+		t.Errorf("there are the records %v, there were %v", after, before)
+	}
+}
+
+// TestLargeNestedIndexes has an index in an index, and so on, of 3 MB each. CRI reads all of them
+// for each name of the image, again and again, and answers nobody meanwhile.
+func TestLargeNestedIndexes(t *testing.T) {
+	t.Parallel()
+	n, f, good := withMade(t)
+	before := recordNames(n)
+	f.top = f.add(t, good)
+	for range 3 {
+		f.top = f.add(t, ocispec.Index{
+			Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex,
+			Manifests: []ocispec.Descriptor{f.top}, Annotations: map[string]string{"a": strings.Repeat("x", 3<<20)},
+		})
+	}
+	wantInvalid(n, "9 MB of indexes")
 	if after := recordNames(n); !slices.Equal(after, before) {
 		t.Errorf("there are the records %v, there were %v", after, before)
 	}

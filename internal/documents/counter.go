@@ -3,12 +3,13 @@
 
 package documents
 
-// counter counts what a JSON document makes Go's decoder allocate: objects, and the
-// elements of arrays. An element that is no object takes the memory of one, be it null or
+// counter counts what a JSON document makes Go's decoder allocate: objects, the elements of
+// arrays, and the members of objects. An element that is no object takes the memory of one, be it null or
 // of the wrong type. The zero value is ready. Of what is no JSON it counts anything, since
 // the decoder refuses that before it allocates.
 type counter struct {
 	objects int // also arrays and their elements
+	members int // of objects
 
 	open    []byte // brackets
 	element bool   // an element of an array may begin
@@ -24,7 +25,9 @@ func (c *counter) add(data []byte) {
 			continue
 		}
 		switch b {
-		case ' ', '\t', '\r', '\n', ':':
+		case ' ', '\t', '\r', '\n':
+		case ':':
+			c.members++
 		case ']', '}':
 			c.open, c.element = c.open[:max(len(c.open)-1, 0)], false
 		case ',':
@@ -39,4 +42,15 @@ func (c *counter) add(data []byte) {
 			c.element, c.text = false, b == '"'
 		}
 	}
+}
+
+// err returns an error, which is ErrInvalid, once there is too much.
+func (c *counter) err() error {
+	switch {
+	case c.objects > maxObjects:
+		return errObjects
+	case c.members > maxMembers:
+		return errMembers
+	}
+	return nil
 }

@@ -26,6 +26,10 @@ import (
 // read them all, and an element that is none has 2 bytes there and some hundred in memory.
 const maxObjects = 4 * 10_000
 
+// maxMembers bounds the members of the objects of a document: 16 for each of as many descriptors,
+// with those of their platform and annotations. Each takes time to be read, and memory.
+const maxMembers = 16 * 10_000
+
 // ErrInvalid marks errors about what a registry says: it is at fault, and not the node.
 var ErrInvalid = errors.New("it breaks the specification, or a bound of containerd's")
 
@@ -47,6 +51,7 @@ type invalid struct{ error }
 func (e invalid) Unwrap() []error { return []error{e.error, ErrInvalid} }
 
 var errObjects = invalid{fmt.Errorf("it is a document of more than %d objects and elements, which are not allowed", maxObjects)}
+var errMembers = invalid{fmt.Errorf("it is a document of more than %d members of objects, which are not allowed", maxMembers)}
 
 // Bounded is content of which nothing can be read that is too large for a document, or
 // has too many objects, whatever names it as one: a pull sees what it fetches, and of an
@@ -89,20 +94,21 @@ func (c counted) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content
 	return r, nil
 }
 
-// Check returns an error for a document that cannot be read, or that Validate refuses; nil
-// where there is none.
-func (b Bounded) Check(ctx context.Context, desc ocispec.Descriptor) error {
+// Check returns the size of a document, and an error where it cannot be read, or Validate refuses
+// it; 0 and nil where there is none.
+func (b Bounded) Check(ctx context.Context, desc ocispec.Descriptor) (size int64, err error) {
+	desc.Data = nil // which is not what is here
 	data, err := content.ReadBlob(ctx, counted(b), desc)
 	switch {
 	case errdefs.IsNotFound(err):
-		return nil
+		return 0, nil
 	case err != nil:
-		return err
+		return 0, err
 	}
 	if err := validateFields(desc.MediaType, data); err != nil {
-		return invalid{fmt.Errorf("%s: %w", desc.Digest, err)}
+		return 0, invalid{fmt.Errorf("%s: %w", desc.Digest, err)}
 	}
-	return nil
+	return int64(len(data)), nil
 }
 
 // check returns an error for a document that takes too much memory.
@@ -116,8 +122,8 @@ func check(d digest.Digest, r content.ReaderAt) error {
 		n, err := all.Read(buf)
 		c.add(buf[:n])
 		switch {
-		case c.objects > maxObjects:
-			return fmt.Errorf("%s: %w", d, errObjects)
+		case c.err() != nil:
+			return fmt.Errorf("%s: %w", d, c.err())
 		case errors.Is(err, io.EOF) || n == 0 && err == nil:
 			return nil
 		case err != nil:

@@ -6,6 +6,7 @@ package documents
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -30,6 +31,19 @@ func TestElementsAreCounted(t *testing.T) {
 			if err := checkText(document); (err != nil) != (key == "many") {
 				t.Errorf("%s elements %s: %v", key, element, err)
 			}
+		}
+	}
+}
+
+// TestMembersAreCounted refuses documents of many members: each takes time to be read.
+func TestMembersAreCounted(t *testing.T) {
+	for members, refused := range map[int]bool{maxMembers - 1: false, maxMembers: true} {
+		document := `{"annotations":{` + strings.Repeat(`"a:b": "c:d",`, members-1) + `"":""}}`
+		if err := checkText(document); (err != nil) != refused || refused && !errors.Is(err, ErrInvalid) {
+			t.Errorf("%d members: %v", members, err)
+		}
+		if err := Validate(ocispec.MediaTypeImageIndex, []byte(document)); (err != nil) != refused {
+			t.Errorf("%d members: %v", members, err)
 		}
 	}
 }

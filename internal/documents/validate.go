@@ -22,8 +22,9 @@ const maxMediaType = 255
 // and names of files. The error names the field. What is no such JSON is left to those who read it.
 func Validate(mediaType string, data []byte) error {
 	var c counter
-	if c.add(data); c.objects > maxObjects {
-		return errObjects
+	c.add(data)
+	if err := c.err(); err != nil {
+		return err
 	}
 	return validateFields(mediaType, data)
 }

@@ -18,15 +18,41 @@ import (
 	"github.com/pullwarden/pullwarden/internal/quoted"
 )
 
-// maxReferences is how many names containerd follows in one image, again and again the same
-// included. A pull does not count the layers, and CRI does when it adds up the image's size.
-const maxReferences = 10_000
+const (
+	// maxIndexes bounds the indexes in each other, down to the manifest that runs.
+	maxIndexes = 8
+	// maxWay bounds the documents of a Way together, in bytes.
+	maxWay = 8 << 20
+	// maxReferences is how many names containerd follows in one image, again and again the same
+	// included. A pull does not count the layers, and CRI does when it adds up the image's size.
+	maxReferences = 10_000
+)
 
-// Way bounds what containerd follows in an image: the documents from the target to the manifest that
-// runs, and what that names. The zero value is ready, and safe for concurrent use.
+// Way bounds what containerd reads of an image: the documents from the target to the manifest that
+// runs, and its config. CRI reads all of them, several times for each name of the image and at each
+// start, and answers nobody meanwhile. The zero value is ready, and safe for concurrent use.
 type Way struct {
-	mu         sync.Mutex
-	references int // without that of the target
+	mu                  sync.Mutex
+	indexes, references int // without that of the target
+	bytes               int64
+}
+
+// Read adds a document of that size, which is to be read. The error is ErrInvalid once there is too
+// much.
+func (w *Way) Read(desc ocispec.Descriptor, size int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bytes += size
+	if images.IsIndexType(desc.MediaType) {
+		w.indexes++
+	}
+	switch {
+	case w.indexes > maxIndexes:
+		return invalid{fmt.Errorf("%s is an index within %d others: more are not allowed", desc.Digest, maxIndexes)}
+	case w.bytes > maxWay:
+		return invalid{fmt.Errorf("the indexes, the manifest and the config have more than %d bytes together, which are not allowed", maxWay)}
+	}
+	return nil
 }
 
 // Follow adds what a document names, and is followed. The error is ErrInvalid once there is too much.
@@ -70,7 +96,8 @@ func CheckImage(ctx context.Context, contents content.Provider, target ocispec.D
 func checkWay(ctx context.Context, contents content.Provider, target ocispec.Descriptor) error {
 	var way Way
 	for desc := target; ; {
-		if err := (Bounded{contents}).Check(ctx, desc); err != nil {
+		size, err := Bounded{contents}.Check(ctx, desc)
+		if err := cmp.Or(err, way.Read(desc, size)); err != nil {
 			return In(desc.Digest, err)
 		}
 		children, err := images.Children(ctx, Bounded{contents}, desc)

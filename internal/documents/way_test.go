@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -78,6 +79,19 @@ func TestCheckImage(t *testing.T) {
 	elsewhere := func(desc ocispec.Descriptor) ocispec.Descriptor { return forPlatform(desc, "plan9", "mips", "") }
 	larger := elsewhere(manifest)
 	larger.Size++
+	large := func(of ocispec.Descriptor) ocispec.Descriptor {
+		return here.add(t, ocispec.MediaTypeImageIndex, ocispec.Index{
+			MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{of},
+			Annotations: map[string]string{"of": of.Digest.String() + strings.Repeat("x", 3<<20)},
+		})
+	}
+	nested := func(depth int) ocispec.Descriptor {
+		desc := manifest
+		for range depth {
+			desc = here.index(t, desc)
+		}
+		return desc
+	}
 	for what, tc := range map[string]struct {
 		target ocispec.Descriptor
 		passes bool
@@ -91,12 +105,15 @@ func TestCheckImage(t *testing.T) {
 		"variants":                            {here.index(t, forPlatform(nowhere, "linux", "arm", "v5"), forPlatform(nowhere, "linux", "arm", "v6"), ours, forPlatform(nowhere, "linux", "riscv64", "")), true},
 		"the same for another platform":       {here.index(t, manifest, elsewhere(manifest)), true},
 		"as many references as CRI counts":    {here.index(t, here.manifest(t, maxReferences-3)), true},
+		"as many nested indexes as may be":    {nested(maxIndexes), true},
 		"an attestation beside none for here": {here.index(t, manifest, attestation), false},
 		"… nested":                            {here.index(t, here.index(t, attestation, manifest)), false},
 		"… beside an index for here":          {here.index(t, here.index(t, manifest), attestation), false},
 		"another platform's that is here":     {here.index(t, manifest, private), false},
 		"the same of another size":            {here.index(t, manifest, larger), false},
 		"more references":                     {here.index(t, here.manifest(t, maxReferences-2)), false},
+		"more nested indexes":                 {nested(maxIndexes + 1), false},
+		"large documents":                     {large(large(large(manifest))), false},
 	} {
 		err := CheckImage(t.Context(), here, tc.target)
 		if (err == nil) != tc.passes || err != nil && !errors.Is(err, ErrInvalid) {

@@ -29,10 +29,9 @@ import (
 // what is still being checked.
 func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFunc {
 	var configs sync.Map // by digest: those of manifests, whatever their type
-	visited := &checks{contents: contents}
+	visited := &checks{contents: contents, way: &documents.Way{}}
 	listed := &checks{contents: contents} // what comes later is checked by its visit
 	var done sync.Map                     // of documentKey
-	var way documents.Way
 	return func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		_, isConfig := configs.Load(desc.Digest)
 		if _, again := done.Load(keyOfDocument(desc)); again {
@@ -50,7 +49,7 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 		if err := documents.CheckChildren(ctx, desc, children); err != nil {
 			return nil, documents.In(desc.Digest, err)
 		}
-		if err := way.Follow(desc, children); err != nil {
+		if err := visited.way.Follow(desc, children); err != nil {
 			return nil, documents.In(desc.Digest, err)
 		}
 		for i := range children {
@@ -93,7 +92,8 @@ func isDocument(desc ocispec.Descriptor) bool {
 // checks are those of the documents of a pull, of which each is read once.
 type checks struct {
 	contents content.Provider
-	passed   sync.Map // of documentKey
+	way      *documents.Way // of what is read; nil = nothing is yet
+	passed   sync.Map       // of documentKey
 }
 
 // check returns an error for a document that takes too much memory to be read, or
@@ -108,7 +108,11 @@ func (c *checks) check(ctx context.Context, desc ocispec.Descriptor, isConfig bo
 	if _, again := c.passed.Load(keyOfDocument(desc)); again {
 		return nil
 	}
-	if err := (documents.Bounded{Provider: c.contents}).Check(ctx, desc); err != nil {
+	size, err := documents.Bounded{Provider: c.contents}.Check(ctx, desc)
+	if err == nil && c.way != nil {
+		err = c.way.Read(desc, size)
+	}
+	if err != nil {
 		return err
 	}
 	c.passed.Store(keyOfDocument(desc), true)
