@@ -52,6 +52,9 @@ type Session interface {
 	// NodeShown reports whether a host was shown a header or a client certificate of the node's
 	// configuration, for anything that it has served. It may be called after Close.
 	NodeShown() bool
+	// MayShow reports whether the configuration has a host of the session be shown who asks: the
+	// node, by a header or a client certificate, or whose the session's credentials for it are.
+	MayShow() bool
 	// CredentialsShown reports whether a host was shown the credentials of the session, or a token
 	// for them, for anything that it has served. It may be called after Close.
 	CredentialsShown() bool
@@ -79,6 +82,20 @@ func (s *session) OpenToAll(manifest digest.Digest) bool { return s.openness.toA
 
 // NodeShown implements Session.
 func (s *session) NodeShown() bool { return s.openness.nodeShown() }
+
+// MayShow implements Session.
+func (s *session) MayShow() bool {
+	return slices.ContainsFunc(s.hosts, func(h *host) bool {
+		if s.identifies(h) {
+			return true
+		}
+		if s.query.Credentials == nil {
+			return false
+		}
+		user, secret, err := s.query.Credentials(h.RegistryHost.Host)
+		return user != "" || secret != "" || err != nil
+	})
+}
 
 // CredentialsShown implements Session.
 func (s *session) CredentialsShown() bool { return s.openness.credentialsShown() }

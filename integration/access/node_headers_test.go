@@ -183,7 +183,28 @@ func TestNodesCredentialsBehindAnOpenIndex(t *testing.T) {
 func TestNodesHeadersBehindAnOpenIndex(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t)
-	mirror := resolvertest.New(t)
+	ref := openIndexBeforeTheNodes(n)
+	wantOfTheNodeAlone(n, ref)
+}
+
+// TestObservedNodesHeadersBehindAnOpenIndex holds the same under Observe, where containerd pulls by itself.
+func TestObservedNodesHeadersBehindAnOpenIndex(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(`mode = "Observe"`))
+	ref := openIndexBeforeTheNodes(n)
+	mark := n.Mark()
+	n.MustPull(ref)
+	n.Told(mark, ref)
+	wantNoProof(n, ref)
+	n.WriteRules("a.toml", "[[rule]]\nimages = ['**']\nmode = 'Enforce'\naccess = 'Strict'\n")
+	n.MustFail(ref, nil, node.Hint("policy", "Never"))
+}
+
+// openIndexBeforeTheNodes has a mirror give the index of an image to everybody, and the registry the rest to
+// the node. It returns the image's name.
+func openIndexBeforeTheNodes(n *nodetest.Node) string {
+	n.T.Helper()
+	mirror := resolvertest.New(n.T)
 	index := resolvertest.Index(1, 1, 100, "linux/amd64", "linux/arm64")
 	pushed := n.PushTo(mirror, "app:1", index)
 	n.PushTo(n.Registry, "app:1", index)
@@ -196,7 +217,7 @@ func TestNodesHeadersBehindAnOpenIndex(t *testing.T) {
 		next.ServeHTTP(w, r)
 	})
 	n.WriteHosts("registry.test", fmt.Sprintf("%s[host.%q]\n", withWord(n.Registry), mirror.URL()))
-	wantOfTheNodeAlone(n, nodetest.Named("app:1"))
+	return nodetest.Named("app:1")
 }
 
 // isIndex reports whether a request is for the index of app:1, or for nothing.

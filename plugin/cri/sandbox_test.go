@@ -77,6 +77,8 @@ func (pauseSession) OpenToAll(digest.Digest) bool { return false }
 
 func (pauseSession) NodeShown() bool { return false }
 
+func (pauseSession) MayShow() bool { return false }
+
 func (pauseSession) CredentialsShown() bool { return false }
 
 func TestSandboxImage(t *testing.T) {

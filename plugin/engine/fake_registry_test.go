@@ -89,6 +89,9 @@ func (s fakeSession) NodeShown() bool {
 	return s.byNode || s.nodeGuarded && (s.manifestsRead > 0 || s.pulls > 0)
 }
 
+// MayShow is what the configuration says, whoever is asked.
+func (s fakeSession) MayShow() bool { return s.byNode || s.nodeGuarded }
+
 // CredentialsShown is asked as OpenToAll is.
 func (s fakeSession) CredentialsShown() bool {
 	return !s.anonymous && !s.byNode || s.guarded && (s.manifestsRead > 0 || s.pulls > 0)

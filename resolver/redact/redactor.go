@@ -136,7 +136,8 @@ func places(text string, rest bool, sent, signed []string) (ends []int) {
 		ends = placesBehindEscapes(all, placesIn(all, ends, rest, sent), rest, sent)
 	}
 	if len(signed) > 0 {
-		ends = placesIn(signedReadings(text), ends, rest, signed)
+		all := signedReadings(text)
+		ends = placesBehindEscapes(all, placesIn(all, ends, rest, signed), rest, signed)
 	}
 	return ends
 }
