@@ -26,7 +26,7 @@ type tries struct {
 
 type failedKey struct {
 	podNamespace store.Fingerprint
-	needs
+	needs        needs
 }
 
 type failedTry struct {
