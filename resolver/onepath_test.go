@@ -5,6 +5,7 @@ package resolver
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -65,7 +66,7 @@ func TestAnswerOfOnePathWhileTheOtherIsInTrouble(t *testing.T) {
 				asked := n.asked()
 				if err == nil {
 					t.Errorf("%d, order %d, in trouble: %v: answered by %s in the place of the registry (%s), asked %v", code, order, troubled, found.Host, found.OriginFailed, asked)
-				} else if e, ok := err.(*Error); !ok || e.Class != class || slices.Contains(asked, "HEAD "+mirrorName) {
+				} else if e, ok := errors.AsType[*Error](err); !ok || e.Class != class || slices.Contains(asked, "HEAD "+mirrorName) {
 					t.Errorf("%d, order %d, in trouble: %v: %v, asked %v", code, order, troubled, err, asked)
 				}
 			}

@@ -127,7 +127,13 @@ func TestCheckImage(t *testing.T) {
 			t.Errorf("%s: CRI reads %d bytes, %v", what, size, err)
 		}
 	}
+}
+
+// An image of which a document is not here is not found, and not invalid.
+func TestCheckImageThatIsNotHere(t *testing.T) {
+	here := documentsHere{}
+	nowhere := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("nowhere"), Size: 500}
 	if err := CheckImage(t.Context(), here, here.index(t, nowhere)); !errdefs.IsNotFound(err) || errors.Is(err, ErrInvalid) {
-		t.Errorf("of what is not here: %v", err)
+		t.Errorf("%v", err)
 	}
 }

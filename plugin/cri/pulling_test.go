@@ -29,10 +29,13 @@ func TestPullByAnotherRuleEnds(t *testing.T) {
 		if !s.pullers.takeAfterPull("pod", "app", noon) {
 			t.Errorf("%v: the question after the pull is told that there is no image", govern)
 		}
-		for range 5 {
-			s.pullers.tell("pod", "app", noon)
+		told := 0
+		for range 6 {
+			if s.pullers.tell("pod", "app", noon) {
+				told++
+			}
 		}
-		if s.pullers.tell("pod", "app", noon) && s.pullers.tell("pod", "app", noon) {
+		if told == 6 {
 			t.Errorf("%v: the container with Never is told for ever that there is no image", govern)
 		}
 	}
