@@ -61,6 +61,14 @@ func (d documentsHere) index(t *testing.T, manifests ...ocispec.Descriptor) ocis
 	return d.add(t, ocispec.MediaTypeImageIndex, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: manifests})
 }
 
+// nested adds indexes in each other, down to that.
+func (d documentsHere) nested(t *testing.T, desc ocispec.Descriptor, depth int) ocispec.Descriptor {
+	for range depth {
+		desc = d.index(t, desc)
+	}
+	return desc
+}
+
 func forPlatform(desc ocispec.Descriptor, os, architecture, variant string) ocispec.Descriptor {
 	desc.Platform = &ocispec.Platform{OS: os, Architecture: architecture, Variant: variant}
 	return desc
@@ -85,13 +93,6 @@ func TestCheckImage(t *testing.T) {
 			Annotations: map[string]string{"of": of.Digest.String() + strings.Repeat("x", 3<<20)},
 		})
 	}
-	nested := func(depth int) ocispec.Descriptor {
-		desc := manifest
-		for range depth {
-			desc = here.index(t, desc)
-		}
-		return desc
-	}
 	for what, tc := range map[string]struct {
 		target ocispec.Descriptor
 		passes bool
@@ -105,14 +106,14 @@ func TestCheckImage(t *testing.T) {
 		"variants":                            {here.index(t, forPlatform(nowhere, "linux", "arm", "v5"), forPlatform(nowhere, "linux", "arm", "v6"), ours, forPlatform(nowhere, "linux", "riscv64", "")), true},
 		"the same for another platform":       {here.index(t, manifest, elsewhere(manifest)), true},
 		"as many references as CRI counts":    {here.index(t, here.manifest(t, maxReferences-3)), true},
-		"as many nested indexes as may be":    {nested(maxIndexes), true},
+		"as many nested indexes as may be":    {here.nested(t, manifest, maxIndexes), true},
 		"an attestation beside none for here": {here.index(t, manifest, attestation), false},
 		"… nested":                            {here.index(t, here.index(t, attestation, manifest)), false},
 		"… beside an index for here":          {here.index(t, here.index(t, manifest), attestation), false},
 		"another platform's that is here":     {here.index(t, manifest, private), false},
 		"the same of another size":            {here.index(t, manifest, larger), false},
 		"more references":                     {here.index(t, here.manifest(t, maxReferences-2)), false},
-		"more nested indexes":                 {nested(maxIndexes + 1), false},
+		"more nested indexes":                 {here.nested(t, manifest, maxIndexes+1), false},
 		"large documents":                     {large(large(large(manifest))), false},
 	} {
 		err := CheckImage(t.Context(), here, tc.target)
