@@ -210,6 +210,7 @@ func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, e
 	record, err := e.Records.Get(ctx, t.Name)
 	if err == nil && record.Target.Digest == c.local.target() && t.foreign(record.State) == c.local.ForeignSource {
 		if id, err := t.Runtime.ImageID(ctx); err == nil && id == c.local.ImageID {
+			c.local.Record = record // with the marks of other requests
 			return true, nil
 		}
 	}
