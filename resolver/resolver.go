@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -221,6 +222,7 @@ func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*hos
 	}
 	creds := auth.Redacted(q.Credentials, s.redactor)
 	all = r.newHosts(set, spec.Locator, creds, s.redactor)
+	s.identified = slices.ContainsFunc(all, s.identifies)
 	s.hosts, s.leftOut = allowed(all, q.Allow)
 	for _, h := range s.hosts {
 		h.authority = q.Authority != nil && q.Authority(h.Name())

@@ -52,8 +52,9 @@ type Session interface {
 	// NodeShown reports whether a host was shown a header or a client certificate of the node's
 	// configuration, for anything that it has served. It may be called after Close.
 	NodeShown() bool
-	// MayShow reports whether the configuration has a host of the session be shown who asks: the
-	// node, by a header or a client certificate, or whose the session's credentials for it are.
+	// MayShow reports whether a pull beside the session, by all hosts of the configuration, may show
+	// one who asks: the node, by a header or a client certificate, or whose the session's
+	// credentials are, be they for a host to which others redirect.
 	MayShow() bool
 	// CredentialsShown reports whether a host was shown the credentials of the session, or a token
 	// for them, for anything that it has served. It may be called after Close.
@@ -74,7 +75,9 @@ type session struct {
 	kept     *atomic.Pointer[document] // the manifest that a check has read for the pull; to nil: none
 	named    bool                      // see Named
 	openness *openness                 // of all that it was served
-	release  func()                    // of the hosts, once
+	// identified says that the configuration shows a host who the node is, be it one that is left out.
+	identified bool
+	release    func() // of the hosts, once
 }
 
 // OpenToAll implements Session.
@@ -84,18 +87,7 @@ func (s *session) OpenToAll(manifest digest.Digest) bool { return s.openness.toA
 func (s *session) NodeShown() bool { return s.openness.nodeShown() }
 
 // MayShow implements Session.
-func (s *session) MayShow() bool {
-	return slices.ContainsFunc(s.hosts, func(h *host) bool {
-		if s.identifies(h) {
-			return true
-		}
-		if s.query.Credentials == nil {
-			return false
-		}
-		user, secret, err := s.query.Credentials(h.RegistryHost.Host)
-		return user != "" || secret != "" || err != nil
-	})
-}
+func (s *session) MayShow() bool { return s.identified || s.query.Credentials != nil }
 
 // CredentialsShown implements Session.
 func (s *session) CredentialsShown() bool { return s.openness.credentialsShown() }

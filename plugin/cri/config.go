@@ -91,8 +91,11 @@ func (c Config) auth(host string) *runtime.AuthConfig {
 }
 
 // credentials returns those of a request, else those that CRI's deprecated
-// registry.configs have for a host, as containerd's own pull does.
+// registry.configs have for a host, as containerd's own pull does; nil where there are none at all.
 func (c Config) credentials(auth *runtime.AuthConfig) func(host string) (string, string, error) {
+	if auth == nil && len(c.Auths) == 0 {
+		return nil
+	}
 	return func(host string) (string, string, error) {
 		if auth == nil {
 			return credentialsFor(c.auth(host), host)

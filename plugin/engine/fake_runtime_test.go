@@ -62,15 +62,17 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 	if err := plan.Verify(ctx, target); err != nil {
 		return "", err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	state := plan.State(target.Digest, store.State{})
-	if n.onStore != nil {
-		n.onStore(&state)
-	}
-	n.record = &store.Record{Name: name, Target: target, State: state}
-	n.unrunnable = false
-	return imageID(target).String(), nil
+	return imageID(target).String(), plan.Write(ctx, func() error {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		state := plan.State(target.Digest, store.State{})
+		if n.onStore != nil {
+			n.onStore(&state)
+		}
+		n.record = &store.Record{Name: name, Target: target, State: state}
+		n.unrunnable = false
+		return nil
+	})
 }
 
 func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ *pwtransfer.Plan) error {

@@ -66,10 +66,28 @@ func (a *answer) actUpon() {
 	if a.question == nil {
 		return
 	}
-	l := a.question.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a.question.answered > l.acted[a.verified.By].number {
+	a.question.log.mu.Lock()
+	defer a.question.log.mu.Unlock()
+	a.note()
+}
+
+// actUponUnlessOutdated is actUpon for an answer that is not outdated. It reports whether that is so.
+func (a *answer) actUponUnlessOutdated() bool {
+	if a.question == nil {
+		return true
+	}
+	a.question.log.mu.Lock()
+	defer a.question.log.mu.Unlock()
+	if a.hasLater() {
+		return false
+	}
+	a.note()
+	return true
+}
+
+// note is actUpon for who holds the lock.
+func (a *answer) note() {
+	if l := a.question.log; a.question.answered > l.acted[a.verified.By].number {
 		l.acted[a.verified.By] = actedUpon{a.question.answered, a.verified.Digest, a.verified.Origin}
 	}
 }
@@ -81,11 +99,15 @@ func (a *answer) isOutdated() bool {
 	if a.question == nil {
 		return false
 	}
-	l := a.question.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	a.question.log.mu.Lock()
+	defer a.question.log.mu.Unlock()
+	return a.hasLater()
+}
+
+// hasLater is isOutdated for who holds the lock.
+func (a *answer) hasLater() bool {
 	last := actedUpon{a.question.asked, a.verified.Digest, false}
-	for host, other := range l.acted {
+	for host, other := range a.question.log.acted {
 		counts := host == a.verified.By || other.origin && (a.verified.Origin || a.originFailed != failure.None)
 		if counts && other.number > last.number {
 			last = other

@@ -127,7 +127,7 @@ func (e *Engine) reuseFound(ctx context.Context, t task, c course, action Action
 // fetch has containerd pull from the source.
 func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source, p possession) (course, error) {
 	a := c.answer
-	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source.Hosts()), OwnDocuments: p.ownDocuments(), Write: e.Proofs.WriteProofs}
+	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source.Hosts()), OwnDocuments: p.ownDocuments()}
 	verify, pin := e.verifyStored(t, a, source, p), store.Pin{}
 	var pinned, outdated atomic.Bool
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
@@ -137,14 +137,19 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 		if err := e.endRefused(ctx, t, a.watch, source); err != nil { // before a proof is stored
 			return err
 		}
-		if a.isOutdated() {
-			outdated.Store(true)
-			return errOutdated
-		}
 		a.runs = e.runs(ctx, t, target)
 		var err error
 		pin, err = e.pinOf(ctx, t)
 		return err
+	}
+	plan.Write = func(ctx context.Context, write func() error) error {
+		return e.Proofs.WriteProofs(ctx, func() error {
+			if !a.actUponUnlessOutdated() {
+				outdated.Store(true)
+				return errOutdated
+			}
+			return write()
+		})
 	}
 	plan.State = func(_ digest.Digest, before store.State) store.State {
 		state := e.pulledState(a, before)
@@ -157,14 +162,13 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	if pinned.Load() { // whatever becomes of the request: what came with a pin takes room
 		e.Pins.Review(t.Name)
 	}
-	// Somebody may have acted on a later answer at the moment at which the image was stored, too.
+	// Somebody may have acted on a later answer at the very moment of the write, too.
 	if outdated.Load() || err == nil && a.isOutdated() {
 		return c.ended(failed(ReasonPull, errOutdated)), nil
 	}
 	if err != nil {
 		return c, err
 	}
-	a.actUpon()
 	c.answer.runs = a.runs
 	return e.recordPull(ctx, t, c, source, end{kind: Pulled, reason: reason, imageID: id})
 }

@@ -1,0 +1,71 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// TestObservedNodesHeadersUnderAllowedSources is TestObservedNodesHeadersBehindAnOpenIndex under a rule on trial
+// whose allowed_sources name the mirror alone: the check asks no other host, containerd's own pull asks all.
+func TestObservedNodesHeadersUnderAllowedSources(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	mirror := resolvertest.New(t)
+	index := resolvertest.Index(1, 1, 100, "linux/amd64", "linux/arm64")
+	pushed := n.PushTo(mirror, "app:1", index)
+	n.PushTo(n.Registry, "app:1", index)
+	letIn(n.Registry)
+	mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if !isIndex(r, pushed) {
+			http.NotFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	n.WriteHosts("registry.test", fmt.Sprintf("%s[host.%q]\n", withWord(n.Registry), mirror.URL()))
+	ref := nodetest.Named("app:1")
+	n.WriteRules("a.toml", fmt.Sprintf("[[rule]]\nimages = ['**']\nmode = 'Observe'\nallowed_sources = [%q]\n", mirror.Host()))
+	mark := n.Mark()
+	n.MustPull(ref)
+	n.Told(mark, ref)
+	wantNoProof(n, ref)
+	n.WriteRules("a.toml", "[[rule]]\nimages = ['**']\nmode = 'Enforce'\naccess = 'Strict'\n")
+	n.MustFail(ref, nil, node.Hint("policy", "Never"))
+	n.MustFail(ref, nil, bob.secret(), node.Hint("policy", "Never"))
+}
+
+// TestObservedNodesCredentialsBehindARedirect has the rest of an image behind a redirect to a host that lets the
+// node in by credentials of registry.configs.
+func TestObservedNodesCredentialsBehindARedirect(t *testing.T) {
+	t.Parallel()
+	behind := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
+	n := nodetest.New(t, nodetest.Section(`mode = "Observe"`), nodetest.Tables(fmt.Sprintf(`
+[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
+  username = 'node'
+  password = 'word of the node'
+`, behind.Host())))
+	n.Serve("behind.test", behind) // so that its certificate is trusted
+	index := resolvertest.Index(1, 1, 100, "linux/amd64", "linux/arm64")
+	n.PushTo(behind, "app:1", index)
+	pushed := n.Push("app:1", index)
+	n.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if isIndex(r, pushed) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		http.Redirect(w, r, behind.URL()+r.URL.RequestURI(), http.StatusTemporaryRedirect)
+	})
+	ref := nodetest.Named("app:1")
+	mark := n.Mark()
+	n.MustPull(ref)
+	n.Told(mark, ref)
+	wantNoProof(n, ref)
+}
