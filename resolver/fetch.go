@@ -171,7 +171,8 @@ var (
 	errLeft        = errors.New("it did not begin, or go on with, content in time")
 )
 
-// avoids says why the host is not to be asked while there is another, nil if it is.
+// avoids says why the host is not to be asked while there is another, nil if it is. One that the pull
+// has left is asked again where all others are in trouble: it was late once, and they are known to be dead.
 func (f *fetch) avoids(h *host) error {
 	if avoid := f.avoid.Load(); !f.forced.Load() && avoid != nil && avoid.is(h) {
 		return avoid.why
@@ -183,6 +184,9 @@ func (f *fetch) avoids(h *host) error {
 		return nil
 	}
 	why := f.log.left.why(h)
+	if others := (purpose.Purpose{Next: h.next, Health: h.health}); why != nil && !others.CanMove() {
+		return nil
+	}
 	if why != nil && f.serving.CompareAndSwap(h, nil) { // another fetch has left it: see retryReader
 		f.moved.Store(true)
 	}

@@ -83,7 +83,7 @@ func (p *Puller) prefetching(plan *pwtransfer.Plan, snapshotter string) (from tr
 			}
 			return p.prefetches.begin(plan.Scope, desc)
 		},
-		Platform: platforms.Default(),
+		Platform: platforms.Ordered(platforms.DefaultSpec()), // of the pull, which takes no compatible one
 		Layers:   p.fetchesLayers(snapshotter),
 		Unpacked: p.unpacked(snapshotter),
 	})
