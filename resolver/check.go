@@ -21,14 +21,11 @@ import (
 
 // ask asks one host in its share of the time, but for one that the round passes over: then it
 // says why. It ends as soon as the host gets into trouble, if there is something else to use.
-func (s *session) ask(ctx context.Context, h *host, sh share, r round) (found Resolution, open *health.OpenError, err error) {
-	if deadline, ok := ctx.Deadline(); ok && sh.others > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, time.Until(deadline)/time.Duration(1+sh.others), transport.ErrBudget)
-		defer cancel()
-	}
+// The share begins after the wait for a probe.
+func (s *session) ask(ctx context.Context, h *host, sh share, r round, waits health.Waits) (found Resolution, open *health.OpenError, err error) {
 	p := purpose.Purpose{
-		Kind: purpose.Check, Last: sh.last, Fallback: sh.fallback, Answered: s.query.Answered, Health: h.health, Admitted: h.Key(),
+		Kind: purpose.Check, Last: sh.last, Fallback: sh.fallback, Next: sh.next, Waits: waits,
+		Answered: s.query.Answered, Health: h.health, Admitted: h.Key(),
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -37,8 +34,13 @@ func (s *session) ask(ctx context.Context, h *host, sh share, r round) (found Re
 			cancel(givenUp(open))
 		}
 	})()
-	if open := inTrouble(ctx, h, p, sh.next, r); open != nil {
+	if open := inTrouble(ctx, p, sh.timeLeft(ctx), r); open != nil {
 		return Resolution{}, open, nil
+	}
+	if left := sh.timeLeft(ctx); left != 0 && (sh.others > 0 || sh.reserve) {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, left, transport.ErrBudget)
+		defer stop()
 	}
 	found, err = s.check(ctx, h, p, sh.manifest)
 	return found, nil, err
@@ -46,29 +48,36 @@ func (s *session) ask(ctx context.Context, h *host, sh share, r round) (found Re
 
 // inTrouble says why a host is passed over in a round, nil if it is not. Where only the caller's
 // fallback is left, it waits for a probe that may find the host well again; those of the next
-// hosts begin with that, so that a check waits for all of them together.
-func inTrouble(ctx context.Context, h *host, p purpose.Purpose, next []*host, r round) *health.OpenError {
+// hosts begin with that, so that a check waits for all of them together. The host is to be asked
+// in the time that is left for it.
+func inTrouble(ctx context.Context, p purpose.Purpose, left time.Duration, r round) *health.OpenError {
 	if r == allHosts {
 		return nil
 	}
-	left := p.TimeLeft(ctx)
-	open := p.Health.Trouble(h.Key(), left) //nolint:contextcheck // a probe is nobody's request
+	open := p.Health.Trouble(p.Admitted, left) //nolint:contextcheck // a probe is nobody's request
 	if r == wellHosts && !p.Awaits(open) {
 		return open
 	}
-	for _, other := range next {
-		if open != nil {
-			_ = p.Health.Trouble(other.Key(), left) //nolint:contextcheck // the same
-		}
+	return p.Health.Await(ctx, p.Admitted, left, p.Waits, p.Next...)
+}
+
+// leadsToTrouble reports whether a host that was passed over for another one's trouble, such as its
+// token server's, would be again. It waits as for the host's own.
+func leadsToTrouble(ctx context.Context, h *host, troubled health.Key, sh share, waits health.Waits) bool {
+	if troubled == h.Key() {
+		return false
 	}
-	return p.Health.Await(ctx, h.Key(), left)
+	open := h.health.Await(ctx, troubled, sh.timeLeft(ctx), waits, sh.next...)
+	return open != nil && sh.fallback.Has(open.Class)
 }
 
 // passedOver reports whether a host was, for its own trouble or that of one to which it leads, such
-// as its token server.
-func passedOver(open *health.OpenError, err error) bool {
-	f, ok := fault.As(err)
-	return open != nil || ok && f.ShortCircuited
+// as its token server; and for whose.
+func passedOver(h *host, open *health.OpenError, err error) (troubled health.Key, passed bool) {
+	if f, ok := fault.As(err); ok && f.ShortCircuited {
+		return f.Troubled, true
+	}
+	return h.Key(), open != nil
 }
 
 // check asks one host, for the manifest at once if the pull that follows would. The

@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
@@ -117,32 +118,52 @@ const (
 
 // share is what a host gets of a check.
 type share struct {
-	others   int         // hosts that must share the time that is left with it
-	next     []*host     // those of them that are asked after it in the same round
-	last     bool        // no other host is sure to be asked that can answer as well
-	fallback failure.Set // classes of its failure after which there is something else to use
-	manifest bool        // it is asked for the manifest at once: see Query.Absent
+	others   int          // hosts that have a share as large as it
+	reserve  bool         // others are in trouble: see maxReserve
+	next     []health.Key // of the hosts that are asked after it in the same round
+	last     bool         // no other host is sure to be asked that can answer as well
+	fallback failure.Set  // classes of its failure after which there is something else to use
+	manifest bool         // it is asked for the manifest at once: see Query.Absent
 }
 
-// share is that of the first of the hosts; the others are asked after it. Those that were passed over
-// have theirs, too: they may be well again. A mirror behind the origin gets its share of the time,
+// maxReserve bounds what is kept for all hosts in trouble together, as does a quarter of the time that
+// is left: to wait for their probes, and as much again to ask those that are well by then. It is
+// little, since most of them are not.
+const maxReserve = 2 * health.MaxWait
+
+// timeLeft is how much the host has of the time that is left, never 0; 0 = it has no bound.
+func (sh share) timeLeft(ctx context.Context) time.Duration {
+	left := purpose.Purpose{}.TimeLeft(ctx)
+	if sh.reserve {
+		left -= min(maxReserve, left/4)
+	}
+	if left > 0 {
+		left = max(left/time.Duration(1+sh.others), 1)
+	}
+	return left
+}
+
+// share is that of the first of the hosts; the others are asked after it. Those in trouble have none,
+// but the reserve, until nobody else is left. A mirror behind the origin gets its share of the time,
 // but cannot answer as well: it is what is left to use where the origin is unreachable or
 // unavailable.
-func (s *session) share(ctx context.Context, hosts []*host, postponed int, r round) share {
+func (s *session) share(ctx context.Context, hosts []*host, postponed bool, r round) share {
 	first, next := hosts[0], hosts[1:]
-	sh := share{others: len(next) + postponed, next: next, last: true, fallback: s.query.Fallback}
-	if r != wellHosts {
-		return sh
-	}
-	left := purpose.Purpose{}.TimeLeft(ctx) / time.Duration(1+sh.others)
+	sh := share{reserve: postponed && r == wellHosts, last: true, fallback: s.query.Fallback}
+	left := purpose.Purpose{}.TimeLeft(ctx) / time.Duration(len(hosts))
 	for _, h := range next {
+		sh.next = append(sh.next, h.Key())
 		switch {
-		case h.health.Blocked(h.Key(), left):
+		case r != allHosts && h.health.Blocked(h.Key(), left):
+			sh.reserve = true
+			continue
+		case r != wellHosts:
 		case s.isFallback(h) && first.Origin:
 			sh.fallback = sh.fallback.With(failure.Unreachable, true).With(failure.Unavailable, true)
 		default:
 			sh.last = false
 		}
+		sh.others++
 	}
 	return sh
 }

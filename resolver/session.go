@@ -15,6 +15,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
@@ -149,21 +151,22 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 		within, cancel = context.WithTimeoutCause(ctx, timeout, transport.ErrBudget)
 		defer cancel()
 	}
-	var waited []*host // of those that are passed over: for their probes
+	waits := health.NewWaits(func() time.Duration { return purpose.Purpose{}.TimeLeft(within) })
+	troubled := map[*host]health.Key{} // of those that are passed over: for whose trouble
 	for _, r := range []round{wellHosts, recoveredHosts, allHosts} {
 		if falls := s.query.Fallback.Has(decidingClass(attempts)); r == recoveredHosts && !falls || r == allHosts && falls {
 			continue
 		}
 		var postponed []*host
 		for i, h := range hosts {
-			if !s.mayAnswer(h, attempts) || r == recoveredHosts && slices.Contains(waited, h) {
+			sh := s.share(within, hosts[i:], len(postponed) > 0, r)
+			if !s.mayAnswer(h, attempts) || r == recoveredHosts && leadsToTrouble(within, h, troubled[h], sh, waits) {
 				postponed = append(postponed, h)
 				continue
 			}
 			begun := time.Now()
-			sh := s.share(within, hosts[i:], len(postponed), r)
 			sh.manifest = s.query.Absent && s.deliversFirst(h, attempts)
-			found, open, err := s.ask(within, h, sh, r)
+			found, open, err := s.ask(within, h, sh, r, waits)
 			// That it was passed over before; a refusal is one by another way to it.
 			attempts = slices.DeleteFunc(attempts, func(a Attempt) bool { return r != wellHosts && a.by == h && !a.Refused })
 			if open == nil && err == nil {
@@ -174,11 +177,9 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 			}
 			failed := failedCheck(h, open, err, time.Since(begun))
 			attempts = append(attempts, failed)
-			if passedOver(open, err) {
+			if key, passed := passedOver(h, open, err); passed {
 				postponed = append(postponed, h)
-				if sh.last && sh.fallback.Has(failed.Class) {
-					waited = append(waited, h)
-				}
+				troubled[h] = key
 			}
 			if ctx.Err() != nil && !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Refused }) {
 				return Resolution{}, ctx.Err()

@@ -260,14 +260,13 @@ func (a *Authorizer) answer(resp *http.Response, reason string) error {
 // fail judges a failure to get in by a request: the host's own, or that of another
 // behind a redirect, or that of the host where another has led to.
 func (a *Authorizer) fail(req *http.Request, class failure.Class, text string, cause error) error {
-	f, judged := fault.As(cause)
-	return &fault.Fault{
-		Class:     class,
-		Err:       a.options.Redactor.Wrap(text, cause),
-		Elsewhere: judged && f.Elsewhere || !fault.Own(req),
+	failed := &fault.Fault{Class: class, Err: a.options.Redactor.Wrap(text, cause), Elsewhere: !fault.Own(req)}
+	if f, judged := fault.As(cause); judged {
+		failed.Elsewhere = failed.Elsewhere || f.Elsewhere
 		// The token server is in trouble: the host is asked all the same once nothing else is left.
-		ShortCircuited: judged && f.ShortCircuited,
+		failed.ShortCircuited, failed.Troubled = f.ShortCircuited, f.Troubled
 	}
+	return failed
 }
 
 // tokenText describes an error of docker's authorizer without its wrappings,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/health"
 )
 
 // Fault is a failure that was judged where it happened. It does not unwrap:
@@ -25,6 +26,7 @@ type Fault struct {
 	RetryAfter     time.Duration // what the answer asked for, 0 = nothing
 	Temporary      bool          // may pass by itself: worth another try
 	ShortCircuited bool          // nobody was asked: the host is in trouble
+	Troubled       health.Key    // that host, where a guard knows it
 	Elsewhere      bool          // not an answer of the host that was asked, or of its token server
 }
 

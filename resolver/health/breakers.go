@@ -86,18 +86,22 @@ func (b *Breakers) Trouble(key Key) *OpenError {
 }
 
 // Await is Trouble for a check that has nothing else to ask: it waits for the probe where
-// the last verdict is not fresh, for a short part of the time that the check has left (0 =
-// it has no bound), and not for one that has lasted for MaxWait. A host counts that has failed
-// a request since that verdict, too: it is in trouble once the probe says so, or is silent.
-func (b *Breakers) Await(ctx context.Context, key Key, left time.Duration) *OpenError {
+// the last verdict is not fresh, within the check's Waits (nil = they have no bound), and not for
+// one that has lasted for MaxWait. The probes of the next hosts begin with that wait. A host
+// counts that has failed a request since that verdict, too: it is in trouble once the probe says
+// so, or is silent.
+func (b *Breakers) Await(ctx context.Context, key Key, waits Waits, next ...Key) *OpenError {
 	_ = b.Trouble(key) //nolint:contextcheck // a probe is nobody's request
 	r, open := b.lastVerdict(key)
 	if r == nil {
 		return open
 	}
+	for _, other := range next {
+		_ = b.Trouble(other) //nolint:contextcheck // the same
+	}
 	wait := MaxWait - time.Since(r.began)
-	if left != 0 {
-		wait = min(wait, left/4)
+	if waits != nil {
+		wait = min(wait, time.Until(waits()))
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -17,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/pullwarden/pullwarden/internal/registryname"
@@ -30,8 +31,8 @@ const (
 	ProbeTime = time.Second
 	// Fresh is how old a verdict may be that counts without another probe.
 	Fresh = time.Second
-	// MaxWait bounds how long checks wait for a probe, from its beginning, as does a
-	// quarter of the time that each has left.
+	// MaxWait bounds how long checks wait for a probe, from its beginning, and for all
+	// probes together: see Waits.
 	MaxWait = 500 * time.Millisecond
 	// FirstPause is how long a host is left alone by those whom it has failed, and before
 	// it is probed again for a request that still waits, give or take a quarter. It doubles
@@ -73,6 +74,21 @@ func KeyOf(scheme, host string) Key {
 // Probe asks a host, without any caller's credentials, whether it is well. It returns
 // when its context ends.
 type Probe func(context.Context) Verdict
+
+// Waits says when a check ends all of its waits for probes. They begin when it is first called.
+type Waits func() time.Time
+
+// NewWaits returns the Waits of a check: MaxWait, or a quarter of the time that it has left when
+// they begin, whichever is less; for all hosts together. 0 = it has no bound.
+func NewWaits(left func() time.Duration) Waits {
+	return sync.OnceValue(func() time.Time {
+		wait := MaxWait
+		if left := left(); left != 0 {
+			wait = min(wait, left/4)
+		}
+		return time.Now().Add(wait)
+	})
+}
 
 // Verdict is what a probe found.
 type Verdict struct {

@@ -105,7 +105,7 @@ func TestVerdictsForSlowRequests(t *testing.T) {
 // await is a check that has nothing else to ask, and ten seconds left.
 func (s *scene) await(class failure.Class) {
 	s.t.Helper()
-	err := s.Await(s.t.Context(), host, 10*time.Second)
+	err := s.Await(s.t.Context(), host, NewWaits(func() time.Duration { return 10 * time.Second }))
 	if (err == nil) != (class == failure.None) || err != nil && err.Class != class {
 		s.t.Errorf("got %+v, want class %q", err, class)
 	}
@@ -141,7 +141,7 @@ func TestChecksWaitForAProbe(t *testing.T) {
 				for range 50 {
 					go func() {
 						began := time.Now()
-						err := s.Await(t.Context(), host, test.left)
+						err := s.Await(t.Context(), host, NewWaits(func() time.Duration { return test.left }))
 						if waited := time.Since(began); waited != test.waited || (err == nil) != (test.want == failure.None) || err != nil && err.Class != test.want {
 							t.Errorf("got %v after %v", err, waited)
 						}
@@ -182,6 +182,37 @@ func TestLateChecksDoNotWait(t *testing.T) {
 	})
 }
 
+// A check waits for the probes of all hosts together, however late each begins.
+func TestWaitsAreBoundedTogether(t *testing.T) {
+	for name, test := range map[string]struct{ left, want time.Duration }{
+		"without a bound": {0, MaxWait}, "much is left": {time.Minute, MaxWait}, "little is left": {time.Second, 250 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				s.set(silent, 0)
+				hosts := []Key{host, KeyOf("https", "b.test"), KeyOf("https", "c.test")}
+				for _, key := range hosts {
+					s.Failed(key, s.probe, false)
+				}
+				synctest.Wait()
+				time.Sleep(Fresh)
+				s.set(silent, time.Second)
+				began := time.Now()
+				waits := NewWaits(func() time.Duration { return test.left })
+				for _, key := range hosts {
+					if s.Await(t.Context(), key, waits) == nil {
+						t.Errorf("%s is in no trouble", key.Host)
+					}
+				}
+				if waited := time.Since(began); waited != test.want {
+					t.Errorf("waited %v, want %v", waited, test.want)
+				}
+			})
+		})
+	}
+}
+
 // A check that waits for a probe ends with its caller.
 func TestWaitersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +224,7 @@ func TestWaitersLeave(t *testing.T) {
 		ctx, cancel := contextFor(t, 10*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		if err := s.Await(ctx, host, 0); err == nil || time.Since(began) != 10*time.Millisecond {
+		if err := s.Await(ctx, host, nil); err == nil || time.Since(began) != 10*time.Millisecond {
 			t.Errorf("got %v after %v", err, time.Since(began))
 		}
 	})

@@ -104,15 +104,16 @@ func (v *View) Trouble(key Key, left time.Duration) *OpenError {
 }
 
 // Await is Trouble for a check that has nothing else to ask: where the host is in trouble
-// for all, or may be, it waits for a probe, for a short part of the time that the check has left.
-func (v *View) Await(ctx context.Context, key Key, left time.Duration) *OpenError {
+// for all, or may be, it waits for a probe, within the check's Waits (nil = they have no bound). The
+// probes of the next hosts begin with that wait.
+func (v *View) Await(ctx context.Context, key Key, left time.Duration, waits Waits, next ...Key) *OpenError {
 	if v == nil {
 		return nil
 	}
 	if err := v.failed(key, left); err != nil && !v.shared.Blocked(key) {
 		return err
 	}
-	if err := v.shared.Await(ctx, key, left); err != nil {
+	if err := v.shared.Await(ctx, key, waits, next...); err != nil {
 		return err
 	}
 	return v.failed(key, left)

@@ -42,8 +42,12 @@ type Purpose struct {
 	// redirect; nil = nobody is told.
 	Answered func()
 
-	// Next are the keys of the hosts that a fetch asks after this one.
+	// Next are the keys of the hosts that a fetch, or the same round of a check, asks after this
+	// one.
 	Next []health.Key
+
+	// Waits bounds how long a check waits for probes; nil = each by itself.
+	Waits health.Waits
 
 	// Document says that a fetch is of a manifest or config: small, and made to
 	// be answered at once.

@@ -37,7 +37,7 @@ func skip(ctx context.Context, key health.Key, req *http.Request, redactor *reda
 		return nil
 	}
 	if open := trouble(ctx, p, key); open != nil {
-		return &fault.Fault{Class: open.Class, Err: redactor.Request(req, open), ShortCircuited: true}
+		return &fault.Fault{Class: open.Class, Err: redactor.Request(req, open), ShortCircuited: true, Troubled: key}
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func trouble(ctx context.Context, p purpose.Purpose, key health.Key) *health.Ope
 	left := p.TimeLeft(ctx)
 	open := p.Health.Trouble(key, left) //nolint:contextcheck // a probe is nobody's request
 	if p.Awaits(open) {
-		open = p.Health.Await(ctx, key, left)
+		open = p.Health.Await(ctx, key, left, p.Waits, p.Next...)
 	}
 	if open == nil || !p.CanFailFast(open.Class) {
 		return nil
