@@ -45,7 +45,7 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 	}
 	view := r.health.View(func() (health.Scope, bool) {
 		return r.tokens.Scope(repository, creds, set.Addresses())
-	}, named...).Telling(redactor.TellsHost).Until(set.Retired)
+	}, named...).Telling(redactor.TellsHost).Until(set.Replaced)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
 		h := &host{Host: configured, health: view, spelled: set.Spelled(), chain: transport.Config{

@@ -61,6 +61,7 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 func (e *Engine) checkAgain(ctx context.Context, t task, k checked, c course) checked {
 	k.session.Close()
 	k.end()
+	c.originAnswered = c.hasAnswered()
 	c.answer, c.attempts, c.cached = answer{}, nil, NotAsked
 	return e.check(ctx, t, c)
 }
@@ -238,6 +239,9 @@ func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action
 	if c.answerCounts() {
 		check.Digest, check.Elsewhere = c.answer.verified.Digest, cause.URLs
 	}
+	if c.hasAnswered() {
+		c.local.Grant = c.local.Grant.withoutNeed()
+	}
 	c.local.Grant = c.local.Grant.after(check)
 	action := Decide(d, c.local, check)
 	c.use(action.Used...)
@@ -265,3 +269,6 @@ func (c *course) originFailed(cause *resolver.Error) (class failure.Class) {
 func (c *course) answerCounts() bool {
 	return c.answer.verified.Digest != "" && c.answer.originFailed == failure.None
 }
+
+// hasAnswered reports whether the registry has answered, be it before the request began anew.
+func (c *course) hasAnswered() bool { return c.originAnswered || c.answerCounts() }

@@ -197,7 +197,7 @@ func (a *answer) proofs() map[store.Fingerprint]store.Proof {
 
 // check asks the registry for the digest of the reference, in what is left of the time.
 func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
-	k = checked{course: c, watch: e.watchDenials(t), question: e.newest.question(t.Name)}
+	k = checked{course: c, watch: e.watchDenials(t), question: e.newest.question(t.Name, t.insists)}
 	if !k.inspected {
 		local, err := e.inspect(ctx, t)
 		if err != nil {

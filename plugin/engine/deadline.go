@@ -58,6 +58,9 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 		return e.pull(ctx, t, c, w.reason, w.session)
 	}
 	w.handedOver = added
+	if !added { // whoever began it may have been told so before the tag was elsewhere for a while
+		c.answer.actUpon()
+	}
 	for {
 		select {
 		case <-p.done:

@@ -51,9 +51,17 @@ func (g Grant) after(check Check) Grant {
 	case !g.InNeed:
 		return g
 	case check.byOrigin():
-		return Grant{Kind: GrantNone}
+		return g.withoutNeed()
 	}
 	g.InNeed = false
+	return g
+}
+
+// withoutNeed is the grant once the registry of the name has answered.
+func (g Grant) withoutNeed() Grant {
+	if g.InNeed {
+		return Grant{Kind: GrantNone}
+	}
 	return g
 }
 

@@ -40,13 +40,14 @@ type actedUpon struct {
 // question is that of one request. It must be ended.
 type question struct {
 	log             *answerLog
+	insists         bool // its answer is never outdated
 	asked, answered uint64
 	end             func()
 }
 
-func (n *newest) question(name string) *question {
+func (n *newest) question(name string, insists bool) *question {
 	l, _, release := n.logs.Acquire(name, func() *answerLog { return &answerLog{acted: map[string]actedUpon{}} })
-	return &question{log: l, end: func() { release() }}
+	return &question{log: l, insists: insists, end: func() { release() }}
 }
 
 func (l *answerLog) next() uint64 {
@@ -106,6 +107,9 @@ func (a *answer) isOutdated() bool {
 
 // hasLater is isOutdated for who holds the lock.
 func (a *answer) hasLater() bool {
+	if a.question.insists {
+		return false
+	}
 	last := actedUpon{a.question.asked, a.verified.Digest, false}
 	for host, other := range a.question.log.acted {
 		counts := host == a.verified.By || other.origin && (a.verified.Origin || a.originFailed != failure.None)

@@ -168,14 +168,16 @@ type course struct {
 	unread    bool          // the manifest was left to the pull: see isUnread
 	before    digest.Digest // the record's target, as it was last seen
 	answer    answer        // the last one of a registry
-	cached    Confirmation  // what it said of that image, by its digest
-	attempts  []resolver.Attempt
-	class     failure.Class   // of the last failure of a registry
-	refusals  []store.Refusal // of the caller, by hosts in that failure
-	checkTime time.Duration   // of what checks may take
-	waited    time.Duration   // of it, for the budget of checks
-	end       end
-	within    policy.Deadline // for how long a foreseen pull would be waited for
+	// originAnswered says that the registry of the name has answered in this request before.
+	originAnswered bool
+	cached         Confirmation // what it said of that image, by its digest
+	attempts       []resolver.Attempt
+	class          failure.Class   // of the last failure of a registry
+	refusals       []store.Refusal // of the caller, by hosts in that failure
+	checkTime      time.Duration   // of what checks may take
+	waited         time.Duration   // of it, for the budget of checks
+	end            end
+	within         policy.Deadline // for how long a foreseen pull would be waited for
 }
 
 // end is how a request ended.

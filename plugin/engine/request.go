@@ -69,6 +69,7 @@ type task struct {
 	Request
 	directives policy.Effective
 	answered   func() // see resolver.Query; nil = nobody is told
+	insists    bool   // its answer counts, whatever others have been told since
 }
 
 // byDigest reports whether the reference names a digest, which cannot change.

@@ -38,9 +38,10 @@ type failedTry struct {
 // nothing at all.
 type needs struct{ documents, content bool }
 
-// within reports whether others need all of that, too.
+// within reports whether others need all of that, too, and meet it first: who has to be delivered the
+// documents may be refused those, where others have failed at the layers.
 func (n needs) within(others needs) bool {
-	return (!n.documents || others.documents) && (!n.content || others.content)
+	return n.documents == others.documents && (!n.content || others.content)
 }
 
 // needs are those of a request at its turn. An image that is found may still have to be delivered

@@ -54,7 +54,8 @@ func TestTriesBesideAnotherNamespace(t *testing.T) {
 }
 
 // Who finds the image on the node needs its manifest alone, and who has proved it needs only its
-// content: they share the failure of one who needs no more. Others need both.
+// content. Others need both: they share the failure to deliver the manifest, which they would meet first,
+// and not that of layers alone.
 func TestTriesByWhatTheyNeed(t *testing.T) {
 	found, proved, both := needs{documents: true}, needs{content: true}, needs{true, true}
 	for _, failed := range []needs{found, proved, both} {
@@ -68,7 +69,7 @@ func TestTriesByWhatTheyNeed(t *testing.T) {
 			one, waiting := of(), of()
 			one.begin(failed)
 			one.fail(failureOf(name, failure.Unavailable))
-			if got := waiting.shared(waits); (got != nil) != (waits == failed || waits == both) {
+			if got := waiting.shared(waits); (got != nil) != (waits == failed || failed == found && waits == both) {
 				t.Errorf("%+v has failed, %+v is needed, shared %v", failed, waits, got)
 			}
 		}

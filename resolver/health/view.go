@@ -16,11 +16,11 @@ import (
 // failed its own requests, and those that requests of the same scope should leave alone,
 // which says nothing to others. A nil View knows nothing. Safe for concurrent use.
 type View struct {
-	shared  *Breakers
-	scope   func() (Scope, bool)
-	named   map[string]bool // Host of keys
-	tells   func(u *url.URL) bool
-	retired func() bool
+	shared   *Breakers
+	scope    func() (Scope, bool)
+	named    map[string]bool // Host of keys
+	tells    func(u *url.URL) bool
+	replaced func() bool
 
 	mu  sync.Mutex
 	own map[Key]*record
@@ -42,7 +42,7 @@ func (b *Breakers) View(scope func() (Scope, bool), named ...Key) *View {
 	}
 	v := &View{
 		shared: b, scope: sync.OnceValues(scope), named: map[string]bool{}, own: map[Key]*record{},
-		tells: func(*url.URL) bool { return true }, retired: func() bool { return false },
+		tells: func(*url.URL) bool { return true }, replaced: func() bool { return false },
 	}
 	for _, key := range named {
 		v.named[key.Host] = true
@@ -58,22 +58,22 @@ func (v *View) Telling(tells func(u *url.URL) bool) *View {
 	return v
 }
 
-// Until has the view keep to itself what it sees once retired is true, and returns it: by then the
+// Until has the view keep to itself what it sees once replaced is true, and returns it: by then the
 // hosts may be configured in another way, and all that others know of them is about that. It is
 // called before the view is used.
-func (v *View) Until(retired func() bool) *View {
-	v.retired = retired
+func (v *View) Until(replaced func() bool) *View {
+	v.replaced = replaced
 	return v
 }
 
-// current is the probe as long as the view is not retired: by then it has found nothing, and nobody
+// current is the probe as long as the configuration is not replaced: by then it has found nothing, and nobody
 // is asked.
 func (v *View) current(probe Probe) Probe {
 	return func(ctx context.Context) (found Verdict) {
-		if !v.retired() {
+		if !v.replaced() {
 			found = probe(ctx)
 		}
-		if v.retired() {
+		if v.replaced() {
 			return Verdict{}
 		}
 		return found
@@ -175,7 +175,7 @@ func (v *View) Answered(key Key, challenge bool) {
 	v.mu.Lock()
 	delete(v.own, key)
 	v.mu.Unlock()
-	if v.retired() {
+	if v.replaced() {
 		return
 	}
 	v.shared.Answered(key)
@@ -187,7 +187,7 @@ func (v *View) Answered(key Key, challenge bool) {
 // Slow has a host probed that does not answer a request so far, which waits for that
 // until then. A nil probe asks nobody.
 func (v *View) Slow(key Key, probe Probe, until time.Time) {
-	if v != nil && probe != nil && !v.retired() {
+	if v != nil && probe != nil && !v.replaced() {
 		v.shared.Slow(key, v.current(probe), v.isNamed(key), until)
 	}
 }
@@ -202,7 +202,7 @@ func (v *View) Failed(key Key, probe Probe, f Failure) {
 		return
 	}
 	limited := f.Class == failure.RateLimited
-	if !v.retired() {
+	if !v.replaced() {
 		if probe != nil && !limited {
 			v.shared.Failed(key, v.current(probe), v.isNamed(key))
 		}

@@ -193,6 +193,7 @@ func (c *Cache) publish(name string, s *Set) (current *Set, retired []*Set, err 
 			return was, nil, nil
 		}
 		c.sets.Remove(name)
+		was.replaced.Store(true)
 		retired = append(retired, was)
 	}
 	if !s.named {

@@ -18,8 +18,9 @@ type Set struct {
 	pools []*pool.Pool
 	seen  atomic.Pointer[hostDirState] // what it is made of
 
-	users   int         // guarded by the lock of Cache
-	retired atomic.Bool // another has taken its place
+	users    int         // guarded by the lock of Cache
+	retired  atomic.Bool // nobody is to begin anything with it
+	replaced atomic.Bool // another has taken its place
 }
 
 // Hosts returns the hosts in their order. The list must not be changed.
@@ -53,6 +54,10 @@ func (s *Set) Addresses() []string {
 // Retired reports whether another set has taken the place of this one, or
 // nobody may use it any more. Sessions that have it may go on with it.
 func (s *Set) Retired() bool { return s.retired.Load() }
+
+// Replaced reports whether another set has taken the place of this one, since the configuration has
+// changed.
+func (s *Set) Replaced() bool { return s.replaced.Load() }
 
 func (s *Set) closeIdle() {
 	for _, p := range s.pools {
