@@ -183,7 +183,7 @@ func TestNodesCredentialsBehindAnOpenIndex(t *testing.T) {
 func TestNodesHeadersBehindAnOpenIndex(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t)
-	ref := openIndexBeforeTheNodes(n)
+	ref, _ := openIndexBeforeTheNodes(n)
 	wantOfTheNodeAlone(n, ref)
 }
 
@@ -191,7 +191,7 @@ func TestNodesHeadersBehindAnOpenIndex(t *testing.T) {
 func TestObservedNodesHeadersBehindAnOpenIndex(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t, nodetest.Section(`mode = "Observe"`))
-	ref := openIndexBeforeTheNodes(n)
+	ref, _ := openIndexBeforeTheNodes(n)
 	mark := n.Mark()
 	n.MustPull(ref)
 	n.Told(mark, ref)
@@ -201,10 +201,10 @@ func TestObservedNodesHeadersBehindAnOpenIndex(t *testing.T) {
 }
 
 // openIndexBeforeTheNodes has a mirror give the index of an image to everybody, and the registry the rest to
-// the node. It returns the image's name.
-func openIndexBeforeTheNodes(n *nodetest.Node) string {
+// the node. It returns the image's name, and the mirror.
+func openIndexBeforeTheNodes(n *nodetest.Node) (ref string, mirror *resolvertest.Registry) {
 	n.T.Helper()
-	mirror := resolvertest.New(n.T)
+	mirror = resolvertest.New(n.T)
 	index := resolvertest.Index(1, 1, 100, "linux/amd64", "linux/arm64")
 	pushed := n.PushTo(mirror, "app:1", index)
 	n.PushTo(n.Registry, "app:1", index)
@@ -217,7 +217,7 @@ func openIndexBeforeTheNodes(n *nodetest.Node) string {
 		next.ServeHTTP(w, r)
 	})
 	n.WriteHosts("registry.test", fmt.Sprintf("%s[host.%q]\n", withWord(n.Registry), mirror.URL()))
-	return nodetest.Named("app:1")
+	return nodetest.Named("app:1"), mirror
 }
 
 // isIndex reports whether a request is for the index of app:1, or for nothing.

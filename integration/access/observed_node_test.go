@@ -18,20 +18,7 @@ import (
 func TestObservedNodesHeadersUnderAllowedSources(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t)
-	mirror := resolvertest.New(t)
-	index := resolvertest.Index(1, 1, 100, "linux/amd64", "linux/arm64")
-	pushed := n.PushTo(mirror, "app:1", index)
-	n.PushTo(n.Registry, "app:1", index)
-	letIn(n.Registry)
-	mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if !isIndex(r, pushed) {
-			http.NotFound(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-	n.WriteHosts("registry.test", fmt.Sprintf("%s[host.%q]\n", withWord(n.Registry), mirror.URL()))
-	ref := nodetest.Named("app:1")
+	ref, mirror := openIndexBeforeTheNodes(n)
 	n.WriteRules("a.toml", fmt.Sprintf("[[rule]]\nimages = ['**']\nmode = 'Observe'\nallowed_sources = [%q]\n", mirror.Host()))
 	mark := n.Mark()
 	n.MustPull(ref)
