@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"resolver":                      {"resolver/auth", "resolver/failure", "resolver/fault", "resolver/health", "resolver/hosts", "resolver/provenance", "resolver/purpose", "resolver/redact", "resolver/transport"},
 	"resolver/auth":                 {"resolver/failure", "resolver/fault", "resolver/purpose", "resolver/redact", "resolver/tries"},
 	"resolver/failure":              nil,
-	"resolver/fault":                {"resolver/failure"},
+	"resolver/fault":                {"resolver/failure", "resolver/health"},
 	"resolver/health":               {"resolver/failure"},
 	"resolver/hosts":                {"resolver/failure", "resolver/fault", "resolver/health", "resolver/pool", "resolver/redact"},
 	"resolver/pool":                 {"resolver/fault"},
