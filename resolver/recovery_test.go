@@ -242,6 +242,7 @@ func TestShortBudgetsAndPulls(t *testing.T) {
 		if got, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:other"}, 1500*time.Millisecond); err != nil || got.Host != registryName {
 			t.Fatalf("got %+v, %v", got, err)
 		}
+		synctest.Wait() // for the probe of the mirror
 		n.asked()
 		f, err := s.Source(got.Descriptor).Fetcher(t.Context(), imageRef)
 		if err != nil {
