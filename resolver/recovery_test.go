@@ -189,7 +189,7 @@ func TestShortHintAfterAnOutage(t *testing.T) {
 			})
 		}
 		wg.Go(func() { _, _ = once(t.Context(), r, tenant, 2*time.Minute) })
-		time.Sleep(12 * time.Second)
+		time.Sleep(9 * time.Second) // behind the second probe, and some seconds before the third
 		n.set(registryName, func(req *http.Request) (*http.Response, error) {
 			delay := 300 * time.Millisecond
 			switch {
