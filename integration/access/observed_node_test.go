@@ -6,6 +6,7 @@ package access
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node"
@@ -55,4 +56,33 @@ func TestObservedNodesCredentialsBehindARedirect(t *testing.T) {
 	n.MustPull(ref)
 	n.Told(mark, ref)
 	wantNoProof(n, ref)
+}
+
+// TestObservedManifestThatIsOpen has a registry give manifests to everybody, and the rest for alice's credentials.
+// The check beside her observed pull reads the manifest, and makes the image nobody else's.
+func TestObservedManifestThatIsOpen(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"Enforce", "Observe"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.New(t)
+			n.WriteRules("a.toml", "[[rule]]\nimages = ['**']\nmode = '"+mode+"'\ncheck_with = 'Manifest'\n")
+			n.Push("app:1", nodetest.Image(1))
+			n.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if _, _, ok := r.BasicAuth(); !ok && strings.Contains(r.URL.Path, "/blobs/") {
+					w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+					http.Error(w, "no", http.StatusUnauthorized)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+			ref := nodetest.Named("app:1")
+			mark := n.Mark()
+			n.MustPull(ref, alice.secret())
+			n.Told(mark, ref)
+			n.WriteRules("a.toml", "[[rule]]\nimages = ['**']\nmode = 'Enforce'\naccess = 'Strict'\n")
+			n.MustPull(ref, alice.secret(), node.Hint("policy", "Never"))
+			n.MustFail(ref, nil, node.Hint("policy", "Never"))
+		})
+	}
 }

@@ -157,14 +157,14 @@ func (a *answer) saw(l Local) {
 // without them whatever it was served, and the manifest that runs at the least: it has got by them
 // what a registry opens only in part, so its own proof is all that is sure. For one that has none,
 // all that counts is that the node was not let in for anything, be it by those of CRI's deprecated
-// registry.configs, which are the session's then. Under policy.Observe the pull is not the session's: it
-// must not be let in at all.
+// registry.configs, which are the session's then. Under policy.Observe the pull is not the session's:
+// neither may be shown to any host then.
 func (t *task) openedBy(session resolver.Session) func(runs digest.Digest) bool {
 	switch {
-	case t.Caller != store.Anonymous:
-		return session.OpenToAll
 	case t.directives.Mode == policy.Observe && session.MayShow():
 		return func(digest.Digest) bool { return false }
+	case t.Caller != store.Anonymous:
+		return session.OpenToAll
 	}
 	return func(digest.Digest) bool { return !session.NodeShown() && !session.CredentialsShown() }
 }

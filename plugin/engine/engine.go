@@ -172,9 +172,9 @@ const joinPart = 10
 // coalesce asks a registry, once for all equal requests of one namespace that come until
 // it answers, and acts on the answer, once for those too. Requests that come later
 // ask anew: the tag may have moved since. Callers that cannot be told apart share
-// nothing.
+// nothing, nor does a request that insists on its own answer.
 func (e *Engine) coalesce(ctx context.Context, t task, c course) (course, bool) {
-	if t.Caller == "" {
+	if t.Caller == "" || t.insists {
 		return e.act(ctx, t, e.check(ctx, t, c)), false
 	}
 	result, joined, err := e.checks.Do(ctx, t.checkKey(), shared.Work[checked, course]{
