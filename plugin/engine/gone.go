@@ -23,7 +23,7 @@ var errRemoved = errors.New("the image was removed from the node again and again
 // walk takes a request from step to step, and from the first one again where its image was
 // removed meanwhile, or where its only name has been given to another one: registries,
 // verifiers, and the comparison of an image take their time. No success is one with an image
-// that is gone. So it is where a later answer was acted upon meanwhile: see [newest]. The last time
+// that is gone. So it is where a later answer was acted upon meanwhile: see newest. The last time
 // the request's own answer counts, whatever others are told: a registry may show callers different
 // images by one tag. It reports whether the request shared the check of an equal one.
 func (e *Engine) walk(ctx context.Context, t task, begun course) (c course, coalesced bool) {
