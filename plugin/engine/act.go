@@ -235,9 +235,8 @@ func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err err
 // decideFailed decides after a failure. The caller's grant is the one that counts then: one that
 // does not is as if there were none.
 func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action {
-	check := Check{Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause)}
-	if c.answerCounts() {
-		check.Digest, check.Elsewhere = c.answer.verified.Digest, cause.URLs
+	check := Check{
+		Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause), Elsewhere: cause.URLs && c.answerCounts(),
 	}
 	if c.hasAnswered() {
 		c.local.Grant = c.local.Grant.withoutNeed()

@@ -13,8 +13,7 @@ import (
 // Check is the part of a registry's answer that counts for the decision. The
 // zero value means that none was asked.
 type Check struct {
-	// Digest is the registry's for the reference; "" when none answered. With a Class, it is the
-	// answer of no mirror in the place of the registry, and what followed it has failed.
+	// Digest is the registry's for the reference; "" when none answered.
 	Digest digest.Digest
 	// OriginFailed is why the registry of the name could not answer, where a mirror said the
 	// digest in its place, or an authority its Class; None otherwise.
