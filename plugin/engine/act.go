@@ -41,6 +41,8 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	for k.session != nil {
 		c, action, again := e.follow(ctx, t, k)
 		if again {
+			c.originAnswered = c.hasAnswered()
+			t.originAnswered = c.originAnswered
 			k = e.checkAgain(ctx, t, k, c)
 			continue
 		}
@@ -61,7 +63,6 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 func (e *Engine) checkAgain(ctx context.Context, t task, k checked, c course) checked {
 	k.session.Close()
 	k.end()
-	c.originAnswered = c.hasAnswered()
 	c.answer, c.attempts, c.cached = answer{}, nil, NotAsked
 	return e.check(ctx, t, c)
 }

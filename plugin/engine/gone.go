@@ -30,7 +30,8 @@ func (e *Engine) walk(ctx context.Context, t task, begun course) (c course, coal
 	for n := range maxWalks {
 		t.insists = n == maxWalks-1
 		c, coalesced = e.walkOnce(ctx, t, begun)
-		begun.originAnswered = c.hasAnswered()
+		t.originAnswered = c.hasAnswered()
+		begun.originAnswered = t.originAnswered
 		gone, err := e.hasGone(ctx, t, c)
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err)), coalesced

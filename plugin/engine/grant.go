@@ -131,6 +131,9 @@ func (e *Engine) alsoHeld(t task, s store.State, h held, counts func(host string
 // grant is that of the caller, by proofs that count; one that lasts goes first. restricted says that
 // the image takes one.
 func (t *task) grant(lasting, inNeed held, restricted bool) Grant {
+	if t.originAnswered {
+		inNeed = held{}
+	}
 	switch {
 	case lasting.anyone:
 		return Grant{Kind: GrantProved, By: store.Anonymous}

@@ -8,17 +8,13 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
-	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -213,82 +209,4 @@ func (e *Engine) verifyStored(t task, a answer, source resolver.Source, p posses
 		}
 		return e.verifyFound(ctx, t, a, target, source, p.proved || !p.known)
 	}
-}
-
-// recordPull keeps what a pull found out on the records that the pull itself
-// did not write it on. Under a list of sources it verifies content that was on
-// the node before, and came by another rule.
-func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolver.Source, pulled end) (course, error) {
-	a := c.answer
-	target := a.verified.Digest
-	pulled.digest = target
-	record, err := e.pulledRecord(ctx, t, target)
-	if err != nil && t.restricted() {
-		return c.ended(failed(ReasonInternal, fmt.Errorf("read where the image came from: %w", err))), nil
-	}
-	if err != nil {
-		prefixlog.G(ctx).WithError(err).Warnf("nothing is recorded of the pull of %q", t.Name)
-		return c.ended(pulled), nil
-	}
-	before := record.State
-	if t.foreign(before) {
-		if err := e.verifyContent(ctx, t, a, source); err != nil {
-			return c, err
-		}
-		before = withSources(before, source.Served())
-	}
-	pulled.source = before.PullSource
-	e.Marks.MarkPulled(ctx, target, func() store.State {
-		state := e.pulledState(a, before)
-		if !before.PulledAt.IsZero() {
-			state.PulledAt = before.PulledAt // the same pull
-		}
-		return state
-	}, t.names(target)...)
-	return c.ended(pulled), nil
-}
-
-// pulledRecord returns the record of an image that was pulled, or reused: that of the
-// reference, or else that of repository@digest. Pulls that containerd makes by itself wait for
-// no turn, and may have moved the reference since. Without either, it is [transfer.ErrGone].
-func (e *Engine) pulledRecord(ctx context.Context, t task, target digest.Digest) (r store.Record, err error) {
-	for _, name := range t.names(target) {
-		r, err = e.Records.Get(ctx, name)
-		if err == nil && r.Target.Digest == target || err != nil && !errdefs.IsNotFound(err) {
-			return r, err
-		}
-	}
-	return r, fmt.Errorf("no record has %s any more: %w", target, transfer.ErrGone)
-}
-
-// pulledState is what a record says after a pull. Sources stay those
-// of before: only plugin/transfer knows which content was really fetched. The last
-// check stays, too, where a mirror has answered in the place of the registry.
-func (e *Engine) pulledState(a answer, before store.State) store.State {
-	s := store.State{
-		PulledAt: e.Now(), PullSource: before.PullSource,
-		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
-		Compared: before.Compared,
-	}
-	s.Access, s.Restricted = a.proofs(), true
-	s.Unshown = a.verified.Unshown && !a.shown() // else some of the image was for the caller
-	if a.originFailed == failure.None {
-		s.Verified = a.verified
-		return s
-	}
-	s.Verified, s.MirrorDigest, s.Stale = before.Verified, a.verified.Digest, e.staleSince(before.Stale, store.MirrorFallback)
-	return s
-}
-
-// withSources returns the state with the sources that served a whole image, with which that on the
-// node was compared.
-func withSources(s store.State, served provenance.Provenance) store.State {
-	if served.Reference == "" {
-		return s
-	}
-	s.PullSource, s.ContentSources, s.MoreSources, s.UnknownSources, s.Compared = served.Reference, nil, 0, false, true
-	if len(served.Hosts) > 1 {
-		s.ContentSources = served.Hosts
-	}
-	return s
 }

@@ -70,6 +70,9 @@ type task struct {
 	directives policy.Effective
 	answered   func() // see resolver.Query; nil = nobody is told
 	insists    bool   // its answer counts, whatever others have been told since
+	// originAnswered says that the registry of the name has answered before the request began
+	// anew: proofs that count while it is silent count no more.
+	originAnswered bool
 }
 
 // byDigest reports whether the reference names a digest, which cannot change.
@@ -106,6 +109,7 @@ type checkKey struct {
 	credentialHost string // the fingerprint does not tell it apart
 	snapshotter    string
 	directives     policy.Directives
+	originAnswered bool // what proofs are worth differs
 }
 
 func (t *task) checkKey() checkKey {
@@ -116,5 +120,6 @@ func (t *task) checkKey() checkKey {
 		credentialHost: t.CredentialHost,
 		snapshotter:    t.Snapshotter,
 		directives:     t.directives.Directives,
+		originAnswered: t.originAnswered,
 	}
 }

@@ -28,7 +28,11 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 		return c, nil
 	}
 	target := a.verified.Digest
-	before := withSources(store.State{Verified: c.local.Record.Verified, Stale: c.local.Record.Stale}, source.Served())
+	record := c.local.Record
+	if now, err := e.pulledRecord(ctx, t, target); err == nil {
+		record = now // with the checks that were made meanwhile
+	}
+	before := withSources(store.State{Verified: record.Verified, MirrorDigest: record.MirrorDigest, Stale: record.Stale}, source.Served())
 	e.Marks.MarkPulled(ctx, target, func() store.State { return e.pulledState(a, before) }, t.names(target)...)
 	c.end.source = before.PullSource
 	return c, nil

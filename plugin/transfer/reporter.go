@@ -103,7 +103,8 @@ func (f *reportingFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (
 func namedURLs(urls []string) (kept []string, list []hosts.Alias) {
 	for _, text := range urls {
 		if u, err := url.Parse(text); err == nil && provenance.Names(u) {
-			kept = append(kept, text)
+			u = provenance.WithPort(u)
+			kept = append(kept, u.String())
 			list = append(list, hosts.Alias{Host: u.Host, Name: provenance.HostOf(u)})
 		}
 	}

@@ -96,9 +96,7 @@ func (b *Breakers) Await(ctx context.Context, key Key, waits Waits, next ...Key)
 	if r == nil {
 		return open
 	}
-	for _, other := range next {
-		_ = b.Trouble(other) //nolint:contextcheck // the same
-	}
+	b.want(next) //nolint:contextcheck // the same
 	wait := MaxWait - time.Since(r.began)
 	if waits != nil {
 		wait = min(wait, time.Until(waits()))
@@ -112,6 +110,20 @@ func (b *Breakers) Await(ctx context.Context, key Key, waits Waits, next ...Key)
 	}
 	_, open = b.lastVerdict(key)
 	return open
+}
+
+// want is somebody's wish to ask those hosts, and what they lead to.
+func (b *Breakers) want(hosts []Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, s := range b.all {
+		if slices.ContainsFunc(hosts, key.partOf) && s.open() {
+			s.asked = time.Now()
+			if !s.fresh() {
+				b.ask(s)
+			}
+		}
+	}
 }
 
 // lastVerdict says what the last probe of a host has found that has failed a request, nil if it

@@ -63,6 +63,7 @@ func (m *memory) add(key memoryKey, f Failure) {
 	var wait time.Duration
 	switch {
 	case limited:
+		r.silence = 0 // whatever time somebody had before
 		wait = limit(f.RetryAfter)
 	case now.Before(r.err.Until):
 		r.silence = longer(r.silence, f.Silence)

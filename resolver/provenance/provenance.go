@@ -66,12 +66,27 @@ func (p Provenance) InOrder(hosts []string) Provenance {
 }
 
 // HostOf returns the host of a URL that the content names itself, as Hosts have it: labels
-// are text, of which gRPC carries no other than UTF-8, and part hosts by commas.
-func HostOf(u *url.URL) string { return registryname.Text(u.Host) }
+// are text, of which gRPC carries no other than UTF-8, and part hosts by commas. That of plain HTTP
+// always has its port, since a host without one is asked by HTTPS.
+func HostOf(u *url.URL) string { return registryname.Text(withPort(u)) }
+
+func withPort(u *url.URL) string {
+	if u.Scheme == "http" && u.Port() == "" {
+		return strings.TrimSuffix(u.Host, ":") + ":80"
+	}
+	return u.Host
+}
+
+// WithPort returns the URL with the port that HostOf has, so that requests tell it.
+func WithPort(u *url.URL) *url.URL {
+	named := *u
+	named.Host = withPort(u)
+	return &named
+}
 
 // Names reports whether HostOf is the name of the host that containerd asks for what is at a URL.
 // containerd reads the host once more, which unescapes it a second time, such as the zone of an address,
 // and a host that is cut may look like another one.
 func Names(u *url.URL) bool {
-	return !strings.Contains(u.Host, "%") && len(u.Host) <= registryname.MaxText
+	return !strings.Contains(u.Host, "%") && len(withPort(u)) <= registryname.MaxText
 }

@@ -127,6 +127,13 @@ func (p Purpose) CanMove() bool {
 	return !p.Force && slices.ContainsFunc(p.Next, func(key health.Key) bool { return !p.Health.Blocked(key, 0) })
 }
 
+// ProbeNext has those hosts probed that CanMove leaves out by an old verdict: they may be well by now.
+func (p Purpose) ProbeNext() {
+	for _, key := range p.Next {
+		_ = p.Health.Trouble(key, 0)
+	}
+}
+
 // TimeLeft is the time that a request of the context has left, never 0; 0 = it has no
 // bound.
 func (p Purpose) TimeLeft(ctx context.Context) time.Duration {

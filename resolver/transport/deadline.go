@@ -38,6 +38,9 @@ func documentTime(p purpose.Purpose) time.Duration {
 // TimeToBegin is how long a host may still take until the first byte of content comes, 0 = without a
 // bound: no other host can give it.
 func TimeToBegin(p purpose.Purpose) time.Duration {
+	if !p.CanMove() {
+		return 0
+	}
 	wait := silenceOf(p)
 	if wait > 0 && !p.Asking.IsZero() {
 		return max(wait-time.Since(p.Asking), 1)
@@ -56,13 +59,13 @@ type deadline struct {
 func (d *deadline) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
 	wait, begin := silenceOf(p), TimeToBegin(p)
-	if wait == 0 && p.Kind == purpose.Fetch && p.Document && p.HasAlternative() {
+	if begin == 0 && p.Kind == purpose.Fetch && p.Document && p.HasAlternative() {
 		begin = documentTimeout
 	}
-	if begin == 0 {
+	if begin == 0 && wait == 0 {
 		return d.next.RoundTrip(req)
 	}
-	return limitSilence(req, begin, wait, d.next)
+	return limitSilence(req, p, begin, wait, d.next)
 }
 
 // limitTime sends a request, and fails once its answer has begun for so long and send has not

@@ -4,10 +4,12 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"time"
@@ -21,11 +23,11 @@ import (
 // [purpose.Purpose] says. It is a time-out as net/http's are.
 var ErrSilent = fmt.Errorf("silent in the middle of its answer: %w", os.ErrDeadlineExceeded)
 
-// silenceOf is how long a host may be silent before content begins, and in the middle of it, 0 =
-// without a bound: no other host can give it.
+// silenceOf is how long a host may be silent before content begins, and in the middle of it, while
+// another host can give it. 0 = without a bound: there is no other.
 func silenceOf(p purpose.Purpose) time.Duration {
 	switch {
-	case p.Kind != purpose.Fetch || !p.CanMove():
+	case p.Kind != purpose.Fetch || p.Force || len(p.Next) == 0:
 		return 0
 	case p.Document:
 		return documentTime(p)
@@ -33,16 +35,21 @@ func silenceOf(p purpose.Purpose) time.Duration {
 	return max(p.Patience, 0)
 }
 
-// limitSilence sends a request, and fails where there is no answer for the time of begin. The body of
-// the answer fails where its first byte does not come in the rest of that time, or where the host is
-// silent for longer than wait later, 0 = without a bound. The caller closes it.
-func limitSilence(req *http.Request, begin, wait time.Duration, next http.RoundTripper) (*http.Response, error) {
+// limitSilence sends a request that is made for p, and fails where there is no answer for the time of
+// begin, 0 = without a bound. The body of the answer fails where its first byte does not come in the
+// rest of that time, or where the host is silent for longer than wait later, and another host can give
+// the content then. The caller closes it.
+func limitSilence(req *http.Request, p purpose.Purpose, begin, wait time.Duration, next http.RoundTripper) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	sent := time.Now()
-	slow := time.AfterFunc(begin, func() { cancel(ErrSlow) })
+	slow := time.AfterFunc(cmp.Or(begin, math.MaxInt64), func() { cancel(ErrSlow) })
 	resp, err := next.RoundTrip(req.WithContext(ctx))
 	if inTime := slow.Stop(); err == nil && inTime {
-		resp.Body = newImpatientBody(ctx, cancel, resp.Body, max(begin-time.Since(sent), 1), wait)
+		first := wait
+		if begin > 0 {
+			first = max(begin-time.Since(sent), 1)
+		}
+		resp.Body = newImpatientBody(ctx, cancel, resp.Body, p, first, wait)
 		return resp, nil
 	}
 	switch {
@@ -64,22 +71,23 @@ type impatientBody struct {
 	cancel context.CancelCauseFunc
 	next   time.Duration // until the next byte
 	wait   time.Duration // until those after it; 0 = there is no bound of either
-	timer  *time.Timer   // runs while somebody reads
+	alarm  *alarm        // runs while somebody reads
 }
 
-func newImpatientBody(ctx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, next, wait time.Duration) *impatientBody {
-	timer := time.AfterFunc(time.Hour, func() { cancel(ErrSilent) })
-	timer.Stop()
-	return &impatientBody{ReadCloser: body, ctx: ctx, cancel: cancel, next: next, wait: wait, timer: timer}
+func newImpatientBody(ctx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, p purpose.Purpose, next, wait time.Duration) *impatientBody {
+	return &impatientBody{
+		ReadCloser: body, ctx: ctx, cancel: cancel, next: next, wait: wait,
+		alarm: newAlarm(p, func() { cancel(ErrSilent) }),
+	}
 }
 
 // Read fails with ErrSilent.
 func (b *impatientBody) Read(p []byte) (int, error) {
 	if b.wait > 0 {
-		b.timer.Reset(b.next)
+		b.alarm.set(b.next)
 	}
 	n, err := b.ReadCloser.Read(p)
-	b.timer.Stop()
+	b.alarm.stop()
 	if n > 0 {
 		b.next = b.wait
 	}
