@@ -100,6 +100,12 @@ func (f *fetch) again() bool {
 	return true
 }
 
+// gave takes note that content has come: from now on its failures are worth as many tries as from the start.
+func (f *fetch) gave() {
+	f.forced.Store(false)
+	f.everyone.Store(false)
+}
+
 // restart takes note that the content is fetched from its start again, because
 // what came had another digest. A host that served all of it is avoided. Where
 // several did, or where an earlier attempt had left some, it is not known whose
@@ -110,8 +116,7 @@ func (f *fetch) restart(resumed bool) {
 	f.log.corrupt(f.digest, errOtherDigest)
 	served := f.log.forgetSources(f.digest)
 	f.serving.Store(nil)
-	f.forced.Store(false) // else nobody is avoided
-	f.everyone.Store(false)
+	f.gave() // else nobody is avoided
 	if len(served) == 0 {
 		return
 	}
@@ -150,7 +155,7 @@ func (f *fetch) brokeOff(h *host, gave, silent bool) {
 // is left, where others can give the content; a connection that does not come in the second that it
 // has may be one lost packet.
 func (f *fetch) late(h *host, p purpose.Purpose, err error) {
-	if fault.TimedOut(err) && !fault.DialTimedOut(err) && p.CanMove() {
+	if fault.TimedOut(err) && !fault.DialTimedOut(err) && !p.Patient && p.CanMove() {
 		f.leave(h)
 	}
 }
@@ -205,6 +210,7 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 		Asking:   f.since(h),
 		KeepHost: f.serving.Load() == h,
 		Force:    f.forced.Load(),
+		Patient:  f.everyone.Load(),
 		Once:     f.once,
 		Health:   h.health,
 	}

@@ -62,6 +62,13 @@ func (o *openness) toAll(manifest digest.Digest) bool {
 	return !o.guarded && o.delivered[manifest]
 }
 
+// has is [Session.Delivered].
+func (o *openness) has(manifest digest.Digest) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.delivered[manifest]
+}
+
 // nodeShown is [Session.NodeShown].
 func (o *openness) nodeShown() bool {
 	o.mu.Lock()

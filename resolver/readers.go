@@ -39,6 +39,7 @@ func (r *retryReader) Read(b []byte) (int, error) {
 	}
 	if n > 0 {
 		r.barren = 0
+		of.gave()
 	}
 	if n > 0 && err != io.EOF { //nolint:errorlint // likewise
 		err = nil // the next read fails as well, or has the rest

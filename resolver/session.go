@@ -51,6 +51,9 @@ type Session interface {
 	// got the bytes of it, and no host was shown credentials or the node's identity for
 	// anything that it has served. It may be called after Close.
 	OpenToAll(manifest digest.Digest) bool
+	// Delivered reports whether a check or a source of the session has got the bytes of the manifest
+	// with that digest, by whatever was shown. It may be called after Close.
+	Delivered(manifest digest.Digest) bool
 	// NodeShown reports whether a host was shown a header or a client certificate of the node's
 	// configuration, for anything that it has served. It may be called after Close.
 	NodeShown() bool
@@ -84,6 +87,9 @@ type session struct {
 
 // OpenToAll implements Session.
 func (s *session) OpenToAll(manifest digest.Digest) bool { return s.openness.toAll(manifest) }
+
+// Delivered implements Session.
+func (s *session) Delivered(manifest digest.Digest) bool { return s.openness.has(manifest) }
 
 // NodeShown implements Session.
 func (s *session) NodeShown() bool { return s.openness.nodeShown() }

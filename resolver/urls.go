@@ -161,7 +161,7 @@ func (b *urlBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 && !b.served {
 		b.served = true
-		b.fetch.log.servedElsewhere(b.fetch.digest, b.fetch.elsewhere)
+		b.fetch.log.servedElsewhere(b.fetch.digest, b.servers())
 	}
 	if err == nil || b.fetch.ctx.Err() != nil {
 		return n, err
@@ -171,6 +171,19 @@ func (b *urlBody) Read(p []byte) (int, error) {
 		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), b.fetch.log.redactor.Failed(b.req, err), b.start)
 	}
 	return n, err
+}
+
+// servers are the hosts that may have served the bytes: those of all urls, and the one to which one
+// of them has led. That of an url may lead anybody anywhere.
+func (b *urlBody) servers() []string {
+	last := redact.Untold
+	if u := b.req.URL; provenance.Names(u) && b.fetch.log.redactor.TellsHost(u) {
+		last = provenance.HostOf(u)
+	}
+	if b.req.Response == nil || slices.Contains(b.fetch.elsewhere, last) {
+		return b.fetch.elsewhere
+	}
+	return slices.Concat(b.fetch.elsewhere, []string{last})
 }
 
 func (b *urlBody) Close() error {

@@ -150,6 +150,9 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	default:
 		t.answers++
 		t.header = r.header
+		if t.own != nil {
+			t.own.AddToken(r.header)
+		}
 	}
 	close(r.done)
 }

@@ -60,9 +60,13 @@ type Purpose struct {
 	// which is not moved then.
 	KeepHost bool
 
-	// Force says that nothing else is left for the fetch: the host is asked even
-	// when it is in trouble.
+	// Force says that nothing else is left for the fetch but hosts in trouble: the host is
+	// asked even then.
 	Force bool
+
+	// Patient says that nothing is left but hosts that the fetch has left since they were
+	// silent: one may be silent as long as the fetch lasts.
+	Patient bool
 
 	// Patience is how long a host may be silent in a fetch of content that another host can
 	// give, before its first byte or in the middle. 0 = as long as the fetch lasts, but for
@@ -107,7 +111,7 @@ func (p Purpose) CanFailFast(class failure.Class) bool {
 	case Check:
 		return !p.Last || p.Fallback.Has(class)
 	case Fetch:
-		return !p.KeepHost && p.CanMove()
+		return !p.KeepHost && !p.Force && p.CanMove()
 	}
 	return false
 }
@@ -124,7 +128,7 @@ func (p Purpose) Awaits(open *health.OpenError) bool {
 // CanMove reports whether a host that a fetch asks later, and that is in no trouble, can give
 // the content as well.
 func (p Purpose) CanMove() bool {
-	return !p.Force && slices.ContainsFunc(p.Next, func(key health.Key) bool { return !p.Health.Blocked(key, 0) })
+	return slices.ContainsFunc(p.Next, func(key health.Key) bool { return !p.Health.Blocked(key, 0) })
 }
 
 // ProbeNext has those hosts probed that CanMove leaves out by an old verdict: they may be well by now.
