@@ -75,6 +75,8 @@ func (pauseSession) Close() {}
 
 func (pauseSession) OpenToAll(digest.Digest) bool { return false }
 
+func (pauseSession) Delivered(digest.Digest) bool { return false }
+
 func (pauseSession) NodeShown() bool { return false }
 
 func (pauseSession) MayShow() bool { return false }

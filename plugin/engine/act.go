@@ -64,6 +64,7 @@ func (e *Engine) checkAgain(ctx context.Context, t task, k checked, c course) ch
 	k.session.Close()
 	k.end()
 	c.answer, c.attempts, c.cached = answer{}, nil, NotAsked
+	c.checkTime = c.waited // it has a time of its own
 	return e.check(ctx, t, c)
 }
 

@@ -39,10 +39,12 @@ type answer struct {
 	verified   store.Verified
 	proved     []store.Fingerprint
 	descriptor ocispec.Descriptor
-	// opened reports whether what was served in the session is a proof for everybody, given the
-	// manifest that runs of the image, which is runs; "" = nobody knows.
-	opened func(runs digest.Digest) bool
-	runs   digest.Digest
+	// proves reports whether what was served in the session is a proof for one of those, given the
+	// manifest that runs of the image, which is runs ("" = nobody knows), and whose proofs of it
+	// count already, which are renewed.
+	proves  func(f store.Fingerprint, runs digest.Digest, renewed held) bool
+	runs    digest.Digest
+	renewed held
 	// shown reports whether a host was shown the caller's credentials for anything that it has
 	// served in the session, be it in the pull.
 	shown func() bool
@@ -139,34 +141,46 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	if t.readsManifests() {
 		a.verified.Read = store.Reading{At: a.verified.At, By: a.verified.By}
 	}
-	a.proved, a.opened = t.provedBy(r.Anonymous), t.openedBy(session)
+	a.proved, a.proves = t.provedBy(r.Anonymous), t.provesBy(session)
 	a.shown = session.CredentialsShown
 	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed
 	a.refusals = refusalsBefore(r, session.Origin())
 	return a, nil
 }
 
-// saw takes in which manifest runs of the node's image, if the answer is about that.
+// saw takes in which manifest runs of the node's image, and whose it is, if the answer is about that.
 func (a *answer) saw(l Local) {
-	if l.manifest != "" && l.target() == a.verified.Digest {
+	if l.target() != a.verified.Digest {
+		return
+	}
+	if l.manifest != "" {
 		a.runs = l.manifest
 	}
+	a.renewed = a.renewed.or(l.Grant.lasting).or(l.foreignGrant.lasting)
 }
 
-// openedBy is [answer.opened] for the task's caller. One that has credentials must have been served
-// without them whatever it was served, and the manifest that runs at the least: it has got by them
-// what a registry opens only in part, so its own proof is all that is sure. For one that has none,
-// all that counts is that the node was not let in for anything, be it by those of CRI's deprecated
-// registry.configs, which are the session's then. Under policy.Observe the pull is not the session's:
-// neither may be shown to any host then.
-func (t *task) openedBy(session resolver.Session) func(runs digest.Digest) bool {
-	switch {
-	case t.directives.Mode == policy.Observe && session.MayShow():
-		return func(digest.Digest) bool { return false }
-	case t.Caller != store.Anonymous:
-		return session.OpenToAll
+// provesBy is [answer.proves] for the task's caller. Nobody proves anything by the digest alone: a
+// host can give that, or an index, to everybody, and what stands behind it to some. Where the caller
+// may have the image by the proof of another one, such as its namespace, nothing but that was asked.
+//
+// One that has credentials opens an image to all where it was served without them whatever it was
+// served. For one that has none, all that counts is that the node was not let in for anything, be it
+// by those of CRI's deprecated registry.configs, which are the session's then. Under policy.Observe
+// the pull is not the session's, so that neither may be shown to any host then. containerd reads nothing
+// in it that is on the node: docs/access.md says what that is worth.
+func (t *task) provesBy(session resolver.Session) func(f store.Fingerprint, runs digest.Digest, renewed held) bool {
+	observed := t.directives.Mode == policy.Observe
+	return func(f store.Fingerprint, runs digest.Digest, renewed held) bool {
+		switch {
+		case f != store.Anonymous:
+			return observed || renewed.holder || session.Delivered(runs)
+		case observed && session.MayShow():
+			return false
+		case t.Caller != store.Anonymous:
+			return session.OpenToAll(runs)
+		}
+		return !session.NodeShown() && !session.CredentialsShown() && (observed || renewed.anyone || session.Delivered(runs))
 	}
-	return func(digest.Digest) bool { return !session.NodeShown() && !session.CredentialsShown() }
 }
 
 // stillProved are the holders for whom the answer is a proof, by what has come of the image so
@@ -178,7 +192,7 @@ func (a *answer) stillProved() []store.Fingerprint {
 		refusals = refusalsAmong(a.content.Refusals())
 	}
 	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool {
-		return f == store.Anonymous && !a.opened(a.runs) || a.watch.ended(f, a.proof(), a.repository) ||
+		return !a.proves(f, a.runs, a.renewed) || a.watch.ended(f, a.proof(), a.repository) ||
 			slices.ContainsFunc(refusals, func(no store.Refusal) bool { return no.Ends(f, a.proof(), a.repository) })
 	})
 }

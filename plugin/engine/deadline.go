@@ -21,10 +21,10 @@ func (e *Engine) pullWithin(ctx context.Context, t task, k checked, c course, ac
 	if err := e.complete(ctx, t, c.local, ifFree); err != nil {
 		return e.finish(ctx, t, k, c.ended(failed(ReasonCanceled, err)))
 	}
-	longest, _ := action.Within.Bound()
-	deadline := time.NewTimer(longest)
-	defer deadline.Stop()
-	w := pullWait{task: t, checked: k, reason: action.Reason, overdue: deadline.C}
+	if longest, _ := action.Within.Bound(); c.overdue.IsZero() {
+		c.overdue = time.Now().Add(longest)
+	}
+	w := pullWait{task: t, checked: k, reason: action.Reason}
 	for !c.over() {
 		c = e.waitForPull(ctx, &w, c)
 	}
@@ -39,8 +39,7 @@ type pullWait struct {
 	task
 	checked
 	reason     Reason
-	overdue    <-chan time.Time // nil once it is
-	handedOver bool             // the check is the pull's, which ends it
+	handedOver bool // the check is the pull's, which ends it
 }
 
 // waitForPull waits for one pull: that of equal requests, or one that it begins. The
@@ -61,6 +60,8 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 	if !added { // whoever began it may have been told so before the tag was elsewhere for a while
 		c.answer.actUpon()
 	}
+	deadline := time.NewTimer(time.Until(c.overdue)) // it ends at once for who waits for another pull by then
+	defer deadline.Stop()
 	for {
 		select {
 		case <-p.done:
@@ -68,8 +69,7 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 		case <-ctx.Done():
 			e.pulls.leave(p)
 			return c.ended(failed(ReasonCanceled, ctx.Err()))
-		case <-w.overdue:
-			w.overdue = nil
+		case <-deadline.C: // once
 			if !e.pulls.keep(ctx, p, t.place(w.session)) {
 				continue
 			}

@@ -31,7 +31,7 @@ func (e *Engine) walk(ctx context.Context, t task, begun course) (c course, coal
 		t.insists = n == maxWalks-1
 		c, coalesced = e.walkOnce(ctx, t, begun)
 		t.originAnswered = c.hasAnswered()
-		begun.originAnswered = t.originAnswered
+		begun.originAnswered, begun.overdue = t.originAnswered, c.overdue
 		gone, err := e.hasGone(ctx, t, c)
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err)), coalesced

@@ -25,6 +25,8 @@ type Grant struct {
 	// InNeed says that only mirrors have given such a proof, which have a say in the place of
 	// the registry of the name: see [Grant.after].
 	InNeed bool
+
+	lasting held // whose proofs count, whatever the registry says
 }
 
 // GrantKind is the reason of a Grant, as logs show it.
@@ -115,11 +117,15 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 		lasting = e.alsoHeld(t, r.State, lasting, by.lasting)
 		inNeed = e.alsoHeld(t, r.State, inNeed, by.inNeed)
 	}
-	return t.grant(lasting, inNeed, restricted), nameMissing, nil
+	g = t.grant(lasting, inNeed, restricted)
+	g.lasting = lasting
+	return g, nameMissing, nil
 }
 
 // held says whose proofs count.
 type held struct{ anyone, holder bool }
+
+func (h held) or(others held) held { return held{h.anyone || others.anyone, h.holder || others.holder} }
 
 // alsoHeld adds the proofs on a record.
 func (e *Engine) alsoHeld(t task, s store.State, h held, counts func(host string) bool) held {

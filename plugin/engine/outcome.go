@@ -176,6 +176,7 @@ type course struct {
 	refusals       []store.Refusal // of the caller, by hosts in that failure
 	checkTime      time.Duration   // of what checks may take
 	waited         time.Duration   // of it, for the budget of checks
+	overdue        time.Time       // when its wait for a pull has to end, which began before it began anew
 	end            end
 	within         policy.Deadline // for how long a foreseen pull would be waited for
 }

@@ -218,9 +218,10 @@ func TestHintsAreJudgedOnTheirOwn(t *testing.T) {
 // Where hosts have authority no hint has them passed over, under Tighten.
 func TestTightenKeepsAuthority(t *testing.T) {
 	for _, tc := range []struct{ authority, inForce, hint, want string }{
-		{"a.test", "Mirrors", "Origin", "allowed are Mirrors, OriginThenMirrors"},
+		{"a.test", "Mirrors", "Origin", "allowed is Mirrors"},
 		{"a.test", "OriginThenMirrors", "Origin", "allowed is OriginThenMirrors"},
-		{"a.test", "Mirrors", "OriginThenMirrors", ""},
+		{"a.test", "Mirrors", "OriginThenMirrors", "allowed is Mirrors"},
+		{"none", "Mirrors", "OriginThenMirrors", ""},
 		{"a.test", "Origin", "Origin", ""},
 		{"none", "Mirrors", "Origin", ""},
 	} {

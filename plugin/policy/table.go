@@ -40,9 +40,10 @@ func newTable() [keyCount]directive {
 			describe: "Mirrors: hosts.toml order | Origin: only the registry that the name says resolves the tag | OriginThenMirrors: mirrors' tags only where the origin is unreachable or unavailable",
 			parse:    resolveFrom.parse, format: ResolveFrom.String,
 			stricter: func(inForce, wanted ResolveFrom) bool { return wanted > inForce },
-			// An authority is not asked under Origin, so that its refusals would be passed over.
+			// An authority is asked neither under Origin nor after the origin's yes, so that its
+			// refusals would be passed over.
 			keeps: func(inForce *Directives, wanted ResolveFrom) bool {
-				return wanted != Origin || inForce.Authority.None()
+				return wanted == inForce.ResolveFrom || inForce.Authority.None()
 			},
 			within: resolveFrom.within,
 		}.directive(),

@@ -1,0 +1,71 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// A request that begins anew since a later answer was acted upon has waited already: pull_deadline
+// bounds the whole of it.
+func TestDeadlineOfARequestThatBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{remote: second, record: cachedImage(first, time.Now().Add(-2*time.Hour)), pullTakes: 9 * time.Second}
+		e := n.engine(rule(`policy = "IfDigestChanged"`, `pull_deadline = "10s"`))
+		e.Now, e.Observe = time.Now, nil
+		n.onPull = func() { // another request, which has asked meanwhile, is told that the tag has been set back, for a moment
+			q := e.newest.question(name, false)
+			defer q.end()
+			q.ask()
+			q.answer()
+			other := answer{question: q, verified: store.Verified{Digest: first.Digest, By: "registry.test", Origin: true}}
+			other.actUpon()
+		}
+		a := <-arrive(t, e, n.request(nil))
+		if a.took > 11*time.Second {
+			t.Errorf("under pull_deadline=10s: %s (%s) after %s and %d pulls", a.outcome.Kind, a.outcome.Reason, a.took, n.pulls)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// Nor does a request wait once more that begins anew since an answer that came earlier is acted upon
+// later.
+func TestDeadlineAndAnOlderAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{remote: second, record: cachedImage(first, time.Now().Add(-2*time.Hour)), pullTakes: 8 * time.Second}
+		third := image("third")
+		e := n.engine(rule(`policy = "IfDigestChanged"`))
+		e.Now, e.Observe = time.Now, nil
+		alices := n.request(nil)
+		puller := arrive(t, e, alices) // pulls second, until 8s
+		time.Sleep(time.Second)
+		checks := 0
+		n.onCheck = func() {
+			if checks++; checks == 1 {
+				time.Sleep(time.Second) // carol's
+			}
+		}
+		carols := n.request(map[string]string{"pullwarden.io/pull-deadline": "10s"})
+		carols.Caller, carols.PodNamespace = alice, "carol"
+		c := arrive(t, e, carols) // asks at 1s, is told of third at 2s
+		bobs := n.request(nil)
+		bobs.PodNamespace = "bob"
+		b := arrive(t, e, bobs) // asks at 1s, and is told of second at once
+		time.Sleep(500 * time.Millisecond)
+		n.push(third)
+		<-puller
+		if b := <-b; b.outcome.Digest != second.Digest {
+			t.Fatalf("bob: %s", b.outcome.Kind)
+		}
+		if c := <-c; c.took > 12*time.Second {
+			t.Errorf("carol, who was told of the newest one, under pull_deadline=10s: %s (%s) after %s, %d checks", c.outcome.Kind, c.outcome.Reason, c.took, n.checks)
+		}
+		time.Sleep(time.Minute)
+	})
+}
