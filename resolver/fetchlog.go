@@ -124,10 +124,19 @@ func (l *fetchLog) served(d digest.Digest, h *host) {
 	})
 }
 
+// maxElsewhere bounds them: no label has room for so many, which then says that there are more.
+const maxElsewhere = 256
+
 // servedElsewhere takes note that one of these hosts, which the urls of the
-// content name, served bytes.
+// content name or lead to, served bytes.
 func (l *fetchLog) servedElsewhere(d digest.Digest, hosts []string) {
-	l.update(d, func(c *content) { c.elsewhere = hosts })
+	l.update(d, func(c *content) {
+		for _, h := range hosts {
+			if !slices.Contains(c.elsewhere, h) && len(c.elsewhere) < maxElsewhere {
+				c.elsewhere = append(slices.Clip(c.elsewhere), h)
+			}
+		}
+	})
 }
 
 // urlFailed takes note of the failure of a url's host, which is asked past the hosts of the session: it is

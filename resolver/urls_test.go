@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -243,5 +244,27 @@ func TestURLsAreNotShownHeaders(t *testing.T) {
 	}
 	if len(seen) > 0 || len(followed.list()) != 6 {
 		t.Errorf("the header is shown to %q, of %q", seen, followed.list())
+	}
+}
+
+// Where a url redirects, the host that it leads to has served the layer, too.
+func TestURLsThatRedirectNameWhereTo(t *testing.T) {
+	GuardURLs()
+	elsewhere, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "layer1") })
+	named, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+"/layer", http.StatusTemporaryRedirect)
+	})
+	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	source := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{}).Source(ocispec.Descriptor{})
+	layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer1"), Size: 6}
+	layer.URLs = []string{named.URL + "/layer"}
+	if _, err := read(t, source, layer); err != nil {
+		t.Fatal(err)
+	}
+	got, want := source.Served().Hosts, []string{serverHost(named), serverHost(elsewhere)}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("served by %q, want %q", got, want)
 	}
 }

@@ -19,7 +19,7 @@ func TestURLsOfHostsThatAreNoText(t *testing.T) {
 	n.Push("app:1", f)
 	ref := nodetest.Named("app:1")
 	n.MustPull(ref)
-	sources := n.Registry.Host() + "," + f.host + ",x%80.example.com,a.test%2Cregistry.test,%2B7"
+	sources := n.Registry.Host() + "," + f.host + ",x%80.example.com:80,a.test%2Cregistry.test:80,%2B7:80"
 	nodetest.Want(t, "content-sources", n.Labels(ref)["content-sources"], sources)
 	nodetest.Want(t, "images", len(n.List()), 1)
 
