@@ -42,7 +42,7 @@ func TestLeftMirrorAndRefusedConnections(t *testing.T) {
 				}))
 				options := fakeOptions(n.roundTrip, mirrorName, registryName)
 				options.ProgressTimeout = 5 * time.Minute
-				data, err, took := readPieces(t, newResolver(t, options), layer)
+				data, took, err := readPieces(t, newResolver(t, options), layer)
 				if err != nil || !bytes.Equal(data, layer) || took > 3*time.Minute {
 					t.Errorf("%d bytes of %d, %v after %v; %d were refused; the mirror was asked %d times",
 						len(data), len(layer), err, took, refused.Load(), strings.Count(strings.Join(n.asked(), " "), mirrorName))
@@ -74,7 +74,7 @@ func TestMirrorThatLimitsPieces(t *testing.T) {
 				n.set("silent.test", blobs(stall(http.StatusOK, nil, "")))
 				options := fakeOptions(n.roundTrip, "silent.test", mirrorName, registryName)
 				options.ProgressTimeout = time.Minute
-				data, err, took := readPieces(t, newResolver(t, options), layer)
+				data, took, err := readPieces(t, newResolver(t, options), layer)
 				if err != nil || !bytes.Equal(data, layer) {
 					t.Errorf("%d bytes, %v after %v; asked %q", len(data), err, took, n.asked())
 				}
@@ -118,7 +118,7 @@ func TestMirrorInTroubleAndARefusedConnection(t *testing.T) {
 			}
 			return answering(http.StatusServiceUnavailable)(req)
 		})
-		data, err, took := readLayer(t, s, layer)
+		data, took, err := readLayer(t, s, layer)
 		if err != nil || !bytes.Equal(data, layer) {
 			t.Errorf("%d bytes, %v after %v; asked %q", len(data), err, took, n.asked())
 		}
@@ -144,13 +144,13 @@ func (b *brokenBody) Read(p []byte) (int, error) {
 const pieceSize = 1 << 10
 
 // readPieces reads a layer in pieces side by side.
-func readPieces(t *testing.T, r *Resolver, layer []byte) (data []byte, err error, took time.Duration) { //nolint:revive // the error is a result like the others
+func readPieces(t *testing.T, r *Resolver, layer []byte) (data []byte, took time.Duration, err error) {
 	t.Helper()
 	return readLayer(t, openAt(t, r, Query{}), layer, transfer.WithMaxConcurrentDownloads(3), transfer.WithConcurrentLayerFetchBuffer(pieceSize))
 }
 
 // readLayer reads a layer by a pull of the session.
-func readLayer(t *testing.T, session Session, layer []byte, options ...transfer.ImageResolverOption) (data []byte, err error, took time.Duration) { //nolint:revive // the same
+func readLayer(t *testing.T, session Session, layer []byte, options ...transfer.ImageResolverOption) (data []byte, took time.Duration, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -167,7 +167,7 @@ func readLayer(t *testing.T, session Session, layer []byte, options ...transfer.
 	}
 	defer rc.Close()
 	data, err = io.ReadAll(rc)
-	return data, err, time.Since(began)
+	return data, time.Since(began), err
 }
 
 // slowRange gives the part of a layer that is asked for, little by little.

@@ -18,19 +18,19 @@ import (
 // A registry refuses a token, and names its token server by that: neither spans, log nor error have it.
 func TestSpansOfTokenServersNamedByATokenTellNone(t *testing.T) {
 	for _, way := range []string{"path", "host"} {
-		for _, code := range []int{200, 403, 503} {
+		for _, code := range []int{http.StatusOK, http.StatusForbidden, http.StatusServiceUnavailable} {
 			t.Run(fmt.Sprint(way, code), func(t *testing.T) {
 				const token = "t0kent0kent0kent0ken"
 				g := newGuarded(t)
 				g.tokens = func(w http.ResponseWriter, r *http.Request) {
-					if code != 200 && strings.Contains(r.URL.Path, token) {
+					if code != http.StatusOK && strings.Contains(r.URL.Path, token) {
 						w.WriteHeader(code)
 						return
 					}
 					_, _ = fmt.Fprintf(w, `{"token":%q,"access_token":%q}`, token, token)
 				}
 				other, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-					if code != 200 {
+					if code != http.StatusOK {
 						w.WriteHeader(code)
 						return
 					}
@@ -51,7 +51,7 @@ func TestSpansOfTokenServersNamedByATokenTellNone(t *testing.T) {
 						return
 					}
 					w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s",service="x"`, realm))
-					w.WriteHeader(401)
+					w.WriteHeader(http.StatusUnauthorized)
 				})
 				recorder := tracetest.NewSpanRecorder()
 				entry, logged := newLogger(log.TraceLevel)
@@ -88,7 +88,7 @@ func TestJoinedTokenServersNamedByATokenTellNone(t *testing.T) {
 	other, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked <- struct{}{}
 		<-answer
-		w.WriteHeader(403)
+		w.WriteHeader(http.StatusForbidden)
 	})
 	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		realm := g.server.URL + "/token"
@@ -96,7 +96,7 @@ func TestJoinedTokenServersNamedByATokenTellNone(t *testing.T) {
 			realm = other.URL + "/" + token + "/token"
 		}
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s",service="x"`, realm))
-		w.WriteHeader(401)
+		w.WriteHeader(http.StatusUnauthorized)
 	})
 	res := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}})
 	ask := func() chan string {
@@ -124,14 +124,14 @@ func TestJoinedTokenServersNamedByATokenTellNone(t *testing.T) {
 // A host redirects to itself with a signed URL, and there names its token server by the signature.
 func TestSpansOfTokenServersNamedByASignature(t *testing.T) {
 	const signature = "c0ffee-c0ffee-c0ffee"
-	other, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) })
+	other, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if !r.URL.Query().Has("X-Amz-Signature") {
 			http.Redirect(w, r, r.URL.Path+"?X-Amz-Signature="+signature, http.StatusTemporaryRedirect)
 			return
 		}
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s",service="x"`, other.URL+"/"+signature+"/token"))
-		w.WriteHeader(401)
+		w.WriteHeader(http.StatusUnauthorized)
 	})
 	recorder := tracetest.NewSpanRecorder()
 	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("").Start(t.Context(), "pull")

@@ -159,56 +159,6 @@ func (a *answer) saw(l Local) {
 	a.renewed = a.renewed.or(l.Grant.lasting).or(l.foreignGrant.lasting)
 }
 
-// provesBy is [answer.proves] for the task's caller. Nobody proves anything by the digest alone: a
-// host can give that, or an index, to everybody, and what stands behind it to some. Where the caller
-// may have the image by the proof of another one, such as its namespace, nothing but that was asked.
-//
-// One that has credentials opens an image to all where it was served without them whatever it was
-// served. For one that has none, all that counts is that the node was not let in for anything, be it
-// by those of CRI's deprecated registry.configs, which are the session's then. Under policy.Observe
-// the pull is not the session's, so that neither may be shown to any host then. containerd reads nothing
-// in it that is on the node: docs/access.md says what that is worth.
-func (t *task) provesBy(session resolver.Session) func(f store.Fingerprint, runs digest.Digest, renewed held) bool {
-	observed := t.directives.Mode == policy.Observe
-	return func(f store.Fingerprint, runs digest.Digest, renewed held) bool {
-		switch {
-		case f != store.Anonymous:
-			return observed || renewed.holder || session.Delivered(runs)
-		case observed && session.MayShow():
-			return false
-		case t.Caller != store.Anonymous:
-			return session.OpenToAll(runs)
-		}
-		return !session.NodeShown() && !session.CredentialsShown() && (observed || renewed.anyone || session.Delivered(runs))
-	}
-}
-
-// stillProved are the holders for whom the answer is a proof, by what has come of the image so
-// far, without those that were refused since, in this request by the last word of a host, or
-// in another one.
-func (a *answer) stillProved() []store.Fingerprint {
-	var refusals []store.Refusal
-	if a.content != nil {
-		refusals = refusalsAmong(a.content.Refusals())
-	}
-	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool {
-		return !a.proves(f, a.runs, a.renewed) || a.watch.ended(f, a.proof(), a.repository) ||
-			slices.ContainsFunc(refusals, func(no store.Refusal) bool { return no.Ends(f, a.proof(), a.repository) })
-	})
-}
-
-// proof is the one that the answer is for those who have proved access by it.
-func (a *answer) proof() store.Proof { return store.Proof{At: a.verified.At, By: a.verified.By} }
-
-// proofs are those of the holders that were not refused since.
-func (a *answer) proofs() map[store.Fingerprint]store.Proof {
-	proofs := map[store.Fingerprint]store.Proof{}
-	for _, f := range a.stillProved() {
-		proofs[f] = a.proof()
-	}
-	return proofs
-}
-
 // check asks the registry for the digest of the reference, in what is left of the time.
 func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 	k = checked{course: c, watch: e.watchDenials(t), question: e.newest.question(t.Name, t.insists)}
