@@ -127,7 +127,7 @@ func decorateCRI(r *plugin.Registration) {
 		}
 		err = cri.Wrap(service, func(runtimes runtime.RuntimeServiceServer, images runtime.ImageServiceServer) (runtime.RuntimeServiceServer, runtime.ImageServiceServer) {
 			starts := p.starts(runtimes)
-			service := cri.NewImageService(images, p.engine, p.store, p.cri, p.key, p.puller).WithStarts(starts)
+			service := cri.NewImageService(images, runtimes, p.engine, p.store, p.cri, p.key, p.puller).WithStarts(starts)
 			p.images.Store(service)
 			pods := cri.NewRuntimeService(runtimes, images, p.store, p.sandboxImage()).WithStarts(starts)
 			pods.Started = p.started

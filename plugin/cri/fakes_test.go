@@ -132,5 +132,5 @@ func knows(pairs ...string) *records {
 }
 
 func showing(i *images, r Records) *ImageService {
-	return NewImageService(i, nil, r, Config{}, nil, nil)
+	return NewImageService(i, nil, nil, r, Config{}, nil, nil)
 }

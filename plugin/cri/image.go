@@ -7,13 +7,14 @@
 package cri
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/distribution/reference"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -33,8 +34,10 @@ type Engine interface {
 
 // Puller pulls in place of containerd's own PullImage; *pull.Puller is one.
 type Puller interface {
-	// SnapshotterFor returns the snapshotter of a runtime handler, as CRI does.
+	// SnapshotterFor returns the snapshotter of a pull whose request names a runtime handler, as CRI does.
 	SnapshotterFor(handler string) string
+	// ContainerSnapshotter returns the snapshotter that containers run by in a sandbox of a runtime handler.
+	ContainerSnapshotter(handler string) string
 	// Limit returns why no rule with allowed_sources can be kept with a
 	// snapshotter; nil where it can.
 	Limit(snapshotter string) error
@@ -47,20 +50,21 @@ type Puller interface {
 // which shows the state of images.
 type ImageService struct {
 	runtime.ImageServiceServer
-	engine  Engine
-	records Records
-	config  Config
-	key     *store.Key
-	puller  Puller
-	starts  *Starts // nil: no policy holds for the starts of containers
-	listing listing
+	sandboxes Sandboxes
+	engine    Engine
+	records   Records
+	config    Config
+	key       *store.Key
+	puller    Puller
+	starts    *Starts // nil: no policy holds for the starts of containers
+	listing   listing
 }
 
-// NewImageService decorates containerd's own image service. The key makes the
-// fingerprints of callers and namespaces; the puller takes the place of containerd's own
-// PullImage.
-func NewImageService(inner runtime.ImageServiceServer, e Engine, records Records, config Config, key *store.Key, puller Puller) *ImageService {
-	s := &ImageService{ImageServiceServer: inner, engine: e, records: records, config: config, key: key, puller: puller}
+// NewImageService decorates containerd's own image service. The sandboxes are those of the pods
+// that pull; the key makes the fingerprints of callers and namespaces; the puller takes the place
+// of containerd's own PullImage.
+func NewImageService(inner runtime.ImageServiceServer, sandboxes Sandboxes, e Engine, records Records, config Config, key *store.Key, puller Puller) *ImageService {
+	s := &ImageService{ImageServiceServer: inner, sandboxes: sandboxes, engine: e, records: records, config: config, key: key, puller: puller}
 	s.listing.inner, s.listing.records = inner, records
 	stored, err := storedImages(inner)
 	if err != nil {
@@ -80,7 +84,11 @@ func (s *ImageService) WithStarts(starts *Starts) *ImageService {
 // PullImage returns the image that its policy wants: the cached one, or that of
 // the registry. Under mode = "Observe" the answer is that of containerd's own PullImage.
 func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageRequest) (*runtime.PullImageResponse, error) {
-	req, n, err := s.request(r)
+	snapshotter, err := s.snapshotter(ctx, r)
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	req, n, err := s.request(r, snapshotter)
 	if err != nil {
 		return nil, err
 	}
@@ -97,20 +105,20 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 	return &runtime.PullImageResponse{ImageRef: outcome.ImageID}, nil
 }
 
-// Request returns a request of CRI in the engine's words. The error is of a reference
-// that does not parse.
+// Request returns a request of CRI, of which no pod is known, in the engine's words. The error
+// is of a reference that does not parse.
 func (s *ImageService) Request(r *runtime.PullImageRequest) (engine.Request, error) {
-	req, _, err := s.request(r)
+	req, _, err := s.request(r, s.puller.SnapshotterFor(runtimeHandler(r)))
 	return req, err
 }
 
-// request is Request, with containerd as the request has it.
-func (s *ImageService) request(r *runtime.PullImageRequest) (req engine.Request, n *node, err error) {
+// request returns a request of CRI for a snapshotter in the engine's words, and containerd as that
+// request has it.
+func (s *ImageService) request(r *runtime.PullImageRequest, snapshotter string) (req engine.Request, n *node, err error) {
 	named, err := reference.ParseDockerRef(r.GetImage().GetImage())
 	if err != nil {
 		return engine.Request{}, nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
 	}
-	snapshotter := s.puller.SnapshotterFor(runtimeHandler(r))
 	n = &node{images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter, request: r}
 	return engine.Request{
 		Subject: policy.Subject{
@@ -161,19 +169,6 @@ func annotations(r *runtime.PullImageRequest) map[string]string {
 	return all
 }
 
-// runtimeHandlerAnnotation is what clients that do not send the runtime
-// handler with the image put into the sandbox config. Deprecated in containerd.
-const runtimeHandlerAnnotation = "io.containerd.cri.runtime-handler"
-
-// runtimeHandler returns the one that containerd takes the snapshotter of; ""
-// for the default snapshotter.
-func runtimeHandler(r *runtime.PullImageRequest) string {
-	if r.GetSandboxConfig() == nil {
-		return ""
-	}
-	return cmp.Or(r.GetImage().GetRuntimeHandler(), r.GetSandboxConfig().GetAnnotations()[runtimeHandlerAnnotation])
-}
-
 // node is containerd, for one request.
 type node struct {
 	images      runtime.ImageServiceServer
@@ -186,11 +181,11 @@ type node struct {
 
 // ImageID returns the ID of the image that the name has now, or "".
 func (n *node) ImageID(ctx context.Context) (string, error) {
-	status, err := n.images.ImageStatus(ctx, &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: n.name}})
+	response, err := n.images.ImageStatus(ctx, &runtime.ImageStatusRequest{Image: &runtime.ImageSpec{Image: n.name}})
 	if err != nil {
 		return "", err
 	}
-	return status.GetImage().GetId(), nil
+	return response.GetImage().GetId(), nil
 }
 
 // Pull carries out the plan.

@@ -22,7 +22,7 @@ import (
 func TestListingFollowsChanges(t *testing.T) {
 	const a, b, canonical = "registry.test/a:1", "registry.test/b:1", "registry.test/a@sha256:1"
 	inner, known := newStocked(), newSharedRecords()
-	s := NewImageService(&inner, nil, known, Config{}, nil, nil)
+	s := NewImageService(&inner, nil, nil, known, Config{}, nil, nil)
 	for _, step := range []struct {
 		what   string
 		change func()
@@ -59,7 +59,7 @@ func TestListingFollowsChanges(t *testing.T) {
 // What changes while CRI makes an image of it is shown by the next listing.
 func TestListingDuringAChange(t *testing.T) {
 	inner := newStocked()
-	s := NewImageService(&inner, nil, newSharedRecords(), Config{}, nil, nil)
+	s := NewImageService(&inner, nil, nil, newSharedRecords(), Config{}, nil, nil)
 	inner.imageStore.set("1", false, "registry.test/old:1")
 	inner.imageStore.set("2", false, "registry.test/gone:1")
 	inner.before = func() {
@@ -91,7 +91,7 @@ func TestListingDuringAChange(t *testing.T) {
 func TestListingsAtOnce(t *testing.T) {
 	const name = "registry.test/a:1"
 	inner, known := newStocked(), newSharedRecords()
-	s := NewImageService(&inner, nil, known, Config{}, nil, nil)
+	s := NewImageService(&inner, nil, nil, known, Config{}, nil, nil)
 	inner.imageStore.set("1", false, name)
 	known.set(name, "0")
 	var readers sync.WaitGroup
@@ -128,7 +128,7 @@ func TestListingsAtOnce(t *testing.T) {
 // CRI itself answers what is filtered, and says whether it has streams.
 func TestListingsByCRI(t *testing.T) {
 	inner := newStocked()
-	s := NewImageService(&inner, nil, newSharedRecords(), Config{}, nil, nil)
+	s := NewImageService(&inner, nil, nil, newSharedRecords(), Config{}, nil, nil)
 	inner.imageStore.set("1", false, "registry.test/a:1")
 	if _, err := s.ListImages(t.Context(), &runtime.ListImagesRequest{Filter: &runtime.ImageFilter{}}); err != nil {
 		t.Fatal(err)

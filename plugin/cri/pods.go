@@ -4,9 +4,11 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -58,17 +60,18 @@ func names(pods []*runtime.PodSandbox) (all []podName) {
 	return all
 }
 
-// namespaces returns the namespaces of pods, each once; an unknown one where there is no
-// pod.
-func namespaces(pods []*runtime.PodSandbox) []string {
-	if len(pods) == 0 {
-		return []string{""}
-	}
-	all := make([]string, 0, len(pods))
+// place is where a pod's pull would be made for, as far as decisions go by that.
+type place struct{ namespace, snapshotter string }
+
+// places returns those of pods, each once.
+func (s *ImageService) places(pods []*runtime.PodSandbox) []place {
+	all := make([]place, 0, len(pods))
 	for _, p := range pods {
-		all = append(all, p.GetMetadata().GetNamespace())
+		all = append(all, place{p.GetMetadata().GetNamespace(), s.containerSnapshotter(p)})
 	}
-	slices.Sort(all)
+	slices.SortFunc(all, func(a, b place) int {
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.snapshotter, b.snapshotter))
+	})
 	return slices.Compact(all)
 }
 

@@ -46,7 +46,7 @@ type question struct {
 	seen  string                // the pod, by the kubelet's annotation
 	image string                // the normalised reference
 	pods  []*runtime.PodSandbox // that it may be
-	// requests are the pulls that may follow, one for each namespace.
+	// requests are the pulls that may follow, one for each namespace and snapshotter.
 	requests []engine.Request
 }
 
@@ -179,13 +179,21 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 // pulls that may follow.
 func (s *ImageService) question(spec *runtime.ImageSpec, seen string, named reference.Named, pods []*runtime.PodSandbox) (question, error) {
 	q := question{seen: seen, image: named.String(), pods: pods}
-	for _, namespace := range namespaces(q.pods) {
-		req, err := s.Request(&runtime.PullImageRequest{
+	pull := func(namespace string) *runtime.PullImageRequest {
+		return &runtime.PullImageRequest{
 			Image: &runtime.ImageSpec{Image: q.image, Annotations: spec.GetAnnotations(), RuntimeHandler: spec.GetRuntimeHandler()},
 			SandboxConfig: &runtime.PodSandboxConfig{
 				Metadata: &runtime.PodSandboxMetadata{Namespace: namespace}, Annotations: spec.GetAnnotations(),
 			},
-		})
+		}
+	}
+	if len(pods) == 0 {
+		req, err := s.Request(pull(""))
+		q.requests = append(q.requests, req)
+		return q, err
+	}
+	for _, at := range s.places(pods) {
+		req, _, err := s.request(pull(at.namespace), at.snapshotter)
 		if err != nil {
 			return question{}, err
 		}
@@ -195,7 +203,7 @@ func (s *ImageService) question(spec *runtime.ImageSpec, seen string, named refe
 }
 
 // decide returns why the image must not be reused as it is, the strictest of the
-// decisions for the namespaces that the pod may be of; nil where it may. It is not
+// decisions for what the pod may be; nil where it may. It is not
 // governed where all of these leave the question alone. Of pods that do not pull only
 // [policy.Strict] asks for a proof.
 func (s *ImageService) decide(ctx context.Context, q question, pulls bool) (stop *engine.Start, governed bool) {

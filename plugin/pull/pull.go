@@ -95,6 +95,12 @@ func New(c Config) (*Puller, error) {
 // SnapshotterFor returns the snapshotter of a runtime handler, as CRI does.
 func (p *Puller) SnapshotterFor(handler string) string { return p.settings.SnapshotterFor(handler) }
 
+// ContainerSnapshotter returns the snapshotter that containers of a pod with that runtime handler run by,
+// as CRI does.
+func (p *Puller) ContainerSnapshotter(handler string) string {
+	return p.settings.ContainerSnapshotter(handler)
+}
+
 // RestoresCheckpoints reports whether CRI makes the container of a checkpoint of the image
 // that the checkpoint names.
 func (p *Puller) RestoresCheckpoints() bool { return p.settings.RestoresCheckpoints }

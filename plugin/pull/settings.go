@@ -4,6 +4,7 @@
 package pull
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -23,8 +24,11 @@ type Settings struct {
 
 	// Snapshotter is the default one.
 	Snapshotter string
-	// Snapshotters are those of the runtime handlers that are configured.
+	// Snapshotters are those of the runtime handlers that are configured, for pulls whose request names one.
 	Snapshotters map[string]string
+	// ContainerSnapshotters are those that containers run by, where these are not the default one, by the
+	// runtime handlers of their pods; "" is the default handler.
+	ContainerSnapshotters map[string]string
 	// PinnedImages are the references that CRI protects from the kubelet's
 	// garbage collection.
 	PinnedImages []string
@@ -71,9 +75,16 @@ func (s Settings) SnapshotterFor(handler string) string {
 	return s.Snapshotter
 }
 
+// ContainerSnapshotter returns the snapshotter that containers of a pod run by, whose sandbox
+// has that runtime handler; "" is the default handler.
+func (s Settings) ContainerSnapshotter(handler string) string {
+	return cmp.Or(s.ContainerSnapshotters[handler], s.Snapshotter)
+}
+
 // used lists the snapshotters that pulls may unpack with, each once.
 func (s Settings) used() []string {
 	all := append(slices.Collect(maps.Values(s.Snapshotters)), s.Snapshotter)
+	all = slices.AppendSeq(all, maps.Values(s.ContainerSnapshotters))
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -136,6 +147,7 @@ func ReadSettings(imagePlugin, runtimePlugin any) (Settings, error) {
 		Local:                  images.UseLocalImagePull,
 		Snapshotter:            images.Snapshotter,
 		Snapshotters:           snapshotters(images, runtimes),
+		ContainerSnapshotters:  containerSnapshotters(runtimes),
 		PinnedImages:           slices.Sorted(maps.Values(images.PinnedImages)),
 		SandboxImage:           images.PinnedImages["sandbox"],
 		WithoutSandboxImage:    withoutSandboxImage(runtimes),
@@ -151,16 +163,28 @@ func ReadSettings(imagePlugin, runtimePlugin any) (Settings, error) {
 	}, nil
 }
 
-// snapshotters returns those of runtime handlers. A handler that the image
-// plugin has a platform for does not take its snapshotter from the runtime
-// plugin, even where the platform names none.
-func snapshotters(images imagesTOML, runtimes runtimeTOML) map[string]string {
+// containerSnapshotters returns those that containers run by: CRI takes them from the runtime
+// plugin alone.
+func containerSnapshotters(runtimes runtimeTOML) map[string]string {
 	all := map[string]string{}
 	for name, r := range runtimes.Containerd.Runtimes {
-		if r.Snapshotter != "" {
-			all[name] = r.Snapshotter
+		if r.Snapshotter == "" {
+			continue
+		}
+		all[name] = r.Snapshotter
+		if name == runtimes.Containerd.DefaultRuntimeName {
+			all[""] = r.Snapshotter
 		}
 	}
+	return all
+}
+
+// snapshotters returns those of pulls whose request names a runtime handler. A handler that the
+// image plugin has a platform for does not take its snapshotter from the runtime
+// plugin, even where the platform names none.
+func snapshotters(images imagesTOML, runtimes runtimeTOML) map[string]string {
+	all := containerSnapshotters(runtimes)
+	delete(all, "")
 	for name, platform := range images.RuntimePlatforms {
 		all[name] = platform.Snapshotter
 		if platform.Snapshotter == "" {

@@ -90,7 +90,7 @@ func TestReadSettings(t *testing.T) {
 		want             Settings
 	}{
 		"defaults": {"", "", Settings{
-			Snapshotter: "overlayfs", Snapshotters: map[string]string{}, PinnedImages: []string{pause}, SandboxImage: pause,
+			Snapshotter: "overlayfs", Snapshotters: map[string]string{}, ContainerSnapshotters: map[string]string{}, PinnedImages: []string{pause}, SandboxImage: pause,
 			ProgressTimeout: 5 * time.Minute, MaxConcurrentDownloads: 3, DecryptOnNode: true,
 			WithoutSandboxImage: map[string]bool{},
 		}},
@@ -98,6 +98,8 @@ func TestReadSettings(t *testing.T) {
 			Local: true, Snapshotter: "native",
 			// The image plugin's word counts before the runtime plugin's.
 			Snapshotters: map[string]string{"both": "images", "default": "native", "blocky": "blockfile"},
+			// Containers have the runtime plugin's; no handler is the default one.
+			ContainerSnapshotters: map[string]string{"both": "runtime", "default": "runtime", "blocky": "blockfile", "": "blockfile"},
 			PinnedImages: []string{"docker.io/library/base:1", pause}, SandboxImage: pause, ProgressTimeout: 90 * time.Second,
 			MaxConcurrentDownloads: 20, LayerFetchBuffer: 1024,
 			SnapshotAnnotations: true, DiscardLayers: true, SyncFS: true,
@@ -127,10 +129,18 @@ func TestReadSettingsRefusesWhatCRICannotUse(t *testing.T) {
 }
 
 func TestSnapshotterFor(t *testing.T) {
-	s := Settings{Snapshotter: "overlayfs", Snapshotters: map[string]string{"blocky": "blockfile"}}
+	s := Settings{
+		Snapshotter: "overlayfs", Snapshotters: map[string]string{"blocky": "blockfile"},
+		ContainerSnapshotters: map[string]string{"": "native", "blocky": "blockfile"},
+	}
 	for handler, want := range map[string]string{"": "overlayfs", "runc": "overlayfs", "blocky": "blockfile"} {
 		if got := s.SnapshotterFor(handler); got != want {
 			t.Errorf("%q: %s, want %s", handler, got, want)
+		}
+	}
+	for handler, want := range map[string]string{"": "native", "runc": "overlayfs", "blocky": "blockfile"} {
+		if got := s.ContainerSnapshotter(handler); got != want {
+			t.Errorf("containers of %q: %s, want %s", handler, got, want)
 		}
 	}
 }

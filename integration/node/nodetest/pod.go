@@ -57,13 +57,24 @@ type Pod struct {
 // that registry.
 func (n *Node) RunPod(pause *resolvertest.Registry) *Pod {
 	n.T.Helper()
+	return n.RunPodOf("", pause)
+}
+
+// RunPodOf runs a pod of a runtime handler as RunPod does; "" is the default one.
+func (n *Node) RunPodOf(handler string, pause *resolvertest.Registry) *Pod {
+	n.T.Helper()
 	n.PushTo(pause, "pause:1", Busybox(n.T, 0, "sleep", "86400"))
-	return n.RunPodWith(n.Server(pause))
+	return n.runPod(handler, n.Server(pause))
 }
 
 // RunPodWith runs a pod that ends with the test. Its image, PauseImage, comes by
 // that hosts.toml.
 func (n *Node) RunPodWith(hostsTOML string) *Pod {
+	n.T.Helper()
+	return n.runPod("", hostsTOML)
+}
+
+func (n *Node) runPod(handler, hostsTOML string) *Pod {
 	n.T.Helper()
 	n.WriteHosts("pause.test", hostsTOML)
 	p := &Pod{n: n, config: &runtimeapi.PodSandboxConfig{
@@ -75,7 +86,7 @@ func (n *Node) RunPodWith(hostsTOML string) *Pod {
 	}}
 	n.Must(os.MkdirAll(n.Path("logs"), 0o700))
 	n.T.Cleanup(p.remove)
-	resp, err := n.runtime().RunPodSandbox(n.T.Context(), &runtimeapi.RunPodSandboxRequest{Config: p.config})
+	resp, err := n.runtime().RunPodSandbox(n.T.Context(), &runtimeapi.RunPodSandboxRequest{Config: p.config, RuntimeHandler: handler})
 	if err != nil {
 		n.T.Fatalf("run a pod: %v", err)
 	}
@@ -129,6 +140,11 @@ func (n *Node) KillShims() {
 			}
 		}
 	}
+}
+
+// Pulls has a pull be for the pod, as a kubelet says it, which names no runtime handler.
+func (p *Pod) Pulls() node.PullOption {
+	return func(r *runtimeapi.PullImageRequest) { r.SandboxConfig.Metadata = p.config.GetMetadata() }
 }
 
 // Run creates and starts a container of an image ID, as a kubelet does for the
