@@ -14,9 +14,13 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
+// maxSize bounds what is said of the size of content, in bytes: CRI adds up what an image names, which
+// are no more than maxReferences, and what of that is on the node nobody fetches, or measures.
+const maxSize = 1 << 48
+
 // CheckChildren returns an error, which is ErrInvalid, for what containerd does not fetch of a
 // document, and for what CRI cannot read as the image that runs: content without a digest, or
-// without a size where this node is to fetch it; an index of which CRI measures another entry than
+// with a size that none has where this node is to fetch it; an index of which CRI measures another entry than
 // runs; manifests and indexes that a manifest names, below which CRI looks for more of the image.
 // Of an index containerd fetches one manifest alone, and what is said of others does not matter.
 func CheckChildren(ctx context.Context, parent ocispec.Descriptor, children []ocispec.Descriptor) error {
@@ -40,7 +44,7 @@ func CheckChildren(ctx context.Context, parent ocispec.Descriptor, children []oc
 	}
 	for _, child := range children {
 		switch {
-		case child.Size <= 0:
+		case child.Size <= 0, child.Size > maxSize:
 			return invalid{fmt.Errorf("%s, of %s, has the size %d", child.Digest, parent.Digest, child.Size)}
 		case images.IsManifestType(parent.MediaType) && namesOthers(child):
 			return invalid{fmt.Errorf("a manifest names %s, which is an %s", child.Digest, child.MediaType)}

@@ -28,6 +28,7 @@ func TestSizesOfChildren(t *testing.T) {
 	}{
 		"an image":                   {ocispec.MediaTypeImageManifest, []ocispec.Descriptor{layer(1), layer(1)}, false},
 		"a layer of no bytes":        {ocispec.MediaTypeImageManifest, []ocispec.Descriptor{layer(1), layer(0)}, true},
+		"more than any disk has":     {ocispec.MediaTypeImageManifest, []ocispec.Descriptor{layer(maxSize), layer(maxSize + 1)}, true},
 		"an index":                   {ocispec.MediaTypeImageIndex, []ocispec.Descriptor{of(1, &here), of(1, &elsewhere)}, false},
 		"another platform's":         {ocispec.MediaTypeImageIndex, []ocispec.Descriptor{of(0, &elsewhere), of(1, &here), of(-1, nil)}, false},
 		"the node's":                 {ocispec.MediaTypeImageIndex, []ocispec.Descriptor{of(1, &elsewhere), of(0, &here)}, true},

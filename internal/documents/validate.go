@@ -16,6 +16,10 @@ import (
 // maxMediaType bounds media types, in bytes: a type and a subtype have 127 each (RFC 6838).
 const maxMediaType = 255
 
+// maxUser bounds the user of a config, in bytes: CRI has it in each list of all images, of which a
+// kubelet takes 16 MiB.
+const maxUser = 4 << 10
+
 // Validate returns an error for a manifest, an index or a config, as the media type says,
 // that has too many objects, or names something by a digest which is none, by a media type
 // that is too long, or with data that is too large. The first two would get into labels, errors
@@ -54,15 +58,25 @@ func validateFields(mediaType string, data []byte) error {
 		}
 		return cmp.Or(checkLength("mediaType", len(i.MediaType), maxMediaType), checkDescriptors("manifests", i.Manifests))
 	case images.IsConfigType(mediaType):
-		var c struct {
-			RootFS ocispec.RootFS `json:"rootfs"`
-		}
-		if !decoded(data, &c) {
-			return nil
-		}
-		return checkDiffIDs(c.RootFS.DiffIDs)
+		return validateConfig(data)
 	}
 	return nil
+}
+
+func validateConfig(data []byte) error {
+	var c struct {
+		Config struct{ User string } `json:"config"`
+	}
+	if decoded(data, &c) && len(c.Config.User) > maxUser {
+		return invalid{checkLength("config.User", len(c.Config.User), maxUser)}
+	}
+	var layers struct {
+		RootFS ocispec.RootFS `json:"rootfs"`
+	}
+	if !decoded(data, &layers) {
+		return nil
+	}
+	return checkDiffIDs(layers.RootFS.DiffIDs)
 }
 
 // configField is the config of a manifest. As to containerd, a null takes away nothing that the

@@ -56,6 +56,8 @@ func TestValidate(t *testing.T) {
 		{"a long type of its own", manifest, `{"mediaType":"` + long + `","config":` + fine + `}`, "mediaType"},
 		{"no manifest", manifest, `[]`, ""},
 		{"an index", index, `{"manifests":[` + fine + `,` + fine + `]}`, ""},
+		{"a user", config, `{"config":{"User":"` + strings.Repeat("x", maxUser) + `"}}`, ""},
+		{"a long user", config, `{"config":{"user":"` + strings.Repeat("x", maxUser+1) + `"}}`, "config.User"},
 		{"an empty index", index, `{}`, ""},
 		{"a list of docker", images.MediaTypeDockerSchema2ManifestList, `{"manifests":[` + bad("none") + `]}`, "manifests[0].digest"},
 		{"a bad manifest", index, `{"manifests":[` + fine + `,` + bad("") + `]}`, "manifests[1].digest"},

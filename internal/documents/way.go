@@ -12,6 +12,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -107,6 +108,11 @@ func checkWay(ctx context.Context, contents content.Provider, target ocispec.Des
 		if err := cmp.Or(CheckChildren(ctx, desc, children), way.Follow(desc, children)); err != nil {
 			return In(desc.Digest, err)
 		}
+		if images.IsManifestType(desc.MediaType) {
+			if err := checkSizes(ctx, contents, children); err != nil {
+				return In(desc.Digest, err)
+			}
+		}
 		switch {
 		case images.IsIndexType(desc.MediaType):
 			if children, err = forNode(listed(children))(ctx, desc); err != nil {
@@ -117,4 +123,24 @@ func checkWay(ctx context.Context, contents content.Provider, target ocispec.Des
 		}
 		desc = children[0]
 	}
+}
+
+// checkSizes returns an error, which is ErrInvalid, for content of another size than a manifest says,
+// where it is on the node: a pull compares what it fetches alone.
+func checkSizes(ctx context.Context, contents content.Provider, named []ocispec.Descriptor) error {
+	for _, desc := range named {
+		r, err := contents.ReaderAt(ctx, ocispec.Descriptor{Digest: desc.Digest})
+		if errdefs.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("open %s: %w", desc.Digest, err)
+		}
+		size := r.Size()
+		_ = r.Close()
+		if size != desc.Size {
+			return invalid{fmt.Errorf("%s has %d bytes instead of %d", desc.Digest, size, desc.Size)}
+		}
+	}
+	return nil
 }
