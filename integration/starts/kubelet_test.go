@@ -37,6 +37,7 @@ type pod struct {
 	namespace, name string
 	annotations     map[string]string
 	secrets         []node.PullOption // one pull each
+	handler         string            // of its runtime; "" = the default one
 	sandbox         string            // its ID; "" = there is none
 }
 
@@ -141,7 +142,7 @@ func (p *pod) run() {
 	p.T.Helper()
 	p.Must(os.MkdirAll(p.Path("logs"), 0o700))
 	p.T.Cleanup(func() { p.ends(context.WithoutCancel(p.T.Context())) })
-	response, err := p.cri().RunPodSandbox(p.T.Context(), &runtimeapi.RunPodSandboxRequest{Config: p.config()})
+	response, err := p.cri().RunPodSandbox(p.T.Context(), &runtimeapi.RunPodSandboxRequest{Config: p.config(), RuntimeHandler: p.handler})
 	if err != nil {
 		p.T.Fatalf("run pod %s: %v", p.name, err)
 	}
@@ -151,7 +152,7 @@ func (p *pod) run() {
 // config is that of the pod's sandbox.
 func (p *pod) config() *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.name, Uid: p.namespace + p.name, Namespace: p.namespace},
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.name, Uid: p.name, Namespace: p.namespace},
 		Annotations:  p.annotations,
 		LogDirectory: p.Path("logs"),
 		Linux:        &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: hostNetwork()}},

@@ -100,7 +100,8 @@ func TestReadSettings(t *testing.T) {
 			Snapshotters: map[string]string{"both": "images", "default": "native", "blocky": "blockfile"},
 			// Containers have the runtime plugin's; no handler is the default one.
 			ContainerSnapshotters: map[string]string{"both": "runtime", "default": "runtime", "blocky": "blockfile", "": "blockfile"},
-			PinnedImages: []string{"docker.io/library/base:1", pause}, SandboxImage: pause, ProgressTimeout: 90 * time.Second,
+			PinnedImages:          []string{"docker.io/library/base:1", pause},
+			SandboxImage:          pause, ProgressTimeout: 90 * time.Second,
 			MaxConcurrentDownloads: 20, LayerFetchBuffer: 1024,
 			SnapshotAnnotations: true, DiscardLayers: true, SyncFS: true,
 			WithoutSandboxImage: withoutPause, SeveralHostDirs: true,
