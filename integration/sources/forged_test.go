@@ -5,6 +5,7 @@ package sources
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -81,11 +82,12 @@ func (c *chained) forged() map[string]v1.Image {
 	return all
 }
 
-// wantRefused holds that no image runs under a rule for the allowed registry alone of which
-// the other one has served the layers that are unpacked.
-func (c *chained) wantRefused() {
+// wantRefused holds that no image runs under a rule for the allowed registry, and those other hosts, alone, of
+// which another one has served the layers that are unpacked.
+func (c *chained) wantRefused(others ...string) {
 	c.T.Helper()
-	c.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\nallowed_sources = [%q]\n", c.allowed.Host()))
+	allowed := strings.Join(append(others, c.allowed.Host()), `", "`)
+	c.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\nallowed_sources = [\"%s\"]\n", allowed))
 	i := 0
 	for what, img := range c.forged() {
 		i++

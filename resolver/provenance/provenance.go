@@ -67,7 +67,7 @@ func (p Provenance) InOrder(hosts []string) Provenance {
 
 // HostOf returns the host of a URL that the content names itself, as Hosts have it: labels
 // are text, of which gRPC carries no other than UTF-8, and part hosts by commas. That of plain HTTP
-// always has its port, since a host without one is asked by HTTPS.
+// always has its port, since a host without one means that of HTTPS.
 func HostOf(u *url.URL) string { return registryname.Text(withPort(u)) }
 
 func withPort(u *url.URL) string {
@@ -77,7 +77,7 @@ func withPort(u *url.URL) string {
 	return u.Host
 }
 
-// WithPort returns the URL with the port that HostOf has, so that requests tell it.
+// WithPort returns a copy of the URL with the port that HostOf has, so that requests tell it.
 func WithPort(u *url.URL) *url.URL {
 	named := *u
 	named.Host = withPort(u)
@@ -86,7 +86,9 @@ func WithPort(u *url.URL) *url.URL {
 
 // Names reports whether HostOf is the name of the host that containerd asks for what is at a URL.
 // containerd reads the host once more, which unescapes it a second time, such as the zone of an address,
-// and a host that is cut may look like another one.
+// a host that is cut may look like another one, and plain HTTP at the port of HTTPS has the name of that.
 func Names(u *url.URL) bool {
-	return !strings.Contains(u.Host, "%") && len(withPort(u)) <= registryname.MaxText
+	host := withPort(u)
+	likeHTTPS := u.Scheme == "http" && registryname.Canonical(host) != registryname.Plain(host)
+	return !strings.Contains(host, "%") && len(host) <= registryname.MaxText && !likeHTTPS
 }

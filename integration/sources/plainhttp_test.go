@@ -1,0 +1,90 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sources
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+)
+
+// servePlain serves blobs by plain HTTP, at the port of that.
+func servePlain(t *testing.T, host string, blobs map[string][]byte) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", host+":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write(blobs[r.URL.Path])
+	}))
+	_ = server.Listener.Close()
+	server.Listener = l
+	server.Start()
+	t.Cleanup(server.Close)
+}
+
+// byPlainHTTP returns the image with layers that name URLs of plain HTTP at a host, and what is there.
+func byPlainHTTP(t *testing.T, img v1.Image, host string) (named v1.Image, blobs map[string][]byte) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	layers, err := img.Layers()
+	must(err)
+	named, blobs = empty.Image, map[string][]byte{}
+	for i, layer := range layers {
+		path := fmt.Sprintf("/%d", i)
+		r, err := layer.Compressed()
+		must(err)
+		blobs[path], err = io.ReadAll(r)
+		must(err)
+		named, err = mutate.Append(named, mutate.Addendum{Layer: layer, MediaType: types.DockerLayer, URLs: []string{"http://" + host + path}})
+		must(err)
+	}
+	config, err := img.ConfigFile()
+	must(err)
+	named, err = mutate.ConfigFile(named, config)
+	must(err)
+	return named, blobs
+}
+
+// TestAllowedSourcesOfPlainHTTP has layers come by URLs of plain HTTP from a host that a rule allows, which
+// means its port of HTTPS: anybody on the way, or anything else on that machine, may have answered.
+func TestAllowedSourcesOfPlainHTTP(t *testing.T) {
+	t.Parallel()
+	const host = "127.0.0.78" // of no other test
+	img, blobs := byPlainHTTP(t, nodetest.Image(2), host)
+	servePlain(t, host, blobs)
+	for what, pull := range map[string]func(c *chained, ref string){
+		"pulled by a pod": func(c *chained, ref string) { c.MustPull(ref) },
+		"pulled by ctr":   func(c *chained, ref string) { c.Transfer(ref) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := newChained(t, func(c *chained, ref string) {
+				c.PushTo(c.forbidden, "app:1", img)
+				pull(c, ref)
+				if got := c.Labels(ref)["content-sources"]; !strings.Contains(got, host+":80") {
+					t.Errorf("content-sources is %s: without the port of plain HTTP", got)
+				}
+			})
+			c.wantRefused(host)
+		})
+	}
+}
