@@ -143,7 +143,7 @@ func (s *statusScreen) show(r status.Report, now time.Time) error {
 	switch {
 	case s.flags.quiet:
 		for i := range r.Images {
-			if _, err := fmt.Fprintln(s.w, r.Images[i].Reference); err != nil {
+			if _, err := fmt.Fprintln(s.w, printable(r.Images[i].Reference)); err != nil {
 				return err
 			}
 		}

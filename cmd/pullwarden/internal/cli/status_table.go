@@ -83,10 +83,10 @@ func writeImages(w io.Writer, all []status.Image, now time.Time, columns int) {
 	rows := [][]string{{"IMAGE", "SOURCE", "DIGEST", "CHECKED", "BY", "PROOFS", "PINNED"}}
 	for i := range all {
 		img := &all[i]
-		rows = append(rows, []string{
+		rows = append(rows, cells(
 			shortReference(img.Reference), orDash(img.Source()), short(img.Digest), ago(img.VerifiedAt, now), orDash(img.VerifiedBy),
 			strconv.Itoa(img.Proofs), yes(img.Pinned),
-		})
+		))
 	}
 	fit(rows, columns)
 	var b bytes.Buffer
@@ -97,7 +97,7 @@ func writeImages(w io.Writer, all []status.Image, now time.Time, columns int) {
 		line, rest, _ = strings.Cut(rest, "\n")
 		_, _ = fmt.Fprintln(w, line)
 		if all[i].Stale() {
-			_, _ = fmt.Fprintf(w, "  stale for %s: %s\n", ago(all[i].StaleSince, now), all[i].StaleReason)
+			_, _ = fmt.Fprintf(w, "  stale for %s: %s\n", ago(all[i].StaleSince, now), printable(all[i].StaleReason))
 		}
 	}
 }
@@ -111,12 +111,21 @@ func writeWide(w io.Writer, all []status.Image, now time.Time) {
 		if img.Stale() {
 			stale = ago(img.StaleSince, now) + " " + img.StaleReason
 		}
-		rows = append(rows, []string{
+		rows = append(rows, cells(
 			img.Reference, orDash(img.PullSource), orDash(strings.Join(img.ContentSources, ",")), img.Digest,
 			ago(img.VerifiedAt, now), orDash(img.VerifiedBy), stale, strconv.Itoa(img.Proofs), yes(img.Pinned),
-		})
+		))
 	}
 	writeRows(w, rows)
+}
+
+// cells returns a row of what is printable: an archive names the images in it, and containerd keeps the
+// names, whatever they tell a terminal.
+func cells(texts ...string) []string {
+	for i := range texts {
+		texts[i] = printable(texts[i])
+	}
+	return texts
 }
 
 func writeRows(w io.Writer, rows [][]string) {
