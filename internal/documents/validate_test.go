@@ -56,8 +56,6 @@ func TestValidate(t *testing.T) {
 		{"a long type of its own", manifest, `{"mediaType":"` + long + `","config":` + fine + `}`, "mediaType"},
 		{"no manifest", manifest, `[]`, ""},
 		{"an index", index, `{"manifests":[` + fine + `,` + fine + `]}`, ""},
-		{"a user", config, `{"config":{"User":"` + strings.Repeat("x", maxUser) + `"}}`, ""},
-		{"a long user", config, `{"config":{"user":"` + strings.Repeat("x", maxUser+1) + `"}}`, "config.User"},
 		{"an empty index", index, `{}`, ""},
 		{"a list of docker", images.MediaTypeDockerSchema2ManifestList, `{"manifests":[` + bad("none") + `]}`, "manifests[0].digest"},
 		{"a bad manifest", index, `{"manifests":[` + fine + `,` + bad("") + `]}`, "manifests[1].digest"},
@@ -106,6 +104,18 @@ func TestErrorsPartNoDigest(t *testing.T) {
 				t.Errorf("%s of %d bytes is parted: %v", what, len(d), err)
 			case len(err.Error()) > 400:
 				t.Errorf("%s of %d bytes: an error of %d bytes", what, len(d), len(err.Error()))
+			}
+		}
+	}
+}
+
+// A user of a config is bounded, however its name is spelt.
+func TestUsersAreBounded(t *testing.T) {
+	for length, refused := range map[int]bool{maxUser: false, maxUser + 1: true} {
+		for _, key := range []string{"User", "user"} {
+			err := Validate(ocispec.MediaTypeImageConfig, []byte(`{"config":{"`+key+`":"`+strings.Repeat("x", length)+`"}}`))
+			if (err != nil) != refused || refused && !strings.HasPrefix(err.Error(), "config.User ") {
+				t.Errorf("%s of %d bytes: %v", key, length, err)
 			}
 		}
 	}
