@@ -90,3 +90,57 @@ func TestCheckOfAnybodysImage(t *testing.T) {
 	n.MustPull(ref, bob, node.Pod("team-a", "pod"), node.Hint("policy", "Always"))
 	wantRefused(n, ref, bob, "team-b")
 }
+
+// TestAnotherHostsProofIsNotRenewed holds that a mirror which answers everybody's HEAD, and gives the
+// manifest to nobody, gives no proof by that where the registry has given one: the registry ends its
+// own, and the image is nobody's.
+func TestAnotherHostsProofIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Prepare(t, nodetest.Section(nodetest.IfDigestChanged))
+	n.Registry = resolvertest.New(t)
+	mirror := resolvertest.New(t)
+	n.Serve("registry.test", n.Registry, mirror)
+	n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"team-b\"]\nresolve_from = \"Origin\"\n[[rule]]\nimages = [\"**\"]\n")
+	n.Start()
+	img := resolvertest.Image(79100, 2, 500)
+	n.Push("image:1", img)
+	n.PushTo(mirror, "image:1", img)
+	ref := nodetest.Named("image:1")
+	defer mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method != http.MethodHead && r.URL.Path != "/v2/" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="r"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})()
+	always := node.Hint("policy", "Always")
+	n.MustPull(ref, node.Auth(nil), node.Pod("team-b", "pod"))
+	mark := n.Mark()
+	n.MustPull(ref, node.Auth(nil), node.Pod("team-a", "pod"), always)
+	nodetest.Want(t, "who has answered", n.Decision(mark, ref).VerifiedBy, mirror.Host())
+	defer forAlice(n, func(*http.Request) bool { return true })()
+	if _, err := n.Pull(ref, node.Auth(nil), node.Pod("team-b", "pod"), always); err == nil {
+		t.Error("the registry refuses the image, and it is given")
+	}
+	wantRefused(n, ref, node.Auth(nil), "team-a")
+}
+
+// TestOwnProofBesideEverybodys holds that a caller has a proof of its own by a check while everybody's
+// counts, and keeps it when that ends.
+func TestOwnProofBesideEverybodys(t *testing.T) {
+	t.Parallel()
+	n := open(t)
+	n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\n")
+	n.Push("image:1", resolvertest.Image(79200, 2, 500))
+	ref, team := nodetest.Named("image:1"), node.Pod("team-a", "pod")
+	n.MustPull(ref, node.Auth(nil), team)
+	private := forAlice(n, func(*http.Request) bool { return true })
+	n.MustPull(ref, alice(), team)
+	if _, err := n.Pull(ref, node.Auth(nil), team); err == nil {
+		t.Error("the registry refuses the image, and it is given")
+	}
+	private()
+	defer n.Registry.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(http.StatusServiceUnavailable) })()
+	n.MustPull(ref, alice(), team, node.Hint("policy", "IfDigestChanged"))
+}

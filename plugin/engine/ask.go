@@ -40,11 +40,11 @@ type answer struct {
 	proved     []store.Fingerprint
 	descriptor ocispec.Descriptor
 	// proves reports whether what was served in the session is a proof for one of those, given the
-	// manifest that runs of the image, which is runs ("" = nobody knows), and whose proofs of it
-	// count already, which are renewed.
-	proves  func(f store.Fingerprint, runs digest.Digest, renewed held) bool
-	runs    digest.Digest
-	renewed held
+	// manifest that runs of the image, which is runs ("" = nobody knows), and whether it renews
+	// one that is there.
+	proves func(f store.Fingerprint, runs digest.Digest, renews bool) bool
+	runs   digest.Digest
+	held   held // see Grant
 	// shown reports whether a host was shown the caller's credentials for anything that it has
 	// served in the session, be it in the pull.
 	shown func() bool
@@ -156,7 +156,7 @@ func (a *answer) saw(l Local) {
 	if l.manifest != "" {
 		a.runs = l.manifest
 	}
-	a.renewed = a.renewed.or(l.Grant.lasting).or(l.foreignGrant.lasting)
+	a.held = a.held.or(l.Grant.held).or(l.foreignGrant.held)
 }
 
 // check asks the registry for the digest of the reference, in what is left of the time.

@@ -26,7 +26,7 @@ type Grant struct {
 	// the registry of the name: see [Grant.after].
 	InNeed bool
 
-	lasting held // whose proofs count, whatever the registry says
+	held held // by proofs that are not too old, whosever word counts
 }
 
 // GrantKind is the reason of a Grant, as logs show it.
@@ -98,7 +98,7 @@ type Proofs interface {
 // the record of the reference and on that of repository@digest.
 func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by trusted) (g Grant, nameMissing bool, err error) {
 	restricted := image.Restricted
-	var lasting, inNeed held
+	var lasting, inNeed, all held
 	for _, name := range t.names(image.Target.Digest) {
 		r, err := e.Records.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
@@ -114,24 +114,32 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 		if r.Target.Digest != image.Target.Digest {
 			continue // its proofs are for something else
 		}
+		all = e.alsoHeld(t, r.State, all, anyHost)
 		lasting = e.alsoHeld(t, r.State, lasting, by.lasting)
 		inNeed = e.alsoHeld(t, r.State, inNeed, by.inNeed)
 	}
 	g = t.grant(lasting, inNeed, restricted)
-	g.lasting = lasting
+	g.held = all
 	return g, nameMissing, nil
 }
 
-// held says whose proofs count.
-type held struct{ anyone, holder bool }
+// held has the hosts that have given proofs to everybody and to the holder.
+type held struct{ anyone, holder []string }
 
-func (h held) or(others held) held { return held{h.anyone || others.anyone, h.holder || others.holder} }
+// renews reports whether a host's yes renews a proof of f that it has given before. Who may have the image as
+// everybody does has proved as much for themselves.
+func (h held) renews(f store.Fingerprint, host string) bool {
+	its := func(by string) bool { return store.Proof{By: by}.GivenBy(host) }
+	return slices.ContainsFunc(h.anyone, its) || f != store.Anonymous && slices.ContainsFunc(h.holder, its)
+}
+
+func (h held) or(others held) held {
+	return held{slices.Concat(h.anyone, others.anyone), slices.Concat(h.holder, others.holder)}
+}
 
 // alsoHeld adds the proofs on a record.
 func (e *Engine) alsoHeld(t task, s store.State, h held, counts func(host string) bool) held {
-	h.anyone = h.anyone || e.holds(t, s, store.Anonymous, counts)
-	h.holder = h.holder || e.holds(t, s, t.holder(), counts)
-	return h
+	return h.or(held{e.givers(t, s, store.Anonymous, counts), e.givers(t, s, t.holder(), counts)})
 }
 
 // grant is that of the caller, by proofs that count; one that lasts goes first. restricted says that
@@ -141,15 +149,15 @@ func (t *task) grant(lasting, inNeed held, restricted bool) Grant {
 		inNeed = held{}
 	}
 	switch {
-	case lasting.anyone:
+	case len(lasting.anyone) > 0:
 		return Grant{Kind: GrantProved, By: store.Anonymous}
-	case lasting.holder:
+	case len(lasting.holder) > 0:
 		return Grant{Kind: GrantProved, By: t.holder()}
 	case t.directives.Access == policy.Any:
 		return Grant{Kind: GrantAny}
-	case inNeed.anyone:
+	case len(inNeed.anyone) > 0:
 		return Grant{Kind: GrantProved, By: store.Anonymous, InNeed: true}
-	case inNeed.holder:
+	case len(inNeed.holder) > 0:
 		return Grant{Kind: GrantProved, By: t.holder(), InNeed: true}
 	case !restricted && t.directives.Access == policy.Verified:
 		return Grant{Kind: GrantOpen}
@@ -193,11 +201,17 @@ func (e *Engine) trusted(ctx context.Context, t task) trusted {
 // must not be asked.
 func isOrigin(host, origin string) bool { return origin != "" && store.Proof{By: host}.GivenBy(origin) }
 
-// holds reports whether a record has a proof of f that counts and is not too
-// old. One from the future, after the clock went back, does not hold.
-func (e *Engine) holds(t task, s store.State, f store.Fingerprint, counts func(host string) bool) bool {
-	return f != "" && slices.ContainsFunc(s.Proofs(f), func(proof store.Proof) bool {
+// givers returns the hosts that have given f the proofs of a record that count and are not too
+// old. One from the future, after the clock went back, does not count.
+func (e *Engine) givers(t task, s store.State, f store.Fingerprint, counts func(host string) bool) (hosts []string) {
+	if f == "" {
+		return nil
+	}
+	for _, proof := range s.Proofs(f) {
 		age, ttl := e.Now().Sub(proof.At), t.directives.AccessTTL
-		return counts(proof.By) && (ttl == 0 || age >= 0 && age <= ttl)
-	})
+		if counts(proof.By) && (ttl == 0 || age >= 0 && age <= ttl) {
+			hosts = append(hosts, proof.By)
+		}
+	}
+	return hosts
 }

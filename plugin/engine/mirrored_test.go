@@ -19,10 +19,11 @@ const inNeed = "resolve_from = \"OriginThenMirrors\"\nauthority = [\"cache.test\
 var byMirror = store.Proof{At: now, By: "mirror.test"}
 
 // A mirror's word in the place of the registry is no check: the last one stays, and the
-// image is stale. It is a proof.
+// image is stale. It renews the mirror's proof.
 func TestMirrorConfirmsInNeed(t *testing.T) {
 	for _, p := range []string{"Always", "IfDigestChanged"} {
 		n := &node{record: cachedImage(first, now.Add(-time.Hour)), remote: first, inNeed: true}
+		n.record.Earlier = map[store.Fingerprint]store.Proof{alice: {At: now.Add(-time.Hour), By: "mirror.test"}}
 		o, err := n.engine(rule("policy = \""+p+"\"\n"+inNeed)).Ensure(t.Context(), n.request(nil))
 		if err != nil || o.Kind != UsedCached || o.Reason != ReasonMirrorFallback || o.Host != "mirror.test" || o.Class != failure.None {
 			t.Errorf("%s: %+v, %v", p, o, err)
@@ -62,10 +63,12 @@ func TestMirrorProvesInNeed(t *testing.T) {
 
 // A pull by a mirror's tag leaves an image that was never checked, and is stale.
 func TestMirrorGivesAnotherInNeed(t *testing.T) {
+	broken := cachedImage(second, now.Add(-time.Hour))
+	broken.Access[alice] = store.Proof{At: now.Add(-time.Hour), By: "mirror.test"}
 	for what, n := range map[string]*node{
 		"nothing":      {remote: second, inNeed: true},
 		"another":      {record: cachedImage(first, now.Add(-time.Hour)), remote: second, inNeed: true},
-		"a broken one": {record: cachedImage(second, now.Add(-time.Hour)), remote: second, inNeed: true, unrunnable: true},
+		"a broken one": {record: broken, remote: second, inNeed: true, unrunnable: true},
 	} {
 		o, err := n.engine(rule(inNeed)).Ensure(t.Context(), n.request(nil))
 		if err != nil || o.Kind != Pulled || o.Reason != ReasonMirrorFallback {

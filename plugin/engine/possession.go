@@ -18,7 +18,7 @@ import (
 // that they have it. proved says that the caller may have it, by what is known of it.
 type possession struct {
 	known, proved bool
-	lasting       held // see Grant
+	held          held // see Grant
 }
 
 // ownDocuments reports whether containerd must read no document that the node has. To a caller who
@@ -35,7 +35,7 @@ func (e *Engine) possesses(ctx context.Context, t task, target digest.Digest) (p
 		return p, fmt.Errorf("read the image record: %w", err)
 	}
 	grant, _, err := e.authorize(ctx, t, record, e.trusted(ctx, t))
-	return possession{known: true, proved: grant.Given(), lasting: grant.lasting}, err
+	return possession{known: true, proved: grant.Given(), held: grant.held}, err
 }
 
 // verifyPossession refuses an image that the hosts of the name do not have

@@ -15,25 +15,26 @@ import (
 
 // provesBy is [answer.proves] for the task's caller. Nobody proves anything by the digest alone: a
 // host can give that, or an index, to everybody, and what stands behind it to some. Where the caller
-// may have the image by the proof of another one, such as its namespace, nothing but that was asked.
+// may have the image by the proof of another one, such as its namespace, or by that of another host, nothing
+// but that was asked.
 //
 // One that has credentials opens an image to all where it was served without them whatever it was
 // served. For one that has none, all that counts is that the node was not let in for anything, be it
 // by those of CRI's deprecated registry.configs, which are the session's then. Under policy.Observe
 // the pull is not the session's, so that neither may be shown to any host then. containerd reads nothing
 // in it that is on the node: docs/access.md says what that is worth.
-func (t *task) provesBy(session resolver.Session) func(f store.Fingerprint, runs digest.Digest, renewed held) bool {
+func (t *task) provesBy(session resolver.Session) func(f store.Fingerprint, runs digest.Digest, renews bool) bool {
 	observed := t.directives.Mode == policy.Observe
-	return func(f store.Fingerprint, runs digest.Digest, renewed held) bool {
+	return func(f store.Fingerprint, runs digest.Digest, renews bool) bool {
 		switch {
 		case f != store.Anonymous:
-			return observed || renewed.holder || session.Delivered(runs)
+			return observed || renews || session.Delivered(runs)
 		case observed && session.MayShow():
 			return false
 		case t.Caller != store.Anonymous:
 			return session.OpenToAll(runs)
 		}
-		return !session.NodeShown() && !session.CredentialsShown() && (observed || renewed.anyone || session.Delivered(runs))
+		return !session.NodeShown() && !session.CredentialsShown() && (observed || renews || session.Delivered(runs))
 	}
 }
 
@@ -46,7 +47,7 @@ func (a *answer) stillProved() []store.Fingerprint {
 		refusals = refusalsAmong(a.content.Refusals())
 	}
 	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool {
-		return !a.proves(f, a.runs, a.renewed) || a.watch.ended(f, a.proof(), a.repository) ||
+		return !a.proves(f, a.runs, a.held.renews(f, a.verified.By)) || a.watch.ended(f, a.proof(), a.repository) ||
 			slices.ContainsFunc(refusals, func(no store.Refusal) bool { return no.Ends(f, a.proof(), a.repository) })
 	})
 }

@@ -74,7 +74,7 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 	if err != nil {
 		return c.ended(failed(ReasonInternal, err)), nil
 	}
-	c.answer.renewed = c.answer.renewed.or(p.lasting)
+	c.answer.held = c.answer.held.or(p.held)
 	if need := t.needs(action.Do, local, p); need != (needs{}) {
 		if cause := try.shared(need); cause != nil {
 			return c, cause

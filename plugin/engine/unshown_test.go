@@ -35,7 +35,7 @@ func TestAnswersThatAnySecretGets(t *testing.T) {
 	for shown, want := range map[bool]bool{true: false, false: true} {
 		a := answer{
 			verified: store.Verified{Unshown: true}, runs: first.Digest, shown: func() bool { return shown },
-			proves: func(store.Fingerprint, digest.Digest, held) bool { return false },
+			proves: func(store.Fingerprint, digest.Digest, bool) bool { return false },
 		}
 		if got := e.pulledState(a, store.State{}).Unshown; got != want {
 			t.Errorf("a pull that has shown credentials, %v: %v", shown, got)
