@@ -120,29 +120,3 @@ func TestJoinedTokenServersNamedByATokenTellNone(t *testing.T) {
 		}
 	}
 }
-
-// A host redirects to itself with a signed URL, and there names its token server by the signature.
-func TestSpansOfTokenServersNamedByASignature(t *testing.T) {
-	const signature = "c0ffee-c0ffee-c0ffee"
-	other, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
-	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if !r.URL.Query().Has("X-Amz-Signature") {
-			http.Redirect(w, r, r.URL.Path+"?X-Amz-Signature="+signature, http.StatusTemporaryRedirect)
-			return
-		}
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s",service="x"`, other.URL+"/"+signature+"/token"))
-		w.WriteHeader(http.StatusUnauthorized)
-	})
-	recorder := tracetest.NewSpanRecorder()
-	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("").Start(t.Context(), "pull")
-	session := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: alice})
-	if _, err := session.Resolve(ctx, plenty); err == nil || strings.Contains(err.Error(), signature) {
-		t.Errorf("got %v", err)
-	}
-	span.End()
-	for _, s := range recorder.Ended() {
-		if text := fmt.Sprintf("%s %+v %+v %+v", s.Name(), s.Status(), s.Attributes(), s.Events()); strings.Contains(text, signature) {
-			t.Errorf("span: %s", text)
-		}
-	}
-}

@@ -153,10 +153,10 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 	if a.doubts(sent) {
 		return nil
 	}
-	t := a.tokensOf(last.Request.URL.Host)
-	if parts(last, a.options.Redactor) || t.tells(last, a.options.Redactor) {
+	if parts(last, a.options.Redactor) {
 		return a.fail(last.Request, failure.Invalid, a.answer(last, errParted.Error()).Error(), errParted)
 	}
+	t := a.tokensOf(last.Request.URL.Host)
 	defer a.options.Cache.account(t) //nolint:contextcheck // it asks nobody
 	if !a.issued(last.Request) || handedOn(last.Request) {
 		if err := a.stands(t, last); err != nil {

@@ -60,18 +60,6 @@ func parts(resp *http.Response, redactor *redact.Redactor) bool {
 	return false
 }
 
-// tells reports whether the token server of a challenge has something in its name that has to be hidden,
-// and that only one of the session and the shared tokens knows: spans, or who joins, would tell it.
-func (t *tokens) tells(resp *http.Response, session *redact.Redactor) bool {
-	if t == nil || t.own == nil {
-		return false
-	}
-	return slices.ContainsFunc(auth.ParseAuthHeader(resp.Header), func(c auth.Challenge) bool {
-		realm := c.Parameters["realm"]
-		return session.Hide(realm) != t.own.Hide(realm)
-	})
-}
-
 func beforeQuery(address string) string { return address[:strings.IndexAny(address+"?", "?#")] }
 
 // wantsToken reports whether an answer to a user name and password asks for a token. One that

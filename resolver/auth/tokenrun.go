@@ -150,7 +150,7 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	default:
 		t.answers++
 		t.header = r.header
-		if t.own != nil {
+		if t.own != nil { // the host may name its token server by it
 			t.own.AddToken(r.header)
 		}
 	}
