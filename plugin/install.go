@@ -131,6 +131,7 @@ func decorateCRI(r *plugin.Registration) {
 			p.images.Store(service)
 			pods := cri.NewRuntimeService(runtimes, images, p.store, p.sandboxImage()).WithStarts(starts)
 			pods.Started = p.started
+			pods.Unpacker = p.puller
 			pods.RefuseRestored = p.puller.RestoresCheckpoints()
 			return pods, service
 		})

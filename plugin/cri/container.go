@@ -29,6 +29,8 @@ type RuntimeService struct {
 	// RefuseRestored says that CRI may make a container of another image than it is asked
 	// for, which is refused: see verifyMade. Default: false, CRI does not.
 	RefuseRestored bool
+	// Unpacker unpacks the image of a container where nobody has. Default: nil, CRI does so itself.
+	Unpacker Unpacker
 	// Started is told of each container that was made: the namespace of its pod, the tag
 	// that its user has asked for, "" for none, and all tags of its image. It returns at
 	// once. Default: nil, nobody is told.
@@ -80,6 +82,9 @@ func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateC
 	name, image := s.imageOf(ctx, config.GetImage())
 	config.Annotations = sealed(config.GetAnnotations(), s.annotationsFor(ctx, name, image))
 	ours := config.Annotations
+	if err := s.unpack(ctx, r.GetPodSandboxId(), name, image); err != nil {
+		return nil, err
+	}
 	response, err := s.RuntimeServiceServer.CreateContainer(ctx, r)
 	if err == nil && s.RefuseRestored {
 		err = s.verifyMade(ctx, response.GetContainerId(), image.GetId(), ours)

@@ -67,7 +67,7 @@ type place struct{ namespace, snapshotter string }
 func (s *ImageService) places(pods []*runtime.PodSandbox) []place {
 	all := make([]place, 0, len(pods))
 	for _, p := range pods {
-		all = append(all, place{p.GetMetadata().GetNamespace(), s.containerSnapshotter(p)})
+		all = append(all, place{p.GetMetadata().GetNamespace(), s.puller.ContainerSnapshotter(containerHandler(p))})
 	}
 	slices.SortFunc(all, func(a, b place) int {
 		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.snapshotter, b.snapshotter))

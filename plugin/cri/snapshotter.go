@@ -33,7 +33,7 @@ func (s *ImageService) snapshotter(ctx context.Context, r *runtime.PullImageRequ
 	if sandbox == nil {
 		return s.puller.SnapshotterFor(runtimeHandler(r)), nil
 	}
-	return s.containerSnapshotter(sandbox), nil
+	return s.puller.ContainerSnapshotter(containerHandler(sandbox)), nil
 }
 
 // sandboxOf returns the newest sandbox of a pod; nil where it has none, or is not said. One that
@@ -56,13 +56,12 @@ func (s *ImageService) sandboxOf(ctx context.Context, pod *runtime.PodSandboxMet
 	return newest, nil
 }
 
-// containerSnapshotter returns the snapshotter that the containers of a sandbox run by.
-func (s *ImageService) containerSnapshotter(sandbox *runtime.PodSandbox) string {
-	handler := sandbox.GetRuntimeHandler()
+// containerHandler returns the runtime handler that the containers of a sandbox run by.
+func containerHandler(sandbox *runtime.PodSandbox) string {
 	if sandbox.GetAnnotations()[untrustedAnnotation] == "true" {
-		handler = untrustedHandler
+		return untrustedHandler
 	}
-	return s.puller.ContainerSnapshotter(handler)
+	return sandbox.GetRuntimeHandler()
 }
 
 // runtimeHandler returns the one that containerd takes the snapshotter of a request of; ""

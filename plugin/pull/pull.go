@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/diff"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/images/usage"
+	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
@@ -68,6 +70,8 @@ type Puller struct {
 	images       images.Store
 	exports      map[string]map[string]string
 	snapshotters map[string]snapshots.Snapshotter
+	leases       leases.Manager
+	applier      diff.Applier
 	index        ImageIndex
 	underWay     underWay
 
@@ -89,6 +93,7 @@ func New(c Config) (*Puller, error) {
 	return &Puller{
 		settings: c.Settings, service: c.Service, index: c.Index,
 		contents: c.Node.Contents, images: c.Node.Images, exports: c.Node.Exports, snapshotters: c.Node.Snapshotters,
+		leases: c.Node.Leases, applier: c.Node.Applier,
 	}, nil
 }
 

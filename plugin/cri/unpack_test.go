@@ -1,0 +1,67 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// unpacking is an Unpacker, and a runtime service with one sandbox, of the handler "special".
+type unpacking struct {
+	creating
+	names       []string
+	snapshotter string
+	err         error
+}
+
+func (u *unpacking) ContainerSnapshotter(handler string) string { return "of " + handler }
+
+func (u *unpacking) Unpack(_ context.Context, names []string, snapshotter string) error {
+	u.names, u.snapshotter = names, snapshotter
+	return u.err
+}
+
+func (u *unpacking) ListPodSandbox(_ context.Context, r *runtime.ListPodSandboxRequest) (*runtime.ListPodSandboxResponse, error) {
+	if r.GetFilter().GetId() != "sandbox" {
+		return &runtime.ListPodSandboxResponse{}, nil
+	}
+	return &runtime.ListPodSandboxResponse{Items: []*runtime.PodSandbox{{Id: "sandbox", RuntimeHandler: "special"}}}, nil
+}
+
+// The image of a container is unpacked for its sandbox, by the name that was asked for first. An
+// image that cannot be makes no container: CRI would unpack it in its own way.
+func TestUnpackBeforeCreate(t *testing.T) {
+	i := &images{names: [][]string{{first.String(), "registry.test/a:1", "registry.test/b:1"}}}
+	create := func(u *unpacking, sandbox string) error {
+		s := NewRuntimeService(u, i, knows(), nil)
+		s.Unpacker = u
+		_, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{
+			PodSandboxId: sandbox, Config: &runtime.ContainerConfig{
+				Image: &runtime.ImageSpec{Image: first.String(), UserSpecifiedImage: "registry.test/b:1"},
+			},
+		})
+		return err
+	}
+	u := &unpacking{}
+	if err := create(u, "sandbox"); err != nil || u.snapshotter != "of special" {
+		t.Errorf("unpacked by %q, %v", u.snapshotter, err)
+	}
+	want := []string{"registry.test/b:1", first.String(), "registry.test/a:1", "registry.test/b:1"}
+	if diff := cmp.Diff(want, u.names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	u = &unpacking{err: errors.New("broken")}
+	if err := create(u, "sandbox"); !errors.Is(err, u.err) || u.config != nil {
+		t.Errorf("a container of an image that cannot be unpacked: %v", err)
+	}
+	u = &unpacking{}
+	if err := create(u, "gone"); err != nil || u.names != nil || u.config == nil {
+		t.Errorf("without a sandbox: unpacked %v, %v", u.names, err)
+	}
+}

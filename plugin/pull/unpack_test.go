@@ -1,0 +1,50 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pull
+
+import (
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/image-spec/identity"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// An image is unpacked for another snapshotter from what is on the node, without a record of it,
+// and where it is unpacked nothing is read of its layers.
+func TestUnpack(t *testing.T) {
+	n := newNode(t)
+	ref, _ := n.push("team/app:1", resolvertest.Image(1, 2, 100))
+	n.pull(settings(), ref, "")
+	p := n.puller(settings())
+	img, err := n.Images.Get(n.ctx, ref)
+	check(t, err)
+	diffIDs, err := img.RootFS(n.ctx, n.Contents, platforms.Default())
+	check(t, err)
+	before, err := n.Images.List(n.ctx)
+	check(t, err)
+	check(t, p.Unpack(n.ctx, []string{"", "gone.test/app:1", ref}, "second"))
+	n.collect()
+	if n.snapshot("second", identity.ChainID(diffIDs)) == nil {
+		t.Error("the image is not unpacked")
+	}
+	after, err := n.Images.List(n.ctx)
+	check(t, err)
+	if len(after) != len(before) {
+		t.Errorf("%d records, and %d before", len(after), len(before))
+	}
+	manifest, err := images.Manifest(n.ctx, n.Contents, img.Target, platforms.Default())
+	check(t, err)
+	check(t, n.Contents.Delete(n.ctx, manifest.Layers[0].Digest))
+	check(t, p.Unpack(n.ctx, []string{ref}, "second"))
+	sn := n.Snapshotters["second"]
+	check(t, sn.Remove(n.ctx, identity.ChainID(diffIDs).String()))
+	check(t, sn.Remove(n.ctx, identity.ChainID(diffIDs[:1]).String()))
+	if err := p.Unpack(n.ctx, []string{ref}, "second"); !errdefs.IsNotFound(err) {
+		t.Errorf("an image without its layers: %v", err)
+	}
+}
