@@ -66,3 +66,31 @@ func layersBehindASilentMirror(t *testing.T, mirror scripted, trouble bool) {
 		}
 	}
 }
+
+// A registry that is in trouble as a mirror before it falls silent, and is well again in time, gives what
+// the mirror does not go on with, within the time that a pull may be without a byte.
+func TestRegistryRecoversWhileAMirrorIsSilent(t *testing.T) {
+	for _, after := range []time.Duration{0, 30 * time.Second, 80 * time.Second, 140 * time.Second, 200 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n fakeNet
+				options := fakeOptions(n.roundTrip, mirrorName, registryName)
+				options.ProgressTimeout = 5 * time.Minute
+				r := newResolver(t, options)
+				n.set(mirrorName, answering(http.StatusNotFound))
+				n.set(registryName, blobs(layerAnswer))
+				wasInTrouble(t, r, &n, registryName, blobs(layerAnswer))
+				n.set(registryName, mute)
+				n.set(mirrorName, blobs(stall(http.StatusOK, nil, "la")))
+				s := openAt(t, r, Query{Absent: true})
+				if found, err := s.Resolve(t.Context(), plenty); err != nil || found.Host != mirrorName {
+					t.Fatalf("got %+v, %v", found, err)
+				}
+				time.AfterFunc(after, func() { n.set(registryName, blobs(layerAnswer)) })
+				if data, took, err := readLayer(t, s, []byte("layer")); err != nil || string(data) != "layer" || took >= options.ProgressTimeout {
+					t.Errorf("%q, %v after %v; asked %q", data, err, took, n.asked())
+				}
+			})
+		})
+	}
+}

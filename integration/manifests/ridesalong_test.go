@@ -141,6 +141,8 @@ func TestOwnProofBesideEverybodys(t *testing.T) {
 		t.Error("the registry refuses the image, and it is given")
 	}
 	private()
-	defer n.Registry.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(http.StatusServiceUnavailable) })()
+	defer n.Registry.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})()
 	n.MustPull(ref, alice(), team, node.Hint("policy", "IfDigestChanged"))
 }

@@ -177,7 +177,9 @@ func (e *Engine) coalesce(ctx context.Context, t task, c course) (course, bool) 
 	if t.Caller == "" || t.insists {
 		return e.act(ctx, t, e.check(ctx, t, c)), false
 	}
-	result, joined, err := e.checks.Do(ctx, t.checkKey(), shared.Work[checked, course]{
+	key := t.checkKey()
+	key.overdue = c.overdue
+	result, joined, err := e.checks.Do(ctx, key, shared.Work[checked, course]{
 		Ask: func(ctx context.Context, answered func()) checked {
 			asking := t
 			asking.answered = answered

@@ -81,9 +81,11 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 	s.Access, s.Restricted = a.proofs(), true
 	s.Unshown = a.verified.Unshown && !a.shown() // else some of the image was for the caller
 	checked := before.Verified
+	later := checked.Digest == a.verified.Digest && checked.At.After(a.verified.At) && !checked.At.After(e.Now())
 	switch {
-	case checked.Digest == a.verified.Digest && checked.At.After(a.verified.At) && !checked.At.After(e.Now()):
+	case later && (!a.verified.Origin || checked.By == a.verified.By): // no mirror's in the place of the registry's
 		s.Verified, s.MirrorDigest, s.Stale = checked, before.MirrorDigest, before.Stale
+		s.Verified.Origin = a.verified.Origin
 		if read := a.verified.Read; a.originFailed == failure.None && read.At.After(checked.Read.At) {
 			s.Verified.Read = read
 		}

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -109,7 +110,8 @@ type checkKey struct {
 	credentialHost string // the fingerprint does not tell it apart
 	snapshotter    string
 	directives     policy.Directives
-	originAnswered bool // what proofs are worth differs
+	originAnswered bool      // what proofs are worth differs
+	overdue        time.Time // of who begins anew
 }
 
 func (t *task) checkKey() checkKey {

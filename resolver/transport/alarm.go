@@ -10,9 +10,12 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
+// shortest bounds how often it looks again, and has hosts probed.
+const shortest = 2 * time.Second
+
 // alarm goes off when it was not stopped for so long, and another host can give the content. Those
 // that were in trouble may be well by then: they are probed in the middle of that time. While all of
-// them are in trouble, the time begins anew: there is nobody else to wait for.
+// them are in trouble, it looks again: there is nobody else to wait for.
 type alarm struct {
 	purpose purpose.Purpose
 	ring    func()
@@ -31,7 +34,8 @@ func newAlarm(p purpose.Purpose, ring func()) *alarm { return &alarm{purpose: p,
 func (a *alarm) set(after time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.begin(after)
+	a.after, a.probed = after, false
+	a.wait(after / 2)
 }
 
 // stop ends it.
@@ -42,11 +46,6 @@ func (a *alarm) stop() {
 		a.timer.Stop()
 	}
 	a.due = time.Time{}
-}
-
-func (a *alarm) begin(after time.Duration) {
-	a.after, a.probed = after, false
-	a.wait(after / 2)
 }
 
 func (a *alarm) wait(d time.Duration) {
@@ -71,6 +70,7 @@ func (a *alarm) look() {
 	case a.purpose.CanMove():
 		a.ring()
 	default:
-		a.begin(a.after)
+		a.purpose.ProbeNext()
+		a.wait(max(a.purpose.Patience/8, shortest))
 	}
 }
