@@ -15,8 +15,7 @@ import (
 
 // provesBy is [answer.proves] for the task's caller. Nobody proves anything by the digest alone: a
 // host can give that, or an index, to everybody, and what stands behind it to some. Where the caller
-// may have the image by the proof of another one, such as its namespace, or by that of another host, nothing
-// but that was asked.
+// may have the image by the proof of another one, such as its namespace, nothing but that was asked.
 //
 // One that has credentials opens an image to all where it was served without them whatever it was
 // served. For one that has none, all that counts is that the node was not let in for anything, be it
