@@ -29,14 +29,22 @@ type said struct {
 	pulling bool  // a pull has failed, after an answer that was none in the place of the origin
 }
 
-// proves returns the proofs that a yes gives. The mirror asks nobody who is there, so that its
-// yes is one to all, if the manifest came with it: the answer to HEAD says nothing of that. So is
-// a yes to nobody.
-func (g Giver) proves(now Registry, p Pull, read bool) (proofs Set) {
-	if p.Caller != Nobody {
-		proofs.add(g.of(now.Rule.holder(p)))
+// proves returns the proofs that a yes about a content gives, which has read the manifest or not: the
+// answer to HEAD says nothing of that. The mirror asks nobody who is there, so that its yes is one to
+// all, if the manifest came with it. So is a yes to nobody. Without the manifest a caller has to have proved
+// something before, or everybody; and everybody to the same host.
+func (w World) proves(g Giver, now Registry, p Pull, content int, read bool) (proofs Set) {
+	has, holder := w.Has[p.repo()][content], now.Rule.holder(p)
+	if img := w.Node[p.Name]; p.Digest == 0 && img.Content == content {
+		has |= img.Proofs
 	}
-	if p.Caller == Nobody || g == Mirror && read {
+	switch {
+	case p.Caller != Nobody && (read || has.hasAny(ofBoth(holder)|ofBoth(Nobody.holder()))):
+		proofs.add(g.of(holder))
+	case p.Caller == Nobody && (read || has.has(g.of(Nobody.holder()))):
+		proofs.add(g.of(Nobody.holder()))
+	}
+	if g == Mirror && read {
 		proofs.add(g.of(Nobody.holder()))
 	}
 	return proofs

@@ -178,7 +178,7 @@ func (w World) complete(p Pull, content int) World {
 // written behind, and a crash before that is as if nobody had asked.
 func (w World) unchanged(before World, now Registry, p Pull, content int, by said, byTag bool) Branch {
 	read := now.Rule.Fresh.Manifest || w.unproved(now, p) // for who has proved nothing
-	after, proofs := w, by.giver.proves(now, p, read)
+	after, proofs := w, w.proves(by.giver, now, p, content, read)
 	after.Has[p.repo()][content].add(known | marked)
 	after.Has[p.repo()][content].give(proofs)
 	if byTag && p.Digest == 0 {
@@ -215,7 +215,7 @@ func (w World) possessed(now Registry, p Pull, content int) bool {
 // stored is on disk before the request ends. Proofs by a name that comes back to its
 // content may be kept, or be those of repository@digest alone.
 func (w World) stored(now Registry, p Pull, by said, read bool) (all []Branch) {
-	proofs, saw := by.giver.proves(now, p, read), Saw{Outcome: Pulled}
+	proofs, saw := w.proves(by.giver, now, p, by.content, read), Saw{Outcome: Pulled}
 	img := Image{Content: by.content, Proofs: proofs, By: by.giver, Read: now.Rule.reads(by.giver, Unread)}
 	if by.need != None {
 		saw.Class, img.Stale, img.By, img.Read = MirrorFallback, MirrorFallback, Unchecked, Unread
