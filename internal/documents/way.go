@@ -74,7 +74,7 @@ func (w *Way) Follow(desc ocispec.Descriptor, children []ocispec.Descriptor) err
 // CheckImage returns an error, which is ErrInvalid, for an image that CRI cannot read, or reads in
 // another way than runs: it would show no record of it. Of what runs and is not on the node the
 // error is errdefs.ErrNotFound.
-func CheckImage(ctx context.Context, contents content.Provider, target ocispec.Descriptor) error {
+func CheckImage(ctx context.Context, contents content.InfoReaderProvider, target ocispec.Descriptor) error {
 	if err := checkWay(ctx, contents, target); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func CheckImage(ctx context.Context, contents content.Provider, target ocispec.D
 }
 
 // checkWay checks the documents from the target to the config of what runs, as they are on the node.
-func checkWay(ctx context.Context, contents content.Provider, target ocispec.Descriptor) error {
+func checkWay(ctx context.Context, contents content.InfoReaderProvider, target ocispec.Descriptor) error {
 	var way Way
 	for desc := target; ; {
 		size, err := Bounded{contents}.Check(ctx, desc)
@@ -126,20 +126,17 @@ func checkWay(ctx context.Context, contents content.Provider, target ocispec.Des
 }
 
 // checkSizes returns an error, which is ErrInvalid, for content of another size than a manifest says,
-// where it is on the node: a pull compares what it fetches alone.
-func checkSizes(ctx context.Context, contents content.Provider, named []ocispec.Descriptor) error {
+// where it is on the node: a pull compares what it fetches alone. It does not look at files: one that a
+// crash has cut is not missed where its layer is unpacked.
+func checkSizes(ctx context.Context, contents content.InfoProvider, named []ocispec.Descriptor) error {
 	for _, desc := range named {
-		r, err := contents.ReaderAt(ctx, ocispec.Descriptor{Digest: desc.Digest})
-		if errdefs.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("open %s: %w", desc.Digest, err)
-		}
-		size := r.Size()
-		_ = r.Close()
-		if size != desc.Size {
-			return invalid{fmt.Errorf("%s has %d bytes instead of %d", desc.Digest, size, desc.Size)}
+		info, err := contents.Info(ctx, desc.Digest)
+		switch {
+		case errdefs.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("look for %s: %w", desc.Digest, err)
+		case info.Size != desc.Size:
+			return invalid{fmt.Errorf("%s has %d bytes instead of %d", desc.Digest, info.Size, desc.Size)}
 		}
 	}
 	return nil

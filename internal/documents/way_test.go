@@ -31,6 +31,9 @@ func (d documentsHere) ReaderAt(_ context.Context, desc ocispec.Descriptor) (con
 }
 
 func (d documentsHere) Info(_ context.Context, of digest.Digest) (content.Info, error) {
+	if _, ok := d[of]; !ok {
+		return content.Info{}, errdefs.ErrNotFound
+	}
 	return content.Info{Digest: of, Size: int64(len(d[of]))}, nil
 }
 

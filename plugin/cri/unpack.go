@@ -6,7 +6,9 @@ package cri
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/distribution/reference"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -14,8 +16,8 @@ import (
 type Unpacker interface {
 	// ContainerSnapshotter returns the snapshotter that containers run by in a sandbox of a runtime handler.
 	ContainerSnapshotter(handler string) string
-	// Unpack unpacks the image that has these names, unless that has been done.
-	Unpack(ctx context.Context, names []string, snapshotter string) error
+	// Unpack unpacks the image with that ID, which has these names, unless that has been done.
+	Unpack(ctx context.Context, imageID string, names []string, snapshotter string) error
 }
 
 // unpack unpacks the image of a container for its sandbox, which may be of another runtime handler
@@ -34,5 +36,9 @@ func (s *RuntimeService) unpack(ctx context.Context, sandbox, name string, image
 		return nil // CRI says that there is none
 	}
 	snapshotter := s.Unpacker.ContainerSnapshotter(containerHandler(listed.GetItems()[0]))
-	return s.Unpacker.Unpack(ctx, append([]string{tagOf(name, image), image.GetId()}, namesOf(image)...), snapshotter)
+	names := namesOf(image)
+	if own, err := reference.ParseDockerRef(name); err == nil && slices.Contains(names, own.String()) {
+		names = []string{own.String()} // others may name layers of theirs for the same config
+	}
+	return s.Unpacker.Unpack(ctx, image.GetId(), names, snapshotter)
 }

@@ -15,6 +15,7 @@ import (
 // unpacking is an Unpacker, and a runtime service with one sandbox, of the handler "special".
 type unpacking struct {
 	creating
+	id          string
 	names       []string
 	snapshotter string
 	err         error
@@ -22,8 +23,8 @@ type unpacking struct {
 
 func (u *unpacking) ContainerSnapshotter(handler string) string { return "of " + handler }
 
-func (u *unpacking) Unpack(_ context.Context, names []string, snapshotter string) error {
-	u.names, u.snapshotter = names, snapshotter
+func (u *unpacking) Unpack(_ context.Context, imageID string, names []string, snapshotter string) error {
+	u.id, u.names, u.snapshotter = imageID, names, snapshotter
 	return u.err
 }
 
@@ -34,34 +35,37 @@ func (u *unpacking) ListPodSandbox(_ context.Context, r *runtime.ListPodSandboxR
 	return &runtime.ListPodSandboxResponse{Items: []*runtime.PodSandbox{{Id: "sandbox", RuntimeHandler: "special"}}}, nil
 }
 
-// The image of a container is unpacked for its sandbox, by the name that was asked for first. An
+// The image of a container is unpacked for its sandbox, by the name that was asked for alone. An
 // image that cannot be makes no container: CRI would unpack it in its own way.
 func TestUnpackBeforeCreate(t *testing.T) {
-	i := &images{names: [][]string{{first.String(), "registry.test/a:1", "registry.test/b:1"}}}
-	create := func(u *unpacking, sandbox string) error {
+	const pinned = "registry.test/c@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	all := []string{"registry.test/a:1", "registry.test/b:1", pinned}
+	i := &images{names: [][]string{append([]string{first.String()}, all...)}}
+	create := func(u *unpacking, sandbox, name string) error {
 		s := NewRuntimeService(u, i, knows(), nil)
 		s.Unpacker = u
 		_, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{
 			PodSandboxId: sandbox, Config: &runtime.ContainerConfig{
-				Image: &runtime.ImageSpec{Image: first.String(), UserSpecifiedImage: "registry.test/b:1"},
+				Image: &runtime.ImageSpec{Image: first.String(), UserSpecifiedImage: name},
 			},
 		})
 		return err
 	}
-	u := &unpacking{}
-	if err := create(u, "sandbox"); err != nil || u.snapshotter != "of special" {
-		t.Errorf("unpacked by %q, %v", u.snapshotter, err)
+	for name, want := range map[string][]string{"registry.test/b:1": {"registry.test/b:1"}, pinned: {pinned}, "": all} {
+		u := &unpacking{}
+		if err := create(u, "sandbox", name); err != nil || u.snapshotter != "of special" || u.id != first.String() {
+			t.Errorf("%q is unpacked by %q, %v", u.id, u.snapshotter, err)
+		}
+		if diff := cmp.Diff(want, u.names); diff != "" {
+			t.Errorf("names for %q (-want +got):\n%s", name, diff)
+		}
 	}
-	want := []string{"registry.test/b:1", first.String(), "registry.test/a:1", "registry.test/b:1"}
-	if diff := cmp.Diff(want, u.names); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
-	u = &unpacking{err: errors.New("broken")}
-	if err := create(u, "sandbox"); !errors.Is(err, u.err) || u.config != nil {
+	u := &unpacking{err: errors.New("broken")}
+	if err := create(u, "sandbox", pinned); !errors.Is(err, u.err) || u.config != nil {
 		t.Errorf("a container of an image that cannot be unpacked: %v", err)
 	}
 	u = &unpacking{}
-	if err := create(u, "gone"); err != nil || u.names != nil || u.config == nil {
+	if err := create(u, "gone", pinned); err != nil || u.names != nil || u.config == nil {
 		t.Errorf("without a sandbox: unpacked %v, %v", u.names, err)
 	}
 }

@@ -20,18 +20,17 @@ import (
 	"github.com/opencontainers/image-spec/identity"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/pullwarden/pullwarden/internal/documents"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
 // unpackLease bounds how long a lease outlives a daemon that is killed while it unpacks.
 const unpackLease = 24 * time.Hour
 
-// Unpack unpacks an image that is on the node by that snapshotter, unless that has been done, as CRI
-// does for the container of a pod that has not pulled it; but with those annotations of its layers
+// Unpack unpacks the image with that ID, which is on the node, by that snapshotter, unless that has been done, as
+// CRI does for the container of a pod that has not pulled it; but with those annotations of its layers
 // alone that pulls leave. The names are those that the image has, which may name its layers each in
-// another way: one is enough. It fetches nothing, and writes no record. The error is of the last name.
-func (p *Puller) Unpack(ctx context.Context, names []string, snapshotter string) (err error) {
+// another way: one is enough. It fetches nothing, and writes no record. The error is of the first name.
+func (p *Puller) Unpack(ctx context.Context, imageID string, names []string, snapshotter string) (err error) {
 	sn := p.snapshotters[snapshotter]
 	if sn == nil {
 		return nil // CRI says so
@@ -43,19 +42,32 @@ func (p *Puller) Unpack(ctx context.Context, names []string, snapshotter string)
 			continue
 		}
 		tried = append(tried, img.Target.Digest)
-		if err = p.unpack(ctx, img, snapshotter, sn); err == nil || ctx.Err() != nil {
-			return err
+		// CRI may not have heard yet of what a name stands for. What cannot be read it says itself.
+		if config, configErr := img.Config(ctx, p.contents, platforms.Default()); configErr != nil || config.Digest.String() != imageID {
+			continue
+		}
+		failed := p.unpack(ctx, img, snapshotter, sn)
+		if failed == nil {
+			return nil
+		}
+		if err == nil {
+			err = failed
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
 	return err
 }
 
+// unpack is Unpack by one name. Documents are read as CRI reads them: clients and imports bring some that
+// are beyond the bounds of pulls.
 func (p *Puller) unpack(ctx context.Context, img images.Image, name string, sn snapshots.Snapshotter) error {
-	diffIDs, err := img.RootFS(ctx, documents.Bounded{Provider: p.contents}, platforms.Default())
+	diffIDs, err := img.RootFS(ctx, p.contents, platforms.Default())
 	if err != nil || len(diffIDs) == 0 {
-		return nil // CRI reads the same, and says what it cannot; what is too much for pulls did not come by one
+		return nil //nolint:nilerr // CRI reads the same, and says what it cannot
 	}
-	if _, err := sn.Stat(ctx, identity.ChainID(diffIDs).String()); !errdefs.IsNotFound(err) {
+	if _, err := sn.Stat(ctx, identity.ChainID(diffIDs).String()); err == nil || !errdefs.IsNotFound(err) {
 		return err
 	}
 	lease, err := p.leases.Create(ctx, leases.WithRandomID(), leases.WithExpiration(unpackLease))
@@ -72,8 +84,7 @@ func (p *Puller) unpack(ctx context.Context, img images.Image, name string, sn s
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", img.Name, err)
 	}
-	h := images.ChildrenHandler(documents.Bounded{Provider: p.contents})
-	h = pwtransfer.ConfigTypes(pwtransfer.Documents(pwtransfer.Annotations(h), p.contents))
+	h := pwtransfer.ConfigTypes(pwtransfer.Annotations(images.ChildrenHandler(p.contents)))
 	var all images.Handler = images.LimitManifests(images.FilterPlatforms(h, platform), platform, 1)
 	if p.settings.SnapshotAnnotations {
 		all = snpkg.AppendInfoHandlerWrapper(img.Name)(all)

@@ -19,7 +19,7 @@ import (
 func TestUnpack(t *testing.T) {
 	n := newNode(t)
 	ref, _ := n.push("team/app:1", resolvertest.Image(1, 2, 100))
-	n.pull(settings(), ref, "")
+	id := n.pull(settings(), ref, "")
 	p := n.puller(settings())
 	img, err := n.Images.Get(n.ctx, ref)
 	check(t, err)
@@ -27,7 +27,7 @@ func TestUnpack(t *testing.T) {
 	check(t, err)
 	before, err := n.Images.List(n.ctx)
 	check(t, err)
-	check(t, p.Unpack(n.ctx, []string{"", "gone.test/app:1", ref}, "second"))
+	check(t, p.Unpack(n.ctx, id, []string{"", "gone.test/app:1", ref}, "second"))
 	n.collect()
 	if n.snapshot("second", identity.ChainID(diffIDs)) == nil {
 		t.Error("the image is not unpacked")
@@ -40,11 +40,11 @@ func TestUnpack(t *testing.T) {
 	manifest, err := images.Manifest(n.ctx, n.Contents, img.Target, platforms.Default())
 	check(t, err)
 	check(t, n.Contents.Delete(n.ctx, manifest.Layers[0].Digest))
-	check(t, p.Unpack(n.ctx, []string{ref}, "second"))
+	check(t, p.Unpack(n.ctx, id, []string{ref}, "second"))
 	sn := n.Snapshotters["second"]
 	check(t, sn.Remove(n.ctx, identity.ChainID(diffIDs).String()))
 	check(t, sn.Remove(n.ctx, identity.ChainID(diffIDs[:1]).String()))
-	if err := p.Unpack(n.ctx, []string{ref}, "second"); !errdefs.IsNotFound(err) {
+	if err := p.Unpack(n.ctx, id, []string{ref}, "second"); !errdefs.IsNotFound(err) {
 		t.Errorf("an image without its layers: %v", err)
 	}
 }
