@@ -65,7 +65,7 @@ func (p *Puller) Unpack(ctx context.Context, imageID string, names []string, sna
 func (p *Puller) unpack(ctx context.Context, img images.Image, name string, sn snapshots.Snapshotter) error {
 	diffIDs, err := img.RootFS(ctx, p.contents, platforms.Default())
 	if err != nil || len(diffIDs) == 0 {
-		return nil //nolint:nilerr // CRI reads the same, and says what it cannot
+		return nil // CRI reads the same, and says what it cannot
 	}
 	if _, err := sn.Stat(ctx, identity.ChainID(diffIDs).String()); err == nil || !errdefs.IsNotFound(err) {
 		return err
