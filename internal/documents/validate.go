@@ -64,14 +64,17 @@ func validateFields(mediaType string, data []byte) error {
 }
 
 func validateConfig(data []byte) error {
+	// Each by itself: one that cannot be read hides the other from nobody.
 	var c struct {
 		Config struct{ User string } `json:"config"`
 	}
-	if decoded(data, &c) && len(c.Config.User) > maxUser {
-		return invalid{checkLength("config.User", len(c.Config.User), maxUser)}
-	}
 	var layers struct {
 		RootFS ocispec.RootFS `json:"rootfs"`
+	}
+	if decoded(data, &c) {
+		if err := checkLength("config.User", len(c.Config.User), maxUser); err != nil {
+			return err
+		}
 	}
 	if !decoded(data, &layers) {
 		return nil

@@ -98,7 +98,7 @@ type Proofs interface {
 // the record of the reference and on that of repository@digest.
 func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by trusted) (g Grant, nameMissing bool, err error) {
 	restricted := image.Restricted
-	var lasting, inNeed, all held
+	var all held
 	for _, name := range t.names(image.Target.Digest) {
 		r, err := e.Records.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
@@ -114,11 +114,9 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 		if r.Target.Digest != image.Target.Digest {
 			continue // its proofs are for something else
 		}
-		all = e.alsoHeld(t, r.State, all, anyHost)
-		lasting = e.alsoHeld(t, r.State, lasting, by.lasting)
-		inNeed = e.alsoHeld(t, r.State, inNeed, by.inNeed)
+		all = all.or(held{e.givers(t, r.State, store.Anonymous), e.givers(t, r.State, t.holder())})
 	}
-	g = t.grant(lasting, inNeed, restricted)
+	g = t.grant(all.by(by.lasting), all.by(by.inNeed), restricted)
 	g.held = all
 	return g, nameMissing, nil
 }
@@ -139,9 +137,10 @@ func (h held) or(others held) held {
 	return held{slices.Concat(h.anyone, others.anyone), slices.Concat(h.holder, others.holder)}
 }
 
-// alsoHeld adds the proofs on a record.
-func (e *Engine) alsoHeld(t task, s store.State, h held, counts func(host string) bool) held {
-	return h.or(held{e.givers(t, s, store.Anonymous, counts), e.givers(t, s, t.holder(), counts)})
+// by is without the hosts whose word does not count.
+func (h held) by(counts func(host string) bool) held {
+	others := func(host string) bool { return !counts(host) }
+	return held{slices.DeleteFunc(slices.Clone(h.anyone), others), slices.DeleteFunc(slices.Clone(h.holder), others)}
 }
 
 // grant is that of the caller, by proofs that count; one that lasts goes first. restricted says that
@@ -203,15 +202,15 @@ func (e *Engine) trusted(ctx context.Context, t task) trusted {
 // must not be asked.
 func isOrigin(host, origin string) bool { return origin != "" && store.Proof{By: host}.GivenBy(origin) }
 
-// givers returns the hosts that have given f the proofs of a record that count and are not too
-// old. One from the future, after the clock went back, does not count.
-func (e *Engine) givers(t task, s store.State, f store.Fingerprint, counts func(host string) bool) (hosts []string) {
+// givers returns the hosts that have given f the proofs of a record that are not too old. One from
+// the future, after the clock went back, does not count.
+func (e *Engine) givers(t task, s store.State, f store.Fingerprint) (hosts []string) {
 	if f == "" {
 		return nil
 	}
 	for _, proof := range s.Proofs(f) {
 		age, ttl := e.Now().Sub(proof.At), t.directives.AccessTTL
-		if counts(proof.By) && (ttl == 0 || age >= 0 && age <= ttl) {
+		if ttl == 0 || age >= 0 && age <= ttl {
 			hosts = append(hosts, proof.By)
 		}
 	}

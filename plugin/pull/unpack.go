@@ -18,6 +18,7 @@ import (
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/semaphore"
 
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
@@ -43,10 +44,11 @@ func (p *Puller) Unpack(ctx context.Context, imageID string, names []string, sna
 		}
 		tried = append(tried, img.Target.Digest)
 		// CRI may not have heard yet of what a name stands for. What cannot be read it says itself.
-		if config, configErr := img.Config(ctx, p.contents, platforms.Default()); configErr != nil || config.Digest.String() != imageID {
+		config, configErr := img.Config(ctx, p.contents, platforms.Default())
+		if configErr != nil || config.Digest.String() != imageID {
 			continue
 		}
-		failed := p.unpack(ctx, img, snapshotter, sn)
+		failed := p.unpack(ctx, img, config, snapshotter, sn)
 		if failed == nil {
 			return nil
 		}
@@ -62,8 +64,8 @@ func (p *Puller) Unpack(ctx context.Context, imageID string, names []string, sna
 
 // unpack is Unpack by one name. Documents are read as CRI reads them: clients and imports bring some that
 // are beyond the bounds of pulls.
-func (p *Puller) unpack(ctx context.Context, img images.Image, name string, sn snapshots.Snapshotter) error {
-	diffIDs, err := img.RootFS(ctx, p.contents, platforms.Default())
+func (p *Puller) unpack(ctx context.Context, img images.Image, config ocispec.Descriptor, name string, sn snapshots.Snapshotter) error {
+	diffIDs, err := images.RootFS(ctx, p.contents, config)
 	if err != nil || len(diffIDs) == 0 {
 		return nil // CRI reads the same, and says what it cannot
 	}

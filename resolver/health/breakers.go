@@ -75,14 +75,17 @@ func (b *Breakers) Trouble(key Key) *OpenError {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.all[key]
-	if !s.open() {
-		return nil
-	}
-	s.asked = time.Now()
-	if !s.fresh() && !b.ask(s) {
+	if !s.open() || !b.wish(s) {
 		return nil
 	}
 	return s.err()
+}
+
+// wish is somebody's wish to ask a host in trouble, which has it probed where the last verdict is not
+// fresh. It reports whether the host is still known.
+func (b *Breakers) wish(s *suspect) bool {
+	s.asked = time.Now()
+	return s.fresh() || b.ask(s)
 }
 
 // Await is Trouble for a check that has nothing else to ask: it waits for the probe where
@@ -118,10 +121,7 @@ func (b *Breakers) want(hosts []Key) {
 	defer b.mu.Unlock()
 	for key, s := range b.all {
 		if slices.ContainsFunc(hosts, key.partOf) && s.open() {
-			s.asked = time.Now()
-			if !s.fresh() {
-				b.ask(s)
-			}
+			b.wish(s)
 		}
 	}
 }
