@@ -8,7 +8,6 @@ import (
 
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
@@ -67,7 +66,8 @@ func breakImage(n *nodetest.Node, img containerd.Image) error {
 			return err
 		}
 	}
-	return collectGarbage(n)
+	n.CollectGarbage()
+	return nil
 }
 
 // layersOf returns the digests of an image's layers.
@@ -81,14 +81,4 @@ func layersOf(n *nodetest.Node, img containerd.Image) ([]digest.Digest, error) {
 		layers = append(layers, l.Digest)
 	}
 	return layers, nil
-}
-
-// collectGarbage waits for a collection.
-func collectGarbage(n *nodetest.Node) error {
-	ctx := n.T.Context()
-	lease, err := n.Client.LeasesService().Create(ctx, leases.WithRandomID())
-	if err != nil {
-		return err
-	}
-	return n.Client.LeasesService().Delete(ctx, lease, leases.SynchronousDelete)
 }

@@ -31,7 +31,7 @@ func TestTruncatedFilesOfAnotherNamespace(t *testing.T) {
 		n.Must(n.Node.Transfer(namespaces.WithNamespace(t.Context(), "other"), ref))
 		truncate(n, 10, broken)
 		n.MustFail(ref, nil)
-		n.Must(collectGarbage(n))
+		n.CollectGarbage()
 		n.MustPull(ref)
 		n.WantRunnable(ref)
 	}

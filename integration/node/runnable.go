@@ -75,7 +75,7 @@ func (n *Node) contentIsTrue(ctx context.Context, desc ocispec.Descriptor) error
 	return images.Walk(ctx, images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		got, err := digestOf(ctx, store, desc)
 		switch {
-		case errdefs.IsNotFound(err) && images.IsLayerType(desc.MediaType) && n.Options.discards():
+		case errdefs.IsNotFound(err) && images.IsLayerType(desc.MediaType) && n.Options.Discards():
 			return nil, nil
 		case err != nil:
 			return nil, err

@@ -92,5 +92,5 @@ func (o *Options) imageLines() (lines []string) {
 	return lines
 }
 
-// discards reports whether layers are gone once they are unpacked.
-func (o *Options) discards() bool { return slices.Contains(o.imageLines(), discardLayers) }
+// Discards reports whether layers are gone once they are unpacked.
+func (o *Options) Discards() bool { return slices.Contains(o.imageLines(), discardLayers) }

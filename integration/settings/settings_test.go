@@ -117,7 +117,7 @@ func sharedLayers(s *site) {
 	base := resolvertest.Image(5, 2, 500)
 	s.both("base:1", base)
 	s.MustPull(s.ref("base:1"), alice)
-	s.collect()
+	s.CollectGarbage()
 
 	s.Push("above:1", onTopOf(s.Node, base, 6))
 	s.MustPull(s.ref("above:1"), alice)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/integration/node"
@@ -115,19 +114,4 @@ func (s *site) wantSources(name, source, content string) {
 	nodetest.Want(s.T, "pull-source of "+name, labels["pull-source"], source)
 	nodetest.Want(s.T, "content-sources of "+name, labels["content-sources"], content)
 	nodetest.Want(s.T, "unknown-sources of "+name, labels["unknown-sources"], "")
-}
-
-// collect collects garbage: layers that may be discarded are gone then.
-func (s *site) collect() {
-	s.T.Helper()
-	collect(s.Node)
-}
-
-// collect collects a node's garbage.
-func collect(n *nodetest.Node) {
-	n.T.Helper()
-	ctx := n.T.Context()
-	l, err := n.Client.LeasesService().Create(ctx, leases.WithRandomID())
-	n.Must(err)
-	n.Must(n.Client.LeasesService().Delete(ctx, l, leases.SynchronousDelete))
 }

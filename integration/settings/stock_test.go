@@ -158,7 +158,7 @@ var snapshotters = []string{"overlayfs", "native"}
 // that are left, with their labels.
 func (o *observer) stored(after string) {
 	o.T.Helper()
-	collect(o.Node)
+	o.CollectGarbage()
 	ctx := o.T.Context()
 	records, err := o.Client.ImageService().List(ctx)
 	o.Must(err)

@@ -5,12 +5,10 @@ package sources
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/snapshots"
 
-	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -24,16 +22,9 @@ func TestAnnotationsOfAnImageUnpackedByCreate(t *testing.T) {
 	n.MustPull(nodetest.Named("app:1"))
 	id := n.Status(nodetest.Named("app:1")).GetImage().GetId()
 	pod := n.RunPodOf("native", resolvertest.New(t))
-	_, err := pod.Create("app", id, nodetest.Named("app:1"), nil)
-	setting, bad := node.SettingFromEnv()
-	n.Must(bad)
-	if slices.Contains(setting.Images, "discard_unpacked_layers = true") {
-		if err == nil {
-			t.Error("a container of layers that are discarded")
-		}
+	if !pod.CreateUnpacking("app", id, nodetest.Named("app:1")) {
 		return
 	}
-	n.Must(err)
 	described := 0
 	n.Must(n.Client.SnapshotService("native").Walk(t.Context(), func(_ context.Context, info snapshots.Info) error {
 		if info.Labels[toc] != "" {

@@ -11,7 +11,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/store"
 )
 
 // A tag is moved, put back, and moved again within one download: the pull in the background, which the last
@@ -42,12 +41,7 @@ func TestMirrorsProofInARequestThatBeginsAnew(t *testing.T) {
 	e := n.engine(rule(`policy = "IfDigestChanged"`, inNeed))
 	n.onPull = func() {
 		n.onPull = nil
-		q := e.newest.question(name, false)
-		defer q.end()
-		q.ask()
-		q.answer()
-		other := answer{question: q, verified: store.Verified{Digest: first.Digest, By: "registry.test", Origin: true}}
-		other.actUpon()
+		setBack(e)
 		n.checkFails = failure.Unreachable
 	}
 	if o, err := e.Ensure(t.Context(), n.request(nil)); err == nil {

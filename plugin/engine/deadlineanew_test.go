@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/pullwarden/pullwarden/store"
 )
 
 // A request that begins anew since a later answer was acted upon has waited already: pull_deadline
@@ -18,14 +16,7 @@ func TestDeadlineOfARequestThatBeginsAnew(t *testing.T) {
 		n := &node{remote: second, record: cachedImage(first, time.Now().Add(-2*time.Hour)), pullTakes: 9 * time.Second}
 		e := n.engine(rule(`policy = "IfDigestChanged"`, `pull_deadline = "10s"`))
 		e.Now, e.Observe = time.Now, nil
-		n.onPull = func() { // another request, which has asked meanwhile, is told that the tag has been set back, for a moment
-			q := e.newest.question(name, false)
-			defer q.end()
-			q.ask()
-			q.answer()
-			other := answer{question: q, verified: store.Verified{Digest: first.Digest, By: "registry.test", Origin: true}}
-			other.actUpon()
-		}
+		n.onPull = func() { setBack(e) } // for a moment
 		a := <-arrive(t, e, n.request(nil))
 		if a.took > 11*time.Second {
 			t.Errorf("under pull_deadline=10s: %s (%s) after %s and %d pulls", a.outcome.Kind, a.outcome.Reason, a.took, n.pulls)

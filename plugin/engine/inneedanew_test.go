@@ -14,11 +14,16 @@ import (
 
 // setBack lets another request be told by the registry that the tag has been set back.
 func setBack(e *Engine) {
+	tellAnother(e, store.Verified{Digest: first.Digest, By: "registry.test", Origin: true})
+}
+
+// tellAnother lets another request ask, and act upon that answer.
+func tellAnother(e *Engine, v store.Verified) {
 	q := e.newest.question(name, false)
 	defer q.end()
 	q.ask()
 	q.answer()
-	other := answer{question: q, verified: store.Verified{Digest: first.Digest, By: "registry.test", Origin: true}}
+	other := answer{question: q, verified: v}
 	other.actUpon()
 }
 

@@ -19,12 +19,7 @@ func TestInsistingRequestJoinsNoCheck(t *testing.T) {
 		e.Now, e.Observe = time.Now, nil
 		n.onCheck = func() { time.Sleep(200 * time.Millisecond) }
 		n.onPull = func() { // bob is shown another image by the same tag, in the middle of each pull
-			q := e.newest.question(name, false)
-			defer q.end()
-			q.ask()
-			q.answer()
-			other := answer{question: q, verified: store.Verified{Digest: first.Digest, By: "registry.test"}}
-			other.actUpon()
+			tellAnother(e, store.Verified{Digest: first.Digest, By: "registry.test"})
 		}
 		a := arrive(t, e, n.request(nil))
 		time.Sleep(20*time.Second + 350*time.Millisecond) // just before alice's third check

@@ -131,12 +131,7 @@ func TestAnswersThatChangeAgainAndAgain(t *testing.T) {
 		n := &node{remote: second, record: cachedImage(first, now)}
 		e := n.engine(rule(`policy = "IfDigestChanged"`))
 		n.onPull = func() { // another request is told that the tag has been set back
-			q := e.newest.question(name, false)
-			defer q.end()
-			q.ask()
-			q.answer()
-			other := answer{question: q, verified: store.Verified{Digest: first.Digest, By: tc.by}}
-			other.actUpon()
+			tellAnother(e, store.Verified{Digest: first.Digest, By: tc.by})
 		}
 		o, err := e.Ensure(t.Context(), n.request(nil))
 		if o.Kind != Pulled || n.pulls != tc.pulls || n.record.Target.Digest != second.Digest {

@@ -42,6 +42,69 @@ func storeOf(t *testing.T, state store.State) (context.Context, *store.Store) {
 	return ctx, s
 }
 
+// comparison is one of an image from elsewhere, under allowed_sources, by a request of the namespace a;
+// the other request is of the namespace b, and has no such list.
+type comparison struct {
+	node         *node
+	engine       *Engine
+	ctx          context.Context //nolint:containedctx // of the test
+	store        *store.Store
+	under, other Request
+
+	comparing, compared chan struct{}
+}
+
+// newComparison prepares one, with a directive for the request that compares, and those for others.
+func newComparison(t *testing.T, record *store.Record, compares string, others ...string) *comparison {
+	t.Helper()
+	n := &node{remote: first, record: record}
+	state := record.State
+	state.PullSource = "elsewhere.test/app:1"
+	c := &comparison{node: n, comparing: make(chan struct{}), compared: make(chan struct{})}
+	c.ctx, c.store = storeOf(t, state)
+	n.onVerify = func() { close(c.comparing); <-c.compared }
+	c.engine = n.engine("[[rule]]\nimages = [\"**\"]\nnamespaces = [\"a\"]\npolicy = \"IfDigestChanged\"\n" +
+		"allowed_sources = [\"registry.test\", \"mirror.test\"]\n" + compares + "\n" +
+		rule(append([]string{`policy = "IfDigestChanged"`}, others...)...))
+	c.engine.Records, c.engine.Marks, c.engine.Proofs, c.engine.Observe, c.engine.Now = c.store, c.store, c.store, nil, time.Now
+	c.under, c.other = n.request(nil), n.request(nil)
+	c.under.Namespace, c.under.PodNamespace = "a", "a"
+	c.other.Namespace, c.other.PodNamespace = "b", "b"
+	return c
+}
+
+// begin begins it a minute ago. It ends a minute after end is called.
+func (c *comparison) begin(t *testing.T) (end func() Outcome) {
+	t.Helper()
+	ended := make(chan Outcome, 1)
+	go func() {
+		o, _ := c.engine.Ensure(c.ctx, c.under)
+		ended <- o
+	}()
+	<-c.comparing
+	time.Sleep(time.Minute)
+	return func() Outcome {
+		time.Sleep(time.Minute)
+		close(c.compared)
+		return <-ended
+	}
+}
+
+// wantConfirmed has the other request answered by that host.
+func (c *comparison) wantConfirmed(t *testing.T, host string) {
+	t.Helper()
+	if o, err := c.engine.Ensure(c.ctx, c.other); o.Kind != Unchanged || o.Host != host {
+		t.Fatalf("the other request: %s (%s) by %s %v", o.Kind, o.Reason, o.Host, err)
+	}
+}
+
+// fail has all hosts fail from now on.
+func (c *comparison) fail() {
+	c.node.mu.Lock()
+	defer c.node.mu.Unlock()
+	c.node.checkFails = failure.Unreachable
+}
+
 // A comparison takes long. The registry confirms the image to another request meanwhile: the older
 // answer, be it that of a mirror in its place, is not laid over that check.
 func TestReverifyKeepsALaterCheck(t *testing.T) {
@@ -53,48 +116,25 @@ func TestReverifyKeepsALaterCheck(t *testing.T) {
 }
 
 func reverifyBesideACheck(t *testing.T, inNeed bool) {
-	began := time.Now()
-	n := &node{remote: first, inNeed: inNeed, record: cachedImage(first, began.Add(-2*time.Hour))}
-	state := n.record.State
-	state.PullSource = "elsewhere.test/app:1"
-	state.Access[bob] = state.Access[alice]
-	ctx, s := storeOf(t, state)
-	comparing, compared := make(chan struct{}), make(chan struct{})
-	n.onVerify = func() { close(comparing); <-compared }
-	e := n.engine("[[rule]]\nimages = [\"**\"]\nnamespaces = [\"a\"]\npolicy = \"IfDigestChanged\"\n" +
-		"allowed_sources = [\"registry.test\", \"mirror.test\"]\nresolve_from = \"OriginThenMirrors\"\n" +
-		rule(`policy = "IfDigestChanged"`, `max_stale = "1h"`, `resolve_from = "OriginThenMirrors"`))
-	e.Records, e.Marks, e.Proofs, e.Observe, e.Now = s, s, s, nil, time.Now
-	a, b := n.request(nil), n.request(nil)
-	a.Namespace, a.PodNamespace = "a", "a"
-	b.Namespace, b.PodNamespace, b.Caller = "b", "b", bob
-
-	ended := make(chan Outcome, 1)
-	go func() {
-		o, _ := e.Ensure(ctx, a)
-		ended <- o
-	}()
-	<-comparing
-	time.Sleep(time.Minute)
-	n.mu.Lock()
-	n.inNeed = false // the registry is back
-	n.mu.Unlock()
-	if o, err := e.Ensure(ctx, b); o.Kind != Unchanged || o.Host != "registry.test" {
-		t.Fatalf("the other request: %s (%s) %v", o.Kind, o.Reason, err)
-	}
-	time.Sleep(time.Minute)
-	close(compared)
-	if o := <-ended; o.Kind != Pulled {
+	record := cachedImage(first, time.Now().Add(-2*time.Hour))
+	record.Access[bob] = record.Access[alice]
+	c := newComparison(t, record,
+		`resolve_from = "OriginThenMirrors"`, `max_stale = "1h"`, `resolve_from = "OriginThenMirrors"`)
+	c.other.Caller, c.node.inNeed = bob, inNeed
+	end := c.begin(t)
+	c.node.mu.Lock()
+	c.node.inNeed = false // the registry is back
+	c.node.mu.Unlock()
+	c.wantConfirmed(t, "registry.test")
+	if o := end(); o.Kind != Pulled {
 		t.Fatalf("the comparison: %s (%s) %v", o.Kind, o.Reason, o.Err)
 	}
-	r, err := s.Get(ctx, name)
+	r, err := c.store.Get(c.ctx, name)
 	if err != nil || time.Since(r.Verified.At) != time.Minute || !r.Stale.Since.IsZero() || r.MirrorDigest != "" || !r.Compared {
 		t.Errorf("the record says %+v, %v", r.State, err)
 	}
-	n.mu.Lock()
-	n.checkFails = failure.Unreachable
-	n.mu.Unlock()
-	if o, err := e.Ensure(ctx, b); o.Kind != UsedCached {
+	c.fail()
+	if o, err := c.engine.Ensure(c.ctx, c.other); o.Kind != UsedCached {
 		t.Errorf("two minutes after the registry has confirmed it: %s (%s) %v", o.Kind, o.Reason, err)
 	}
 }

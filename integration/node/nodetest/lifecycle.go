@@ -5,6 +5,7 @@ package nodetest
 
 import (
 	introspection "github.com/containerd/containerd/api/services/introspection/v1"
+	"github.com/containerd/containerd/v2/core/leases"
 
 	"github.com/pullwarden/pullwarden/integration/node"
 )
@@ -93,4 +94,14 @@ func (n *Node) LogLines(since node.Mark, words ...string) []string {
 	lines, err := n.Node.LogLines(since, words...)
 	n.Must(err)
 	return lines
+}
+
+// CollectGarbage has containerd collect garbage, and waits for that: layers that may be discarded are gone
+// then.
+func (n *Node) CollectGarbage() {
+	n.T.Helper()
+	ctx := n.T.Context()
+	lease, err := n.Client.LeasesService().Create(ctx, leases.WithRandomID())
+	n.Must(err)
+	n.Must(n.Client.LeasesService().Delete(ctx, lease, leases.SynchronousDelete))
 }

@@ -161,6 +161,25 @@ func (p *Pod) Run(name, imageID, userSpecified string, annotations map[string]st
 	return id
 }
 
+// CreateUnpacking creates a container of an image that is unpacked for other pods alone. It
+// reports whether there is one: where layers are discarded, there must be none.
+func (p *Pod) CreateUnpacking(name, imageID, userSpecified string) (created bool) {
+	p.n.T.Helper()
+	discards := p.n.Options.Discards()
+	if discards {
+		p.n.CollectGarbage() // else containerd does so in the background
+	}
+	_, err := p.Create(name, imageID, userSpecified, nil)
+	if discards {
+		if err == nil {
+			p.n.T.Error("a container of layers that are discarded")
+		}
+		return false
+	}
+	p.n.Must(err)
+	return true
+}
+
 // Create creates a container as Run does. The error is CRI's.
 func (p *Pod) Create(name, imageID, userSpecified string, annotations map[string]string) (id string, err error) {
 	created, err := p.n.runtime().CreateContainer(p.n.T.Context(), &runtimeapi.CreateContainerRequest{
