@@ -70,14 +70,16 @@ func (l *denialLog) add(r store.Refusal) uint64 {
 // watch looks out for denials from now on. It must be ended.
 func (d *denials) watch(key denialKey) *denialWatch {
 	l, _, release := d.logs.Acquire(key, func() *denialLog { return &denialLog{all: map[store.Refusal]uint64{}} })
-	return &denialWatch{holder: key.holder, log: l, seen: l.count(), release: func() { release() }}
+	begun := l.count()
+	return &denialWatch{holder: key.holder, log: l, begun: begun, seen: begun, release: func() { release() }}
 }
 
 // denialWatch belongs to one request.
 type denialWatch struct {
 	holder  store.Fingerprint
 	log     *denialLog
-	seen    uint64
+	begun   uint64                   // the denials when the watch began
+	seen    uint64                   // and when the registry was asked
 	own     map[store.Refusal]uint64 // denials that the request has met with itself
 	release func()
 }
@@ -133,6 +135,15 @@ func (all denialWatches) restart() {
 func (all denialWatches) ended(holder store.Fingerprint, p store.Proof, repository string) bool {
 	w := all.of(holder)
 	return w != nil && slices.ContainsFunc(w.refusals(), func(r store.Refusal) bool { return r.Ends(holder, p, repository) })
+}
+
+// endedSinceBegun reports whether a proof that the host gave, to everybody or to another holder, was
+// refused since the watches began, be it before the registry was asked.
+func (all denialWatches) endedSinceBegun(toEverybody bool, host, repository string) bool {
+	return slices.ContainsFunc(all, func(w *denialWatch) bool {
+		return (w.holder == store.Anonymous) == toEverybody && slices.ContainsFunc(w.log.since(w.begun, nil),
+			func(r store.Refusal) bool { return r.Ends(w.holder, store.Proof{By: host}, repository) })
+	})
 }
 
 func (all denialWatches) end() {

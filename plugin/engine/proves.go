@@ -46,9 +46,22 @@ func (a *answer) stillProved() []store.Fingerprint {
 		refusals = refusalsAmong(a.content.Refusals())
 	}
 	return slices.DeleteFunc(slices.Clone(a.proved), func(f store.Fingerprint) bool {
-		return !a.proves(f, a.runs, a.held.renews(f, a.verified.By)) || a.watch.ended(f, a.proof(), a.repository) ||
+		return !a.proves(f, a.runs, a.renews(f)) || a.watch.ended(f, a.proof(), a.repository) ||
 			slices.ContainsFunc(refusals, func(no store.Refusal) bool { return no.Ends(f, a.proof(), a.repository) })
 	})
+}
+
+// renews reports whether the answer renews a proof that is there. One that was refused since the
+// request looked, such as in its wait for the budget, is not there any more.
+func (a *answer) renews(f store.Fingerprint) bool {
+	gone := func(toEverybody bool) func(host string) bool {
+		return func(host string) bool { return a.watch.endedSinceBegun(toEverybody, host, a.repository) }
+	}
+	there := held{
+		anyone: slices.DeleteFunc(slices.Clone(a.held.anyone), gone(true)),
+		holder: slices.DeleteFunc(slices.Clone(a.held.holder), gone(false)),
+	}
+	return there.renews(f, a.verified.By)
 }
 
 // proof is the one that the answer is for those who have proved access by it.
