@@ -13,8 +13,13 @@ import (
 	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
-// maxProofs bounds the holders of whom an image record keeps proofs of access, besides [Anonymous].
-const maxProofs = 32
+const (
+	// maxProofs bounds the holders of whom an image record keeps proofs of access, besides [Anonymous].
+	maxProofs = 32
+	// unshownPlaces of these are for proofs that any secret gets, before those of which nobody knows
+	// any more how they were given: these may be of secrets that are long gone.
+	unshownPlaces = 8
+)
 
 // Proof says that a caller may have an image: since when, and who said so.
 type Proof struct {
@@ -98,37 +103,57 @@ func decodeProof(value string) Proof {
 
 // trimProofs returns the labels without the proofs of holders beyond maxProofs: those go
 // that any secret gets, and then those whose last use, or else whose giving, is longest ago. So a
-// secret that no host has looked at takes nobody else's place but that of another such one.
+// secret that no host has looked at takes nobody else's place but that of another such one, and
+// [unshownPlaces] at most of those of which nobody knows how they were given.
 // Everybody's proof stays in any case: there is one, and who else has proved something by it would
 // lose that.
 func trimProofs(labels map[string]string, known map[Fingerprint]use) map[string]string {
-	used, good := map[Fingerprint]time.Time{}, map[Fingerprint]bool{}
+	used, ways := map[Fingerprint]time.Time{}, map[Fingerprint]way{}
 	for label, value := range labels {
 		f, _, ok := holderOf(label)
 		if !ok || value == "" || f == Anonymous {
 			continue
 		}
 		proof := decodeProof(value)
-		good[f] = good[f] || !known[f].unshown(proof.By)
+		ways[f] = max(ways[f], known[f].way(proof.By))
 		for _, at := range []time.Time{proof.At, known[f].at} {
 			if !at.Before(used[f]) {
 				used[f] = at
 			}
 		}
 	}
-	if len(used) <= maxProofs {
-		return labels
-	}
-	holders := slices.SortedFunc(maps.Keys(used), func(a, b Fingerprint) int {
-		if good[a] != good[b] {
-			return map[bool]int{true: -1, false: 1}[good[a]]
-		}
+	lastUsedFirst := slices.SortedFunc(maps.Keys(used), func(a, b Fingerprint) int {
 		return cmp.Or(used[b].Compare(used[a]), cmp.Compare(a, b))
 	})
+	if len(lastUsedFirst) <= maxProofs {
+		return labels
+	}
+	kept := keptOf(lastUsedFirst, ways)
 	out := maps.Clone(labels)
-	for _, f := range holders[maxProofs:] {
-		delete(out, LabelAccess+string(f))
-		delete(out, besideProof(f))
+	for _, f := range lastUsedFirst {
+		if !slices.Contains(kept, f) {
+			delete(out, LabelAccess+string(f))
+			delete(out, besideProof(f))
+		}
 	}
 	return out
+}
+
+// keptOf returns the holders whose proofs stay, of too many: see [trimProofs].
+func keptOf(lastUsedFirst []Fingerprint, ways map[Fingerprint]way) []Fingerprint {
+	var kept, rest []Fingerprint
+	for _, f := range lastUsedFirst {
+		if ways[f] == unshown {
+			rest = append(rest, f)
+		} else {
+			kept = append(kept, f)
+		}
+	}
+	kept = kept[:min(len(kept), maxProofs)]
+	for i := len(kept) - 1; i >= 0 && maxProofs-len(kept) < min(len(rest), unshownPlaces); i-- {
+		if ways[kept[i]] == unknown {
+			kept = slices.Delete(kept, i, i+1)
+		}
+	}
+	return append(kept, rest[:min(len(rest), maxProofs-len(kept))]...)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
-// unshown is an answer of a mirror that anybody would have got.
-func unshown(minute int) Verified {
+// anySecret is an answer of a mirror that anybody would have got.
+func anySecret(minute int) Verified {
 	return Verified{At: noon.Add(time.Duration(minute) * time.Minute), By: "mirror.test", Unshown: true}
 }
 
@@ -26,13 +26,13 @@ func TestProofsThatAnySecretGets(t *testing.T) {
 	defer s.Close()
 	const carol Fingerprint = "00000000000000000000000000000001"
 	create(ctx, t, records, one, nil)
-	seen, registrys := unshown(-1), verified(one)
+	seen, registrys := anySecret(-1), verified(one)
 	seen.Unshown, registrys.Origin = false, true
 	s.MarkVerified(ctx, one.Digest, registrys, by(alice, carol), name)
 	s.MarkMirrored(ctx, one.Digest, seen, by(bob), name)
-	s.MarkMirrored(ctx, one.Digest, unshown(1), by(alice, bob, Anonymous), name)
+	s.MarkMirrored(ctx, one.Digest, anySecret(1), by(alice, bob, Anonymous), name)
 	for i := range 2 * maxProofs {
-		s.MarkMirrored(ctx, one.Digest, unshown(2+i), by(Fingerprint(fmt.Sprintf("ff%030x", i))), name)
+		s.MarkMirrored(ctx, one.Digest, anySecret(2+i), by(Fingerprint(fmt.Sprintf("ff%030x", i))), name)
 		if err := s.sync(ctx, noMarks); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestProofsThatAnySecretGetsWhileOthersAreWritten(t *testing.T) {
 	for i := range maxProofs {
 		all = append(all, Fingerprint(fmt.Sprintf("ff%030x", i)))
 	}
-	s.MarkMirrored(ctx, one.Digest, unshown(1), by(all...), name)
+	s.MarkMirrored(ctx, one.Digest, anySecret(1), by(all...), name)
 	close(gate.open)
 	if err := s.sync(ctx, noMarks); err != nil {
 		t.Fatal(err)
@@ -85,9 +85,10 @@ func TestProofOfAPullThatAnySecretGets(t *testing.T) {
 		state.Access[Fingerprint(fmt.Sprintf("ee%030x", i))] = Proof{noon, "registry.test"}
 	}
 	const late Fingerprint = "ff"
-	v := unshown(1)
+	v := anySecret(1)
 	all := labels.Overlay(state.Labels(name, one.Digest), map[string]string{LabelAccess + string(late): Proof{v.At, v.By}.encode()})
 	create(ctx, t, records, one, labels.Present(all))
+	s.Given(ctx, state, name) // for credentials
 	s.Given(ctx, State{Access: map[Fingerprint]Proof{late: {v.At, v.By}}, Unshown: true}, name)
 	s.MarkStale(ctx, one.Digest, Stale{noon, MirrorFallback}, name)
 	if err := s.sync(ctx, noMarks); err != nil {
@@ -95,6 +96,47 @@ func TestProofOfAPullThatAnySecretGets(t *testing.T) {
 	}
 	wantWho(ctx, t, s, name, slices.Collect(maps.Keys(state.Access))...)
 }
+
+// Proofs of before the start leave places for those that any secret gets, who proves it last, and
+// the ones used last stay. Where it is known how all were given, there are no such places.
+func TestProofsOfBeforeTheStart(t *testing.T) {
+	ctx, s, records := newStore(t)
+	create(ctx, t, records, one, nil)
+	for i := range maxProofs {
+		v := verified(one)
+		v.At = noon.Add(time.Duration(i) * time.Second)
+		s.MarkVerified(ctx, one.Digest, v, by(before(i)), name)
+	}
+	prove := func(s *Store, minute int) {
+		t.Helper()
+		s.MarkMirrored(ctx, one.Digest, anySecret(minute), by(Fingerprint(fmt.Sprintf("ff%030x", minute))), name)
+		if err := s.sync(ctx, noMarks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prove(s, 1)
+	wantHas(t, labelsOf(ctx, t, records), before(0), before(maxProofs-1))
+	_ = s.Close()
+	s = New(s.db, records)
+	defer s.Close()
+	const late = 2 * maxProofs
+	for minute := 2; minute <= late; minute++ {
+		prove(s, minute)
+	}
+	all := labelsOf(ctx, t, records)
+	for i := range unshownPlaces {
+		wantHas(t, all, Fingerprint(fmt.Sprintf("ff%030x", late-i)))
+	}
+	for i := unshownPlaces; i < maxProofs; i++ {
+		wantHas(t, all, before(i))
+	}
+	if got := who(ctx, t, s, name); len(got) != maxProofs {
+		t.Errorf("%d proofs", len(got))
+	}
+}
+
+// before is a holder whose proof is there before the start.
+func before(i int) Fingerprint { return Fingerprint(fmt.Sprintf("ee%030x", i)) }
 
 // wantHas wants proofs of these among the labels.
 func wantHas(t *testing.T, all map[string]string, want ...Fingerprint) {

@@ -36,11 +36,24 @@ type use struct {
 	shown map[string]bool
 }
 
-// unshown reports whether the host is known to have given proofs to the holder for no credentials
-// that it was shown alone.
-func (u use) unshown(by string) bool {
-	shown, known := u.shown[by]
-	return known && !shown
+// way is how a proof was given; a later one is worth more.
+type way uint8
+
+const (
+	unshown way = iota // for no credentials that the host was shown: any secret gets it
+	unknown            // nobody knows, such as before the start
+	shown              // for credentials that the host has seen
+)
+
+// way returns how the host has given proofs to the holder.
+func (u use) way(by string) way {
+	switch seen, ok := u.shown[by]; {
+	case !ok:
+		return unknown
+	case seen:
+		return shown
+	}
+	return unshown
 }
 
 func newUses() *uses {

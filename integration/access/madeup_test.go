@@ -153,3 +153,30 @@ func TestMadeUpSecretsAtAMirrorThatRedirects(t *testing.T) {
 		})
 	}
 }
+
+// TestMadeUpSecretsOfBeforeARestart holds that proofs which made-up secrets got before a restart keep
+// nobody's new one off the image.
+func TestMadeUpSecretsOfBeforeARestart(t *testing.T) {
+	t.Parallel()
+	m := newMirrorForOthers(t, `header = { X-Pass = "`+word+`" }`+"\n")
+	s := m.scene("private/app", 1)
+	pull := func(who caller, policy string) error {
+		_, err := m.Pull(s.ref(":1"), who.secret(), node.Pod("team-b", "b"), node.Hint("policy", policy))
+		return err
+	}
+	for _, who := range madeUp(33) {
+		m.Must(pull(who, "IfDigestChanged"))
+	}
+	s.waitForWrites()
+	m.Restart()
+	m.Must(pull(alice, "IfDigestChanged"))
+	s.waitForWrites()
+	if err := pull(alice, "Never"); err != nil {
+		t.Errorf("alice has no proof after her check: %v", err)
+	}
+	m.g.Refuse()
+	m.mirror.Refuse()
+	if err := pull(alice, "IfDigestChanged"); err != nil {
+		t.Errorf("alice has no fallback: %v", err)
+	}
+}
