@@ -13,11 +13,11 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// To CRI, an image with the config of another one and layers that nobody has is the same image. A
-// container whose pod has not pulled for its runtime handler is made by the name it was asked for.
-func TestUnpackedByCreateWithAnotherTenantsConfig(t *testing.T) {
-	t.Parallel()
-	n := nodetest.New(t, nodetest.Containers(t), nodetest.NativeRuntime())
+// withNowhere is a node with a public image, and another one of a tenant's with the same config and layers
+// that nobody has: to CRI it is the same image, by the tenant's record.
+func withNowhere(t *testing.T) (n *nodetest.Node, public, id string) {
+	t.Helper()
+	n = nodetest.New(t, nodetest.Containers(t), nodetest.NativeRuntime())
 	img := nodetest.Image(1)
 	n.Push("public:1", img)
 	n.MustPull(nodetest.Named("public:1"))
@@ -29,7 +29,28 @@ func TestUnpackedByCreateWithAnotherTenantsConfig(t *testing.T) {
 	evil.top = evil.add(t, m)
 	n.Serve("a.evil.test", evil.registry(t))
 	n.MustPull("a.evil.test/app:1")
-	id := n.Status(nodetest.Named("public:1")).GetImage().GetId()
+	return n, nodetest.Named("public:1"), n.Status(nodetest.Named("public:1")).GetImage().GetId()
+}
+
+// A container whose pod has not pulled for its runtime handler is made by the name it was asked for.
+func TestUnpackedByCreateWithAnotherTenantsConfig(t *testing.T) {
+	t.Parallel()
+	n, public, id := withNowhere(t)
 	pod := n.RunPodOf("native", resolvertest.New(t))
-	pod.CreateUnpacking("app", id, nodetest.Named("public:1"))
+	pod.CreateUnpacking("app", id, public)
+}
+
+// So is the image of a volume.
+func TestVolumeUnpackedByCreateWithAnotherTenantsConfig(t *testing.T) {
+	t.Parallel()
+	n, public, id := withNowhere(t)
+	if n.Options.Discards() {
+		return // there are no layers to unpack again
+	}
+	pod := n.RunPodOf("native", resolvertest.New(t))
+	n.Push("app:1", nodetest.Busybox(t, 1, "sleep", "86400"))
+	app := n.MustPull(nodetest.Named("app:1"), pod.Pulls())
+	if _, err := pod.Create("app", app, nodetest.Named("app:1"), nil, nodetest.Volume{ImageID: id, UserSpecified: public}); err != nil {
+		t.Errorf("a container with a volume: %v", err)
+	}
 }

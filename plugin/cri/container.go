@@ -82,7 +82,7 @@ func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateC
 	name, image := s.imageOf(ctx, config.GetImage())
 	config.Annotations = sealed(config.GetAnnotations(), s.annotationsFor(ctx, name, image))
 	ours := config.Annotations
-	if err := s.unpack(ctx, r.GetPodSandboxId(), name, image); err != nil {
+	if err := s.unpack(ctx, r, usedImage{name, image}); err != nil {
 		return nil, err
 	}
 	response, err := s.RuntimeServiceServer.CreateContainer(ctx, r)

@@ -20,15 +20,32 @@ type Unpacker interface {
 	Unpack(ctx context.Context, imageID string, names []string, snapshotter string) error
 }
 
-// unpack unpacks the image of a container for its sandbox, which may be of another runtime handler
-// than the image was pulled for. CRI would do so itself, and label the snapshots, which other images
-// share, as annotations of the layers say. It would do the same after an error, which
-// therefore is the container's.
-func (s *RuntimeService) unpack(ctx context.Context, sandbox, name string, image *runtime.Image) error {
-	if s.Unpacker == nil || image == nil || sandbox == "" {
+// usedImage is an image that a container is made with, by the name that its user has asked for.
+type usedImage struct {
+	name  string
+	image *runtime.Image // nil: containerd has none, and will say so
+}
+
+// unpack unpacks the images of a container and of its volumes (KEP-4639) for its sandbox, which may be
+// of another runtime handler than the images were pulled for. CRI would do so itself, and label the
+// snapshots, which other images share, as annotations of the layers say. It would do the same after
+// an error, which therefore is the container's.
+func (s *RuntimeService) unpack(ctx context.Context, r *runtime.CreateContainerRequest, of usedImage) error {
+	if s.Unpacker == nil || r.GetPodSandboxId() == "" {
 		return nil
 	}
-	listed, err := s.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{Filter: &runtime.PodSandboxFilter{Id: sandbox}})
+	used := []usedImage{of}
+	for _, mount := range r.GetConfig().GetMounts() {
+		if mount.GetImage() != nil {
+			name, image := s.imageOf(ctx, mount.GetImage())
+			used = append(used, usedImage{name, image})
+		}
+	}
+	used = slices.DeleteFunc(used, func(u usedImage) bool { return u.image == nil })
+	if len(used) == 0 {
+		return nil
+	}
+	listed, err := s.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{Filter: &runtime.PodSandboxFilter{Id: r.GetPodSandboxId()}})
 	if err != nil {
 		return fmt.Errorf("find the sandbox of the container, whose runtime handler says which layers it runs: %w", err)
 	}
@@ -36,9 +53,14 @@ func (s *RuntimeService) unpack(ctx context.Context, sandbox, name string, image
 		return nil // CRI says that there is none
 	}
 	snapshotter := s.Unpacker.ContainerSnapshotter(containerHandler(listed.GetItems()[0]))
-	names := namesOf(image)
-	if own, err := reference.ParseDockerRef(name); err == nil && slices.Contains(names, own.String()) {
-		names = []string{own.String()} // others may name layers of theirs for the same config
+	for _, u := range used {
+		names := namesOf(u.image)
+		if own, err := reference.ParseDockerRef(u.name); err == nil && slices.Contains(names, own.String()) {
+			names = []string{own.String()} // others may name layers of theirs for the same config
+		}
+		if err := s.Unpacker.Unpack(ctx, u.image.GetId(), names, snapshotter); err != nil {
+			return err
+		}
 	}
-	return s.Unpacker.Unpack(ctx, image.GetId(), names, snapshotter)
+	return nil
 }

@@ -6,6 +6,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,5 +68,26 @@ func TestUnpackBeforeCreate(t *testing.T) {
 	u = &unpacking{}
 	if err := create(u, "gone", pinned); err != nil || u.names != nil || u.config == nil {
 		t.Errorf("without a sandbox: unpacked %v, %v", u.names, err)
+	}
+}
+
+// So are the images of its volumes.
+func TestUnpackVolumesBeforeCreate(t *testing.T) {
+	i := &images{names: [][]string{{first.String(), "registry.test/a:1", "registry.test/b:1"}}}
+	u := &unpacking{}
+	s := NewRuntimeService(u, i, knows(), nil)
+	s.Unpacker = u
+	_, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{
+		PodSandboxId: "sandbox", Config: &runtime.ContainerConfig{
+			Image: &runtime.ImageSpec{Image: "registry.test/none:1"},
+			Mounts: []*runtime.Mount{
+				{HostPath: "/data"},
+				{Image: &runtime.ImageSpec{Image: first.String(), UserSpecifiedImage: "registry.test/b:1"}},
+				{Image: &runtime.ImageSpec{Image: "registry.test/none:2"}},
+			},
+		},
+	})
+	if err != nil || u.id != first.String() || u.snapshotter != "of special" || !slices.Equal(u.names, []string{"registry.test/b:1"}) {
+		t.Errorf("%q is unpacked by %q for %q, %v", u.id, u.names, u.snapshotter, err)
 	}
 }

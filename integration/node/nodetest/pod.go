@@ -180,8 +180,19 @@ func (p *Pod) CreateUnpacking(name, imageID, userSpecified string) (created bool
 	return true
 }
 
-// Create creates a container as Run does. The error is CRI's.
-func (p *Pod) Create(name, imageID, userSpecified string, annotations map[string]string) (id string, err error) {
+// Volume is an image that a container has as a volume (KEP-4639), by its ID and the name that its user
+// has asked for.
+type Volume struct{ ImageID, UserSpecified string }
+
+// Create creates a container as Run does, with volumes. The error is CRI's.
+func (p *Pod) Create(name, imageID, userSpecified string, annotations map[string]string, volumes ...Volume) (id string, err error) {
+	var mounts []*runtimeapi.Mount
+	for i, v := range volumes {
+		mounts = append(mounts, &runtimeapi.Mount{
+			ContainerPath: fmt.Sprintf("/volume%d", i), Readonly: true,
+			Image: &runtimeapi.ImageSpec{Image: v.ImageID, UserSpecifiedImage: v.UserSpecified},
+		})
+	}
 	created, err := p.n.runtime().CreateContainer(p.n.T.Context(), &runtimeapi.CreateContainerRequest{
 		PodSandboxId: p.id, SandboxConfig: p.config,
 		Config: &runtimeapi.ContainerConfig{
@@ -189,6 +200,7 @@ func (p *Pod) Create(name, imageID, userSpecified string, annotations map[string
 			Image:       &runtimeapi.ImageSpec{Image: imageID, UserSpecifiedImage: userSpecified},
 			Annotations: annotations,
 			LogPath:     name + ".log",
+			Mounts:      mounts,
 			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 				NamespaceOptions: hostNetwork(),
 			}},
