@@ -120,7 +120,6 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		}
 		return ended, action, false
 	}
-	tag := c.answer
 	action, stop := e.judge(ctx, t, &c, k.watch)
 	if stop != nil {
 		return c.ended(*stop), action, false
@@ -135,23 +134,11 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		}
 	}
 	if action.Do == Reuse {
-		same, err := e.lookAgain(ctx, t, &c)
-		if err == nil && same && action.Kind == Present {
-			err = e.authorizeAgain(ctx, t, &c) // somebody may have proved that it is theirs
-		}
-		if err != nil {
+		var err error
+		if action, again, err = e.decideAgain(ctx, t, k, &c, action); err != nil {
 			return c.ended(failed(ReasonInternal, err)), action, false
 		}
-		cached := c.cached
-		if !same {
-			// The registry said nothing of another image that is cached now, and is not asked.
-			c.answer, c.cached, cached = tag, NotAsked, NotConfirmed
-		}
-		action = Decide(t.directives.Directives, c.local, tag.check(cached))
-		// The registry was told that nobody needs more than the digest, or another manifest
-		// was read than the one that would run.
-		digestOnly := tag.descriptor.Size == 0 || tag.descriptor.MediaType == ""
-		if action.Do != Reuse && digestOnly || action.Do == Reuse && !same && (t.readsManifests() || !c.local.Grant.Given()) {
+		if again {
 			return c, action, true
 		}
 	}
@@ -166,6 +153,31 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(target)), action, false
 	}
 	return e.unchanged(ctx, t, c, action, takeTurn, t.names(target)...), action, false
+}
+
+// decideAgain decides again to reuse the cached image, by what has become of that, and of the caller's
+// right to it, while a registry was asked. Where it is not the same any more a registry is to be asked
+// again, which was told of the one before.
+func (e *Engine) decideAgain(ctx context.Context, t task, k checked, c *course, reuse Action) (action Action, again bool, err error) {
+	tag, proved := k.answer, c.local.Grant.Given()
+	same, err := e.lookAgain(ctx, t, c)
+	if err == nil && same && (reuse.Kind == Present || k.watch.denied()) {
+		err = e.authorizeAgain(ctx, t, c) // somebody may have proved that it is theirs, or been refused
+	}
+	if err != nil {
+		return reuse, false, err
+	}
+	cached := c.cached
+	if !same {
+		// The registry said nothing of another image that is cached now, and is not asked.
+		c.answer, c.cached, cached = tag, NotAsked, NotConfirmed
+	}
+	action = Decide(t.directives.Directives, c.local, tag.check(cached))
+	// The registry was told that nobody needs more than the digest, or another manifest
+	// was read than the one that would run.
+	digestOnly := tag.descriptor.Size == 0 || tag.descriptor.MediaType == ""
+	unread := action.Do == Reuse && !c.local.Grant.Given() && (proved || !same)
+	return action, action.Do != Reuse && digestOnly || unread || action.Do == Reuse && !same && t.readsManifests(), nil
 }
 
 // readUnread reads the manifest of the image that the tag stands for, as [course.isUnread] says.

@@ -13,7 +13,8 @@ import (
 )
 
 // A request of alice waits for its turn of the budget. Another one of hers is refused meanwhile,
-// which ends her proof. The yes to the digest alone that the first one gets renews nothing.
+// which ends her proof. The yes to the digest alone that the first one gets renews nothing, and the
+// image is given to her only once its manifest has been read.
 func TestProofThatEndsInTheWaitForTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{remote: first, record: cachedImage(first, now)}
@@ -39,8 +40,13 @@ func TestProofThatEndsInTheWaitForTheBudget(t *testing.T) {
 			t.Fatalf("%s, and her proof has not ended", o.Kind)
 		}
 		answers(failure.None)
-		if o := <-waiting; o.outcome.Kind != Unchanged {
-			t.Errorf("the registry says yes: %s (%s)", o.outcome.Kind, o.outcome.Reason)
+		reads := 0
+		n.onRead = func() error {
+			reads++
+			return errQuarantined
+		}
+		if o := <-waiting; o.outcome.Kind != Failed || reads != 1 {
+			t.Errorf("the manifest is refused: %s (%s), which was read %d times", o.outcome.Kind, o.outcome.Reason, reads)
 		}
 		if slices.Contains(n.proved, alice) {
 			t.Error("a check of the digest alone has renewed a proof that had ended")

@@ -137,6 +137,11 @@ func (all denialWatches) ended(holder store.Fingerprint, p store.Proof, reposito
 	return w != nil && slices.ContainsFunc(w.refusals(), func(r store.Refusal) bool { return r.Ends(holder, p, repository) })
 }
 
+// denied reports whether anybody was refused since the watches began.
+func (all denialWatches) denied() bool {
+	return slices.ContainsFunc(all, func(w *denialWatch) bool { return w.log.count() > w.begun })
+}
+
 // endedSinceBegun reports whether a proof that the host gave, to everybody or to another holder, was
 // refused since the watches began, be it before the registry was asked.
 func (all denialWatches) endedSinceBegun(toEverybody bool, host, repository string) bool {

@@ -213,3 +213,30 @@ func TestDenialBeforeAnImageIsConfirmed(t *testing.T) {
 		}
 	}
 }
+
+// An answer renews no proof that was refused since the request began, to whomever.
+func TestRefusedProofIsNotRenewed(t *testing.T) {
+	const registry, mirror = "registry.test", "mirror.test"
+	for what, tc := range map[string]struct {
+		has              held
+		refused          store.Fingerprint
+		by               store.Refusal
+		alice, everybody bool
+	}{
+		"nobody":                   {has: held{[]string{registry}, []string{mirror}}, alice: true, everybody: true},
+		"the caller":               {has: held{holder: []string{mirror}}, refused: alice, by: store.Refusal{Host: mirror}},
+		"the caller, by another":   {has: held{holder: []string{registry}}, refused: alice, by: store.Refusal{Host: mirror}, alice: true},
+		"the caller, of everybody": {has: held{anyone: []string{registry}}, refused: alice, by: store.Refusal{Host: mirror}, alice: true, everybody: true},
+		"everybody":                {has: held{anyone: []string{registry}}, refused: store.Anonymous, by: store.Refusal{Host: registry, Origin: true}},
+	} {
+		var d denials
+		watches := denialWatches{d.watch(denialKey{repository, alice}), d.watch(denialKey{repository, store.Anonymous})}
+		d.deny(denialKey{repository, tc.refused}, tc.by)
+		watches.restart()
+		a := answer{repository: repository, held: tc.has, watch: watches, verified: store.Verified{By: registry}}
+		if got, all := a.renews(alice), a.renews(store.Anonymous); got != tc.alice || all != tc.everybody {
+			t.Errorf("%s refused: renewed for alice %v, for everybody %v", what, got, all)
+		}
+		watches.end()
+	}
+}
