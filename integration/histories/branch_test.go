@@ -31,15 +31,15 @@ type said struct {
 
 // proves returns the proofs that a yes about a content gives, which has read the manifest or not: the
 // answer to HEAD says nothing of that. The mirror asks nobody who is there, so that its yes is one to
-// all, if the manifest came with it. So is a yes to nobody. Without the manifest a caller has to have proved
-// something before, or everybody; and everybody to the same host.
+// all, if the manifest came with it. So is a yes to nobody. Without the manifest the same host has to have
+// given a proof before, to the caller or to everybody; or to everybody, for everybody's.
 func (w World) proves(g Giver, now Registry, p Pull, content int, read bool) (proofs Set) {
 	has, holder := w.Has[p.repo()][content], now.Rule.holder(p)
 	if img := w.Node[p.Name]; p.Digest == 0 && img.Content == content {
 		has |= img.Proofs
 	}
 	switch {
-	case p.Caller != Nobody && (read || has.hasAny(ofBoth(holder)|ofBoth(Nobody.holder()))):
+	case p.Caller != Nobody && (read || has.has(g.of(holder)) || has.has(g.of(Nobody.holder()))):
 		proofs.add(g.of(holder))
 	case p.Caller == Nobody && (read || has.has(g.of(Nobody.holder()))):
 		proofs.add(g.of(Nobody.holder()))

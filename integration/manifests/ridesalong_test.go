@@ -146,3 +146,43 @@ func TestOwnProofBesideEverybodys(t *testing.T) {
 	})()
 	n.MustPull(ref, alice(), team, node.Hint("policy", "IfDigestChanged"))
 }
+
+// TestMirrorsProofIsNoneOfTheRegistrys holds that a made-up secret gets no proof of the registry's by its
+// HEAD alone, which is open to all, where a mirror has made the image everybody's: under resolve_from =
+// "Origin" the image stays nobody's.
+func TestMirrorsProofIsNoneOfTheRegistrys(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Prepare(t, nodetest.Section(nodetest.IfDigestChanged))
+	n.Registry = resolvertest.New(t)
+	mirror := resolvertest.New(t)
+	n.Serve("registry.test", n.Registry, mirror)
+	n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"team-b\"]\nresolve_from = \"Origin\"\n[[rule]]\nimages = [\"**\"]\n")
+	n.Start()
+	img := resolvertest.Image(79300, 2, 500)
+	n.Push("image:1", img)
+	n.PushTo(mirror, "image:1", img)
+	ref, eve := nodetest.Named("image:1"), node.Credentials("eve", "made-up-0123456789")
+	defer forAlice(n, func(r *http.Request) bool { return r.Method != http.MethodHead && r.URL.Path != "/v2/" })()
+	n.MustPull(ref, node.Auth(nil), node.Pod("team-a", "pod"))
+	defer mirror.Status(resolvertest.All, http.StatusServiceUnavailable)()
+	wantRefused(n, ref, eve, "team-b")
+	mark := n.Mark()
+	n.MustPull(ref, eve, node.Pod("team-a", "pod"), node.Hint("policy", "Always"))
+	nodetest.Want(t, "who has answered", n.Decision(mark, ref).VerifiedBy, n.Registry.Host())
+	wantRefused(n, ref, eve, "team-b")
+}
+
+// TestPullUnderAny holds that a pull under access = "Any" proves access, also where the node has the index by
+// another tag: it counts where the rule is another one.
+func TestPullUnderAny(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, anyOfTeamA)
+	img := resolvertest.Index(79700, 2, 500)
+	n.Push("image:1", img)
+	n.Push("image:2", img)
+	ref := nodetest.Named("image:2")
+	n.MustPull(nodetest.Named("image:1"), node.Credentials("bob", "Pa55-of-bob-0123456789"), node.Pod("team-a", "pod"))
+	n.MustPull(ref, alice(), node.Pod("team-a", "pod"))
+	defer n.Registry.Status(resolvertest.All, http.StatusServiceUnavailable)()
+	n.MustPull(ref, alice(), node.Pod("team-b", "pod"), node.Hint("policy", "IfDigestChanged"))
+}

@@ -124,13 +124,11 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 // held has the hosts that have given proofs to everybody and to the holder.
 type held struct{ anyone, holder []string }
 
-// renews reports whether a host's yes renews a proof of f: everybody's, where that host has given it
-// before, since it alone can end it. A caller has one of its own as everybody does, or by another host.
+// renews reports whether a host's yes renews a proof of f: where that host has given f one before, or
+// everybody, and so might as well have been asked by f.
 func (h held) renews(f store.Fingerprint, host string) bool {
-	if f != store.Anonymous {
-		return len(h.anyone)+len(h.holder) > 0
-	}
-	return slices.ContainsFunc(h.anyone, func(by string) bool { return store.Proof{By: by}.GivenBy(host) })
+	given := func(by string) bool { return store.Proof{By: by}.GivenBy(host) }
+	return slices.ContainsFunc(h.anyone, given) || f != store.Anonymous && slices.ContainsFunc(h.holder, given)
 }
 
 func (h held) or(others held) held {

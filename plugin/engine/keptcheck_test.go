@@ -86,3 +86,25 @@ func (c *comparison) endBesideAMirror(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A comparison takes long. The registry says yes to the same caller in another request meanwhile: that proof
+// lasts for access_ttl from then on, and not from the older yes.
+func TestReverifyKeepsALaterProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newComparison(t, cachedImage(first, time.Now()), `access_ttl = "150s"`, `access_ttl = "150s"`)
+		end := c.begin(t)
+		c.wantConfirmed(t, "registry.test") // after a minute
+		if o := end(); o.Kind != Pulled {
+			t.Fatalf("the comparison: %s (%s) %v", o.Kind, o.Reason, o.Err)
+		}
+		r, err := c.store.Get(c.ctx, name)
+		if age := time.Since(r.Access[alice].At); err != nil || age != time.Minute {
+			t.Errorf("the last proof is %s old, and the last check %s, %v", age, time.Since(r.Verified.At), err)
+		}
+		c.fail()
+		time.Sleep(time.Minute)
+		if o, err := c.engine.Ensure(c.ctx, c.other); o.Kind != UsedCached {
+			t.Errorf("two minutes after the registry has said yes, under access_ttl = 150s: %s (%s) %v", o.Kind, o.Reason, err)
+		}
+	})
+}

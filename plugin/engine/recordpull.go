@@ -78,7 +78,7 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
 		Compared: before.Compared,
 	}
-	s.Access, s.Restricted = a.proofs(), true
+	s.Access, s.Restricted = e.lastOf(a.proofs(), before), true
 	s.Unshown = a.verified.Unshown && !a.shown() // else some of the image was for the caller
 	checked := before.Verified
 	later := checked.Digest == a.verified.Digest && checked.At.After(a.verified.At) && !checked.At.After(e.Now())
@@ -96,6 +96,20 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 	}
 	s.Verified, s.MirrorDigest, s.Stale = before.Verified, a.verified.Digest, e.staleSince(before.Stale, store.MirrorFallback)
 	return s
+}
+
+// lastOf returns the proofs, each as of the last time that its host has given it, which may have been to
+// another request meanwhile.
+func (e *Engine) lastOf(proofs map[store.Fingerprint]store.Proof, before store.State) map[store.Fingerprint]store.Proof {
+	for f, proof := range proofs {
+		for _, there := range before.Proofs(f) {
+			if there.GivenBy(proof.By) && there.At.After(proof.At) && !there.At.After(e.Now()) {
+				proof.At = there.At
+			}
+		}
+		proofs[f] = proof
+	}
+	return proofs
 }
 
 // withSources returns the state with the sources that served a whole image, with which that on the

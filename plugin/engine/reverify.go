@@ -32,7 +32,10 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	if now, err := e.pulledRecord(ctx, t, target); err == nil {
 		record = now // with the checks that were made meanwhile
 	}
-	before := withSources(store.State{Verified: record.Verified, MirrorDigest: record.MirrorDigest, Stale: record.Stale}, source.Served())
+	before := withSources(store.State{
+		Verified: record.Verified, MirrorDigest: record.MirrorDigest, Stale: record.Stale,
+		Access: record.Access, Earlier: record.Earlier,
+	}, source.Served())
 	e.Marks.MarkPulled(ctx, target, func() store.State { return e.pulledState(a, before) }, t.names(target)...)
 	c.end.source = before.PullSource
 	return c, nil
