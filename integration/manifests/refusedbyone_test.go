@@ -52,3 +52,41 @@ func TestRefusedByTheHostThatGaveTheProof(t *testing.T) {
 		})
 	}
 }
+
+// TestMirrorRefusesAndTheRegistryAnswersAll holds that a mirror ends what it gave by refusing that, to
+// everybody and to a caller, though the registry behind it answers everybody's HEAD.
+func TestMirrorRefusesAndTheRegistryAnswersAll(t *testing.T) {
+	t.Parallel()
+	for what, who := range map[string]node.PullOption{"everybody": node.Auth(nil), "a caller": alice()} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			var options []resolvertest.Option
+			if what != "everybody" {
+				options = append(options, resolvertest.WithBasicAuth(map[string]string{user: password}))
+			}
+			n := nodetest.Prepare(t, nodetest.Section(nodetest.IfDigestChanged))
+			n.Registry = resolvertest.New(t)
+			mirror := resolvertest.New(t, options...)
+			n.Serve("registry.test", n.Registry, mirror)
+			n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\n")
+			n.Start()
+			img := resolvertest.Image(79950, 2, 500)
+			n.Push("image:1", img)
+			n.PushTo(mirror, "image:1", img)
+			n.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.Method != http.MethodHead && r.URL.Path != "/v2/" {
+					w.WriteHeader(http.StatusForbidden)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+			ref, team := nodetest.Named("image:1"), node.Pod("team-a", "pod")
+			n.MustPull(ref, who, team)
+			mirror.Status(resolvertest.All, http.StatusForbidden)
+			if _, err := n.Pull(ref, who, team, node.Hint("policy", "Always")); err == nil {
+				t.Error("both hosts refuse the manifest, and the image is given")
+			}
+			wantRefused(n, ref, who, "team-a")
+		})
+	}
+}

@@ -144,7 +144,7 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	a.proved, a.proves = t.provedBy(r.Anonymous), t.provesBy(session)
 	a.shown = session.CredentialsShown
 	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed
-	a.refusals = refusalsBefore(r, session.Origin())
+	a.refusals = refusalsBefore(r)
 	return a, nil
 }
 
@@ -169,6 +169,11 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 			return k
 		}
 		k.saw(local)
+	} else if k.local.Usable() { // a proof of then may have ended before the watches began
+		if err := e.authorizeAgain(ctx, t, &k.course); err != nil {
+			k.course = k.ended(failed(ReasonInternal, err))
+			return k
+		}
 	}
 	k.use(t.askUses()...)
 	q := t.query(t.Name, k.local)

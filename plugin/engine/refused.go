@@ -22,13 +22,10 @@ func refusalsAmong(attempts []resolver.Attempt) (refusals []store.Refusal) {
 }
 
 // refusalsBefore are those before the answer of another host. The last word of a host
-// counts: its own yes makes up for its refusal, which it may have given by another path. So
-// does that of the registry of the name for the refusal of a mirror, and nobody else's.
-func refusalsBefore(r resolver.Resolution, origin string) []store.Refusal {
+// counts: its own yes makes up for its refusal, which it may have given by another path. That of
+// another host does not, be it the registry's: it is a proof of its own, or none.
+func refusalsBefore(r resolver.Resolution) []store.Refusal {
 	by := store.Proof{By: r.Host}
-	if isOrigin(r.Host, origin) {
-		return slices.DeleteFunc(refusalsAmong(r.Attempts), func(no store.Refusal) bool { return !no.Origin || by.GivenBy(no.Host) })
-	}
 	return slices.DeleteFunc(refusalsAmong(r.Attempts), func(no store.Refusal) bool { return by.GivenBy(no.Host) })
 }
 

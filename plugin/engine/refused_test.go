@@ -43,8 +43,7 @@ func (s afterRefusalsSession) Resolve(ctx context.Context, timeout time.Duration
 }
 
 // A refusal in a check takes proofs away though another host answers, unless the same host
-// says yes after all, or for a mirror's refusal the registry itself. The answer is a proof
-// all the same: it is the last word of its host.
+// says yes after all. The answer is a proof all the same: it is the last word of its host.
 func TestRefusalsBeforeAnAnswer(t *testing.T) {
 	origin, authority := refusedBy("registry.test", true), refusedBy("cache.test", false)
 	authority.Authority = true
@@ -56,7 +55,7 @@ func TestRefusalsBeforeAnAnswer(t *testing.T) {
 		"the registry, and a mirror has it":          {"mirror.test", origin, true},
 		"the registry, and by another path not":      {"registry.test", origin, false},
 		"an authority, and the registry has it":      {"registry.test", authority, true},
-		"a mirror, and the registry has it":          {"registry.test", refusedBy("mirror.test", false), false},
+		"a mirror, and the registry has it":          {"registry.test", refusedBy("mirror.test", false), true},
 		"a mirror, and another mirror has it":        {"other.test", refusedBy("mirror.test", false), true},
 		"a mirror, and by another path not":          {"mirror.test", refusedBy("mirror.test", false), false},
 		"the registry, and by another name of it no": {"registry.test:443", origin, false},
