@@ -245,7 +245,7 @@ func (e *Engine) stillAllowed(ctx context.Context, t task, target digest.Digest)
 	if record.Target.Digest != target {
 		return fmt.Errorf("the name stands for another image than %s by now: %w", target, transfer.ErrGone)
 	}
-	foreign, err := e.foreign(ctx, t, record, true)
+	foreign, err := e.foreign(ctx, t, record)
 	if err == nil && foreign {
 		err = fmt.Errorf("snapshotter %q has layers of the image that are not known to be from allowed hosts", t.Snapshotter)
 	}

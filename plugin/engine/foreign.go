@@ -22,15 +22,15 @@ type Sources interface {
 	Unpacked(ctx context.Context, target ocispec.Descriptor, snapshotter string) (from provenance.Provenance, known bool, err error)
 }
 
-// foreign reports whether an image is not known to have come from allowed hosts alone; unpacked
-// says that the snapshotter of the request has its layers. The record says where these came from
-// for the snapshotters alone that it was pulled for: others may have had them before, or got them
-// with other images. A comparison holds for each: snapshots go by what layers unpack to.
-func (e *Engine) foreign(ctx context.Context, t task, r store.Record, unpacked bool) (bool, error) {
+// foreign reports whether an image is not known to have come from allowed hosts alone. The record
+// says where its layers came from for the snapshotters alone that it was pulled for: others may have
+// had some of them before, or got them with other images. A comparison holds for each: snapshots go by
+// what layers unpack to.
+func (e *Engine) foreign(ctx context.Context, t task, r store.Record) (bool, error) {
 	if !t.restricted() || t.foreign(r.State) {
 		return t.restricted(), nil
 	}
-	if r.Compared || !unpacked {
+	if r.Compared {
 		return false, nil
 	}
 	from, known, err := e.Sources.Unpacked(ctx, r.Target, t.Snapshotter)

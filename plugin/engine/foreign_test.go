@@ -12,6 +12,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // Unpacked implements Sources.
@@ -83,14 +84,30 @@ func TestComparedImage(t *testing.T) {
 	}
 }
 
-// An image is not used where what completed it has left it on layers from elsewhere.
+// An image is compared before it is completed on layers from elsewhere, and not used where these came
+// while it was completed.
 func TestCompletedOntoLayersOfASnapshotter(t *testing.T) {
 	for _, from := range []string{"registry.test", "mirror.test", "?"} {
-		n := &node{record: cachedImage(first, now), packed: true, unpacked: []string{from}}
-		n.record.PullSource = name
-		o, err := n.engine(rule(`policy = "IfNotPresent"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
-		if fails := from != "registry.test"; fails != (err != nil) || fails && o.Reason != ReasonSource {
-			t.Errorf("%s: got %s (%s), %v", from, o.Kind, o.Reason, err)
+		for _, meanwhile := range []bool{false, true} {
+			n := &node{record: cachedImage(first, now), remote: first, packed: true, unpacked: []string{from}}
+			n.record.PullSource = name
+			if meanwhile {
+				n.unpacked, n.onStore = nil, func(*store.State) { n.unpacked = []string{from} }
+			}
+			o, err := n.engine(rule(`policy = "IfNotPresent"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
+			want := Pulled
+			switch {
+			case from == "registry.test":
+				want = Present
+			case meanwhile:
+				want = Failed
+			}
+			if o.Kind != want || (err != nil) != (want == Failed) || want == Failed && o.Reason != ReasonSource {
+				t.Errorf("%s, meanwhile %v: got %s (%s), %v", from, meanwhile, o.Kind, o.Reason, err)
+			}
+			if (len(n.verifiedContent) > 0) != (want == Pulled) {
+				t.Errorf("%s, meanwhile %v: compared %v", from, meanwhile, n.verifiedContent)
+			}
 		}
 	}
 }

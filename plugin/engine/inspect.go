@@ -179,7 +179,7 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 	if err != nil {
 		return none, err
 	}
-	foreign, err := e.foreign(ctx, t, record, image.Unpacked)
+	foreign, err := e.foreign(ctx, t, record)
 	if err != nil {
 		return none, err
 	}

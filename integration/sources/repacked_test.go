@@ -1,0 +1,83 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sources
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// packed is a layer of one file, in a form of its own of the same tar.
+type packed struct {
+	v1.Layer
+	tar []byte
+}
+
+func (l packed) DiffID() (v1.Hash, error)             { return v1.NewHash(digest.FromBytes(l.tar).String()) }
+func (l packed) Uncompressed() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(l.tar)), nil }
+
+// pack returns the layer with a file of that name, by that level of gzip.
+func pack(t *testing.T, name string, level int) v1.Layer {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var tarred, zipped bytes.Buffer
+	w := tar.NewWriter(&tarred)
+	data := bytes.Repeat([]byte(name), 500)
+	must(w.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o644}))
+	_, err := w.Write(data)
+	must(err)
+	must(w.Close())
+	z, err := gzip.NewWriterLevel(&zipped, level)
+	must(err)
+	_, err = z.Write(tarred.Bytes())
+	must(err)
+	must(z.Close())
+	return packed{static.NewLayer(zipped.Bytes(), types.DockerLayer), tarred.Bytes()}
+}
+
+// TestBaseOfAnotherTenantInASnapshotter holds that an image from allowed hosts is compared for a
+// snapshotter in which another tenant's image has left its base, packed in another way, from elsewhere:
+// no pod fails.
+func TestBaseOfAnotherTenantInASnapshotter(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t, nodetest.NativeRuntime())
+	good, bad := resolvertest.New(t), resolvertest.New(t)
+	n.Serve("good.test", good)
+	n.Serve("bad.test", bad)
+	n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"good.test/**\"]\npolicy = \"IfDigestChanged\"\nallowed_sources = [%q]\n", good.Host()))
+	push := func(r *resolvertest.Registry, name string, layers ...v1.Layer) {
+		img, err := mutate.AppendLayers(empty.Image, layers...)
+		n.Must(err)
+		n.PushTo(r, name, img)
+	}
+	push(bad, "base:1", pack(t, "base", gzip.BestSpeed))
+	push(good, "app:1", pack(t, "base", gzip.BestCompression), pack(t, "app", gzip.BestCompression))
+	const ref = "good.test/app:1"
+	n.MustPull("bad.test/base:1", node.RuntimeHandler("native"))
+	n.MustPull(ref)
+	mark := n.Mark()
+	n.MustPull(ref, node.RuntimeHandler("native"))
+	got := n.Decision(mark, ref)
+	nodetest.Want(t, "the outcome", got.Outcome+" ("+got.Reason+")", "Pulled (source)")
+}
