@@ -29,8 +29,10 @@ type packed struct {
 	tar []byte
 }
 
-func (l packed) DiffID() (v1.Hash, error)             { return v1.NewHash(digest.FromBytes(l.tar).String()) }
-func (l packed) Uncompressed() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(l.tar)), nil }
+func (l packed) DiffID() (v1.Hash, error) { return v1.NewHash(digest.FromBytes(l.tar).String()) }
+func (l packed) Uncompressed() (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(l.tar)), nil
+}
 
 // pack returns the layer with a file of that name, by that level of gzip.
 func pack(t *testing.T, name string, level int) v1.Layer {

@@ -5,11 +5,14 @@ package cri
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/distribution/reference"
+	"google.golang.org/protobuf/proto"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -27,9 +30,10 @@ type RuntimeService struct {
 	sandbox *SandboxImage // nil: CRI's own pull of it is tracked
 	starts  *Starts       // nil: nothing is remembered of pods
 	// RefuseRestored says that CRI may make a container of another image than it is asked
-	// for, which is refused: see verifyMade. Default: false, CRI does not.
+	// for, which is refused: see verifyRestored. Default: false, CRI does not.
 	RefuseRestored bool
-	// Unpacker unpacks the image of a container where nobody has. Default: nil, CRI does so itself.
+	// Unpacker unpacks the image of a container where nobody has, and verifies of which image CRI
+	// has made it. Default: nil, CRI does the former itself, and nobody the latter.
 	Unpacker Unpacker
 	// Started is told of each container that was made: the namespace of its pod, the tag
 	// that its user has asked for, "" for none, and all tags of its image. It returns at
@@ -73,12 +77,27 @@ func (s *RuntimeService) RunPodSandbox(ctx context.Context, r *runtime.RunPodSan
 
 // CreateContainer adds the state of the image to the annotations of the
 // container. Keys of pullwarden in the request itself are dropped: tenants write
-// it.
+// it. A container that CRI has made of another image, whose name was moved meanwhile, is
+// removed and made again.
 func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
-	config := r.GetConfig()
-	if config == nil {
+	if r.GetConfig() == nil {
 		return s.RuntimeServiceServer.CreateContainer(ctx, r)
 	}
+	for try := 1; ; try++ {
+		request, ok := proto.Clone(r).(*runtime.CreateContainerRequest) // CRI and we write into it
+		if !ok {
+			return nil, fmt.Errorf("a clone of %T is none", r)
+		}
+		response, err := s.create(ctx, request)
+		if !errors.Is(err, errOtherLayers) || try == maxCreations || ctx.Err() != nil {
+			return response, err
+		}
+	}
+}
+
+// create is CreateContainer, once.
+func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
+	config := r.GetConfig()
 	name, image := s.imageOf(ctx, config.GetImage())
 	config.Annotations = sealed(config.GetAnnotations(), s.annotationsFor(ctx, name, image))
 	ours := config.Annotations
@@ -86,7 +105,7 @@ func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateC
 		return nil, err
 	}
 	response, err := s.RuntimeServiceServer.CreateContainer(ctx, r)
-	if err == nil && s.RefuseRestored {
+	if err == nil {
 		err = s.verifyMade(ctx, response.GetContainerId(), image.GetId(), ours)
 	}
 	if err != nil {

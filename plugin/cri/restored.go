@@ -5,7 +5,6 @@ package cri
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -20,22 +19,19 @@ import (
 var errRestored = status.Error(codes.FailedPrecondition,
 	"the image is the checkpoint of a container: containerd would make one of the image that the checkpoint names, and nobody has proved access to that")
 
-// verifyMade removes a container, of which nothing has run yet, that is not of the image
+// verifyRestored refuses a container that is not of the image
 // with that ID, or does not have these annotations under pullwarden's prefix. containerd 2.3
 // makes such a one of a checkpoint, under enable_experimental_restore_via_create: image and
 // annotations are what the checkpoint says, which a tenant may have written.
-func (s *RuntimeService) verifyMade(ctx context.Context, id, imageID string, annotations map[string]string) error {
+func (s *RuntimeService) verifyRestored(ctx context.Context, id, imageID string, annotations map[string]string) error {
 	made, err := s.ContainerStatus(ctx, &runtime.ContainerStatusRequest{ContainerId: id})
 	switch {
 	case err != nil:
-		err = fmt.Errorf("look of which image a container was made: %w", err)
+		return fmt.Errorf("look of which image a container was made: %w", err)
 	case made.GetStatus().GetImageId() == imageID && maps.Equal(own(made.GetStatus().GetAnnotations()), own(annotations)):
 		return nil
-	default:
-		err = errRestored
 	}
-	_, removing := s.RemoveContainer(context.WithoutCancel(ctx), &runtime.RemoveContainerRequest{ContainerId: id})
-	return errors.Join(err, removing)
+	return errRestored
 }
 
 // own returns the annotations under pullwarden's prefix.

@@ -12,12 +12,16 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Unpacker unpacks images that are on the node; *pull.Puller is one.
+// Unpacker unpacks images that are on the node for containers, and knows on which a container stands;
+// *pull.Puller is one.
 type Unpacker interface {
 	// ContainerSnapshotter returns the snapshotter that containers run by in a sandbox of a runtime handler.
 	ContainerSnapshotter(handler string) string
 	// Unpack unpacks the image with that ID, which has these names, unless that has been done.
 	Unpack(ctx context.Context, imageID string, names []string, snapshotter string) error
+	// MadeOf reports whether a container stands on the layers of the image with that ID, and by which
+	// record CRI has made it.
+	MadeOf(ctx context.Context, container, imageID string) (made bool, record string, err error)
 }
 
 // usedImage is an image that a container is made with, by the name that its user has asked for.

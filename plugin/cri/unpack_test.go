@@ -6,6 +6,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"testing"
 
@@ -20,6 +21,10 @@ type unpacking struct {
 	names       []string
 	snapshotter string
 	err         error
+
+	others         int // containers that are made of another image
+	looks, removed int
+	lookErr        error
 }
 
 func (u *unpacking) ContainerSnapshotter(handler string) string { return "of " + handler }
@@ -27,6 +32,16 @@ func (u *unpacking) ContainerSnapshotter(handler string) string { return "of " +
 func (u *unpacking) Unpack(_ context.Context, imageID string, names []string, snapshotter string) error {
 	u.id, u.names, u.snapshotter = imageID, names, snapshotter
 	return u.err
+}
+
+func (u *unpacking) MadeOf(context.Context, string, string) (made bool, record string, err error) {
+	u.looks++
+	return u.looks > u.others, "registry.test/other:1", u.lookErr
+}
+
+func (u *unpacking) RemoveContainer(context.Context, *runtime.RemoveContainerRequest) (*runtime.RemoveContainerResponse, error) {
+	u.removed++
+	return &runtime.RemoveContainerResponse{}, nil
 }
 
 func (u *unpacking) ListPodSandbox(_ context.Context, r *runtime.ListPodSandboxRequest) (*runtime.ListPodSandboxResponse, error) {
@@ -89,5 +104,30 @@ func TestUnpackVolumesBeforeCreate(t *testing.T) {
 	})
 	if err != nil || u.id != first.String() || u.snapshotter != "of special" || !slices.Equal(u.names, []string{"registry.test/b:1"}) {
 		t.Errorf("%q is unpacked by %q for %q, %v", u.id, u.names, u.snapshotter, err)
+	}
+}
+
+// A container that CRI has made of another image is removed and made again, a few times. One of which
+// nobody can tell is removed.
+func TestContainersOfAnotherImage(t *testing.T) {
+	i := &images{names: [][]string{{first.String(), "registry.test/a:1"}}}
+	for what, tc := range map[string]struct {
+		u       unpacking
+		removed int
+		want    error
+	}{
+		"its own":            {unpacking{}, 0, nil},
+		"another one, twice": {unpacking{others: maxCreations - 1}, maxCreations - 1, nil},
+		"another one always": {unpacking{others: maxCreations}, maxCreations, errOtherLayers},
+		"nobody knows":       {unpacking{lookErr: os.ErrNotExist}, 1, os.ErrNotExist},
+	} {
+		s := NewRuntimeService(&tc.u, i, knows(), nil)
+		s.Unpacker = &tc.u
+		response, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{
+			PodSandboxId: "sandbox", Config: &runtime.ContainerConfig{Image: &runtime.ImageSpec{Image: first.String()}},
+		})
+		if !errors.Is(err, tc.want) || tc.u.removed != tc.removed || (response == nil) != (tc.want != nil) {
+			t.Errorf("%s: %v, %v, removed %d", what, response, err, tc.u.removed)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	diffapi "github.com/containerd/containerd/api/services/diff/v1"
+	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/diff"
 	"github.com/containerd/containerd/v2/core/diff/proxy"
@@ -25,6 +26,7 @@ import (
 type Node struct {
 	Contents     content.Store
 	Images       images.Store
+	Containers   containers.Store
 	Leases       leases.Manager
 	Snapshotters map[string]snapshots.Snapshotter
 	// Exports are what the plugins of the snapshotters export, by the name of
@@ -59,6 +61,7 @@ func NodeOf(ic *plugin.InitContext) (Node, error) {
 	node := Node{
 		Contents:     db.ContentStore(),
 		Images:       metadata.NewImageStore(db),
+		Containers:   metadata.NewContainerStore(db),
 		Leases:       manager,
 		Snapshotters: db.Snapshotters(),
 		Exports:      map[string]map[string]string{},

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/diff"
 	"github.com/containerd/containerd/v2/core/images"
@@ -68,6 +69,7 @@ type Puller struct {
 	service      *pwtransfer.Service
 	contents     content.Store
 	images       images.Store
+	containers   containers.Store
 	exports      map[string]map[string]string
 	snapshotters map[string]snapshots.Snapshotter
 	leases       leases.Manager
@@ -92,7 +94,7 @@ func New(c Config) (*Puller, error) {
 	}
 	return &Puller{
 		settings: c.Settings, service: c.Service, index: c.Index,
-		contents: c.Node.Contents, images: c.Node.Images, exports: c.Node.Exports, snapshotters: c.Node.Snapshotters,
+		contents: c.Node.Contents, images: c.Node.Images, containers: c.Node.Containers, exports: c.Node.Exports, snapshotters: c.Node.Snapshotters,
 		leases: c.Node.Leases, applier: c.Node.Applier,
 	}, nil
 }

@@ -1,0 +1,53 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
+)
+
+// maxCreations bounds how often a container is made because CRI has made it of another image: its
+// registry can move the name again and again.
+const maxCreations = 3
+
+var errOtherLayers = status.Error(codes.Aborted,
+	"containerd has made the container of another image, whose name had just been moved: it was removed, and can be made again")
+
+// verifyMade removes a container, of which nothing has run yet, that CRI has not made of the image with
+// that ID. Image, annotations and environment are those of the ID in any case: what a
+// container runs, CRI looks up by the first name of the image in the database, which is anybody's, and
+// may stand for something else by then.
+func (s *RuntimeService) verifyMade(ctx context.Context, id, imageID string, annotations map[string]string) (err error) {
+	if s.RefuseRestored {
+		err = s.verifyRestored(ctx, id, imageID, annotations)
+	}
+	if err == nil && s.Unpacker != nil {
+		err = s.verifyLayers(ctx, id, imageID)
+	}
+	if err == nil {
+		return nil
+	}
+	_, removing := s.RemoveContainer(context.WithoutCancel(ctx), &runtime.RemoveContainerRequest{ContainerId: id})
+	return errors.Join(err, removing)
+}
+
+func (s *RuntimeService) verifyLayers(ctx context.Context, id, imageID string) error {
+	made, record, err := s.Unpacker.MadeOf(ctx, id, imageID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look on which layers a container stands: %w", err)
+	case made:
+		return nil
+	}
+	prefixlog.G(ctx).Warnf("containerd has made a container of image %s by the record %q, which stands for another one: the container is removed", imageID, record)
+	return errOtherLayers
+}
