@@ -83,46 +83,50 @@ func TestMirrorThatLimitsPieces(t *testing.T) {
 	}
 }
 
-// One connection that the registry refuses in the middle of a layer does not hand the layer to a mirror
-// in trouble for good.
+// One connection that the registry refuses in the middle of a layer, or of a config, does not hand that to
+// a mirror in trouble for good.
 func TestMirrorInTroubleAndARefusedConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		layer := bytes.Repeat([]byte("0123456789abcdef"), 40*pieceSize/16)
-		var n fakeNet
-		options := fakeOptions(n.roundTrip, mirrorName, registryName)
-		options.ProgressTimeout = 5 * time.Minute
-		r := newResolver(t, options)
-		n.set(mirrorName, answering(http.StatusServiceUnavailable))
-		requests := 0
-		n.set(registryName, blobs(func(req *http.Request) (*http.Response, error) {
-			resp := slowRange(req, layer)
-			switch requests++; requests {
-			case 1:
-				resp.Body = &brokenBody{ReadCloser: resp.Body, left: 5000}
-			case 2:
-				return refuse(req)
-			}
-			return resp, nil
-		}))
-		s := openAt(t, r, Query{})
-		if _, err := s.Resolve(t.Context(), plenty); err != nil {
-			t.Fatal(err)
+	for _, kind := range []string{ocispec.MediaTypeImageLayer, ocispec.MediaTypeImageConfig} {
+		synctest.Test(t, func(t *testing.T) { refusedInTheMiddle(t, kind) })
+	}
+}
+
+func refusedInTheMiddle(t *testing.T, kind string) {
+	layer := bytes.Repeat([]byte("0123456789abcdef"), 40*pieceSize/16)
+	var n fakeNet
+	options := fakeOptions(n.roundTrip, mirrorName, registryName)
+	options.ProgressTimeout = 5 * time.Minute
+	r := newResolver(t, options)
+	n.set(mirrorName, answering(http.StatusServiceUnavailable))
+	requests := 0
+	n.set(registryName, blobs(func(req *http.Request) (*http.Response, error) {
+		resp := slowRange(req, layer)
+		switch requests++; requests {
+		case 1:
+			resp.Body = &brokenBody{ReadCloser: resp.Body, left: 5000}
+		case 2:
+			return refuse(req)
 		}
-		synctest.Wait()
-		if !r.health.Blocked(health.KeyOf("http", mirrorName)) {
-			t.Fatal("the mirror is in no trouble")
+		return resp, nil
+	}))
+	s := openAt(t, r, Query{})
+	if _, err := s.Resolve(t.Context(), plenty); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	if !r.health.Blocked(health.KeyOf("http", mirrorName)) {
+		t.Fatal("the mirror is in no trouble")
+	}
+	n.set(mirrorName, func(req *http.Request) (*http.Response, error) { // overloaded: it begins, sometimes
+		if getsBlob(req) {
+			return stall(http.StatusOK, nil, "")(req)
 		}
-		n.set(mirrorName, func(req *http.Request) (*http.Response, error) { // overloaded: it begins, sometimes
-			if getsBlob(req) {
-				return stall(http.StatusOK, nil, "")(req)
-			}
-			return answering(http.StatusServiceUnavailable)(req)
-		})
-		data, took, err := readLayer(t, s, layer)
-		if err != nil || !bytes.Equal(data, layer) {
-			t.Errorf("%d bytes, %v after %v; asked %q", len(data), err, took, n.asked())
-		}
+		return answering(http.StatusServiceUnavailable)(req)
 	})
+	data, took, err := readContent(t, s, kind, layer)
+	if err != nil || !bytes.Equal(data, layer) {
+		t.Errorf("%s: %d bytes, %v after %v; asked %q", kind, len(data), err, took, n.asked())
+	}
 }
 
 // brokenBody is a body that breaks off after so many bytes.
@@ -152,6 +156,12 @@ func readPieces(t *testing.T, r *Resolver, layer []byte) (data []byte, took time
 // readLayer reads a layer by a pull of the session.
 func readLayer(t *testing.T, session Session, layer []byte, options ...transfer.ImageResolverOption) (data []byte, took time.Duration, err error) {
 	t.Helper()
+	return readContent(t, session, ocispec.MediaTypeImageLayer, layer, options...)
+}
+
+// readContent reads content of a media type by a pull of the session.
+func readContent(t *testing.T, session Session, kind string, content []byte, options ...transfer.ImageResolverOption) (data []byte, took time.Duration, err error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	src := session.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
@@ -161,7 +171,7 @@ func readLayer(t *testing.T, session Session, layer []byte, options ...transfer.
 		t.Fatal(err)
 	}
 	began := time.Now()
-	rc, err := f.Fetch(ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromBytes(layer), Size: int64(len(layer))})
+	rc, err := f.Fetch(ctx, ocispec.Descriptor{MediaType: kind, Digest: digest.FromBytes(content), Size: int64(len(content))})
 	if err != nil {
 		t.Fatal(err)
 	}

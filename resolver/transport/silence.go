@@ -27,7 +27,7 @@ var ErrSilent = fmt.Errorf("silent in the middle of its answer: %w", os.ErrDeadl
 // another host can give it. 0 = without a bound: there is no other.
 func silenceOf(p purpose.Purpose) time.Duration {
 	switch {
-	case p.Kind != purpose.Fetch || len(p.Next) == 0 || p.Patient || p.Force && p.Document:
+	case p.Kind != purpose.Fetch || len(p.Next) == 0 || p.Patient:
 		return 0
 	case p.Document:
 		return documentTime(p)

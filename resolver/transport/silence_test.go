@@ -63,7 +63,7 @@ func TestSilenceInContent(t *testing.T) {
 		"the next is in trouble":       {layer, []time.Duration{long}, 0, true, long, nil},
 		"others may be in trouble":     {with(layer, func(p *purpose.Purpose) { p.Force = true }), []time.Duration{long}, 0, false, wait, ErrSilent},
 		"nothing else is left":         {with(layer, func(p *purpose.Purpose) { p.Force, p.Patient = true, true }), []time.Duration{long}, 0, false, long, nil},
-		"a document of others alike":   {with(document, func(p *purpose.Purpose) { p.Force = true }), []time.Duration{long}, 0, false, long, nil},
+		"a document of others alike":   {with(document, func(p *purpose.Purpose) { p.Force = true }), []time.Duration{long}, 0, false, documentTimeout, ErrSilent},
 		"pulls have no bound":          {with(layer, func(p *purpose.Purpose) { p.Patience = 0 }), []time.Duration{long}, 0, false, long, nil},
 		"a document":                   {document, []time.Duration{long}, 0, false, documentTimeout, ErrSilent},
 		"a document of a short pull":   {with(document, func(p *purpose.Purpose) { p.Patience = wait }), []time.Duration{long}, 0, false, wait, ErrSilent},
