@@ -36,8 +36,8 @@ func servePlain(t *testing.T, host string, blobs map[string][]byte) {
 	t.Cleanup(server.Close)
 }
 
-// byPlainHTTP returns the image with layers that name URLs of plain HTTP at a host, and what is there.
-func byPlainHTTP(t *testing.T, img v1.Image, host string) (named v1.Image, blobs map[string][]byte) {
+// withURLs returns the image with layers that name URLs which end with a path, and what is there.
+func withURLs(t *testing.T, img v1.Image, roots ...string) (named v1.Image, blobs map[string][]byte) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -54,7 +54,11 @@ func byPlainHTTP(t *testing.T, img v1.Image, host string) (named v1.Image, blobs
 		must(err)
 		blobs[path], err = io.ReadAll(r)
 		must(err)
-		named, err = mutate.Append(named, mutate.Addendum{Layer: layer, MediaType: types.DockerLayer, URLs: []string{"http://" + host + path}})
+		var urls []string
+		for _, root := range roots {
+			urls = append(urls, root+path)
+		}
+		named, err = mutate.Append(named, mutate.Addendum{Layer: layer, MediaType: types.DockerLayer, URLs: urls})
 		must(err)
 	}
 	config, err := img.ConfigFile()
@@ -69,11 +73,44 @@ func byPlainHTTP(t *testing.T, img v1.Image, host string) (named v1.Image, blobs
 func TestAllowedSourcesOfPlainHTTP(t *testing.T) {
 	t.Parallel()
 	const host = "127.0.0.78" // of no other test
-	img, blobs := byPlainHTTP(t, nodetest.Image(2), host)
+	img, blobs := withURLs(t, nodetest.Image(2), "http://"+host)
 	servePlain(t, host, blobs)
 	for what, pull := range map[string]func(c *chained, ref string){
 		"pulled by a pod": func(c *chained, ref string) { c.MustPull(ref) },
 		"pulled by ctr":   func(c *chained, ref string) { c.Transfer(ref) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := newChained(t, func(c *chained, ref string) {
+				c.PushTo(c.forbidden, "app:1", img)
+				pull(c, ref)
+				if got := c.Labels(ref)["content-sources"]; !strings.Contains(got, host+":80") {
+					t.Errorf("content-sources is %s: without the port of plain HTTP", got)
+				}
+			})
+			c.wantRefused(host)
+		})
+	}
+}
+
+// TestAllowedSourcesOfRedirectsToPlainHTTP has layers come by plain HTTP from such a host, to which the first of
+// their URLs leads by a redirect; the second one is of HTTPS there.
+func TestAllowedSourcesOfRedirectsToPlainHTTP(t *testing.T) {
+	t.Parallel()
+	const host = "127.0.0.79" // of no other test
+	tenants := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://"+host+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(tenants.Close)
+	img, blobs := withURLs(t, nodetest.Image(2), tenants.URL, "https://"+host)
+	servePlain(t, host, blobs)
+	for what, pull := range map[string]func(c *chained, ref string){
+		"pulled by a pod": func(c *chained, ref string) { c.MustPull(ref) },
+		"pulled by a pod under Observe": func(c *chained, ref string) {
+			c.WriteRules("10.toml", "[[rule]]\nimages = [\"bad.test/**\"]\nmode = \"Observe\"\n")
+			c.MustPull(ref)
+		},
+		"pulled by ctr": func(c *chained, ref string) { c.Transfer(ref) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

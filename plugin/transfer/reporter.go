@@ -9,14 +9,12 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/registry"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
@@ -84,8 +82,8 @@ type reportingFetcher struct {
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
 // read, with the context of this call.
 func (f *reportingFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
-	urls, named := namedURLs(desc.URLs)
-	desc.URLs = urls
+	var named []hosts.Alias
+	desc.URLs, named = namedURLs(desc.URLs)
 	last := &lastHost{hosts: slices.Concat(f.source.hosts, named)}
 	rc, err := f.inner.Fetch(httptrace.WithClientTrace(ctx, last.trace()), desc)
 	if err != nil {
@@ -103,66 +101,11 @@ func (f *reportingFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (
 func namedURLs(urls []string) (kept []string, list []hosts.Alias) {
 	for _, text := range urls {
 		if u, err := url.Parse(text); err == nil && provenance.Names(u) {
-			u = provenance.WithPort(u)
-			kept = append(kept, u.String())
-			list = append(list, hosts.Alias{Host: u.Host, Name: provenance.HostOf(u)})
+			kept = append(kept, text)
+			list = append(list, hosts.Alias{Scheme: u.Scheme, Host: u.Host, Name: provenance.HostOf(u)})
 		}
 	}
 	return kept, list
-}
-
-// lastHost is the one of the hosts that was asked last for some content.
-type lastHost struct {
-	hosts []hosts.Alias
-
-	mu   sync.Mutex
-	last *hosts.Alias // nil: none of them
-}
-
-// trace returns the hooks that see the requests. net/http calls them from
-// goroutines of its own.
-func (l *lastHost) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{WroteHeaderField: func(key string, value []string) {
-		if key != "Host" && key != ":authority" || len(value) != 1 {
-			return
-		}
-		sent := sentHost(value[0])
-		if sent == "" { // net/http names no host that no header may have: it is not the one before
-			l.set(nil)
-			return
-		}
-		for i := range l.hosts {
-			if sentHost(l.hosts[i].Host) == sent {
-				l.set(&l.hosts[i])
-			}
-		}
-	}}
-}
-
-// sentHost returns a host as net/http names it in a request: without an empty port, in punycode, and
-// without the zone of an address. What it names already stays as it is.
-func sentHost(host string) string {
-	host = strings.TrimRight(host, ":")
-	if ascii, err := httpguts.PunycodeHostPort(host); err == nil { // else nobody is asked
-		host = ascii
-	}
-	end := strings.LastIndexByte(host, ']')
-	if zone := strings.LastIndexByte(host[:max(end, 0)], '%'); zone > 0 && host[0] == '[' {
-		host = host[:zone] + host[end:]
-	}
-	return host
-}
-
-func (l *lastHost) set(h *hosts.Alias) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = h
-}
-
-func (l *lastHost) get() *hosts.Alias {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last
 }
 
 // reportingReader adds the source of the bytes that it reads.

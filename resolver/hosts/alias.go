@@ -6,6 +6,7 @@ package hosts
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
@@ -16,6 +17,7 @@ import (
 
 // Alias is one host that a pull may ask, and what it calls the image.
 type Alias struct {
+	Scheme    string // that it is asked by alone; "" when plain HTTP is configured, which may lead to HTTPS
 	Host      string // as its requests name it: registry-1.docker.io
 	Name      string // as references spell it: docker.io
 	Reference string // "" when the host is configured under several paths
@@ -51,15 +53,23 @@ func Aliases(ctx context.Context, ref string, hostDirs []string, defaultScheme s
 	for _, c := range configured {
 		h := Host{RegistryHost: c}
 		a := Alias{Host: c.Host, Name: h.Name(), Reference: h.Reference(spec)}
-		i := slices.IndexFunc(aliases, func(other Alias) bool { return other.Host == a.Host })
-		switch {
-		case i < 0:
-			aliases = append(aliases, a)
-		case aliases[i].Reference != a.Reference:
-			aliases[i].Reference = ""
-		}
 		if c.Client != nil {
+			// containerd puts another one around it to fall back to HTTP.
+			if _, bare := c.Client.Transport.(*http.Transport); bare && c.Scheme == "https" {
+				a.Scheme = c.Scheme
+			}
 			c.Client.CloseIdleConnections()
+		}
+		i := slices.IndexFunc(aliases, func(other Alias) bool { return other.Host == a.Host })
+		if i < 0 {
+			aliases = append(aliases, a)
+			continue
+		}
+		if aliases[i].Scheme != a.Scheme {
+			aliases[i].Scheme = ""
+		}
+		if aliases[i].Reference != a.Reference {
+			aliases[i].Reference = ""
 		}
 	}
 	return aliases, nil

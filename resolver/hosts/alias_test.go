@@ -18,20 +18,26 @@ func TestAliases(t *testing.T) {
 		what, ref, scheme, hosts string // hosts of hosts.toml; "" = no file
 		want                     []Alias
 	}{
-		{"no file", "registry.test:5000/app:1", "", "", []Alias{{"registry.test:5000", "registry.test:5000", "registry.test:5000/app:1"}}},
-		{"Docker Hub", "docker.io/library/nginx:1", "http", "", []Alias{{"registry-1.docker.io", "docker.io", "docker.io/library/nginx:1"}}},
+		{"no file", "registry.test:5000/app:1", "", "", []Alias{{"https", "registry.test:5000", "registry.test:5000", "registry.test:5000/app:1"}}},
+		{"Docker Hub", "docker.io/library/nginx:1", "http", "", []Alias{{"https", "registry-1.docker.io", "docker.io", "docker.io/library/nginx:1"}}},
 		{
 			"mirrors", "registry.test/team/app:1", "", "server = \"https://registry.test\"\n[host.\"http://mirror.test:80\"]\n[host.\"https://harbor.test/v2/proxy\"]\noverride_path = true\n",
 			[]Alias{
-				{"mirror.test:80", "mirror.test:80", "mirror.test:80/team/app:1"},
-				{"harbor.test", "harbor.test", "harbor.test/proxy/team/app:1"},
-				{"registry.test", "registry.test", "registry.test/team/app:1"},
+				{"", "mirror.test:80", "mirror.test:80", "mirror.test:80/team/app:1"},
+				{"https", "harbor.test", "harbor.test", "harbor.test/proxy/team/app:1"},
+				{"https", "registry.test", "registry.test", "registry.test/team/app:1"},
 			},
 		},
 		{
 			"one host under two paths, and once more", "registry.test/app:1", "",
 			"[host.\"https://h.test/v2/a\"]\noverride_path = true\n[host.\"https://h.test/v2/b\"]\noverride_path = true\n[host.\"http://registry.test\"]\n",
-			[]Alias{{"h.test", "h.test", ""}, {"registry.test", "registry.test", "registry.test/app:1"}},
+			[]Alias{{"https", "h.test", "h.test", ""}, {"", "registry.test", "registry.test", "registry.test/app:1"}},
+		},
+		{"loopback", "127.0.0.1:5000/app:1", "", "", []Alias{{"", "127.0.0.1:5000", "127.0.0.1:5000", "127.0.0.1:5000/app:1"}}},
+		{"not configured, by plain HTTP", "registry.test:5000/app:1", "http", "", []Alias{{"", "registry.test:5000", "registry.test:5000", "registry.test:5000/app:1"}}},
+		{
+			"plain HTTP, with TLS set", "registry.test/app:1", "", "server = \"http://registry.test:5000\"\nskip_verify = true\n",
+			[]Alias{{"", "registry.test:5000", "registry.test:5000", "registry.test:5000/app:1"}},
 		},
 	} {
 		var dirs []string

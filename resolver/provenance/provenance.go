@@ -77,13 +77,6 @@ func withPort(u *url.URL) string {
 	return u.Host
 }
 
-// WithPort returns a copy of the URL with the port that HostOf has, so that requests tell it.
-func WithPort(u *url.URL) *url.URL {
-	named := *u
-	named.Host = withPort(u)
-	return &named
-}
-
 // Names reports whether HostOf is the name of the host that containerd asks for what is at a URL.
 // containerd reads the host once more, which unescapes it a second time, such as the zone of an address,
 // a host that is cut may look like another one, and plain HTTP at the port of HTTPS has the name of that.
