@@ -26,7 +26,7 @@ type lastHost struct {
 
 	mu   sync.Mutex
 	tls  *tls.ConnectionState // of the connection that the next request goes on; nil: it has no TLS
-	last *hosts.Alias         // nil: none of them
+	last *hosts.Alias         // nil: none of them yet
 }
 
 // trace returns the hooks that see the requests. net/http calls them from
@@ -58,8 +58,8 @@ func (l *lastHost) trace() *httptrace.ClientTrace {
 func (l *lastHost) asked(sent string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if sent == "" { // net/http names no host that no header may have: it is not the one before
-		l.last = nil
+	if sent == "" { // net/http names no host that no header may have: its bytes are not of the one before alone
+		l.last = &hosts.Alias{Name: unnamed}
 		return
 	}
 	scheme := schemeOf(l.tls, sent)

@@ -237,25 +237,3 @@ func TestReportedRedirectsToAnotherHost(t *testing.T) {
 		t.Errorf("%q and %q, want %s alone", source, content, origin.Host())
 	}
 }
-
-// A host that no header can have is not the one that was asked before.
-func TestLastHostWithoutAName(t *testing.T) {
-	last := &lastHost{hosts: []hosts.Alias{{Host: "mirror.test", Name: "mirror.test"}}}
-	trace := last.trace()
-	for _, step := range []struct {
-		key, sent string
-		known     bool
-	}{
-		{"Host", "mirror.test", true},
-		{"Host", "storage.test", true}, // to which the mirror has sent its client
-		{"Accept", "", true},
-		{"Host", "", false},
-		{":authority", "mirror.test", true},
-		{":authority", "", false},
-	} {
-		trace.WroteHeaderField(step.key, []string{step.sent})
-		if known := last.get() != nil; known != step.known {
-			t.Errorf("%s %q: known is %v", step.key, step.sent, known)
-		}
-	}
-}

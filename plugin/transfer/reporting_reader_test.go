@@ -94,6 +94,30 @@ func TestReportingReader(t *testing.T) {
 	}
 }
 
+// A host that no header can have is a source that has no name: what it serves is not from the one that was
+// asked before alone.
+func TestSourceWithoutAName(t *testing.T) {
+	aliases := []hosts.Alias{{Host: "mirror.test", Name: "mirror.test"}}
+	for _, key := range []string{"Host", ":authority"} {
+		last, source := &lastHost{hosts: aliases}, newReportingSource(nil, aliases)
+		inner := &steps{last: last, list: []step{{"mirror.test", 5, ""}, {"storage.test", 5, ""}, {"", 5, ""}}}
+		r := &reportingReader{ReadCloser: inner, source: source, digest: "some", last: last}
+		for i, want := range []string{"mirror.test", "mirror.test", "mirror.test ***"} { // the mirror has sent its client to the storage
+			if i == 2 {
+				last.trace().WroteHeaderField("Accept", []string{""})
+				last.trace().WroteHeaderField(key, []string{""})
+				r.body = nil // as after a Seek
+			}
+			if _, err := r.Read(make([]byte, 8)); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(source.ServedBy("some").Hosts, " "); got != want {
+				t.Errorf("%s: read %d is from %q, want %q", key, i, got, want)
+			}
+		}
+	}
+}
+
 // However a url spells its host, the request for it is one of that host.
 func TestSpelledHosts(t *testing.T) {
 	for _, spelled := range []string{
