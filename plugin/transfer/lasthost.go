@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,10 +24,15 @@ const unnamed = "***"
 // lastHost is the one of the hosts that was asked last for some content.
 type lastHost struct {
 	hosts []hosts.Alias
+	// pieces says that requests may be made side by side: nobody knows then on which connection one goes, nor
+	// which of the hosts that were asked is answering.
+	pieces bool
 
-	mu   sync.Mutex
-	tls  *tls.ConnectionState // of the connection that the next request goes on; nil: it has no TLS
-	last *hosts.Alias         // nil: none of them yet
+	mu    sync.Mutex
+	tls   *tls.ConnectionState // of the connection that the next request goes on; nil: it has no TLS
+	plain bool                 // a request may have had none
+	last  *hosts.Alias         // nil: none of them yet
+	all   []hosts.Alias        // that were asked
 }
 
 // trace returns the hooks that see the requests. net/http calls them from
@@ -42,7 +48,11 @@ func (l *lastHost) trace() *httptrace.ClientTrace {
 			}
 			l.mu.Lock()
 			defer l.mu.Unlock()
+			l.plain = l.plain || state == nil
 			l.tls = state
+			if l.pieces && l.plain {
+				l.tls = nil
+			}
 		},
 		WroteHeaderField: func(key string, value []string) {
 			if (key == "Host" || key == ":authority") && len(value) == 1 {
@@ -59,7 +69,7 @@ func (l *lastHost) asked(sent string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if sent == "" { // net/http names no host that no header may have: its bytes are not of the one before alone
-		l.last = &hosts.Alias{Name: unnamed}
+		l.set(hosts.Alias{Name: unnamed})
 		return
 	}
 	scheme := schemeOf(l.tls, sent)
@@ -74,8 +84,26 @@ func (l *lastHost) asked(sent string) {
 		}
 	}
 	if found != nil {
-		l.last = found
+		l.set(*found)
 	}
+}
+
+// set is to be called with the lock.
+func (l *lastHost) set(h hosts.Alias) {
+	l.last = &h
+	if !slices.Contains(l.all, h) {
+		l.all = append(l.all, h)
+	}
+}
+
+// serving are the hosts that may have served the bytes that a host's answer has brought.
+func (l *lastHost) serving(h hosts.Alias) []hosts.Alias {
+	if !l.pieces {
+		return []hosts.Alias{h}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append(slices.DeleteFunc(slices.Clone(l.all), func(other hosts.Alias) bool { return other == h }), h)
 }
 
 // schemeOf tells by which scheme a host is asked on a connection. That of a plain request has TLS, too, where its

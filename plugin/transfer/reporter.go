@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/registry"
@@ -27,7 +28,8 @@ import (
 // token servers and of redirects, to which a configured host sent the client.
 type reportingSource struct {
 	*registry.OCIRegistry
-	hosts []hosts.Alias
+	hosts  []hosts.Alias
+	pieces atomic.Bool // layers are fetched in pieces side by side
 
 	mu     sync.Mutex
 	served map[digest.Digest][]hosts.Alias // in the order in which they did so last
@@ -65,6 +67,16 @@ func (s *reportingSource) addSource(d digest.Digest, h hosts.Alias) {
 	s.served[d] = append(slices.DeleteFunc(s.served[d], func(other hosts.Alias) bool { return other == h }), h)
 }
 
+// SetResolverOptions implements transfer.ImageResolverOptionSetter.
+func (s *reportingSource) SetResolverOptions(options ...transfer.ImageResolverOption) {
+	var of transfer.ImageResolverOptions
+	for _, set := range options {
+		set(&of)
+	}
+	s.pieces.Store(of.Performances.ConcurrentLayerFetchBuffer > 0)
+	s.OCIRegistry.SetResolverOptions(options...)
+}
+
 // Fetcher returns the source's fetcher.
 func (s *reportingSource) Fetcher(ctx context.Context, ref string) (transfer.Fetcher, error) {
 	inner, err := s.OCIRegistry.Fetcher(ctx, ref)
@@ -84,7 +96,7 @@ type reportingFetcher struct {
 func (f *reportingFetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 	var named []hosts.Alias
 	desc.URLs, named = namedURLs(desc.URLs)
-	last := &lastHost{hosts: slices.Concat(f.source.hosts, named)}
+	last := &lastHost{hosts: slices.Concat(f.source.hosts, named), pieces: f.source.pieces.Load()}
 	rc, err := f.inner.Fetch(httptrace.WithClientTrace(ctx, last.trace()), desc)
 	if err != nil {
 		return nil, err
@@ -128,7 +140,9 @@ func (r *reportingReader) Read(p []byte) (int, error) {
 	if n > 0 && r.body != nil {
 		// A reader that lost its connection has already asked for the rest
 		// when it returns the bytes from before.
-		r.source.addSource(r.digest, *r.body)
+		for _, h := range r.last.serving(*r.body) {
+			r.source.addSource(r.digest, h)
+		}
 	}
 	r.body = r.last.get()
 	return n, err

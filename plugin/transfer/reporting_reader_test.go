@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/containerd/v2/core/transfer/registry"
+
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 )
 
@@ -90,6 +93,38 @@ func TestReportingReader(t *testing.T) {
 		}
 		if got := strings.Join(added, " "); got != tc.want {
 			t.Errorf("%s: the sources %q were added, want %q", tc.what, got, tc.want)
+		}
+	}
+}
+
+// Where pieces of a layer are fetched side by side, each host that was asked may have served any of them.
+func TestSourcesOfPieces(t *testing.T) {
+	aliases := []hosts.Alias{{Host: "a", Name: "a"}, {Host: "b", Name: "b", Scheme: "https"}}
+	for pieces, want := range map[bool]string{false: "b:80", true: "a b:80"} {
+		source := newReportingSource(nil, aliases)
+		last := &lastHost{hosts: aliases, pieces: pieces}
+		trace := last.trace()
+		trace.GotConn(httptrace.GotConnInfo{Conn: nil}) // of a, without TLS
+		inner := &steps{last: last, list: []step{{"a", 0, ""}, {"b", 0, ""}, {"", 5, ""}}}
+		r := &reportingReader{ReadCloser: inner, source: source, digest: "some", last: last}
+		for range 3 {
+			if _, err := r.Read(make([]byte, 8)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := strings.Join(source.ServedBy("some").Hosts, " "); got != want {
+			t.Errorf("in pieces %v: from %q, want %q", pieces, got, want)
+		}
+	}
+}
+
+// A source hears from containerd's transfer service whether layers are fetched in pieces.
+func TestSourceHearsOfPieces(t *testing.T) {
+	for buffer, want := range map[int]bool{0: false, 1 << 20: true} {
+		s := newReportingSource(&registry.OCIRegistry{}, nil)
+		s.SetResolverOptions(transfer.WithConcurrentLayerFetchBuffer(buffer))
+		if got := s.pieces.Load(); got != want {
+			t.Errorf("with a buffer of %d: in pieces %v", buffer, got)
 		}
 	}
 }
