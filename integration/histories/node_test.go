@@ -57,18 +57,18 @@ func (n *node) close() error {
 
 // learn finds out the fingerprints of the callers and namespaces on this node.
 func (n *node) learn(ctx context.Context) error {
-	for name, caller := range []Caller{Alice, Wrong, Bob} {
-		p := Pull{Caller: caller, Name: name, Policy: Always}
-		if err := n.probe.push(ctx, name, 1); err != nil {
-			return err
-		}
-		if err := n.learnHolder(ctx, p, Rule{Policy: Always}); err != nil {
-			return err
-		}
+	pulls := []Pull{{Caller: Alice, Policy: Always}}
+	for namespace := TeamA; namespace < namespaces; namespace++ { // before a mirror makes the image everybody's
+		pulls = append(pulls, Pull{Caller: Alice, Namespace: namespace, Policy: Always})
 	}
-	for namespace := TeamA; namespace < namespaces; namespace++ {
-		p := Pull{Caller: Alice, Namespace: namespace, Policy: Always}
-		if err := n.learnHolder(ctx, p, Rule{Policy: Always, ByNamespace: true}); err != nil {
+	for i, caller := range []Caller{Wrong, Bob} {
+		pulls = append(pulls, Pull{Caller: caller, Name: i + 1, Policy: Always})
+	}
+	for _, p := range pulls {
+		if err := n.probe.push(ctx, p.Name, 1); err != nil {
+			return err
+		}
+		if err := n.learnHolder(ctx, p, Rule{Policy: Always, ByNamespace: p.Namespace >= TeamA}); err != nil {
 			return err
 		}
 	}

@@ -171,18 +171,3 @@ func TestMirrorsProofIsNoneOfTheRegistrys(t *testing.T) {
 	nodetest.Want(t, "who has answered", n.Decision(mark, ref).VerifiedBy, n.Registry.Host())
 	wantRefused(n, ref, eve, "team-b")
 }
-
-// TestPullUnderAny holds that a pull under access = "Any" proves access, also where the node has the index by
-// another tag: it counts where the rule is another one.
-func TestPullUnderAny(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, anyOfTeamA)
-	img := resolvertest.Index(79700, 2, 500)
-	n.Push("image:1", img)
-	n.Push("image:2", img)
-	ref := nodetest.Named("image:2")
-	n.MustPull(nodetest.Named("image:1"), node.Credentials("bob", "Pa55-of-bob-0123456789"), node.Pod("team-a", "pod"))
-	n.MustPull(ref, alice(), node.Pod("team-a", "pod"))
-	defer n.Registry.Status(resolvertest.All, http.StatusServiceUnavailable)()
-	n.MustPull(ref, alice(), node.Pod("team-b", "pod"), node.Hint("policy", "IfDigestChanged"))
-}

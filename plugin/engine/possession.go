@@ -15,8 +15,7 @@ import (
 )
 
 // possession says that an image came by this repository before: its hosts have shown then
-// that they have it. proved says that the caller may have it, by a proof: where everybody may
-// (access = "Any"), a pull is still to prove something.
+// that they have it. proved says that the caller may have it, by what is known of it.
 type possession struct {
 	known, proved bool
 	held          held // see Grant
@@ -36,7 +35,7 @@ func (e *Engine) possesses(ctx context.Context, t task, target digest.Digest) (p
 		return p, fmt.Errorf("read the image record: %w", err)
 	}
 	grant, _, err := e.authorize(ctx, t, record, e.trusted(ctx, t))
-	return possession{known: true, proved: grant.Kind == GrantProved && grant.Given(), held: grant.held}, err
+	return possession{known: true, proved: grant.Given(), held: grant.held}, err
 }
 
 // verifyPossession refuses an image that the hosts of the name do not have
