@@ -59,7 +59,9 @@ func (p *pushedMeanwhile) want(t *testing.T, n *nodetest.Node, push func() diges
 			t.Errorf("a pod that asked after the push has joined a check from before it, and got %s in the place of %s", d.Digest, after)
 		}
 	}
-	nodetest.Want(t, "pods that got what was pushed", given, 1)
+	if given == 0 { // both, where the second one's answer was acted upon first
+		t.Error("no pod got what was pushed")
+	}
 }
 
 // TestPushedWhileANestedManifestIsRead pushes another image once the registry has said which digest
