@@ -65,8 +65,12 @@ func (s *Store) Revoke(ctx context.Context, repository string, holders []Fingerp
 		if err != nil {
 			return fmt.Errorf("list the images of %s: %w", repository, err)
 		}
+		revoked := false
 		for _, f := range holders {
-			s.markRevoked(records, revocation{namespace, repository, f, refusals})
+			revoked = s.markRevoked(records, revocation{namespace, repository, f, refusals}) || revoked
+		}
+		if !revoked {
+			return errNoMarks
 		}
 		return nil
 	})
@@ -107,8 +111,8 @@ func (r revocation) change(of string, all, onDisk map[string]string) map[string]
 // them: those on disk, and those of marks which are not written yet. A proof that was copied to a
 // record of another name goes too, so that no copy back brings it back; a mark that is not written
 // yet clears it away by itself. A label beside which no digest stands proves nothing. It
-// stays: it may be all that makes the image one that takes a proof.
-func (s *Store) markRevoked(records []images.Image, r revocation) {
+// stays: it may be all that makes the image one that takes a proof. It reports whether there are any.
+func (s *Store) markRevoked(records []images.Image, r revocation) (revoked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changes := marks{}
@@ -127,7 +131,6 @@ func (s *Store) markRevoked(records []images.Image, r revocation) {
 			changes[k] = r.change(of, marked(k, img.Labels, mark), img.Labels)
 		}
 	}
-	revoked := false
 	for k, change := range changes {
 		if change != nil {
 			s.pending.add(k, change)
@@ -137,6 +140,7 @@ func (s *Store) markRevoked(records []images.Image, r revocation) {
 	if revoked { // a denial that takes nothing away makes no listing stale
 		s.listings.changed()
 	}
+	return revoked
 }
 
 // isOf reports whether an image name is a tag or a digest of the repository, by

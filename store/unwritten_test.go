@@ -66,7 +66,27 @@ func TestRevocationIsWrittenOnceTheDiskHasRoom(t *testing.T) {
 	}
 }
 
-// The same for the result of a check.
+// A refusal that takes nothing away, such as a mirror's that has never given anything, waits for
+// nothing that others have to write.
+func TestRefusalOfNothingOnAFullDisk(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	disk := &fullDisk{DB: s.db}
+	s.db = disk
+	disk.full.Store(true)
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
+	time.Sleep(2 * flushInterval)
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, Refusal{Host: "mirror.test"}); err != nil {
+		t.Errorf("of a host that has given nothing: %v", err)
+	}
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("of one that has: %v", err)
+	}
+	disk.full.Store(false)
+}
+
+// The result of a check that could not be written is written once the disk has room, too.
 func TestCheckIsWrittenOnceTheDiskHasRoom(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer s.Close()

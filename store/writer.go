@@ -46,9 +46,13 @@ type flushRequest struct {
 	done  chan error
 }
 
+// errNoMarks is the error of a function that has added no marks, and needs none written: those of
+// others may have to wait, on a full disk.
+var errNoMarks = errors.New("there is nothing to write")
+
 // sync adds marks and returns once they are on disk. Nothing is written between
 // the reads of mark and its marks. Callers that give up leave the write to the
-// writer.
+// writer. After errNoMarks it returns at once.
 func (s *Store) sync(ctx context.Context, mark func() error) error {
 	r := flushRequest{run: mark, flush: true, done: make(chan error, 1)}
 	if err := s.request(ctx, r); err != nil {
@@ -56,6 +60,9 @@ func (s *Store) sync(ctx context.Context, mark func() error) error {
 	}
 	select {
 	case err := <-r.done:
+		if errors.Is(err, errNoMarks) {
+			return nil
+		}
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
