@@ -65,14 +65,13 @@ func (s *Store) Revoke(ctx context.Context, repository string, holders []Fingerp
 		if err != nil {
 			return fmt.Errorf("list the images of %s: %w", repository, err)
 		}
-		revoked := false
+		err = errNoMarks
 		for _, f := range holders {
-			revoked = s.markRevoked(records, revocation{namespace, repository, f, refusals}) || revoked
+			if s.markRevoked(records, revocation{namespace, repository, f, refusals}) {
+				err = nil
+			}
 		}
-		if !revoked {
-			return errNoMarks
-		}
-		return nil
+		return err
 	})
 }
 
@@ -111,14 +110,16 @@ func (r revocation) change(of string, all, onDisk map[string]string) map[string]
 // them: those on disk, and those of marks which are not written yet. A proof that was copied to a
 // record of another name goes too, so that no copy back brings it back; a mark that is not written
 // yet clears it away by itself. A label beside which no digest stands proves nothing. It
-// stays: it may be all that makes the image one that takes a proof. It reports whether there are any.
-func (s *Store) markRevoked(records []images.Image, r revocation) (revoked bool) {
+// stays: it may be all that makes the image one that takes a proof. It reports whether anything has to be
+// written for it, be it by marks that are there: else a crash could bring a proof back.
+func (s *Store) markRevoked(records []images.Image, r revocation) (unwritten bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changes := marks{}
 	for k, mark := range s.pending { // also of what a record does not point at just now
 		if k.namespace == r.namespace && isOf(k.name, r.repository) {
 			changes[k] = r.change(k.name, mark, nil)
+			unwritten = unwritten || len(revocations(mark)) > 0
 		}
 	}
 	for _, img := range records {
@@ -129,8 +130,10 @@ func (s *Store) markRevoked(records []images.Image, r revocation) (revoked bool)
 		}
 		if saysAnyDigest(img.Labels) && isOf(of, r.repository) {
 			changes[k] = r.change(of, marked(k, img.Labels, mark), img.Labels)
+			unwritten = unwritten || r.change(of, img.Labels, nil) != nil
 		}
 	}
+	revoked := false
 	for k, change := range changes {
 		if change != nil {
 			s.pending.add(k, change)
@@ -140,7 +143,7 @@ func (s *Store) markRevoked(records []images.Image, r revocation) (revoked bool)
 	if revoked { // a denial that takes nothing away makes no listing stale
 		s.listings.changed()
 	}
-	return revoked
+	return revoked || unwritten
 }
 
 // isOf reports whether an image name is a tag or a digest of the repository, by
