@@ -54,10 +54,15 @@ func (t *task) refused() []store.Fingerprint {
 }
 
 // watchDenials looks out for denials, from now on, of those for whom the task may
-// write a proof. The watches must be ended.
+// write a proof, and of the one by whose proof it may have an image: a pod without credentials uses
+// that of its namespace. The watches must be ended.
 func (e *Engine) watchDenials(t task) (all denialWatches) {
-	for _, holder := range t.provable() {
-		all = append(all, e.denials.watch(t.denialKey(holder)))
+	holders := append(t.provable(), t.holder())
+	slices.Sort(holders)
+	for _, holder := range slices.Compact(holders) {
+		if holder != "" {
+			all = append(all, e.denials.watch(t.denialKey(holder)))
+		}
 	}
 	return all
 }
