@@ -43,6 +43,39 @@ func TestSizeThatAnotherRegistryClaims(t *testing.T) {
 	}
 }
 
+// TestSizeThatAMirrorClaimsOfASecondTag holds that a mirror which claims another size of the manifest, for a tag
+// that moves to an image that is there, breaks that image by no name: the answer is invalid.
+func TestSizeThatAMirrorClaimsOfASecondTag(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t)
+	img, mirror := nodetest.Image(1), resolvertest.New(t)
+	n.Serve("registry.test", n.Registry, mirror)
+	digest := n.Push("app:1", img)
+	n.PushTo(mirror, "app:1", img)
+	n.PushTo(mirror, "app:2", nodetest.Image(2))
+	tag, moved := nodetest.Named("app:1"), nodetest.Named("app:2")
+	byDigest := nodetest.Named("app@" + digest.String())
+	n.MustPull(tag)
+	n.MustPull(moved)
+	n.PushTo(mirror, "app:2", img)
+	mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodHead && strings.HasSuffix(r.URL.Path, "/manifests/2") {
+			size, err := img.Size()
+			n.Must(err)
+			w = &claiming{ResponseWriter: w, size: size + 1}
+		}
+		next.ServeHTTP(w, r)
+	})
+	n.MustFail(moved, []string{"invalid"})
+	mirror.Refuse()
+	n.Registry.Refuse()
+	for _, ref := range []string{tag, byDigest, moved} {
+		for _, policy := range []string{"Never", "IfNotPresent", "IfDigestChanged"} {
+			n.MustPull(ref, node.Hint("policy", policy))
+		}
+	}
+}
+
 // claiming is a ResponseWriter that claims another size of its answer.
 type claiming struct {
 	http.ResponseWriter

@@ -98,7 +98,7 @@ func checkWay(ctx context.Context, contents content.InfoReaderProvider, target o
 	var way Way
 	for desc := target; ; {
 		size, err := Bounded{contents}.Check(ctx, desc)
-		if err := cmp.Or(err, way.Read(desc, size)); err != nil {
+		if err := cmp.Or(err, way.Read(desc, size), sameSize(desc, size)); err != nil {
 			return In(desc.Digest, err)
 		}
 		children, err := images.Children(ctx, Bounded{contents}, desc)
@@ -123,6 +123,15 @@ func checkWay(ctx context.Context, contents content.InfoReaderProvider, target o
 		}
 		desc = children[0]
 	}
+}
+
+// sameSize returns an error, which is ErrInvalid, for a document that is said to be of another size than it
+// has; 0 for one that is not here. Nobody fetches, and compares, what is there by another tag.
+func sameSize(desc ocispec.Descriptor, size int64) error {
+	if size > 0 && size != desc.Size {
+		return invalid{fmt.Errorf("%s is said to have %d bytes, which it has not", desc.Digest, desc.Size)}
+	}
+	return nil
 }
 
 // checkSizes returns an error, which is ErrInvalid, for content of another size than a manifest says,

@@ -141,3 +141,27 @@ func TestCheckImageThatIsNotHere(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestCheckImageOfAnotherSize holds that what the image is said to have is its size: nobody else compares it
+// where the document is here.
+func TestCheckImageOfAnotherSize(t *testing.T) {
+	here := documentsHere{}
+	manifest := here.manifest(t, 1)
+	if err := CheckImage(t.Context(), here, manifest); err != nil {
+		t.Fatal(err)
+	}
+	larger := manifest
+	larger.Size++
+	var m ocispec.Manifest
+	if err := json.Unmarshal(here[manifest.Digest], &m); err != nil {
+		t.Fatal(err)
+	}
+	m.Config.Size++
+	for what, target := range map[string]ocispec.Descriptor{
+		"a manifest": larger, "one in an index": here.index(t, larger), "a config": here.add(t, ocispec.MediaTypeImageManifest, m),
+	} {
+		if err := CheckImage(t.Context(), here, target); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
