@@ -171,6 +171,3 @@ func DiffIDs(ctx context.Context, contents content.Provider, config ocispec.Desc
 func Layers(manifest ocispec.Manifest) []ocispec.Descriptor {
 	return slices.DeleteFunc(slices.Clone(manifest.Layers), func(desc ocispec.Descriptor) bool { return !IsLayer(desc) })
 }
-
-// IsLayer reports whether containerd unpacks that of a manifest's layers.
-func IsLayer(desc ocispec.Descriptor) bool { return images.IsLayerType(desc.MediaType) }

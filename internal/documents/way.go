@@ -108,8 +108,8 @@ func checkWay(ctx context.Context, contents content.InfoReaderProvider, target o
 		if err := cmp.Or(CheckChildren(ctx, desc, children), way.Follow(desc, children)); err != nil {
 			return In(desc.Digest, err)
 		}
-		if images.IsManifestType(desc.MediaType) {
-			if err := checkSizes(ctx, contents, children); err != nil {
+		if images.IsManifestType(desc.MediaType) { // the first is its config, the next on the way
+			if err := checkSizes(ctx, contents, children[min(1, len(children)):]); err != nil {
 				return In(desc.Digest, err)
 			}
 		}
@@ -134,19 +134,30 @@ func sameSize(desc ocispec.Descriptor, size int64) error {
 	return nil
 }
 
-// checkSizes returns an error, which is ErrInvalid, for content of another size than a manifest says,
+// checkSizes returns an error, which is ErrInvalid, for a layer of another size than a manifest says,
 // where it is on the node: a pull compares what it fetches alone. It does not look at files: one that a
-// crash has cut is not missed where its layer is unpacked.
-func checkSizes(ctx context.Context, contents content.InfoProvider, named []ocispec.Descriptor) error {
-	for _, desc := range named {
+// crash has cut is not missed where its layer is unpacked. Neither the error nor that there is one tells
+// anything of a document that somebody calls a layer: see OnlyLayers.
+func checkSizes(ctx context.Context, contents content.InfoReaderProvider, layers []ocispec.Descriptor) error {
+	for _, desc := range layers {
 		info, err := contents.Info(ctx, desc.Digest)
 		switch {
 		case errdefs.IsNotFound(err):
+			continue
 		case err != nil:
 			return fmt.Errorf("look for %s: %w", desc.Digest, err)
-		case info.Size != desc.Size:
-			return invalid{fmt.Errorf("%s has %d bytes instead of %d", desc.Digest, info.Size, desc.Size)}
+		case info.Size == desc.Size:
+			continue
 		}
+		r, err := OnlyLayers{contents}.ReaderAt(ctx, ocispec.Descriptor{Digest: desc.Digest})
+		switch {
+		case errdefs.IsNotFound(err):
+			continue
+		case err != nil:
+			return fmt.Errorf("open %s: %w", desc.Digest, err)
+		}
+		_ = r.Close()
+		return sameSize(desc, info.Size)
 	}
 	return nil
 }

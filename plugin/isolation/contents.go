@@ -23,7 +23,7 @@ type contents struct {
 	scope Scope
 	// labels are those that content is committed with; nil = none.
 	labels Labels
-	// own is what the pull may see of documents; nil = everything.
+	// own is what the pull may see of documents; nil = everything, for what is no pull of a plan's.
 	own *ownDocuments
 	// followsURLs is called before content is fetched that may come by urls; nil = nobody
 	// is told.
@@ -40,8 +40,8 @@ type contents struct {
 // viewOf returns the content store as the pull of the context sees it.
 func viewOf(ctx context.Context, store content.Store) *contents {
 	c := &contents{Store: store, scope: ScopeOf(ctx), labels: labelsOf(ctx)}
-	if OwnDocuments(ctx) {
-		c.own = &ownDocuments{delivered: map[digest.Digest]bool{}, others: map[digest.Digest]bool{}}
+	if OwnDocuments(ctx) || c.scope != (Scope{}) {
+		c.own = &ownDocuments{all: OwnDocuments(ctx), delivered: map[digest.Digest]bool{}, others: map[digest.Digest]bool{}}
 	}
 	return c
 }

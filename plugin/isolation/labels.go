@@ -56,7 +56,7 @@ const labelPath = "labels."
 // Update changes content, unless it has all the labels already: a transaction that writes costs
 // the disk two flushes, and the pull those of all others in front of it.
 func (c *contents) Update(ctx context.Context, info content.Info, fieldpaths ...string) (content.Info, error) {
-	if len(fieldpaths) > 0 || c.own != nil {
+	if len(fieldpaths) > 0 || c.own != nil && c.own.all {
 		now, err := c.Info(ctx, info.Digest)
 		if err != nil {
 			return content.Info{}, err

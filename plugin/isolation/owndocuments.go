@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
@@ -16,6 +14,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
 type ownDocumentsKey struct{}
@@ -35,8 +35,8 @@ func OwnDocuments(ctx context.Context) bool {
 
 // MayBeDocument reports whether content may be an index, a manifest or a config. Of what is
 // here, the bytes say that, whatever a descriptor says: a registry that knows the digest of a
-// document could call it a layer, or large, to see whether it is asked for it. Documents are
-// JSON; a layer that begins as JSON does is taken for one, and fetched once more. What is not
+// document could call it a layer, or large, to see whether it is asked for it. A layer that
+// begins as JSON does is taken for one, and fetched once more. What is not
 // here may be in another namespace, from which containerd takes what has the size that is
 // claimed.
 func MayBeDocument(ctx context.Context, contents content.Provider, desc ocispec.Descriptor) bool {
@@ -48,15 +48,15 @@ func MayBeDocument(ctx context.Context, contents content.Provider, desc ocispec.
 	if r.Size() > docker.MaxManifestSize { // it is none, but may be called one
 		return desc.Size <= docker.MaxManifestSize && !images.IsLayerType(desc.MediaType)
 	}
-	var first [1]byte
-	if _, err := io.ReadFull(io.NewSectionReader(r, 0, 1), first[:]); err != nil {
-		return true
-	}
-	return strings.ContainsRune("{ \t\r\n", rune(first[0]))
+	return documents.MayBe(r)
 }
 
-// ownDocuments is what a pull with documents of its own may see.
+// ownDocuments is what a pull may see of documents. Also one whose source has shown that it has the image
+// sees none that somebody calls a layer: nobody fetches a layer whose snapshot is there, so that it need
+// not have been shown.
 type ownDocuments struct {
+	// all says that the source has to deliver those, too, that are called documents.
+	all bool
 	// delivered is what the source has delivered to this pull that may be documents.
 	delivered map[digest.Digest]bool
 	// others is what was opened as no document. It can be labelled, and not be read.
@@ -66,7 +66,7 @@ type ownDocuments struct {
 // hidesFromReaders reports whether content of that size is a document that the source has not
 // delivered.
 func (c *contents) hidesFromReaders(d digest.Digest, size int64) bool {
-	return c.own != nil && size <= docker.MaxManifestSize && !c.isDelivered(d)
+	return c.own != nil && c.own.all && size <= docker.MaxManifestSize && !c.isDelivered(d)
 }
 
 // isDelivered reports whether the source has delivered a document.
@@ -89,7 +89,7 @@ func (c *contents) hides(info content.Info) bool {
 // opens takes note of content that a writer is opened for, and reports whether it is to be
 // written although it may be there. What the source has delivered is not written again.
 func (c *contents) opens(ctx context.Context, desc ocispec.Descriptor) bool {
-	if c.own == nil || c.isDelivered(desc.Digest) {
+	if c.own == nil || !c.own.all && !documents.IsLayer(desc) || c.isDelivered(desc.Digest) {
 		return false
 	}
 	if MayBeDocument(ctx, c.Store, desc) {
@@ -108,7 +108,7 @@ func (c *contents) has(ctx context.Context, d digest.Digest) bool {
 	if err != nil {
 		return false
 	}
-	return c.own == nil || c.isDelivered(d) || !MayBeDocument(ctx, c.Store, ocispec.Descriptor{Digest: d, Size: info.Size})
+	return c.own == nil || !c.own.all || c.isDelivered(d) || !MayBeDocument(ctx, c.Store, ocispec.Descriptor{Digest: d, Size: info.Size})
 }
 
 // show shows a document that the source has delivered.
@@ -153,7 +153,7 @@ func (c *contents) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (conte
 
 // Delete removes content that is not hidden.
 func (c *contents) Delete(ctx context.Context, d digest.Digest) error {
-	if c.own != nil {
+	if c.own != nil && c.own.all {
 		if _, err := c.Info(ctx, d); err != nil {
 			return err
 		}

@@ -132,6 +132,28 @@ func TestOwnDocuments(t *testing.T) {
 	}
 }
 
+// A pull from a source that has shown that it has the image sees its documents. What the image calls a
+// layer has not been shown: nobody fetches one whose snapshot is there.
+func TestDocumentsThatAreCalledLayers(t *testing.T) {
+	ctx, view := newContents(t)
+	store := view(Scope{}).Store
+	put(ctx, t, store, manifestDesc, manifest)
+	called := manifestDesc
+	called.MediaType = ocispec.MediaTypeImageLayerGzip
+	c, r := viewOf(With(ctx, eve), store), serving()
+	if err := remotes.Fetch(ctx, c, r, manifestDesc); !errdefs.IsAlreadyExists(err) || len(r.asked) != 0 {
+		t.Errorf("as a manifest: %v, asked for %v", err, r.asked)
+	}
+	if err := remotes.Fetch(ctx, c, r, called); !errors.Is(err, errNotServed) || len(r.asked) != 1 {
+		t.Errorf("as a layer: %v, asked for %v", err, r.asked)
+	}
+	r = serving(manifest)
+	check(t, remotes.Fetch(ctx, c, r, called))
+	if err := remotes.Fetch(ctx, c, r, called); !errdefs.IsAlreadyExists(err) || len(r.asked) != 1 {
+		t.Errorf("as a layer again: %v, asked for %v", err, r.asked)
+	}
+}
+
 // A document that comes while it is fetched, or is not there, is delivered and labelled as ever.
 func TestOwnDocumentThatComesMeanwhile(t *testing.T) {
 	for what, meanwhile := range map[string]bool{"comes meanwhile": true, "is not there": false} {

@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/documents"
 	"github.com/pullwarden/pullwarden/plugin/isolation"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
@@ -92,7 +93,7 @@ func (p *Puller) prefetching(plan *pwtransfer.Plan, snapshotter string) (from tr
 // has reports whether content is on the node for the pull of a plan, or some of it has come to a
 // pull of that source. In doubt it is.
 func (p *Puller) has(ctx context.Context, plan *pwtransfer.Plan, desc ocispec.Descriptor) bool {
-	hidden := plan.OwnDocuments && isolation.MayBeDocument(ctx, p.contents, desc)
+	hidden := (plan.OwnDocuments || documents.IsLayer(desc)) && isolation.MayBeDocument(ctx, p.contents, desc)
 	if _, err := p.contents.Info(ctx, desc.Digest); !hidden && !errdefs.IsNotFound(err) {
 		return true
 	}

@@ -51,6 +51,11 @@ func TestWhatIsPrefetched(t *testing.T) {
 	if _, ok := begin(n.ctx, ocispec.Descriptor{Digest: target}); ok {
 		t.Error("what is on the node is prefetched")
 	}
+	if end, ok := begin(n.ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: target}); ok {
+		end()
+	} else {
+		t.Error("a document of which the source says that it is a layer is not prefetched")
+	}
 	own := &prefetchedSource{}
 	p.prefetching(&pwtransfer.Plan{Source: own, Scope: scope, OwnDocuments: true}, "")
 	for _, mediaType := range []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageLayer} {

@@ -56,6 +56,9 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 			children[i].Data = nil
 			// The config is the first child of a manifest, whatever its type.
 			isConfig := i == 0 && images.IsManifestType(desc.MediaType)
+			if i > 0 && images.IsManifestType(desc.MediaType) {
+				children[i].Platform = nil // by which containerd would leave it out, and not fetch it
+			}
 			if isConfig {
 				configs.Store(children[i].Digest, true)
 			}

@@ -147,7 +147,7 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor, runs 
 		return err
 	}
 	for _, layer := range manifest.Layers {
-		p, there, err := w.blob(ctx, layer)
+		p, there, err := w.layer(ctx, layer)
 		if err != nil {
 			return err
 		}
@@ -157,6 +157,24 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor, runs 
 		}
 	}
 	return w.chain(ctx, manifest, runs)
+}
+
+// layer is blob for one of a manifest's layers. A document that it calls one, and the pull has not fetched, is as
+// one that is not there: what is unpacked in its place has come from elsewhere, and is of another link.
+func (w *imageWalk) layer(ctx context.Context, desc ocispec.Descriptor) (p provenance.Provenance, there bool, err error) {
+	p, there, err = w.blob(ctx, desc)
+	if _, now := w.delivered.of(desc.Digest); !there || err != nil || now || !documents.IsLayer(desc) {
+		return p, there, err
+	}
+	r, err := w.contents.contents.ReaderAt(ctx, ocispec.Descriptor{Digest: desc.Digest})
+	if errdefs.IsNotFound(err) { // its file is lost
+		return p, true, nil
+	}
+	if err != nil {
+		return provenance.Provenance{}, false, err
+	}
+	defer r.Close()
+	return p, !documents.MayBe(r), nil
 }
 
 // addDocument adds the sources of a document, and reports whether it is there. Others may have
