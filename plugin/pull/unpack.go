@@ -9,8 +9,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/diff"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/core/unpack"
 	snpkg "github.com/containerd/containerd/v2/pkg/snapshotters"
@@ -21,6 +24,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/pullwarden/pullwarden/internal/documents"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
@@ -81,7 +85,7 @@ func (p *Puller) unpack(ctx context.Context, img images.Image, config ocispec.De
 	platform := platforms.Default()
 	u, err := unpack.NewUnpacker(ctx, p.contents, unpack.WithUnpackLimiter(semaphore.NewWeighted(1)),
 		unpack.WithUnpackPlatform(unpack.Platform{
-			Platform: platform, SnapshotterKey: name, Snapshotter: sn, SnapshotterExports: p.exports[name], Applier: p.applier,
+			Platform: platform, SnapshotterKey: name, Snapshotter: sn, SnapshotterExports: p.exports[name], Applier: layerApplier{p.applier, p.contents},
 		}))
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", img.Name, err)
@@ -99,4 +103,21 @@ func (p *Puller) unpack(ctx context.Context, img images.Image, config ocispec.De
 		return fmt.Errorf("unpack %s by %s: %w", img.Name, name, err)
 	}
 	return nil
+}
+
+// layerApplier unpacks no document that a manifest calls a layer: it fails as where the node has it not,
+// and with the same error.
+type layerApplier struct {
+	diff.Applier
+	contents content.Provider
+}
+
+// Apply implements diff.Applier.
+func (a layerApplier) Apply(ctx context.Context, desc ocispec.Descriptor, mounts []mount.Mount, opts ...diff.ApplyOpt) (ocispec.Descriptor, error) {
+	r, err := documents.OnlyLayers{Provider: a.contents}.ReaderAt(ctx, desc)
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("open the layer: %w", err)
+	}
+	_ = r.Close()
+	return a.Applier.Apply(ctx, desc, mounts, opts...)
 }

@@ -117,12 +117,20 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 		if !kept[layer.Digest] {
 			return Image{}, fmt.Errorf("no snapshot in %q, and the next garbage collection may remove layer %s: %w", snapshotter, layer.Digest, errdefs.ErrNotFound)
 		}
-		if err := readable(ctx, cs, layer); err != nil {
+		if err := readable(ctx, layers(cs, layer), layer); err != nil {
 			return Image{}, fmt.Errorf("no snapshot in %q, and layer %s: %w", snapshotter, layer.Digest, err)
 		}
 	}
 	image.Unpacked = false
 	return image, nil
+}
+
+// layers is where that of a manifest's layers is looked for: a document is none that containerd unpacks.
+func layers(contents content.Provider, desc ocispec.Descriptor) content.Provider {
+	if documents.IsLayer(desc) {
+		return documents.OnlyLayers{Provider: contents}
+	}
+	return contents
 }
 
 // references returns what the documents keep from containerd's garbage
@@ -156,7 +164,7 @@ func readable(ctx context.Context, provider content.Provider, desc ocispec.Descr
 	}
 	defer r.Close()
 	if r.Size() != desc.Size {
-		return fmt.Errorf("has %d of %d bytes: %w", r.Size(), desc.Size, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("has not the %d bytes that it is said to have: %w", desc.Size, errdefs.ErrFailedPrecondition)
 	}
 	return nil
 }

@@ -61,3 +61,34 @@ func TestVerifyContentOfWhatIsNoLayer(t *testing.T) {
 		})
 	}
 }
+
+// A document that a manifest calls a layer is as one that is not there: nobody may have fetched it, and
+// the image tells nothing of it.
+func TestRunnableOfADocumentAsALayer(t *testing.T) {
+	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
+	private := []byte(`{"config": "of others"}`)
+	img := newTestImage(t)
+	img.layerDesc = describe(ocispec.MediaTypeImageLayerGzip, private)
+	img.manifest = mustJSON(t, ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: img.configDesc, Layers: []ocispec.Descriptor{img.layerDesc},
+	})
+	img.target = describe(ocispec.MediaTypeImageManifest, img.manifest)
+	var told []string
+	for _, there := range []bool{false, true} {
+		db := newDB(t, t.TempDir())
+		put(ctx, t, db, img.target, img.manifest, img.references())
+		put(ctx, t, db, img.configDesc, img.config)
+		if there {
+			put(ctx, t, db, img.layerDesc, private)
+		}
+		_, err := New(db, 0).Runnable(ctx, img.target, "native")
+		if !errdefs.IsNotFound(err) {
+			t.Fatalf("there: %t, %v", there, err)
+		}
+		told = append(told, err.Error())
+	}
+	if told[0] != told[1] {
+		t.Errorf("while it is there: %s\nwhile it is not: %s", told[1], told[0])
+	}
+}
