@@ -12,6 +12,7 @@ import (
 
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -62,6 +63,10 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 	if err := plan.Verify(ctx, target); err != nil {
 		return "", err
 	}
+	compared, err := n.compare(ctx, plan)
+	if err != nil {
+		return "", err
+	}
 	return imageID(target).String(), plan.Write(ctx, func() error {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -69,10 +74,20 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 		if n.onStore != nil {
 			n.onStore(&state)
 		}
+		state = withSources(state, compared)
 		n.record = &store.Record{Name: name, Target: target, State: state}
 		n.unrunnable = false
 		return nil
 	})
+}
+
+// compare has the plan compare what is to be stored with those sources.
+func (n *node) compare(ctx context.Context, plan *pwtransfer.Plan) (provenance.Provenance, error) {
+	var sources store.State
+	if n.onStore != nil {
+		n.onStore(&sources)
+	}
+	return plan.Compare(ctx, sources)
 }
 
 func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ *pwtransfer.Plan) error {

@@ -66,6 +66,18 @@ func TestForeignLayersOfASnapshotter(t *testing.T) {
 	}
 }
 
+// A pull whose image others have given layers from elsewhere meanwhile is compared after it, too.
+func TestForeignLayersThatComeWithAPull(t *testing.T) {
+	for _, from := range []string{"registry.test", "mirror.test", "?"} {
+		n := &node{remote: first}
+		n.onStore = func(s *store.State) { s.PullSource, n.unpacked = name, []string{from} }
+		o, err := n.engine(rule(`policy = "IfNotPresent"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
+		if foreign := from != "registry.test"; err != nil || o.Kind != Pulled || n.record.Compared != foreign || (len(n.verifiedContent) > 0) != foreign || n.pulls != 1 {
+			t.Errorf("%s: got %s (%s), %v; compared %v", from, o.Kind, o.Reason, err, n.verifiedContent)
+		}
+	}
+}
+
 // A compared image is as any other of the hosts that its record names.
 func TestComparedImage(t *testing.T) {
 	for _, tc := range []struct {

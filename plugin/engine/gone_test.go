@@ -62,17 +62,12 @@ func TestGoneBeforeTheEnd(t *testing.T) {
 // So is one that goes while its bytes are compared, because other hosts served it, whether
 // or not its content goes with it at once.
 func TestGoneWhileItIsCompared(t *testing.T) {
-	foreign := func(s *store.State) { s.UnknownSources = true }
 	for what, n := range map[string]*node{
-		"here before":               {record: cachedImage(first, now)},
-		"pulled":                    {onStore: foreign},
-		"here before, with content": {record: cachedImage(first, now), verifyFails: true},
-		"pulled, with content":      {onStore: foreign, verifyFails: true},
+		"it alone":     {},
+		"with content": {verifyFails: true},
 	} {
-		n.remote = first
-		if n.record != nil {
-			foreign(&n.record.State)
-		}
+		n.remote, n.record = first, cachedImage(first, now)
+		n.record.UnknownSources = true
 		n.onVerify = once(n.remove)
 		n.onOpen = func() { n.verifyFails = n.verifyFails && n.checks == 0 } // the first time
 		o, err := n.engine(rule(`allowed_sources = ["*"]`)).Ensure(t.Context(), n.request(nil))
@@ -117,7 +112,7 @@ func TestGoneAfterItIsStored(t *testing.T) {
 				n.pullErr = fmt.Errorf("scripted: %w", pwtransfer.ErrGone)
 				n.onPull = once(func() { n.onOpen = func() { n.pullErr = nil } })
 			},
-			"before its record is read": func(n *node, e *Engine) { e.Records = &goneRecords{node: n} },
+			"before its record is read": func(n *node, e *Engine) { e.Records = &goneRecords{n, 1} },
 		} {
 			n := &node{remote: first}
 			e := n.engine(rule(directive))
@@ -130,15 +125,15 @@ func TestGoneAfterItIsStored(t *testing.T) {
 	}
 }
 
-// goneRecords lose the first image that is there.
+// goneRecords lose an image that is there, so many times.
 type goneRecords struct {
 	*node
-	lost bool
+	times int
 }
 
 func (r *goneRecords) Get(ctx context.Context, name string) (store.Record, error) {
-	if r.record != nil && !r.lost {
-		r.lost = true
+	if r.record != nil && r.times > 0 {
+		r.times--
 		r.remove()
 	}
 	return r.node.Get(ctx, name)
@@ -146,9 +141,10 @@ func (r *goneRecords) Get(ctx context.Context, name string) (store.Record, error
 
 // An image that is removed each time fails the request.
 func TestGoneEachTime(t *testing.T) {
-	n := &node{remote: first, onStore: func(s *store.State) { s.UnknownSources = true }}
-	n.onVerify = n.remove
-	o, err := n.engine(rule(`allowed_sources = ["*"]`)).Ensure(t.Context(), n.request(nil))
+	n := &node{remote: first}
+	e := n.engine(rule(`allowed_sources = ["*"]`))
+	e.Records = &goneRecords{n, maxWalks}
+	o, err := e.Ensure(t.Context(), n.request(nil))
 	if !errors.Is(err, errRemoved) || o.Kind != Failed || n.pulls != maxWalks {
 		t.Errorf("%s, %v after %d pulls", o.Kind, err, n.pulls)
 	}

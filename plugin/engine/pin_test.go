@@ -85,8 +85,11 @@ func TestPin(t *testing.T) {
 
 func moved(n *node) { n.remote = second }
 
-// differs has the bytes of the new image differ from what the node has of it.
-func differs(n *node) { n.remote, n.verifyFails = second, true }
+// differs has the bytes of the new image differ from what others bring of it while it is stored.
+func differs(n *node) {
+	n.remote, n.verifyFails = second, true
+	n.onStore = func(s *store.State) { s.PullSource, n.unpacked = name, []string{"?"} }
+}
 
 // pinnedMeanwhile has a pod of another namespace pin the image while the new one comes.
 func pinnedMeanwhile(n *node) {

@@ -15,6 +15,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -121,11 +122,13 @@ func (e *Engine) reuseFound(ctx context.Context, t task, c course, action Action
 	return e.unchanged(ctx, t, c, action, hasTurn, t.names(a.verified.Digest)...), nil
 }
 
-// fetch has containerd pull from the source.
+// fetch has containerd pull from the source. Under a list of sources it takes the bytes of an
+// image of which some were on the node before, from elsewhere, once more, before any record is
+// of that: until then the tag keeps the image that it had, to fall back to.
 func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, source resolver.Source, p possession) (course, error) {
 	a := c.answer
 	plan := &transfer.Plan{Reference: t.Name, Source: source, Scope: t.scope(source.Hosts()), OwnDocuments: p.ownDocuments()}
-	verify, pin := e.verifyStored(t, a, source, p), store.Pin{}
+	verify := e.verifyStored(t, a, source, p)
 	var pinned, outdated atomic.Bool
 	plan.Verify = func(ctx context.Context, target ocispec.Descriptor) error {
 		if err := verify(ctx, target); err != nil {
@@ -135,11 +138,20 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 			return err
 		}
 		a.runs = e.runs(ctx, t, target)
-		var err error
-		pin, err = e.pinOf(ctx, t)
-		return err
+		return nil
 	}
-	plan.Write = func(ctx context.Context, write func() error) error {
+	plan.Compare = func(ctx context.Context, sources store.State) (provenance.Provenance, error) {
+		if !t.foreign(sources) {
+			return provenance.Provenance{}, nil
+		}
+		err := e.verifyContent(ctx, t, a, source)
+		return source.Served(), err
+	}
+	var pin store.Pin
+	plan.Write = func(ctx context.Context, write func() error) (err error) {
+		if pin, err = e.pinOf(ctx, t); err != nil {
+			return err
+		}
 		return e.Proofs.WriteProofs(ctx, func() error {
 			if !a.actUponUnlessOutdated() {
 				outdated.Store(true)
@@ -167,7 +179,7 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 		return c, err
 	}
 	c.answer.runs = a.runs
-	return e.recordPull(ctx, t, c, source, end{kind: Pulled, reason: reason, imageID: id})
+	return e.recordPull(ctx, t, c, end{kind: Pulled, reason: reason, imageID: id}), nil
 }
 
 // scope is that of a pull of the task from the hosts of its source, in their order.

@@ -12,38 +12,33 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
-	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
 // recordPull keeps what a pull found out on the records that the pull itself
-// did not write it on. Under a list of sources it verifies content that was on
-// the node before, and came by another rule.
-func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolver.Source, pulled end) (course, error) {
+// did not write it on. Pulls that containerd makes by itself wait for no turn: where they
+// have brought some of the image from elsewhere meanwhile, the request begins anew.
+func (e *Engine) recordPull(ctx context.Context, t task, c course, pulled end) course {
 	a := c.answer
 	target := a.verified.Digest
 	pulled.digest = target
+	foreign := false
 	record, err := e.pulledRecord(ctx, t, target)
-	compared := err == nil && t.foreign(record.State)
-	if compared {
-		if err := e.verifyContent(ctx, t, a, source); err != nil {
-			return c, err
-		}
-		record, err = e.pulledRecord(ctx, t, target) // with the checks that were made meanwhile
+	if err == nil {
+		foreign, err = e.foreign(ctx, t, record)
+	}
+	if foreign && err == nil {
+		err = fmt.Errorf("%s has come from elsewhere, too: %w", target, transfer.ErrGone)
 	}
 	if err != nil && t.restricted() {
-		return c.ended(failed(ReasonInternal, fmt.Errorf("read where the image came from: %w", err))), nil
+		return c.ended(failed(ReasonInternal, fmt.Errorf("read where the image came from: %w", err)))
 	}
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("nothing is recorded of the pull of %q", t.Name)
-		return c.ended(pulled), nil
+		return c.ended(pulled)
 	}
 	before := record.State
-	if compared {
-		before = withSources(before, source.Served())
-	}
 	pulled.source = before.PullSource
 	e.Marks.MarkPulled(ctx, target, func() store.State {
 		state := e.pulledState(a, before)
@@ -52,7 +47,7 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, source resolv
 		}
 		return state
 	}, t.names(target)...)
-	return c.ended(pulled), nil
+	return c.ended(pulled)
 }
 
 // pulledRecord returns the record of an image that was pulled, or reused: that of the
@@ -110,17 +105,4 @@ func (e *Engine) lastOf(proofs map[store.Fingerprint]store.Proof, before store.S
 		proofs[f] = proof
 	}
 	return proofs
-}
-
-// withSources returns the state with the sources that served a whole image, with which that on the
-// node was compared.
-func withSources(s store.State, served provenance.Provenance) store.State {
-	if served.Reference == "" {
-		return s
-	}
-	s.PullSource, s.ContentSources, s.MoreSources, s.UnknownSources, s.Compared = served.Reference, nil, 0, false, true
-	if len(served.Hosts) > 1 {
-		s.ContentSources = served.Hosts
-	}
-	return s
 }

@@ -103,7 +103,7 @@ func TestLastWordAboutContent(t *testing.T) {
 		if o, err := e.Ensure(t.Context(), n.request(nil)); err != nil || o.Kind != Pulled || len(n.verifiedContent) != 1 {
 			t.Fatalf("%s: %s, %v, %d compared", what, o.Kind, err, len(n.verifiedContent))
 		}
-		if stored != (tc.proved && !tc.afterwards) {
+		if stored != tc.proved {
 			t.Errorf("%s: stored with a proof: %v", what, stored)
 		}
 		if _, proved := n.record.Access[alice]; proved != tc.proved || len(n.revoked) == 0 {

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -20,7 +21,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	}
 	c.local.agreed = true
 	if err := e.verifyContent(ctx, t, a, source); err != nil {
-		return c, err
+		return c, e.orGone(ctx, t, a.descriptor.Digest, err)
 	}
 	c.local.compare()
 	a.actUpon()
@@ -48,7 +49,20 @@ func (e *Engine) verifyContent(ctx context.Context, t task, a answer, source res
 		return err
 	}
 	if err := e.Content.VerifyContent(ctx, a.descriptor, fetcher); err != nil {
-		return e.orGone(ctx, t, a.descriptor.Digest, err)
+		return err
 	}
 	return e.endRefused(ctx, t, a.watch, source)
+}
+
+// withSources returns the state with the sources that served a whole image, with which that on the
+// node was compared.
+func withSources(s store.State, served provenance.Provenance) store.State {
+	if served.Reference == "" {
+		return s
+	}
+	s.PullSource, s.ContentSources, s.MoreSources, s.UnknownSources, s.Compared = served.Reference, nil, 0, false, true
+	if len(served.Hosts) > 1 {
+		s.ContentSources = served.Hosts
+	}
+	return s
 }

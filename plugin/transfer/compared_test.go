@@ -4,13 +4,17 @@
 package transfer
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -57,6 +61,61 @@ func TestSourcesOfComparedImages(t *testing.T) {
 			got := own(n.labels(name))
 			delete(got, "pulled-at")
 			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: labels of %s (-want +got):\n%s", what, name, diff)
+			}
+		}
+	}
+}
+
+// A plan compares an image by the sources that its record is to name, before there is one. The record
+// names those that it was compared with.
+func TestComparedBeforeItIsStored(t *testing.T) {
+	foreign := store.State{PullSource: "a/app:1", UnknownSources: true}
+	for what, tc := range map[string]struct {
+		before   store.State
+		foreseen store.State // of sources
+		from     provenance.Provenance
+		err      error
+		want     map[string]string
+	}{
+		"it has compared": {
+			foreseen: foreign, from: provenance.Provenance{Reference: "b/app:1", Hosts: []string{"b", "c"}},
+			want: map[string]string{"pull-source": "b/app:1", "content-sources": "b,c", "compared": "true"},
+		},
+		"it has not": {foreseen: foreign, want: map[string]string{"pull-source": "a/app:1", "unknown-sources": "true"}},
+		"it differs": {foreseen: foreign, err: errRefused},
+		"it was compared before": {
+			before: store.State{PullSource: "c/app:1", Compared: true}, foreseen: store.State{PullSource: "c/app:1", ContentSources: []string{"c", "a"}, Compared: true},
+			want: map[string]string{"pull-source": "c/app:1", "content-sources": "c,a", "compared": "true"},
+		},
+	} {
+		n := newNode(t, true)
+		img := newImage("a layer")
+		for _, layer := range img.layers {
+			n.put(layer, img.blobs[layer.Digest]) // nobody knows from where
+		}
+		if tc.before.Compared {
+			n.create(appName, img.desc, tc.before.Labels(appName, img.desc.Digest))
+		}
+		var foreseen store.State
+		err := n.Pull(n.ctx, &Plan{
+			Reference: appName, Source: &fakeSource{fakeImage: img, host: "a"},
+			Compare: func(_ context.Context, sources store.State) (provenance.Provenance, error) {
+				foreseen = store.State{
+					PullSource: sources.PullSource, ContentSources: sources.ContentSources,
+					UnknownSources: sources.UnknownSources, Compared: sources.Compared,
+				}
+				return tc.from, tc.err
+			},
+			State: func(digest.Digest, store.State) store.State { return store.State{} },
+		}, image.NewStore(appName))
+		if diff := cmp.Diff(tc.foreseen, foreseen); !errors.Is(err, tc.err) || diff != "" {
+			t.Errorf("%s: %v, foreseen (-want +got):\n%s", what, err, diff)
+		}
+		for _, name := range []string{appName, canonicalOf(img)} {
+			if labels := n.labels(name); tc.err != nil && labels != nil {
+				t.Errorf("%s: there is a record of %s: %v", what, name, labels)
+			} else if diff := cmp.Diff(tc.want, own(labels), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: labels of %s (-want +got):\n%s", what, name, diff)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/isolation"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -33,6 +34,11 @@ type Plan struct {
 	// Verify is called once, when the content is there and before there is any
 	// record of it. Its error ends the pull; nil accepts everything.
 	Verify func(ctx context.Context, target ocispec.Descriptor) error
+	// Compare is called once after that, with the sources that the record of Reference is to
+	// name, and returns those from which it has taken all of the image once more, which are named
+	// in their place; zero where it has compared nothing. Its error ends the pull; nil compares
+	// nothing.
+	Compare func(ctx context.Context, sources store.State) (provenance.Provenance, error)
 	// State returns the state that a record gets together with its new target.
 	// It is called for each record, once the content is there, with the digest
 	// that is stored and the record's state from before, which is zero when

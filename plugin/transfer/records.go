@@ -63,6 +63,12 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		l.sources, l.pulledAt = &sources, s.tracker.config.Now()
 		l.known, l.fetched = known, s.delivered.hosts().InOrder(s.hosts)
 	}
+	if s.plan != nil && s.plan.Compare != nil {
+		var err error
+		if l.compared, err = s.plan.Compare(ctx, l.foreseen(ctx, desc)); err != nil {
+			return nil, err
+		}
+	}
 	if s.plan == nil || s.plan.Write == nil {
 		return s.imageStore.Store(ctx, desc, l)
 	}
@@ -103,6 +109,17 @@ type labelledRecords struct {
 	known    store.State   // of an earlier record of the image; zero where none knows all sources
 	// fetched are the hosts of what the pull has fetched.
 	fetched provenance.Provenance
+	// compared are those with which the plan has compared the image; zero for none.
+	compared provenance.Provenance
+}
+
+// foreseen returns the state of the record of the reference with the sources that it is to name.
+func (l *labelledRecords) foreseen(ctx context.Context, target ocispec.Descriptor) (before store.State) {
+	img, err := l.Get(ctx, l.plan.Reference)
+	if err == nil && img.Target.Digest == target.Digest {
+		before = store.Decode(img.Name, target.Digest, img.Labels)
+	}
+	return l.withSources(before, before)
 }
 
 // Create creates a record. CRI will make one of repository@digest too, and
@@ -201,18 +218,14 @@ func (l *labelledRecords) change(ctx context.Context, old, img images.Image, wan
 // empty value takes one away.
 func (l *labelledRecords) newLabels(img images.Image, before map[string]string) map[string]string {
 	state := store.Decode(img.Name, img.Target.Digest, before)
-	known := state
-	if !known.Compared {
-		known = l.known
-	}
 	if l.plan != nil {
-		state = l.withSources(l.plan.State(img.Target.Digest, state), known)
+		state = l.withSources(l.plan.State(img.Target.Digest, state), state)
 		if img.Name != l.plan.Reference {
 			state.Pin = store.Pin{} // a pin goes with its tag
 		}
 		return state.Labels(img.Name, img.Target.Digest)
 	}
-	state = l.withSources(state, known)
+	state = l.withSources(state, state)
 	state.PulledAt = l.pulledAt
 	all := state.Labels(img.Name, img.Target.Digest)
 	return map[string]string{
@@ -225,13 +238,21 @@ func (l *labelledRecords) newLabels(img images.Image, before map[string]string) 
 	}
 }
 
-// withSources returns the state with the sources of the image. Without a
-// PullSource it is plain that not all of them are known. An image that was compared before keeps
+// withSources returns the state with the sources of the image, where the record had that one
+// before. Without a PullSource it is plain that not all of them are known. An image that was compared before keeps
 // the hosts that it was compared with, whoever brought what is there: its digests are the same.
 // What this pull has fetched from others came from these, too.
-func (l *labelledRecords) withSources(s, known store.State) store.State {
-	if l.sources == nil {
+func (l *labelledRecords) withSources(s, before store.State) store.State {
+	switch {
+	case l.compared.Reference != "":
+		s.UnknownSources, s.Compared = false, true
+		return applyTo(s, l.compared)
+	case l.sources == nil:
 		return s
+	}
+	known := before
+	if !known.Compared {
+		known = l.known
 	}
 	if s.Compared = known.Compared; s.Compared {
 		s.UnknownSources = false
