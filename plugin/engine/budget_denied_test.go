@@ -23,10 +23,10 @@ func TestProofThatEndsInTheWaitForTheBudget(t *testing.T) {
 		proved         store.Fingerprint
 		identity       string
 	}{
-		"of the secret":                                  {alice, alice, alice, ""},
-		"of the namespace":                               {bob, alice, "team", byNamespace},
-		"of the namespace, by a pod without a secret":    {store.Anonymous, alice, "team", byNamespace},
-		"of the namespace, by one that nobody can tell ": {"", alice, "team", byNamespace},
+		"of the secret":    {alice, alice, alice, ""},
+		"of the namespace": {bob, alice, "team", byNamespace},
+		"of the namespace, by a pod without a secret":   {store.Anonymous, alice, "team", byNamespace},
+		"of the namespace, by one that nobody can tell": {"", alice, "team", byNamespace},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := &node{remote: first, record: cachedImage(first, now)}
