@@ -108,3 +108,30 @@ func TestReverifyKeepsALaterProof(t *testing.T) {
 		}
 	})
 }
+
+// Nor does the registry's older answer take the mirror's later check, or a proof that came with it, away
+// from those who believe mirrors.
+func TestMirrorsLaterWordOutlastsAComparison(t *testing.T) {
+	for _, bound := range []string{`max_stale = "150s"`, `access_ttl = "150s"`} {
+		synctest.Test(t, func(t *testing.T) {
+			record := cachedImage(first, time.Now())
+			record.Verified.By = "mirror.test"
+			record.Access[alice] = store.Proof{At: record.Verified.At, By: "mirror.test"}
+			c := newComparison(t, record, "resolve_from = \"Origin\"", bound)
+			c.engine.Registry = mirrorFirst{c.node}
+			end := c.begin(t)
+			c.wantConfirmed(t, "mirror.test") // after a minute
+			if o := end(); o.Kind != Pulled || o.Host != "registry.test" {
+				t.Fatalf("the comparison: %s (%s) %v", o.Kind, o.Reason, o.Err)
+			}
+			c.fail()
+			time.Sleep(time.Minute)
+			if o, err := c.engine.Ensure(c.ctx, c.other); o.Kind != UsedCached {
+				t.Errorf("two minutes after a mirror has said yes, under %s: %s (%s) %v", bound, o.Kind, o.Reason, err)
+			}
+			if o, err := c.engine.Ensure(c.ctx, c.under); o.Kind != UsedCached {
+				t.Errorf("and for who believes the registry alone: %s (%s) %v", o.Kind, o.Reason, err)
+			}
+		})
+	}
+}

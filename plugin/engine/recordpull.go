@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
@@ -78,11 +79,14 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 	checked := before.Verified
 	later := checked.Digest == a.verified.Digest && checked.At.After(a.verified.At) && !checked.At.After(e.Now())
 	switch {
-	case later && (!a.verified.Origin || checked.By == a.verified.By): // no mirror's in the place of the registry's
+	case later:
 		s.Verified, s.MirrorDigest, s.Stale = checked, before.MirrorDigest, before.Stale
 		s.Verified.Origin = a.verified.Origin
 		if read := a.verified.Read; a.originFailed == failure.None && read.At.After(checked.Read.At) {
 			s.Verified.Read = read
+		}
+		if a.verified.Origin && checked.By != a.verified.By {
+			e.besideMirrors(&s, a.verified, before)
 		}
 		return s
 	case a.originFailed == failure.None:
@@ -91,6 +95,21 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 	}
 	s.Verified, s.MirrorDigest, s.Stale = before.Verified, a.verified.Digest, e.staleSince(before.Stale, store.MirrorFallback)
 	return s
+}
+
+// besideMirrors puts the check of the registry, and its proofs, beside those that a mirror has given
+// later: neither is in the place of the other.
+func (e *Engine) besideMirrors(s *store.State, v store.Verified, before store.State) {
+	s.Verified.Origin, s.Verified.Earlier = false, store.Reading{At: v.At, By: v.By}
+	if s.Verified.Read != v.Read {
+		s.Verified.EarlierRead = v.Read
+	}
+	s.Earlier = maps.Clone(s.Access)
+	for f, proof := range s.Access {
+		if there := before.Access[f]; there.At.After(proof.At) && !there.At.After(e.Now()) {
+			s.Access[f] = there
+		}
+	}
 }
 
 // lastOf returns the proofs, each as of the last time that its host has given it, which may have been to
