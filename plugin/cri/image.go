@@ -44,6 +44,9 @@ type Puller interface {
 	// Pull carries out a plan and returns the image ID. CRI shows the image
 	// then.
 	Pull(ctx context.Context, plan *transfer.Plan, snapshotter string) (imageID string, err error)
+	// StockPull runs containerd's own pull of a name. Where that fails, the name stands for no
+	// image that CRI cannot read.
+	StockPull(ctx context.Context, name string, pull func() error) error
 }
 
 // ImageService is a CRI ImageService whose PullImage obeys the engine, and
@@ -194,7 +197,9 @@ func (n *node) Pull(ctx context.Context, plan *transfer.Plan) (imageID string, e
 }
 
 // StockPull passes the request on as it came, and keeps the response.
-func (n *node) StockPull(ctx context.Context) (err error) {
-	n.response, err = n.images.PullImage(ctx, n.request)
-	return err
+func (n *node) StockPull(ctx context.Context) error {
+	return n.puller.StockPull(ctx, n.name, func() (err error) {
+		n.response, err = n.images.PullImage(ctx, n.request)
+		return err
+	})
 }

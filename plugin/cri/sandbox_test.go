@@ -39,6 +39,8 @@ func (s *sandboxed) RunPodSandbox(context.Context, *runtime.RunPodSandboxRequest
 
 func (s *sandboxed) SnapshotterFor(handler string) string { return "of " + handler }
 
+func (s *sandboxed) StockPull(_ context.Context, _ string, pull func() error) error { return pull() }
+
 func (s *sandboxed) ContainerSnapshotter(handler string) string { return "of containers of " + handler }
 
 func (s *sandboxed) Limit(string) error { return nil }

@@ -50,28 +50,50 @@ func (p *Puller) MadeOf(ctx context.Context, container, imageID string) (made bo
 		return true, c.Image, nil
 	}
 	remapped, err := remappedID(chain, snapshot.Labels)
-	if made = remapped != "" && snapshot.Parent == remapped; !made {
-		p.readAgain(ctx, c.Image)
+	if made = remapped != "" && snapshot.Parent == remapped; made {
+		return true, c.Image, err
 	}
-	return made, c.Image, err
+	if by, missing := p.images.Get(ctx, c.Image); missing == nil { // else CRI hears that it has gone
+		p.readAgain(ctx, by, func() error { return p.images.Delete(ctx, by.Name, images.DeleteTarget(&by.Target)) })
+	}
+	return false, c.Image, err
+}
+
+// StockPull runs containerd's own pull of a name. One that fails may have moved the name to an image that
+// CRI cannot read, and goes on to take for the one that it stood for before: the record gets back what it
+// had. The error is that of the pull.
+func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) error {
+	before, missing := p.images.Get(ctx, name)
+	err := pull()
+	if err == nil {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	if now, gone := p.images.Get(ctx, name); gone == nil && (missing != nil || now.Target.Digest != before.Target.Digest) {
+		p.readAgain(ctx, now, func() (err error) {
+			if missing != nil {
+				return p.images.Delete(ctx, name, images.DeleteTarget(&now.Target))
+			}
+			_, err = p.images.Update(ctx, before, "target", "labels")
+			return err
+		})
+	}
+	return err
 }
 
 // readAgain has CRI read a record again. One that it cannot read would go on to be among the names
-// of the image that it stood for before. No pod can have what it stands for: it is removed.
-func (p *Puller) readAgain(ctx context.Context, name string) {
-	record, err := p.images.Get(ctx, name)
-	if err != nil {
-		return // CRI hears that it has gone
-	}
-	unreadable := p.index.UpdateImage(ctx, name)
+// of the image that it stood for before. No pod can have what it stands for: that is undone.
+func (p *Puller) readAgain(ctx context.Context, record images.Image, undo func() error) {
+	unreadable := p.index.UpdateImage(ctx, record.Name)
 	if unreadable == nil || ctx.Err() != nil {
 		return
 	}
-	if err = p.images.Delete(ctx, name, images.DeleteTarget(&record.Target)); err == nil {
-		err = p.index.UpdateImage(ctx, name)
+	err := undo()
+	if err == nil {
+		err = p.index.UpdateImage(ctx, record.Name)
 	}
 	prefixlog.G(ctx).WithError(errors.Join(unreadable, err)).Warnf(
-		"containerd's CRI cannot read the image record %q and takes it for the image that it stood for before: it is removed", name)
+		"containerd's CRI cannot read %s, for which the image record %q stands, and takes that for the image of before: this is undone", record.Target.Digest, record.Name)
 }
 
 // remappedID is the name of the snapshot that containerd's client makes of a chain for a container with

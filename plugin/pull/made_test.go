@@ -5,17 +5,20 @@ package pull
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/containerd/containerd/api/services/introspection/v1"
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/images"
 	core "github.com/containerd/containerd/v2/core/introspection"
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	"github.com/containerd/typeurl/v2"
+	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
 
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -41,13 +44,13 @@ func (r *remapping) Prepare(_ context.Context, _, parent string, _ ...snapshots.
 	return nil, nil
 }
 
-// stands makes a container whose snapshot has that parent.
-func (n *node) stands(id, parent string, opts ...snapshots.Opt) {
+// stands makes a container by a record, whose snapshot has that parent.
+func (n *node) stands(id, record, parent string, opts ...snapshots.Opt) {
 	n.t.Helper()
 	_, err := n.Snapshotters["native"].Prepare(n.ctx, id, parent, opts...)
 	check(n.t, err)
 	_, err = n.Containers.Create(n.ctx, containers.Container{
-		ID: id, Image: "registry.test/by:1", Snapshotter: "native", SnapshotKey: id, Spec: &anySpec{}, Runtime: containers.RuntimeInfo{Name: "runc"},
+		ID: id, Image: record, Snapshotter: "native", SnapshotKey: id, Spec: &anySpec{}, Runtime: containers.RuntimeInfo{Name: "runc"},
 	})
 	check(n.t, err)
 }
@@ -88,19 +91,20 @@ func TestMadeOf(t *testing.T) {
 	commit(records.parent, chain)
 	commit("sha256:more", chain)
 
-	n.stands("own", chain)
-	n.stands("remapped", records.parent, owners)
-	n.stands("more", "sha256:more")
-	n.stands("more-with-owners", "sha256:more", owners)
-	n.stands("less", base)
-	n.stands("none", "")
+	const by = "registry.test/by:1"
+	n.stands("own", by, chain)
+	n.stands("remapped", by, records.parent, owners)
+	n.stands("more", by, "sha256:more")
+	n.stands("more-with-owners", by, "sha256:more", owners)
+	n.stands("less", by, base)
+	n.stands("none", by, "")
 	p := n.puller(settings())
 	for container, want := range map[string]bool{
 		"own": true, "remapped": true, "more": false, "more-with-owners": false, "less": false, "none": false,
 	} {
-		made, by, err := p.MadeOf(n.ctx, container, id)
-		if made != want || by != "registry.test/by:1" || err != nil {
-			t.Errorf("%s: %v by %q, %v", container, made, by, err)
+		made, record, err := p.MadeOf(n.ctx, container, id)
+		if made != want || record != by || err != nil {
+			t.Errorf("%s: %v by %q, %v", container, made, record, err)
 		}
 	}
 	if made, _, err := p.MadeOf(n.ctx, "gone", id); made || !errdefs.IsNotFound(err) {
@@ -108,23 +112,87 @@ func TestMadeOf(t *testing.T) {
 	}
 }
 
+// A name that containerd's own pull has moved to an image which CRI cannot read, and has failed then, gets back
+// what it stood for. One that CRI reads, or that was not moved, stays.
+func TestStockPullThatFails(t *testing.T) {
+	n := newNode(t)
+	ref, first := n.push("team/app:1", resolvertest.Image(1, 2, 100))
+	n.pull(settings(), ref, "")
+	other, second := n.push("team/app:2", resolvertest.Image(2, 2, 100))
+	n.pull(settings(), other, "")
+	before, err := n.Images.Get(n.ctx, ref)
+	check(t, err)
+	moved, err := n.Images.Get(n.ctx, other)
+	check(t, err)
+	const absent = "registry.test/absent:1"
+	for what, tc := range map[string]struct {
+		name       string
+		unreadable bool
+		err        error
+		want       digest.Digest
+	}{
+		"it succeeds":                {ref, true, nil, second},
+		"CRI reads it":               {ref, false, errStock, second},
+		"CRI cannot read it":         {ref, true, errStock, first},
+		"CRI cannot read a new one":  {absent, true, errStock, ""},
+		"CRI reads a new one":        {absent, false, errStock, second},
+		"CRI cannot read, not moved": {other, true, errStock, second},
+	} {
+		_, err := n.Images.Update(n.ctx, before)
+		check(t, err)
+		_ = n.Images.Delete(n.ctx, absent)
+		p := n.puller(settings())
+		n.index.refuse = ""
+		if tc.unreadable {
+			n.index.refuse = tc.name
+		}
+		got := p.StockPull(n.ctx, tc.name, func() error {
+			image := images.Image{Name: tc.name, Target: moved.Target}
+			if _, err := n.Images.Create(n.ctx, image); errdefs.IsAlreadyExists(err) {
+				_, err = n.Images.Update(n.ctx, image, "target")
+				check(t, err)
+			}
+			return tc.err
+		})
+		now, err := n.Images.Get(n.ctx, tc.name)
+		if !errors.Is(got, tc.err) || now.Target.Digest != tc.want || (err != nil) != (tc.want == "") {
+			t.Errorf("%s: %v, stands for %s, %v", what, got, now.Target.Digest, err)
+		}
+		if tc.want == first && len(now.Labels) != len(before.Labels) {
+			t.Errorf("%s: labels %v, want %v", what, now.Labels, before.Labels)
+		}
+	}
+}
+
+var errStock = errors.New("scripted")
+
 // A record by which CRI has made a container of another image is read again; one that CRI cannot read
 // is removed, and CRI hears of that.
 func TestRecordOfAnotherImage(t *testing.T) {
 	n := newNode(t)
 	ref, _ := n.push("team/app:1", resolvertest.Image(1, 2, 100))
-	n.pull(settings(), ref, "")
+	id := n.pull(settings(), ref, "")
 	p := n.puller(settings())
+	n.stands("other", ref, "")
 	told := len(n.index.told)
-	p.readAgain(n.ctx, "registry.test/gone:1")
-	p.readAgain(n.ctx, ref)
-	if _, err := n.Images.Get(n.ctx, ref); err != nil {
+	look := func() error {
+		t.Helper()
+		made, by, err := p.MadeOf(n.ctx, "other", id)
+		if made || by != ref || err != nil {
+			t.Fatalf("%v by %q, %v", made, by, err)
+		}
+		_, err = n.Images.Get(n.ctx, ref)
+		return err
+	}
+	if err := look(); err != nil {
 		t.Errorf("one that CRI reads: %v", err)
 	}
 	equal(t, "CRI is told of", n.index.told[told:], []string{ref})
 	n.index.refuse = ref
-	p.readAgain(n.ctx, ref)
-	if _, err := n.Images.Get(n.ctx, ref); !errdefs.IsNotFound(err) {
+	if err := look(); !errdefs.IsNotFound(err) {
 		t.Errorf("one that CRI cannot read: %v", err)
+	}
+	if err := look(); !errdefs.IsNotFound(err) {
+		t.Errorf("one that has gone: %v", err)
 	}
 }
