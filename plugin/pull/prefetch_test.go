@@ -51,11 +51,6 @@ func TestWhatIsPrefetched(t *testing.T) {
 	if _, ok := begin(n.ctx, ocispec.Descriptor{Digest: target}); ok {
 		t.Error("what is on the node is prefetched")
 	}
-	if end, ok := begin(n.ctx, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: target}); ok {
-		end()
-	} else {
-		t.Error("a document of which the source says that it is a layer is not prefetched")
-	}
 	own := &prefetchedSource{}
 	p.prefetching(&pwtransfer.Plan{Source: own, Scope: scope, OwnDocuments: true}, "")
 	for _, mediaType := range []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageLayer} {
@@ -95,6 +90,26 @@ func TestWhatIsPrefetched(t *testing.T) {
 	check(t, w.Close())
 	if _, ok := begin(n.ctx, lacks); ok {
 		t.Error("what has come in part is prefetched")
+	}
+}
+
+// A document that is called a layer is prefetched as where it is not on the node, also from a source that
+// has shown that it has the image.
+func TestDocumentsCalledLayersArePrefetched(t *testing.T) {
+	n := newNode(t)
+	ref, target := n.push("app:1", resolvertest.Image(1, 1, 100))
+	n.pull(settings(), ref, "")
+	source := &prefetchedSource{}
+	_, stop := n.puller(settings()).prefetching(&pwtransfer.Plan{Source: source}, "")
+	defer stop()
+	for mediaType, want := range map[string]bool{ocispec.MediaTypeImageManifest: false, ocispec.MediaTypeImageLayer: true} {
+		end, ok := source.prefetch.Begin(n.ctx, ocispec.Descriptor{MediaType: mediaType, Digest: target})
+		if ok != want {
+			t.Errorf("as %s: %t", mediaType, ok)
+		}
+		if ok {
+			end()
+		}
 	}
 }
 
