@@ -97,18 +97,33 @@ func (c counted) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (content
 // Check returns the size of a document, and an error where it cannot be read, or Validate refuses
 // it; 0 and nil where there is none.
 func (b Bounded) Check(ctx context.Context, desc ocispec.Descriptor) (size int64, err error) {
+	data, err := b.checked(ctx, desc)
+	return int64(len(data)), err
+}
+
+// CheckUsed is Check of a document that the image is made of: containerd and CRI can read it as that.
+func (b Bounded) CheckUsed(ctx context.Context, desc ocispec.Descriptor) (size int64, err error) {
+	data, err := b.checked(ctx, desc)
+	if err == nil && data != nil {
+		err = checkReads(ctx, desc, data)
+	}
+	return int64(len(data)), err
+}
+
+// checked is Check that returns the document; nil where there is none.
+func (b Bounded) checked(ctx context.Context, desc ocispec.Descriptor) ([]byte, error) {
 	desc.Data = nil // which is not what is here
 	data, err := content.ReadBlob(ctx, counted(b), desc)
 	switch {
 	case errdefs.IsNotFound(err):
-		return 0, nil
+		return nil, nil
 	case err != nil:
-		return 0, err
+		return nil, err
 	}
 	if err := validateFields(desc.MediaType, data); err != nil {
-		return 0, invalid{fmt.Errorf("%s: %w", desc.Digest, err)}
+		return nil, invalid{fmt.Errorf("%s: %w", desc.Digest, err)}
 	}
-	return int64(len(data)), nil
+	return data, nil
 }
 
 // check returns an error for a document that takes too much memory.

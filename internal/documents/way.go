@@ -6,7 +6,6 @@ package documents
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -15,8 +14,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
-	"github.com/pullwarden/pullwarden/internal/quoted"
 )
 
 const (
@@ -82,13 +79,14 @@ func CheckImage(ctx context.Context, contents content.InfoReaderProvider, target
 	if err != nil {
 		return fmt.Errorf("manifest of %s: %w", target.Digest, err)
 	}
-	data, err := content.ReadBlob(ctx, Bounded{contents}, manifest.Config)
+	config := manifest.Config
+	data, err := content.ReadBlob(ctx, Bounded{contents}, config)
 	if err != nil {
-		return fmt.Errorf("config %s: %w", manifest.Config.Digest, err)
+		return fmt.Errorf("config %s: %w", config.Digest, err)
 	}
-	if err := json.Unmarshal(data, &ocispec.Image{}); err != nil {
-		// Of a time that is none, Go quotes a part, in which nobody would find a secret.
-		return In(manifest.Config.Digest, invalid{fmt.Errorf("config %s: %s", manifest.Config.Digest, quoted.Cut(err.Error()))})
+	config.MediaType = ocispec.MediaTypeImageConfig // whatever the manifest says
+	if err := checkReads(ctx, config, data); err != nil {
+		return In(config.Digest, err)
 	}
 	return nil
 }
@@ -97,7 +95,7 @@ func CheckImage(ctx context.Context, contents content.InfoReaderProvider, target
 func checkWay(ctx context.Context, contents content.InfoReaderProvider, target ocispec.Descriptor) error {
 	var way Way
 	for desc := target; ; {
-		size, err := Bounded{contents}.Check(ctx, desc)
+		size, err := Bounded{contents}.CheckUsed(ctx, desc)
 		if err := cmp.Or(err, way.Read(desc, size), sameSize(desc, size)); err != nil {
 			return In(desc.Digest, err)
 		}

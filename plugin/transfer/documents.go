@@ -4,6 +4,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -111,9 +112,14 @@ func (c *checks) check(ctx context.Context, desc ocispec.Descriptor, isConfig bo
 	if _, again := c.passed.Load(keyOfDocument(desc)); again {
 		return nil
 	}
-	size, err := documents.Bounded{Provider: c.contents}.Check(ctx, desc)
-	if err == nil && c.way != nil {
-		err = c.way.Read(desc, size)
+	contents := documents.Bounded{Provider: c.contents}
+	var err error
+	if c.way == nil {
+		_, err = contents.Check(ctx, desc)
+	} else {
+		var size int64
+		size, err = contents.CheckUsed(ctx, desc)
+		err = cmp.Or(err, c.way.Read(desc, size))
 	}
 	if err != nil {
 		return err

@@ -23,12 +23,12 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// infos are the sizes of content that is here, which is a text of spaces.
+// infos are the sizes of content that is here, which is an object of spaces.
 type infos map[digest.Digest]int64
 
 func (i infos) ReaderAt(_ context.Context, desc ocispec.Descriptor) (content.ReaderAt, error) {
 	if size, ok := i[desc.Digest]; ok {
-		return text{bytes.NewReader(bytes.Repeat([]byte(" "), int(size)))}, nil
+		return text{bytes.NewReader([]byte("{" + strings.Repeat(" ", int(size)-2) + "}"))}, nil
 	}
 	return nil, errdefs.ErrNotFound
 }
@@ -53,7 +53,7 @@ func TestDocumentsOfManyObjects(t *testing.T) {
 	manifest := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("manifest"), Size: 1}
 	read := 0
 	for objects, refused := range map[int]bool{10_000: false, 40_000: false, 40_001: true, 1_000_000: true} {
-		data := strings.Repeat("{},", objects)
+		data := `{"a":[` + strings.Repeat("{},", objects-3) + `{}]}`
 		for what, here := range map[string]texts{"config": {config.Digest: data}, "manifest": {manifest.Digest: data}} {
 			h := Documents(func(context.Context, ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 				read++
@@ -87,7 +87,7 @@ func TestDocuments(t *testing.T) {
 		here     infos
 		refused  bool
 	}{
-		"an image":                  {manifest, []ocispec.Descriptor{config, layer}, infos{layer.Digest: large, config.Digest: 1}, false},
+		"an image":                  {manifest, []ocispec.Descriptor{config, layer}, infos{layer.Digest: large, config.Digest: 2}, false},
 		"an index":                  {index, []ocispec.Descriptor{manifest, index}, nil, false},
 		"a large config":            {manifest, []ocispec.Descriptor{said(config), layer}, nil, true},
 		"a config that is":          {manifest, []ocispec.Descriptor{config, layer}, infos{config.Digest: large}, true},
@@ -122,7 +122,7 @@ func TestDocumentsThatCome(t *testing.T) {
 	for _, mediaType := range []string{ocispec.MediaTypeImageConfig, octets, "application/x-config"} {
 		config := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromString("config"), Size: 1}
 		for size, refused := range map[int64]bool{docker.MaxManifestSize: false, docker.MaxManifestSize + 1: true} {
-			here := infos{manifest.Digest: 1}
+			here := infos{manifest.Digest: 2}
 			h := Documents(func(_ context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 				if desc.Digest == manifest.Digest {
 					return []ocispec.Descriptor{config}, nil
