@@ -169,7 +169,9 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 			return k
 		}
 		k.saw(local)
-	} else if k.local.Usable() { // a proof of then may have ended before the watches began
+	} else if k.local.Usable() && t.directives.Mode != policy.Observe {
+		// A proof of then may have ended before the watches began. What is observed goes by the node as
+		// it was before containerd's own pull.
 		if err := e.authorizeAgain(ctx, t, &k.course); err != nil {
 			k.course = k.ended(failed(ReasonInternal, err))
 			return k

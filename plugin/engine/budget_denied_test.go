@@ -44,6 +44,11 @@ func TestProofThatEndsInTheWaitForTheBudget(t *testing.T) {
 					t.Fatalf("%s: %s %s, %v", what, o.Kind, o.Reason, err)
 				}
 			}
+			reads := 0
+			n.onRead = func() error {
+				reads++
+				return errQuarantined
+			}
 			waiting := arrive(t, e, request("team", tc.waits)) // for a second
 			time.Sleep(500 * time.Millisecond)
 			answers := func(class failure.Class) {
@@ -56,11 +61,6 @@ func TestProofThatEndsInTheWaitForTheBudget(t *testing.T) {
 				t.Fatalf("%s: %s, and the proof has not ended", what, o.Kind)
 			}
 			answers(failure.None)
-			reads := 0
-			n.onRead = func() error {
-				reads++
-				return errQuarantined
-			}
 			if o := <-waiting; o.outcome.Kind != Failed || reads != 1 {
 				t.Errorf("%s: the manifest is refused: %s (%s), which was read %d times", what, o.outcome.Kind, o.outcome.Reason, reads)
 			}
