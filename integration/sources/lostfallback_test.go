@@ -18,9 +18,9 @@ import (
 // movedOnto is a node whose strict pods have an image from the registry alone, whose tag stands for
 // another one by now. Another tenant has a layer of that one on the node, from a registry of its own;
 // the registry answers for it by the script. It returns the tag.
-func movedOnto(t *testing.T, section nodetest.Option, layer func(http.ResponseWriter, *http.Request, http.Handler)) (m *mirrored, tag string) {
+func movedOnto(t *testing.T, layer func(http.ResponseWriter, *http.Request, http.Handler), opts ...nodetest.Option) (m *mirrored, tag string) {
 	t.Helper()
-	m = newMirrored(t, section)
+	m = newMirrored(t, opts...)
 	m.withoutMirror()
 	others := resolvertest.New(t)
 	m.Serve("others.test", others)
@@ -64,13 +64,13 @@ func (m *mirrored) wantStrict(tag, want string, opts ...node.PullOption) {
 func TestFallbackWhereALayerIsFromElsewhere(t *testing.T) {
 	t.Parallel()
 	var well atomic.Bool
-	m, tag := movedOnto(t, nodetest.Section(nodetest.IfDigestChanged), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	m, tag := movedOnto(t, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if !well.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
 		next.ServeHTTP(w, r)
-	})
+	}, nodetest.Section(nodetest.IfDigestChanged))
 	v1 := m.Target(tag)
 	m.wantStrict(tag, "UsedCached (unavailable)")
 	m.wantStrict(tag, "UsedCached (unavailable)")
@@ -89,13 +89,13 @@ func TestFallbackWhereALayerIsFromElsewhere(t *testing.T) {
 func TestDeadlineWhereALayerIsFromElsewhere(t *testing.T) {
 	t.Parallel()
 	comes := make(chan struct{})
-	m, tag := movedOnto(t, nodetest.Section(nodetest.IfDigestChanged, `pull_deadline = "1s"`), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	m, tag := movedOnto(t, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		select {
 		case <-comes:
 			next.ServeHTTP(w, r)
 		case <-r.Context().Done():
 		}
-	})
+	}, nodetest.Section(nodetest.IfDigestChanged, `pull_deadline = "1s"`))
 	m.wantStrict(tag, "UsedCached (pull_deadline)")
 	m.wantStrict(tag, "UsedCached (pull_deadline)")
 	v1 := m.Target(tag)
@@ -103,4 +103,12 @@ func TestDeadlineWhereALayerIsFromElsewhere(t *testing.T) {
 	nodetest.Eventually(t, "the comparison ends in the background", func() bool { return m.Target(tag) != v1 })
 	nodetest.Want(t, "the record says that it was compared", m.Labels(tag)["compared"], "true")
 	m.wantStrict(tag, "Unchanged (same_digest)")
+}
+
+// TestStalledLayerFromElsewhere holds that a comparison in a pull is given up as the pull is.
+func TestStalledLayerFromElsewhere(t *testing.T) {
+	t.Parallel()
+	m, tag := movedOnto(t, func(_ http.ResponseWriter, r *http.Request, _ http.Handler) { <-r.Context().Done() },
+		nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(`image_pull_progress_timeout = "1s"`))
+	m.wantStrict(tag, "UsedCached (unreachable)")
 }
