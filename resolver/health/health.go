@@ -94,6 +94,10 @@ func NewWaits(left func() time.Duration) Waits {
 type Verdict struct {
 	Class  failure.Class // of the trouble; None = the host is well, or fails at no cost
 	Reason string        // the same in words
+
+	// Recovered says that the host has come back while the probe lasted, where it is well: it was
+	// silent for MaxWait or longer in one step.
+	Recovered bool
 }
 
 // Failure is what a request saw of a host.

@@ -176,14 +176,14 @@ func (b *Breakers) ask(s *suspect) bool {
 	b.probes.Go(func() {
 		defer cancel()
 		v := probe(ctx)
-		b.decide(s, v, time.Since(r.began)) //nolint:contextcheck // a probe is nobody's request
+		b.decide(s, v) //nolint:contextcheck // a probe is nobody's request
 		close(r.decided)
 	})
 	return true
 }
 
 // decide takes note of a probe's verdict.
-func (b *Breakers) decide(s *suspect, v Verdict, took time.Duration) {
+func (b *Breakers) decide(s *suspect, v Verdict) {
 	b.mu.Lock()
 	if s.run.slot {
 		b.running--
@@ -193,7 +193,7 @@ func (b *Breakers) decide(s *suspect, v Verdict, took time.Duration) {
 	switch {
 	case b.closed || b.all[s.key] != s:
 	case v.Class == failure.None:
-		b.well(s, s.fails > 0 || took >= MaxWait) // a slow probe has seen it come back
+		b.well(s, s.fails > 0 || v.Recovered)
 	default:
 		s.fails, s.verdict, s.ended = s.fails+1, v, time.Now()
 		b.later(s)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker/auth"
@@ -85,9 +86,9 @@ var errSilent = fmt.Errorf("no sign of life: %w", context.DeadlineExceeded)
 func (p *prober) ask(ctx context.Context, address string, headers []http.Header) (http.Header, health.Verdict) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(health.ProbeTime, func() { cancel(errSilent) })
-	defer silence.Stop()
-	req, err := http.NewRequestWithContext(listening(ctx, silence), http.MethodGet, address, nil)
+	step := newStep(func() { cancel(errSilent) })
+	defer step.stop()
+	req, err := http.NewRequestWithContext(step.listening(ctx), http.MethodGet, address, nil)
 	if err != nil {
 		return nil, health.Verdict{}
 	}
@@ -98,27 +99,46 @@ func (p *prober) ask(ctx context.Context, address string, headers []http.Header)
 	}
 	start := time.Now()
 	resp, err := p.next.RoundTrip(req)
+	v := health.Verdict{Recovered: step.late.Load()}
 	if err == nil {
 		_ = resp.Body.Close()
-		return resp.Header, health.Verdict{}
+		return resp.Header, v
 	}
 	f, judged := fault.As(err)
 	if !judged { // the time of the probe has ended
 		f = &fault.Fault{Class: failure.Unreachable, Err: errors.Join(err, context.DeadlineExceeded)}
 	}
-	seen := judge(f, start)
-	if seen.Class == failure.RateLimited {
-		return nil, health.Verdict{}
+	if seen := judge(f, start); seen.Class != failure.RateLimited {
+		v.Class, v.Reason = seen.Class, seen.Reason
 	}
-	return nil, health.Verdict{Class: seen.Class, Reason: seen.Reason}
+	return nil, v
 }
 
-// listening gives a host that is far away its time for each step: the timer begins anew
-// at each sign of life.
-func listening(ctx context.Context, silence *time.Timer) context.Context {
+// step is one of those of a probe, in which the host is silent. A host that is far away needs long for
+// all of them, and not for one.
+type step struct {
+	bound *time.Timer // ends the probe
+	slow  *time.Timer // sets late
+	late  atomic.Bool // one has lasted for as long as checks wait for a probe
+}
+
+func newStep(end func()) *step {
+	s := &step{bound: time.AfterFunc(health.ProbeTime, end)}
+	s.slow = time.AfterFunc(health.MaxWait, func() { s.late.Store(true) })
+	return s
+}
+
+func (s *step) stop() {
+	s.bound.Stop()
+	s.slow.Stop()
+}
+
+// listening has the next step begin at each sign of life, with all of its time.
+func (s *step) listening(ctx context.Context) context.Context {
 	alive := func(err error) {
 		if err == nil {
-			silence.Reset(health.ProbeTime)
+			s.bound.Reset(health.ProbeTime)
+			s.slow.Reset(health.MaxWait)
 		}
 	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{

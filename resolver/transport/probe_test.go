@@ -6,6 +6,7 @@ package transport
 import (
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"slices"
 	"syscall"
@@ -73,6 +74,38 @@ func TestProbes(t *testing.T) {
 				if len(seen) != 1 || seen[0].URL.String() != c.Root || seen[0].Method != http.MethodGet ||
 					seen[0].Header.Get("X-Proxy") != "node" || seen[0].Header.Get("User-Agent") != "test" || seen[0].Header.Get("Authorization") != "" {
 					t.Errorf("got %d probes: %+v", len(seen), seen)
+				}
+			})
+		})
+	}
+}
+
+// A host that is silent for long in one step of a probe has come back meanwhile; one that is as slow in all
+// steps together is far away.
+func TestSlowProbes(t *testing.T) {
+	const long, short = health.MaxWait + time.Millisecond, health.MaxWait - time.Millisecond
+	for name, test := range map[string]struct {
+		connect, answer time.Duration
+		code            int
+		recovered       bool
+	}{
+		"quick":                 {0, 0, 200, false},
+		"far away":              {short, short, 401, false},
+		"limited, and far away": {short, short, 429, false},
+		"connects late":         {long, 0, 200, true},
+		"answers late":          {0, long, 200, true},
+		"is late, and limited":  {0, long, 429, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := config(nil)
+				c.Probe = roundTrip(func(req *http.Request) (*http.Response, error) {
+					time.Sleep(test.connect)
+					httptrace.ContextClientTrace(req.Context()).ConnectDone("tcp", "", nil)
+					return after(test.answer, answering(test.code))(req)
+				})
+				if v := newProber(c).registry(t.Context()); v != (health.Verdict{Recovered: test.recovered}) {
+					t.Errorf("got %+v", v)
 				}
 			})
 		})
