@@ -5,7 +5,9 @@ package resolver
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -57,6 +59,13 @@ func fine(req *http.Request) (*http.Response, error) { return manifestAnswer(req
 func mute(req *http.Request) (*http.Response, error) {
 	<-req.Context().Done()
 	return nil, req.Context().Err()
+}
+
+// swallows makes no connection, as a host behind a firewall.
+func swallows(req *http.Request) (*http.Response, error) {
+	return after(30*time.Second, func(*http.Request) (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+	})(req)
 }
 
 func answering(code int, header ...string) scripted {

@@ -107,7 +107,7 @@ func TestDocumentsBeginInTime(t *testing.T) {
 		p    purpose.Purpose
 		slow bool
 	}{
-		"a document":          {purpose.Purpose{Kind: purpose.Fetch, Document: true}, true},
+		"a document":          {purpose.Purpose{Kind: purpose.Fetch, Document: true, Next: []health.Key{nextHost}}, true},
 		"of the last host":    {purpose.Purpose{Kind: purpose.Fetch, Document: true, Last: true}, false},
 		"a layer":             {purpose.Purpose{Kind: purpose.Fetch}, false},
 		"a check's manifests": {purpose.Purpose{Kind: purpose.Check, Document: true}, false},

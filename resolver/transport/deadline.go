@@ -59,9 +59,6 @@ type deadline struct {
 func (d *deadline) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
 	wait, begin := silenceOf(p), TimeToBegin(p)
-	if begin == 0 && p.Kind == purpose.Fetch && p.Document && p.HasAlternative() {
-		begin = documentTimeout
-	}
 	if begin == 0 && wait == 0 {
 		return d.next.RoundTrip(req)
 	}

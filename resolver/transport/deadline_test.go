@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
@@ -42,7 +43,7 @@ func TestDocumentBegins(t *testing.T) {
 					}
 					return &http.Response{Body: http.NoBody}, nil
 				})}
-				ctx := purpose.With(t.Context(), purpose.Purpose{Kind: purpose.Fetch, Document: true})
+				ctx := purpose.With(t.Context(), purpose.Purpose{Kind: purpose.Fetch, Document: true, Next: []health.Key{key}})
 				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://registry.test/v2/x", nil)
 				if err != nil {
 					t.Fatal(err)
