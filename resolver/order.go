@@ -64,14 +64,14 @@ func (s *session) mayAnswer(h *host, attempts []Attempt) bool {
 }
 
 // answering returns the hosts whose answers count as much as that of the host with that name: all
-// that may resolve the reference, but no mirrors behind the origin where it is that.
+// that may resolve the reference, but no mirrors behind the origin where it is that. They are in the order
+// of the pull, in which each of them knows those behind it.
 func (s *session) answering(name string) []*host {
 	hosts, _ := s.candidates()
-	isOrigin := func(h *host) bool { return h.Origin && h.By() == name }
-	if !slices.ContainsFunc(hosts, isOrigin) {
-		return hosts
+	if slices.ContainsFunc(hosts, func(h *host) bool { return h.Origin && h.By() == name }) {
+		hosts = slices.DeleteFunc(hosts, s.isFallback)
 	}
-	return slices.DeleteFunc(hosts, s.isFallback)
+	return slices.DeleteFunc(slices.Clone(s.hosts), func(h *host) bool { return !slices.Contains(hosts, h) })
 }
 
 // isFallback reports whether a host may only answer in the place of the origin.
