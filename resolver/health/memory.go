@@ -38,6 +38,7 @@ type memoryKey struct {
 // remembered is why a host is not asked.
 type remembered struct {
 	err      OpenError
+	at       time.Time     // when the last of them was
 	timeouts int           // in a row
 	silence  time.Duration // as in Failure
 }
@@ -73,7 +74,7 @@ func (m *memory) add(key memoryKey, f Failure) {
 		r.silence = f.Silence
 		wait = pause(r.timeouts)
 	}
-	r.err = OpenError{Class: f.Class, Until: now.Add(wait), reason: f.Reason}
+	r.at, r.err = now, OpenError{Class: f.Class, Until: now.Add(wait), reason: f.Reason}
 }
 
 // longer returns the longer of two silences, 0 for one that no budget ended.
@@ -105,10 +106,10 @@ func (m *memory) forget(host Key) {
 	m.remove(host, func(*remembered) bool { return true })
 }
 
-// forgetTimeouts forgets those of a host that did not answer anybody.
-func (m *memory) forgetTimeouts(host Key) {
+// forgetTimeouts forgets those since then of a host that did not answer anybody.
+func (m *memory) forgetTimeouts(host Key, since time.Time) {
 	m.recovered.Add(host, time.Now())
-	m.remove(host, func(r *remembered) bool { return r.err.Class != failure.RateLimited })
+	m.remove(host, func(r *remembered) bool { return r.err.Class != failure.RateLimited && !r.at.Before(since) })
 }
 
 // outlived reports whether a host, or the one that led there, became well again since then.

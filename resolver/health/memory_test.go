@@ -184,6 +184,23 @@ func TestWellAfterATimeout(t *testing.T) {
 	}
 }
 
+// A probe that sees the host come back says nothing of a time-out from before it, after which another probe
+// has found the host well: so a busy host has nobody's requests make it forget the time-outs of others.
+func TestSlowProbesOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.View(team("a")).Failed(host, s.probe, keptWaiting(time.Second, false))
+		time.Sleep(time.Second)
+		s.set(Verdict{Recovered: true}, MaxWait)
+		s.View(team("b")).Failed(host, s.probe, keptWaiting(time.Second, false))
+		time.Sleep(MaxWait)
+		synctest.Wait()
+		if s.count() != 2 || !s.View(team("a")).Blocked(host, 0) || s.View(team("b")).Blocked(host, 0) {
+			t.Error("the one from before is forgotten, or that of its time is not")
+		}
+	})
+}
+
 // However many scopes there are, a bounded number is remembered.
 func TestMemoryIsBounded(t *testing.T) {
 	b := New()

@@ -106,16 +106,16 @@ func (b *Breakers) Answered(key Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s := b.all[key]; s != nil {
-		b.well(s, s.fails > 0)
+		b.well(s)
 	}
 }
 
 // well takes a host for well. Where it was not before, time-outs were its own, and not
 // those of its repositories.
-func (b *Breakers) well(s *suspect, recovered bool) {
+func (b *Breakers) well(s *suspect) {
 	b.remove(s)
-	if recovered {
-		b.memory.forgetTimeouts(s.key)
+	if s.fails > 0 {
+		b.memory.forgetTimeouts(s.key, time.Time{})
 	}
 }
 
@@ -188,12 +188,16 @@ func (b *Breakers) decide(s *suspect, v Verdict) {
 	if s.run.slot {
 		b.running--
 	}
+	began := s.run.began
 	s.run = nil
 	tell := func() {}
 	switch {
 	case b.closed || b.all[s.key] != s:
 	case v.Class == failure.None:
-		b.well(s, s.fails > 0 || v.Recovered)
+		b.well(s)
+		if v.Recovered { // a time-out from before had a probe of its own, by which the host was well
+			b.memory.forgetTimeouts(s.key, began)
+		}
 	default:
 		s.fails, s.verdict, s.ended = s.fails+1, v, time.Now()
 		b.later(s)
