@@ -65,7 +65,7 @@ type Image struct {
 	ID digest.Digest
 	// Manifest is that of the node's platform: the target, or one in it.
 	Manifest digest.Digest
-	// Unpacked says that the snapshot is there. If not, the layers are, from
+	// Unpacked says that the snapshot is there, to stay. If not, the layers are, from
 	// which it can be made.
 	Unpacked bool
 	// Remote says that bytes of a layer are elsewhere: its snapshot is a remote one, for
@@ -97,28 +97,28 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	if l.chainID == "" {
 		return image, nil // no layers: there is nothing to unpack
 	}
-	info, err := sn.Stat(ctx, l.chainID)
-	if err == nil && info.Kind == snapshots.KindCommitted {
-		image.Remote, err = i.remote(ctx, sn, snapshotter, info)
-		return image, err
+	kept, err := references(ctx, cs, documents)
+	if err != nil {
+		return Image{}, err
 	}
+	info, err := sn.Stat(ctx, l.chainID)
 	if err != nil && !errdefs.IsNotFound(err) {
 		return Image{}, fmt.Errorf("snapshot of %s: %w", target.Digest, err)
+	}
+	if err == nil && info.Kind == snapshots.KindCommitted && kept[snapshotter+"/"+l.chainID] {
+		image.Remote, err = i.remote(ctx, sn, snapshotter, info)
+		return image, err
 	}
 	manifest, err := images.Manifest(ctx, i.documents(), target, platforms.Default())
 	if err != nil {
 		return Image{}, fmt.Errorf("manifest of %s: %w", target.Digest, err)
 	}
-	kept, err := references(ctx, cs, documents)
-	if err != nil {
-		return Image{}, err
-	}
 	for _, layer := range manifest.Layers {
-		if !kept[layer.Digest] {
-			return Image{}, fmt.Errorf("no snapshot in %q, and the next garbage collection may remove layer %s: %w", snapshotter, layer.Digest, errdefs.ErrNotFound)
+		if !kept[layer.Digest.String()] {
+			return Image{}, fmt.Errorf("no snapshot of its own in %q, and the next garbage collection may remove layer %s: %w", snapshotter, layer.Digest, errdefs.ErrNotFound)
 		}
 		if err := readable(ctx, layers(cs, layer), layer); err != nil {
-			return Image{}, fmt.Errorf("no snapshot in %q, and layer %s: %w", snapshotter, layer.Digest, err)
+			return Image{}, fmt.Errorf("no snapshot of its own in %q, and layer %s: %w", snapshotter, layer.Digest, err)
 		}
 	}
 	image.Unpacked = false
@@ -133,27 +133,35 @@ func layers(contents content.Provider, desc ocispec.Descriptor) content.Provider
 	return contents
 }
 
+// The prefixes of labels by which content keeps other content, and snapshots.
+const (
+	contentReference  = "containerd.io/gc.ref.content"
+	snapshotReference = "containerd.io/gc.ref.snapshot."
+)
+
 // references returns what the documents keep from containerd's garbage
-// collection. Layers are not among it where CRI discards them once they are
-// unpacked: they can be gone the moment after they were seen.
-func references(ctx context.Context, cs content.Store, documents []ocispec.Descriptor) (map[digest.Digest]bool, error) {
-	kept := map[digest.Digest]bool{}
+// collection: digests of content, and "snapshotter/name" of snapshots. Layers are not among it where CRI
+// discards them once they are unpacked, nor is a snapshot that only another image was unpacked to, or a pull
+// that has failed: they can be gone the moment after they were seen.
+func references(ctx context.Context, cs content.Store, documents []ocispec.Descriptor) (map[string]bool, error) {
+	kept := map[string]bool{}
 	for _, doc := range documents {
 		info, err := cs.Info(ctx, doc.Digest)
 		if err != nil {
 			return nil, fmt.Errorf("references of %s: %w", doc.Digest, err)
 		}
 		for label, value := range info.Labels {
-			if strings.HasPrefix(label, referenceLabel) {
-				kept[digest.Digest(value)] = true
+			if strings.HasPrefix(label, contentReference) {
+				kept[value] = true
+			}
+			if of, ok := strings.CutPrefix(label, snapshotReference); ok {
+				snapshotter, _, _ := strings.Cut(of, "/") // more may follow, to tell labels apart
+				kept[snapshotter+"/"+value] = true
 			}
 		}
 	}
 	return kept, nil
 }
-
-// referenceLabel is the prefix of labels by which content keeps other content.
-const referenceLabel = "containerd.io/gc.ref.content"
 
 // readable opens the blob, because the database alone does not know whether
 // the file is still there.

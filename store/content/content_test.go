@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/platforms"
@@ -23,6 +24,7 @@ func TestRunnable(t *testing.T) {
 	}
 	discarding := func(ctx context.Context, t *testing.T, db *metadata.DB) { put(ctx, t, db, img.target, img.manifest) }
 	putConfig := func(ctx context.Context, t *testing.T, db *metadata.DB) { put(ctx, t, db, img.configDesc, img.config) }
+	putUnpacked := img.unpackedBy("native", img.chainID)
 	putLayer := func(ctx context.Context, t *testing.T, db *metadata.DB) { put(ctx, t, db, img.layerDesc, img.layer) }
 	putSnapshot := func(ctx context.Context, t *testing.T, db *metadata.DB) {
 		sn := db.Snapshotter("native")
@@ -42,9 +44,16 @@ func TestRunnable(t *testing.T) {
 		unpacked    bool
 	}{
 		{"layers and no snapshot", []step{putManifest, putConfig, putLayer}, "native", true, false},
-		{"snapshot and no layers", []step{putManifest, putConfig, putSnapshot}, "native", true, true},
+		{"snapshot and no layers", []step{putManifest, putUnpacked, putSnapshot}, "native", true, true},
+		{"snapshot by a label that has a suffix", []step{putManifest, img.unpackedBy("native/top", img.chainID), putSnapshot}, "native", true, true},
+		{"snapshot of another image and no layers", []step{putManifest, putConfig, putSnapshot}, "native", false, false},
+		{"snapshot of another image and layers", []step{putManifest, putConfig, putLayer, putSnapshot}, "native", true, false},
+		{"snapshot of another image and layers that are discarded", []step{discarding, putConfig, putLayer, putSnapshot}, "native", false, false},
+		{"unpacked by another snapshotter", []step{putManifest, img.unpackedBy("overlayfs", img.chainID), putSnapshot}, "native", false, false},
+		{"unpacked to another snapshot", []step{putManifest, img.unpackedBy("native", "another"), putSnapshot}, "native", false, false},
+		{"a snapshot that is lost", []step{putManifest, putUnpacked}, "native", false, false},
 		{"layers that are discarded and no snapshot", []step{discarding, putConfig, putLayer}, "native", false, false},
-		{"layers that are discarded and a snapshot", []step{discarding, putConfig, putLayer, putSnapshot}, "native", true, true},
+		{"layers that are discarded and a snapshot", []step{discarding, putUnpacked, putLayer, putSnapshot}, "native", true, true},
 		{"neither", []step{putManifest, putConfig}, "native", false, false},
 		{"no config", []step{putManifest, putLayer, putSnapshot}, "native", false, false},
 		{"no manifest", []step{putConfig, putLayer, putSnapshot}, "native", false, false},
@@ -64,6 +73,14 @@ func TestRunnable(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// unpackedBy puts the config as one of an image that was unpacked to that snapshot.
+func (i testImage) unpackedBy(snapshotter, name string) func(context.Context, *testing.T, *metadata.DB) {
+	return func(ctx context.Context, t *testing.T, db *metadata.DB) {
+		t.Helper()
+		put(ctx, t, db, i.configDesc, i.config, content.WithLabels(map[string]string{"containerd.io/gc.ref.snapshot." + snapshotter: name}))
 	}
 }
 
