@@ -68,7 +68,7 @@ func (c *changing) remove(name string) {
 // mark marks a record, and waits until that is written.
 func (c *changing) mark(source string) {
 	c.t.Helper()
-	c.store.MarkPulled(c.ctx, one.Digest, pulled(State{PullSource: source}), name)
+	c.store.MarkPulled(c.ctx, one.Digest, pulled(State{Compared: true, PullSource: source}), name)
 	if err := c.store.sync(c.ctx, noMarks); err != nil {
 		c.t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestMarkedRecordsAreNotRemembered(t *testing.T) {
 	}
 	for i := range 3 {
 		want := fmt.Sprintf("mirror.test/app:%d", i)
-		s.MarkPulled(ctx, one.Digest, pulled(State{PullSource: want, PulledAt: noon.Add(time.Duration(i) * time.Hour)}), name)
+		s.MarkPulled(ctx, one.Digest, pulled(State{Compared: true, PullSource: want, PulledAt: noon.Add(time.Duration(i) * time.Hour)}), name)
 		found, err := s.First(ctx, [][]string{{name}})
 		if err != nil || found[0] == nil || found[0].PullSource != want {
 			t.Errorf("want %s: %v, %v", want, found, err)

@@ -40,7 +40,8 @@
 //     [Store.WriteProofs]: a revocation comes before it or after. [Store.Given]
 //     says before that how the proofs were given. When the pull has ended,
 //     [Store.MarkPulled] brings the same state to records that the transaction
-//     did not write.
+//     did not write, but for where the content came from: that is the
+//     transaction's to say, unless the image was compared.
 //   - When a proof of access alone let an image be reused, without a check:
 //     [Store.Used]. MarkVerified and MarkPulled note the use of the proofs that
 //     they give.

@@ -197,6 +197,15 @@ func saysAnyDigest(labels map[string]string) bool {
 	return labels[LabelVerifiedDigest] != "" || labels[LabelMirrorDigest] != ""
 }
 
+// isOfContent reports whether a label says where the content of an image came from, or when.
+func isOfContent(label string) bool {
+	switch label {
+	case LabelPullSource, LabelContentSources, LabelUnknownSources, LabelCompared, LabelPulledAt:
+		return true
+	}
+	return false
+}
+
 // Labels is the inverse of [Decode]: the labels for the record of that name, which
 // points at target. Every label is in the map, so that it can be laid over an
 // older state by [Supersede]; an empty value takes the label away. Proofs, a check that has read

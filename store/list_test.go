@@ -117,7 +117,7 @@ func TestFirstWhileMarksAreWritten(t *testing.T) {
 	create(ctx, t, records, one, nil)
 	for i := range 100 {
 		want := fmt.Sprintf("mirror.test/app:%d", i)
-		s.MarkPulled(ctx, one.Digest, pulled(State{PullSource: want}), name)
+		s.MarkPulled(ctx, one.Digest, pulled(State{Compared: true, PullSource: want}), name)
 		written := make(chan error, 1)
 		go func() { written <- s.sync(ctx, noMarks) }()
 		for done := false; !done; {
@@ -274,7 +274,7 @@ func TestFirstFollowsChanges(t *testing.T) {
 	if got := source(); got != "b.test/app:1" {
 		t.Errorf("updated: %q", got)
 	}
-	s.MarkPulled(ctx, one.Digest, pulled(State{PullSource: "c.test/app:1"}), name)
+	s.MarkPulled(ctx, one.Digest, pulled(State{Compared: true, PullSource: "c.test/app:1"}), name)
 	if got := source(); got != "c.test/app:1" {
 		t.Errorf("marked: %q", got)
 	}
