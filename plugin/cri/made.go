@@ -48,6 +48,10 @@ func (s *RuntimeService) verifyLayers(ctx context.Context, id, imageID string) e
 	case made:
 		return nil
 	}
+	// Others of its names may have been moved, too.
+	if image, err := s.image(ctx, imageID); err == nil && image != nil {
+		s.Unpacker.ReadAgain(ctx, namesOf(image)...)
+	}
 	prefixlog.G(ctx).Warnf("containerd has made a container of image %s by the record %q, which stands for another one: the container is removed", imageID, record)
 	return errOtherLayers
 }

@@ -22,6 +22,8 @@ type Unpacker interface {
 	// MadeOf reports whether a container stands on the layers of the image with that ID, and by which
 	// record CRI has made it.
 	MadeOf(ctx context.Context, container, imageID string) (made bool, record string, err error)
+	// ReadAgain returns once CRI has read the records of these names.
+	ReadAgain(ctx context.Context, names ...string)
 }
 
 // usedImage is an image that a container is made with, by the name that its user has asked for.

@@ -24,6 +24,7 @@ type unpacking struct {
 
 	others         int // containers that are made of another image
 	looks, removed int
+	readAgain      []string
 	lookErr        error
 }
 
@@ -38,6 +39,8 @@ func (u *unpacking) MadeOf(context.Context, string, string) (made bool, record s
 	u.looks++
 	return u.looks > u.others, "registry.test/other:1", u.lookErr
 }
+
+func (u *unpacking) ReadAgain(_ context.Context, names ...string) { u.readAgain = names }
 
 func (u *unpacking) RemoveContainer(context.Context, *runtime.RemoveContainerRequest) (*runtime.RemoveContainerResponse, error) {
 	u.removed++
@@ -126,6 +129,9 @@ func TestContainersOfAnotherImage(t *testing.T) {
 		response, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{
 			PodSandboxId: "sandbox", Config: &runtime.ContainerConfig{Image: &runtime.ImageSpec{Image: first.String()}},
 		})
+		if read := slices.Contains(tc.u.readAgain, "registry.test/a:1"); read != (tc.u.others > 0) {
+			t.Errorf("%s: read again: %v", what, tc.u.readAgain)
+		}
 		if !errors.Is(err, tc.want) || tc.u.removed != tc.removed || (response == nil) != (tc.want != nil) {
 			t.Errorf("%s: %v, %v, removed %d", what, response, err, tc.u.removed)
 		}

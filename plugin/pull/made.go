@@ -24,8 +24,7 @@ import (
 
 // MadeOf reports whether a container stands on the layers of the image with that ID, and by which
 // record CRI has made it. CRI finds the image by its ID in memory, and what a container is to run by
-// the first of its names in the database, where that may stand for another image by then. CRI has
-// read that record again when MadeOf returns. The
+// the first of its names in the database, where that may stand for another image by then. The
 // error is of a container that is not there, or of a snapshot or config that cannot be read.
 func (p *Puller) MadeOf(ctx context.Context, container, imageID string) (made bool, record string, err error) {
 	c, err := p.containers.Get(ctx, container)
@@ -50,13 +49,17 @@ func (p *Puller) MadeOf(ctx context.Context, container, imageID string) (made bo
 		return true, c.Image, nil
 	}
 	remapped, err := remappedID(chain, snapshot.Labels)
-	if made = remapped != "" && snapshot.Parent == remapped; made {
-		return true, c.Image, err
+	return remapped != "" && snapshot.Parent == remapped, c.Image, err
+}
+
+// ReadAgain returns once CRI has read the records of these names, as far as it can: a container that it
+// makes then is made by what they stand for.
+func (p *Puller) ReadAgain(ctx context.Context, names ...string) {
+	for _, name := range names {
+		if err := p.index.UpdateImage(ctx, name); err != nil {
+			prefixlog.G(ctx).WithError(err).Warnf("containerd's CRI cannot read the image record %q", name)
+		}
 	}
-	if by, missing := p.images.Get(ctx, c.Image); missing == nil { // else CRI hears that it has gone
-		p.readAgain(ctx, by, func() error { return p.images.Delete(ctx, by.Name, images.DeleteTarget(&by.Target)) })
-	}
-	return false, c.Image, err
 }
 
 // StockPull runs containerd's own pull of a name. One that fails may have moved the name to an image that
@@ -69,31 +72,26 @@ func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) 
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	if now, gone := p.images.Get(ctx, name); gone == nil && (missing != nil || now.Target.Digest != before.Target.Digest) {
-		p.readAgain(ctx, now, func() (err error) {
-			if missing != nil {
-				return p.images.Delete(ctx, name, images.DeleteTarget(&now.Target))
-			}
-			_, err = p.images.Update(ctx, before, "target", "labels")
-			return err
-		})
+	now, gone := p.images.Get(ctx, name)
+	if gone != nil || missing == nil && now.Target.Digest == before.Target.Digest {
+		return err
 	}
+	unreadable := p.index.UpdateImage(ctx, name)
+	if unreadable == nil {
+		return err
+	}
+	var undone error
+	if missing != nil {
+		undone = p.images.Delete(ctx, name, images.DeleteTarget(&now.Target))
+	} else {
+		_, undone = p.images.Update(ctx, before, "target", "labels")
+	}
+	if undone == nil {
+		undone = p.index.UpdateImage(ctx, name)
+	}
+	prefixlog.G(ctx).WithError(errors.Join(unreadable, undone)).Warnf("containerd's CRI cannot read %s, which a pull of %q that failed has stored: "+
+		"it is forgotten, or CRI would go on to take the name for the image of before", now.Target.Digest, name)
 	return err
-}
-
-// readAgain has CRI read a record again. One that it cannot read would go on to be among the names
-// of the image that it stood for before. No pod can have what it stands for: that is undone.
-func (p *Puller) readAgain(ctx context.Context, record images.Image, undo func() error) {
-	unreadable := p.index.UpdateImage(ctx, record.Name)
-	if unreadable == nil || ctx.Err() != nil {
-		return
-	}
-	err := undo()
-	if err == nil {
-		err = p.index.UpdateImage(ctx, record.Name)
-	}
-	prefixlog.G(ctx).WithError(errors.Join(unreadable, err)).Warnf(
-		"containerd's CRI cannot read %s, for which the image record %q stands, and takes that for the image of before: this is undone", record.Target.Digest, record.Name)
 }
 
 // remappedID is the name of the snapshot that containerd's client makes of a chain for a container with
@@ -110,8 +108,8 @@ func remappedID(chain string, labels map[string]string) (string, error) {
 	}
 	text, err := json.Marshal(struct {
 		Parent string
-		IDMap  struct{ UidMap, GidMap []specs.LinuxIDMapping } //nolint:revive,staticcheck // containerd's names
-	}{chain, struct{ UidMap, GidMap []specs.LinuxIDMapping }{uids, gids}}) //nolint:revive,staticcheck // the same
+		IDMap  struct{ UidMap, GidMap []specs.LinuxIDMapping } //nolint:revive // containerd's names
+	}{chain, struct{ UidMap, GidMap []specs.LinuxIDMapping }{uids, gids}}) //nolint:revive // the same
 	if err != nil {
 		return "", err
 	}

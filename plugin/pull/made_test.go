@@ -57,8 +57,10 @@ func (n *node) stands(id, record, parent string, opts ...snapshots.Opt) {
 
 type anySpec struct{ typeurl.Any }
 
-func (anySpec) GetTypeUrl() string { return "spec" }
-func (anySpec) GetValue() []byte   { return []byte("{}") }
+func (anySpec) GetTypeUrl() string { //nolint:revive // typeurl's name
+	return "spec"
+}
+func (anySpec) GetValue() []byte { return []byte("{}") }
 
 // A container is of an image if it stands on its very layers, be it by the name that containerd's own
 // client gives them where it maps owners. What stands on more, or less, is of another one.
@@ -165,34 +167,3 @@ func TestStockPullThatFails(t *testing.T) {
 }
 
 var errStock = errors.New("scripted")
-
-// A record by which CRI has made a container of another image is read again; one that CRI cannot read
-// is removed, and CRI hears of that.
-func TestRecordOfAnotherImage(t *testing.T) {
-	n := newNode(t)
-	ref, _ := n.push("team/app:1", resolvertest.Image(1, 2, 100))
-	id := n.pull(settings(), ref, "")
-	p := n.puller(settings())
-	n.stands("other", ref, "")
-	told := len(n.index.told)
-	look := func() error {
-		t.Helper()
-		made, by, err := p.MadeOf(n.ctx, "other", id)
-		if made || by != ref || err != nil {
-			t.Fatalf("%v by %q, %v", made, by, err)
-		}
-		_, err = n.Images.Get(n.ctx, ref)
-		return err
-	}
-	if err := look(); err != nil {
-		t.Errorf("one that CRI reads: %v", err)
-	}
-	equal(t, "CRI is told of", n.index.told[told:], []string{ref})
-	n.index.refuse = ref
-	if err := look(); !errdefs.IsNotFound(err) {
-		t.Errorf("one that CRI cannot read: %v", err)
-	}
-	if err := look(); !errdefs.IsNotFound(err) {
-		t.Errorf("one that has gone: %v", err)
-	}
-}
