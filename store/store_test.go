@@ -5,7 +5,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -283,22 +282,5 @@ func TestGetKnowsNothingOfOtherNamespaces(t *testing.T) {
 	}
 	if _, err := s.Get(t.Context(), name); err == nil {
 		t.Error("a context without a namespace was accepted")
-	}
-}
-
-func TestOneBadRecordDoesNotCostTheOthers(t *testing.T) {
-	ctx, s, records := newStore(t)
-	create(ctx, t, records, one, nil)
-	tooLong := fmt.Sprintf("%05000d", 1) // containerd refuses labels beyond 4 KiB
-	if _, err := records.Create(ctx, images.Image{Name: "registry.test/bad:1", Target: one}); err != nil {
-		t.Fatal(err)
-	}
-	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: tooLong}, nil, "registry.test/bad:1")
-	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: "registry.test"}, nil, name)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if got := labelsOf(ctx, t, records)[LabelVerifiedBy]; got != "registry.test" {
-		t.Errorf("verified-by is %q", got)
 	}
 }

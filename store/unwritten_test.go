@@ -5,6 +5,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -104,4 +105,21 @@ func TestCheckIsWrittenOnceTheDiskHasRoom(t *testing.T) {
 		time.Sleep(flushInterval)
 	}
 	t.Error("a check that made an image one which takes a proof is not on disk 10 s after the disk had room")
+}
+
+func TestOneBadRecordDoesNotCostTheOthers(t *testing.T) {
+	ctx, s, records := newStore(t)
+	create(ctx, t, records, one, nil)
+	tooLong := fmt.Sprintf("%05000d", 1) // containerd refuses labels beyond 4 KiB
+	if _, err := records.Create(ctx, images.Image{Name: "registry.test/bad:1", Target: one}); err != nil {
+		t.Fatal(err)
+	}
+	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: tooLong}, nil, "registry.test/bad:1")
+	s.MarkVerified(ctx, one.Digest, Verified{Digest: one.Digest, At: noon, By: "registry.test"}, nil, name)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := labelsOf(ctx, t, records)[LabelVerifiedBy]; got != "registry.test" {
+		t.Errorf("verified-by is %q", got)
+	}
 }

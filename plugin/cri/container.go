@@ -101,7 +101,7 @@ func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerR
 	name, image := s.imageOf(ctx, config.GetImage())
 	config.Annotations = sealed(config.GetAnnotations(), s.annotationsFor(ctx, name, image))
 	ours := config.Annotations
-	if err := s.unpack(ctx, r, usedImage{name, image}); err != nil {
+	if err := s.unpack(ctx, r, usedImage{name, image, false}); err != nil {
 		return nil, err
 	}
 	response, err := s.RuntimeServiceServer.CreateContainer(ctx, r)

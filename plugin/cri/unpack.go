@@ -10,6 +10,7 @@ import (
 
 	"github.com/distribution/reference"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+	crierrors "k8s.io/cri-api/pkg/errors"
 )
 
 // Unpacker unpacks images that are on the node for containers, and knows on which a container stands;
@@ -28,8 +29,9 @@ type Unpacker interface {
 
 // usedImage is an image that a container is made with, by the name that its user has asked for.
 type usedImage struct {
-	name  string
-	image *runtime.Image // nil: containerd has none, and will say so
+	name   string
+	image  *runtime.Image // nil: containerd has none, and will say so
+	volume bool
 }
 
 // unpack unpacks the images of a container and of its volumes (KEP-4639) for its sandbox, which may be
@@ -44,7 +46,7 @@ func (s *RuntimeService) unpack(ctx context.Context, r *runtime.CreateContainerR
 	for _, mount := range r.GetConfig().GetMounts() {
 		if mount.GetImage() != nil {
 			name, image := s.imageOf(ctx, mount.GetImage())
-			used = append(used, usedImage{name, image})
+			used = append(used, usedImage{name, image, true})
 		}
 	}
 	used = slices.DeleteFunc(used, func(u usedImage) bool { return u.image == nil })
@@ -64,7 +66,11 @@ func (s *RuntimeService) unpack(ctx context.Context, r *runtime.CreateContainerR
 		if own, err := reference.ParseDockerRef(u.name); err == nil && slices.Contains(names, own.String()) {
 			names = []string{own.String()} // others may name layers of theirs for the same config
 		}
-		if err := s.Unpacker.Unpack(ctx, u.image.GetId(), names, snapshotter); err != nil {
+		err := s.Unpacker.Unpack(ctx, u.image.GetId(), names, snapshotter)
+		if err != nil && u.volume {
+			err = fmt.Errorf("%w: %w", crierrors.ErrImageVolumeMountFailed, err) // as CRI says it
+		}
+		if err != nil {
 			return err
 		}
 	}

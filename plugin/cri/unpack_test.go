@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+	crierrors "k8s.io/cri-api/pkg/errors"
 )
 
 // unpacking is an Unpacker, and a runtime service with one sandbox, of the handler "special".
@@ -95,7 +96,7 @@ func TestUnpackVolumesBeforeCreate(t *testing.T) {
 	u := &unpacking{}
 	s := NewRuntimeService(u, i, knows(), nil)
 	s.Unpacker = u
-	_, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{
+	request := &runtime.CreateContainerRequest{
 		PodSandboxId: "sandbox", Config: &runtime.ContainerConfig{
 			Image: &runtime.ImageSpec{Image: "registry.test/none:1"},
 			Mounts: []*runtime.Mount{
@@ -104,9 +105,15 @@ func TestUnpackVolumesBeforeCreate(t *testing.T) {
 				{Image: &runtime.ImageSpec{Image: "registry.test/none:2"}},
 			},
 		},
-	})
+	}
+	_, err := s.CreateContainer(t.Context(), request)
 	if err != nil || u.id != first.String() || u.snapshotter != "of special" || !slices.Equal(u.names, []string{"registry.test/b:1"}) {
 		t.Errorf("%q is unpacked by %q for %q, %v", u.id, u.names, u.snapshotter, err)
+	}
+	u.err = errors.New("broken")
+	_, err = s.CreateContainer(t.Context(), request)
+	if !errors.Is(err, u.err) || !errors.Is(err, crierrors.ErrImageVolumeMountFailed) {
+		t.Errorf("a volume that cannot be unpacked: %v", err)
 	}
 }
 
