@@ -69,7 +69,7 @@ func TestSnapshotsThatNothingOfTheImageKeeps(t *testing.T) {
 // one has the same snapshots: nothing is taken from the registry, and the snapshots stay as the other goes.
 func TestSnapshotsOfAnotherImageWithLayers(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.NativeRuntime())
+	n := nodetest.New(t, nodetest.NativeRuntime(), nodetest.CRIImages("discard_unpacked_layers = false"))
 	n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\n")
 	img := nodetest.Image(2)
 	n.Push("app:1", img)
