@@ -73,24 +73,19 @@ func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) 
 	}
 	ctx = context.WithoutCancel(ctx)
 	now, gone := p.images.Get(ctx, name)
-	if gone != nil || missing == nil && now.Target.Digest == before.Target.Digest {
-		return err
+	if missing != nil || gone != nil || now.Target.Digest == before.Target.Digest {
+		return err // CRI takes a new name for nothing
 	}
 	unreadable := p.index.UpdateImage(ctx, name)
 	if unreadable == nil {
 		return err
 	}
-	var undone error
-	if missing != nil {
-		undone = p.images.Delete(ctx, name, images.DeleteTarget(&now.Target))
-	} else {
-		_, undone = p.images.Update(ctx, before, "target", "labels")
-	}
+	_, undone := p.images.Update(ctx, before, "target", "labels")
 	if undone == nil {
 		undone = p.index.UpdateImage(ctx, name)
 	}
 	prefixlog.G(ctx).WithError(errors.Join(unreadable, undone)).Warnf("containerd's CRI cannot read %s, which a pull of %q that failed has stored: "+
-		"it is forgotten, or CRI would go on to take the name for the image of before", now.Target.Digest, name)
+		"the name gets back what it stood for, or CRI would go on to take it for that", now.Target.Digest, name)
 	return err
 }
 
