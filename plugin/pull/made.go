@@ -20,6 +20,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
 // MadeOf reports whether a container stands on the layers of the image with that ID, and by which
@@ -64,7 +65,7 @@ func (p *Puller) ReadAgain(ctx context.Context, names ...string) {
 
 // StockPull runs containerd's own pull of a name. One that fails may have moved the name to an image that
 // CRI cannot read, and goes on to take for the one that it stood for before: the record gets back what it
-// had. The error is that of the pull.
+// had, but for proofs of access. The error is that of the pull.
 func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) error {
 	before, missing := p.images.Get(ctx, name)
 	err := pull()
@@ -80,6 +81,8 @@ func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) 
 	if unreadable == nil {
 		return err
 	}
+	// A proof may have been refused since. Without any the image still takes one, by the digest that was checked.
+	before.Labels = pwtransfer.WithoutProofs(before.Labels)
 	_, undone := p.images.Update(ctx, before, "target", "labels")
 	if undone == nil {
 		undone = p.index.UpdateImage(ctx, name)

@@ -4,6 +4,7 @@
 package transfer
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -66,4 +67,11 @@ func applyTo(s store.State, p provenance.Provenance) store.State {
 		s.ContentSources = p.Hosts
 	}
 	return s
+}
+
+// WithoutProofs returns the labels of a record without its proofs of access.
+func WithoutProofs(labels map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	maps.DeleteFunc(out, func(label, _ string) bool { return strings.HasPrefix(label, store.LabelAccess) })
+	return out
 }
