@@ -122,12 +122,12 @@ func trimProofs(labels map[string]string, known map[Fingerprint]use) map[string]
 			}
 		}
 	}
+	if len(used) <= maxProofs {
+		return labels
+	}
 	lastUsedFirst := slices.SortedFunc(maps.Keys(used), func(a, b Fingerprint) int {
 		return cmp.Or(used[b].Compare(used[a]), cmp.Compare(a, b))
 	})
-	if len(lastUsedFirst) <= maxProofs {
-		return labels
-	}
 	kept := keptOf(lastUsedFirst, ways)
 	out := maps.Clone(labels)
 	for _, f := range lastUsedFirst {

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -67,16 +68,23 @@ func TestRevocationIsWrittenOnceTheDiskHasRoom(t *testing.T) {
 	}
 }
 
-// A refusal that takes nothing away, such as a mirror's that has never given anything, waits for
-// nothing that others have to write.
-func TestRefusalOfNothingOnAFullDisk(t *testing.T) {
+// newCheckOnAFullDisk is a store on a disk that is full, with a check that waits to be written.
+func newCheckOnAFullDisk(t *testing.T) (context.Context, *Store, images.Store, *fullDisk) {
+	t.Helper()
 	ctx, s, records := newStore(t)
-	defer s.Close()
 	create(ctx, t, records, one, nil)
 	disk := &fullDisk{DB: s.db}
 	s.db = disk
 	disk.full.Store(true)
 	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
+	return ctx, s, records, disk
+}
+
+// A refusal that takes nothing away, such as a mirror's that has never given anything, waits for
+// nothing that others have to write.
+func TestRefusalOfNothingOnAFullDisk(t *testing.T) {
+	ctx, s, _, disk := newCheckOnAFullDisk(t)
+	defer s.Close()
 	time.Sleep(2 * flushInterval)
 	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, Refusal{Host: "mirror.test"}); err != nil {
 		t.Errorf("of a host that has given nothing: %v", err)
@@ -89,13 +97,8 @@ func TestRefusalOfNothingOnAFullDisk(t *testing.T) {
 
 // The result of a check that could not be written is written once the disk has room, too.
 func TestCheckIsWrittenOnceTheDiskHasRoom(t *testing.T) {
-	ctx, s, records := newStore(t)
+	ctx, s, records, disk := newCheckOnAFullDisk(t)
 	defer s.Close()
-	create(ctx, t, records, one, nil)
-	disk := &fullDisk{DB: s.db}
-	s.db = disk
-	disk.full.Store(true)
-	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
 	time.Sleep(3 * flushInterval)
 	disk.full.Store(false)
 	for range 100 {

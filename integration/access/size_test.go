@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -26,14 +28,7 @@ func TestSizeThatAnotherRegistryClaims(t *testing.T) {
 	evil := resolvertest.New(t)
 	n.Serve("evil.test", evil)
 	n.PushTo(evil, "app:1", img)
-	evil.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if r.Method == http.MethodHead && strings.Contains(r.URL.Path, "/manifests/") {
-			size, err := img.Size()
-			n.Must(err)
-			w = &claiming{ResponseWriter: w, size: size + 1}
-		}
-		next.ServeHTTP(w, r)
-	})
+	evil.Script(claimsOneMore(n, img, "/manifests/"))
 	for range 2 {
 		_, _ = n.Pull("evil.test/app:1", node.Hint("policy", "IfNotPresent"))
 	}
@@ -58,14 +53,7 @@ func TestSizeThatAMirrorClaimsOfASecondTag(t *testing.T) {
 	n.MustPull(tag)
 	n.MustPull(moved)
 	n.PushTo(mirror, "app:2", img)
-	mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if r.Method == http.MethodHead && strings.HasSuffix(r.URL.Path, "/manifests/2") {
-			size, err := img.Size()
-			n.Must(err)
-			w = &claiming{ResponseWriter: w, size: size + 1}
-		}
-		next.ServeHTTP(w, r)
-	})
+	mirror.Script(claimsOneMore(n, img, "/manifests/2"))
 	n.MustFail(moved, []string{"invalid"})
 	mirror.Refuse()
 	n.Registry.Refuse()
@@ -73,6 +61,18 @@ func TestSizeThatAMirrorClaimsOfASecondTag(t *testing.T) {
 		for _, policy := range []string{"Never", "IfNotPresent", "IfDigestChanged"} {
 			n.MustPull(ref, node.Hint("policy", policy))
 		}
+	}
+}
+
+// claimsOneMore claims, in answers to HEAD of paths with that part, that the manifest of the image has one byte more.
+func claimsOneMore(n *nodetest.Node, img v1.Image, part string) resolvertest.ScriptFunc {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodHead && strings.Contains(r.URL.Path, part) {
+			size, err := img.Size()
+			n.Must(err)
+			w = &claiming{ResponseWriter: w, size: size + 1}
+		}
+		next.ServeHTTP(w, r)
 	}
 }
 

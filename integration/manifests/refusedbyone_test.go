@@ -12,6 +12,15 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
+// headAlone answers everybody's HEAD, and gives content to nobody.
+func headAlone(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if r.Method != http.MethodHead && r.URL.Path != "/v2/" {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	next.ServeHTTP(w, r)
+}
+
 // TestRefusedByTheHostThatGaveTheProof holds that a caller whose only proof ends by a refusal has none
 // in that very request: the next host answers everybody's HEAD, and gives the manifest to nobody.
 func TestRefusedByTheHostThatGaveTheProof(t *testing.T) {
@@ -35,13 +44,7 @@ func TestRefusedByTheHostThatGaveTheProof(t *testing.T) {
 			img := resolvertest.Image(79900, 2, 500)
 			n.PushTo(giver, "image:1", img)
 			n.PushTo(second, "image:1", img)
-			second.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-				if r.Method != http.MethodHead && r.URL.Path != "/v2/" {
-					w.WriteHeader(http.StatusForbidden)
-					return
-				}
-				next.ServeHTTP(w, r)
-			})
+			second.Script(headAlone)
 			ref := name + "/image:1"
 			n.MustPull(ref, alice())
 			giver.Allow(func(string, string) bool { return false })
@@ -64,22 +67,8 @@ func TestMirrorRefusesAndTheRegistryAnswersAll(t *testing.T) {
 			if what != "everybody" {
 				options = append(options, resolvertest.WithBasicAuth(map[string]string{user: password}))
 			}
-			n := nodetest.Prepare(t, nodetest.Section(nodetest.IfDigestChanged))
-			n.Registry = resolvertest.New(t)
-			mirror := resolvertest.New(t, options...)
-			n.Serve("registry.test", n.Registry, mirror)
-			n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\n")
-			n.Start()
-			img := resolvertest.Image(79950, 2, 500)
-			n.Push("image:1", img)
-			n.PushTo(mirror, "image:1", img)
-			n.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-				if r.Method != http.MethodHead && r.URL.Path != "/v2/" {
-					w.WriteHeader(http.StatusForbidden)
-					return
-				}
-				next.ServeHTTP(w, r)
-			})
+			n, mirror := mirrored(t, "[[rule]]\nimages = [\"**\"]\n", resolvertest.New(t, options...), 79950)
+			n.Registry.Script(headAlone)
 			ref, team := nodetest.Named("image:1"), node.Pod("team-a", "pod")
 			n.MustPull(ref, who, team)
 			mirror.Status(resolvertest.All, http.StatusForbidden)

@@ -20,6 +20,7 @@ const (
 	byNamespace = "[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\naccess_identity = \"Namespace\"\n"
 	anyOfTeamA  = "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"team-a\"]\npolicy = \"IfDigestChanged\"\naccess = \"Any\"\n" +
 		"[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\n"
+	byOriginOfTeamB = "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"team-b\"]\nresolve_from = \"Origin\"\n[[rule]]\nimages = [\"**\"]\n"
 )
 
 // wantRefused pulls in a namespace by what the node has, which must fail.
@@ -91,20 +92,26 @@ func TestCheckOfAnybodysImage(t *testing.T) {
 	wantRefused(n, ref, bob, "team-b")
 }
 
+// mirrored is a node with these rules whose registry has that mirror, and an image of the seed on both.
+func mirrored(t *testing.T, rules string, mirror *resolvertest.Registry, seed int64) (*nodetest.Node, *resolvertest.Registry) {
+	t.Helper()
+	n := nodetest.Prepare(t, nodetest.Section(nodetest.IfDigestChanged))
+	n.Registry = resolvertest.New(t)
+	n.Serve("registry.test", n.Registry, mirror)
+	n.WriteRules("10.toml", rules)
+	n.Start()
+	img := resolvertest.Image(seed, 2, 500)
+	n.Push("image:1", img)
+	n.PushTo(mirror, "image:1", img)
+	return n, mirror
+}
+
 // TestAnotherHostsProofIsNotRenewed holds that a mirror which answers everybody's HEAD, and gives the
 // manifest to nobody, gives no proof by that where the registry has given one: the registry ends its
 // own, and the image is nobody's.
 func TestAnotherHostsProofIsNotRenewed(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Prepare(t, nodetest.Section(nodetest.IfDigestChanged))
-	n.Registry = resolvertest.New(t)
-	mirror := resolvertest.New(t)
-	n.Serve("registry.test", n.Registry, mirror)
-	n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"team-b\"]\nresolve_from = \"Origin\"\n[[rule]]\nimages = [\"**\"]\n")
-	n.Start()
-	img := resolvertest.Image(79100, 2, 500)
-	n.Push("image:1", img)
-	n.PushTo(mirror, "image:1", img)
+	n, mirror := mirrored(t, byOriginOfTeamB, resolvertest.New(t), 79100)
 	ref := nodetest.Named("image:1")
 	defer mirror.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if r.Method != http.MethodHead && r.URL.Path != "/v2/" {
@@ -152,15 +159,7 @@ func TestOwnProofBesideEverybodys(t *testing.T) {
 // "Origin" the image stays nobody's.
 func TestMirrorsProofIsNoneOfTheRegistrys(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Prepare(t, nodetest.Section(nodetest.IfDigestChanged))
-	n.Registry = resolvertest.New(t)
-	mirror := resolvertest.New(t)
-	n.Serve("registry.test", n.Registry, mirror)
-	n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"team-b\"]\nresolve_from = \"Origin\"\n[[rule]]\nimages = [\"**\"]\n")
-	n.Start()
-	img := resolvertest.Image(79300, 2, 500)
-	n.Push("image:1", img)
-	n.PushTo(mirror, "image:1", img)
+	n, mirror := mirrored(t, byOriginOfTeamB, resolvertest.New(t), 79300)
 	ref, eve := nodetest.Named("image:1"), node.Credentials("eve", "made-up-0123456789")
 	defer forAlice(n, func(r *http.Request) bool { return r.Method != http.MethodHead && r.URL.Path != "/v2/" })()
 	n.MustPull(ref, node.Auth(nil), node.Pod("team-a", "pod"))

@@ -81,14 +81,7 @@ func TestAllowedSourcesOfPlainHTTP(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			c := newChained(t, func(c *chained, ref string) {
-				c.PushTo(c.forbidden, "app:1", img)
-				pull(c, ref)
-				if got := c.Labels(ref)["content-sources"]; !strings.Contains(got, host+":80") {
-					t.Errorf("content-sources is %s: without the port of plain HTTP", got)
-				}
-			})
-			c.wantRefused(host)
+			wantByPlainHTTP(t, host, img, pull)
 		})
 	}
 }
@@ -114,14 +107,21 @@ func TestAllowedSourcesOfRedirectsToPlainHTTP(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			c := newChained(t, func(c *chained, ref string) {
-				c.PushTo(c.forbidden, "app:1", img)
-				pull(c, ref)
-				if got := c.Labels(ref)["content-sources"]; !strings.Contains(got, host+":80") {
-					t.Errorf("content-sources is %s: without the port of plain HTTP", got)
-				}
-			})
-			c.wantRefused(host)
+			wantByPlainHTTP(t, host, img, pull)
 		})
 	}
+}
+
+// wantByPlainHTTP pulls an image whose layers come by plain HTTP from a host. Its port is named, and an image
+// of the host's by HTTPS is not taken for one with these layers.
+func wantByPlainHTTP(t *testing.T, host string, img v1.Image, pull func(c *chained, ref string)) {
+	t.Helper()
+	c := newChained(t, func(c *chained, ref string) {
+		c.PushTo(c.forbidden, "app:1", img)
+		pull(c, ref)
+		if got := c.Labels(ref)["content-sources"]; !strings.Contains(got, host+":80") {
+			t.Errorf("content-sources is %s: without the port of plain HTTP", got)
+		}
+	})
+	c.wantRefused(host)
 }

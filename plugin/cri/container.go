@@ -6,7 +6,6 @@ package cri
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -84,11 +83,7 @@ func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateC
 		return s.RuntimeServiceServer.CreateContainer(ctx, r)
 	}
 	for try := 1; ; try++ {
-		request, ok := proto.Clone(r).(*runtime.CreateContainerRequest) // CRI and we write into it
-		if !ok {
-			return nil, fmt.Errorf("a clone of %T is none", r)
-		}
-		response, err := s.create(ctx, request)
+		response, err := s.create(ctx, proto.CloneOf(r)) // CRI and we write into it
 		if !errors.Is(err, errOtherLayers) || try == maxCreations || ctx.Err() != nil {
 			return response, err
 		}

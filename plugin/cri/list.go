@@ -187,10 +187,9 @@ func (i *listed) with(record *store.Record) *listed {
 	if record == nil {
 		return &next
 	}
-	if clone, ok := proto.Clone(i.bare).(*runtime.Image); ok {
-		show(clone, *record)
-		next.shown = encodeSpec(clone)
-	}
+	clone := proto.CloneOf(i.bare)
+	show(clone, *record)
+	next.shown = encodeSpec(clone)
 	return &next
 }
 

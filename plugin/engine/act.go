@@ -176,8 +176,16 @@ func (e *Engine) decideAgain(ctx context.Context, t task, k checked, c *course, 
 	// The registry was told that nobody needs more than the digest, or another manifest
 	// was read than the one that would run.
 	digestOnly := tag.descriptor.Size == 0 || tag.descriptor.MediaType == ""
-	unread := action.Do == Reuse && !c.local.Grant.Given() && (proved || !same)
-	return action, action.Do != Reuse && digestOnly || unread || action.Do == Reuse && !same && t.readsManifests(), nil
+	unread := !c.local.Grant.Given()
+	switch {
+	case action.Do != Reuse:
+		again = digestOnly
+	case same:
+		again = unread && proved
+	default:
+		again = unread || t.readsManifests()
+	}
+	return action, again, nil
 }
 
 // readUnread reads the manifest of the image that the tag stands for, as [course.isUnread] says.

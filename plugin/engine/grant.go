@@ -124,13 +124,6 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 // held has the hosts that have given proofs to everybody and to the holder.
 type held struct{ anyone, holder []string }
 
-// renews reports whether a host's yes renews a proof of f: where that host has given f one before, or
-// everybody, and so might as well have been asked by f.
-func (h held) renews(f store.Fingerprint, host string) bool {
-	given := func(by string) bool { return store.Proof{By: by}.GivenBy(host) }
-	return slices.ContainsFunc(h.anyone, given) || f != store.Anonymous && slices.ContainsFunc(h.holder, given)
-}
-
 func (h held) or(others held) held {
 	return held{slices.Concat(h.anyone, others.anyone), slices.Concat(h.holder, others.holder)}
 }

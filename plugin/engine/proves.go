@@ -51,17 +51,16 @@ func (a *answer) stillProved() []store.Fingerprint {
 	})
 }
 
-// renews reports whether the answer renews a proof that is there. One that was refused since the
+// renews reports whether the answer renews a proof of f that is there: where its host has given f one
+// before, or everybody, and so might as well have been asked by f. One that was refused since the
 // request looked, such as in its wait for the budget, is not there any more.
 func (a *answer) renews(f store.Fingerprint) bool {
-	gone := func(toEverybody bool) func(host string) bool {
-		return func(host string) bool { return a.watch.endedSinceBegun(toEverybody, host, a.repository) }
+	host := a.verified.By
+	byHost := func(giver string) bool { return store.Proof{By: giver}.GivenBy(host) }
+	has := func(givers []string, everybody bool) bool {
+		return slices.ContainsFunc(givers, byHost) && !a.watch.endedSinceBegun(everybody, host, a.repository)
 	}
-	there := held{
-		anyone: slices.DeleteFunc(slices.Clone(a.held.anyone), gone(true)),
-		holder: slices.DeleteFunc(slices.Clone(a.held.holder), gone(false)),
-	}
-	return there.renews(f, a.verified.By)
+	return has(a.held.anyone, true) || f != store.Anonymous && has(a.held.holder, false)
 }
 
 // proof is the one that the answer is for those who have proved access by it.

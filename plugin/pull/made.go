@@ -104,10 +104,11 @@ func remappedID(chain string, labels map[string]string) (string, error) {
 	if err != nil || len(uids)+len(gids) == 0 {
 		return "", err
 	}
+	type idMap struct{ UidMap, GidMap []specs.LinuxIDMapping } //nolint:revive // containerd's names
 	text, err := json.Marshal(struct {
 		Parent string
-		IDMap  struct{ UidMap, GidMap []specs.LinuxIDMapping } //nolint:revive // containerd's names
-	}{chain, struct{ UidMap, GidMap []specs.LinuxIDMapping }{uids, gids}}) //nolint:revive // the same
+		IDMap  idMap
+	}{chain, idMap{uids, gids}})
 	if err != nil {
 		return "", err
 	}

@@ -4,7 +4,6 @@
 package transfer
 
 import (
-	"cmp"
 	"context"
 	"sync"
 
@@ -113,13 +112,13 @@ func (c *checks) check(ctx context.Context, desc ocispec.Descriptor, isConfig bo
 		return nil
 	}
 	contents := documents.Bounded{Provider: c.contents}
-	var err error
-	if c.way == nil {
-		_, err = contents.Check(ctx, desc)
-	} else {
-		var size int64
-		size, err = contents.CheckUsed(ctx, desc)
-		err = cmp.Or(err, c.way.Read(desc, size))
+	check := contents.Check
+	if c.way != nil {
+		check = contents.CheckUsed
+	}
+	size, err := check(ctx, desc)
+	if err == nil && c.way != nil {
+		err = c.way.Read(desc, size)
 	}
 	if err != nil {
 		return err
