@@ -106,6 +106,14 @@ func (r revocation) change(of string, all, onDisk map[string]string) map[string]
 	return change
 }
 
+// waitsIn reports whether a mark that is not written yet takes a proof of the holder away.
+func (r revocation) waitsIn(mark map[string]string) bool {
+	return slices.ContainsFunc([]string{LabelAccess + string(r.holder), besideProof(r.holder)}, func(label string) bool {
+		value, marked := mark[label]
+		return marked && value == ""
+	})
+}
+
 // markRevoked adds the marks that take proofs away from the records where the revocation ends
 // them: those on disk, and those of marks which are not written yet. A proof that was copied to a
 // record of another name goes too, so that no copy back brings it back; a mark that is not written
@@ -119,7 +127,7 @@ func (s *Store) markRevoked(records []images.Image, r revocation) (unwritten boo
 	for k, mark := range s.pending { // also of what a record does not point at just now
 		if k.namespace == r.namespace && isOf(k.name, r.repository) {
 			changes[k] = r.change(k.name, mark, nil)
-			unwritten = unwritten || len(revocations(mark)) > 0
+			unwritten = unwritten || r.waitsIn(mark)
 		}
 	}
 	for _, img := range records {
