@@ -104,29 +104,36 @@ func TestSourcesOfLayersThatOthersFinished(t *testing.T) {
 }
 
 // Another repository that has once delivered the same is no source of an image whose own
-// source has delivered it since: not of another tag, nor of what is known by its digest.
+// source has delivered it since: not of another tag, nor of what is known by its digest. A layer
+// of unknown source, of an imported base, changes nothing in that.
 func TestSourcesOfAnotherTagOfOwnDocuments(t *testing.T) {
-	n := newNode(t, true)
-	img := newImage("a layer")
-	const second = "registry.test/app:2"
-	canonical := "registry.test/app@" + img.desc.Digest.String()
-	for _, pull := range []struct {
-		host, name string
-		own        bool
-		removed    string
-	}{{"eve", "eve.test/app:1", true, ""}, {"b", appName, true, ""}, {"b", second, false, ""}, {"b", second, false, canonical}} {
-		if pull.removed != "" {
-			if err := n.images.Delete(n.ctx, pull.removed); err != nil {
+	for what, unknown := range map[string]string{"all pulled": "", "a base imported": "true"} {
+		n := newNode(t, true)
+		img := newImage("a layer", "the base")
+		if base := img.layers[1]; unknown != "" {
+			n.put(base, img.blobs[base.Digest])
+		}
+		const second = "registry.test/app:2"
+		canonical := "registry.test/app@" + img.desc.Digest.String()
+		for _, pull := range []struct {
+			host, name string
+			own        bool
+			removed    string
+		}{{"eve", "eve.test/app:1", true, ""}, {"b", appName, true, ""}, {"b", second, false, ""}, {"b", second, false, canonical}} {
+			if pull.removed != "" {
+				if err := n.images.Delete(n.ctx, pull.removed); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := n.pullOf(&fakeSource{fakeImage: img, host: pull.host}, pull.name, pull.own); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := n.pullOf(&fakeSource{fakeImage: img, host: pull.host}, pull.name, pull.own); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{appName, second} {
-		if got := own(n.labels(name)); got["pull-source"] != "b/app:1" || got["content-sources"] != "b,eve" {
-			t.Errorf("%s: %v", name, got)
+		for _, name := range []string{appName, second} {
+			got := own(n.labels(name))
+			if got["pull-source"] != "b/app:1" || got["content-sources"] != "b,eve" || got["unknown-sources"] != unknown {
+				t.Errorf("%s: %s: %v", what, name, got)
+			}
 		}
 	}
 }

@@ -80,11 +80,12 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	return stored, err
 }
 
-// knownBefore returns the state of a record of the image that knows all of its sources: that of
-// repository@digest, or else that of the reference; zero where neither does.
-func (l *labelledRecords) knownBefore(ctx context.Context, target ocispec.Descriptor) store.State {
+// knownBefore returns the state of a record of the image that knows where its documents came from: that of
+// repository@digest, or else that of the reference, or that of the two which knows all sources; zero
+// where neither does.
+func (l *labelledRecords) knownBefore(ctx context.Context, target ocispec.Descriptor) (known store.State) {
 	if l.plan == nil {
-		return store.State{}
+		return known
 	}
 	canonical := l.canonicalName(images.Image{Name: l.plan.Reference, Target: target})
 	for _, name := range []string{canonical, l.plan.Reference} {
@@ -92,12 +93,14 @@ func (l *labelledRecords) knownBefore(ctx context.Context, target ocispec.Descri
 		if err != nil || img.Target.Digest != target.Digest {
 			continue
 		}
-		state := store.Decode(name, target.Digest, img.Labels)
-		if sourcesOf(state).Known() && !state.UnknownSources {
+		switch state := store.Decode(name, target.Digest, img.Labels); {
+		case state.PullSource != "" && !state.UnknownSources:
 			return state
+		case known.PullSource == "":
+			known = state
 		}
 	}
-	return store.State{}
+	return known
 }
 
 // labelledRecords adds labels to the records that a pull creates or replaces.
@@ -106,7 +109,7 @@ type labelledRecords struct {
 	plan     *Plan         // nil: only sources and the time are stored
 	sources  *imageSources // nil: they are not tracked
 	pulledAt time.Time     // for pulls without a plan
-	known    store.State   // of an earlier record of the image; zero where none knows all sources
+	known    store.State   // of an earlier record of the image; zero where none knows its source
 	// fetched are the hosts of what the pull has fetched.
 	fetched provenance.Provenance
 	// compared are those with which the plan has compared the image; zero for none.
