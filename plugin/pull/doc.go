@@ -15,4 +15,7 @@
 //	    │
 //	    ├─ watch (watch.go): what was stored, and image_pull_progress_timeout
 //	    └─ names (names.go): image ID, tag and digest, and CRI's index of images
+//
+// containerd's own pull, under mode Observe, is Puller.StockPull (stockpull.go). MadeOf
+// (made.go) tells of which image a container was made.
 package pull

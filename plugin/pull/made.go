@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
-	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
 // MadeOf reports whether a container stands on the layers of the image with that ID, and by which
@@ -61,35 +59,6 @@ func (p *Puller) ReadAgain(ctx context.Context, names ...string) {
 			prefixlog.G(ctx).WithError(err).Warnf("containerd's CRI cannot read the image record %q", name)
 		}
 	}
-}
-
-// StockPull runs containerd's own pull of a name. One that fails may have moved the name to an image that
-// CRI cannot read, and goes on to take for the one that it stood for before: the record gets back what it
-// had, but for proofs of access. The error is that of the pull.
-func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) error {
-	before, missing := p.images.Get(ctx, name)
-	err := pull()
-	if err == nil {
-		return nil
-	}
-	ctx = context.WithoutCancel(ctx)
-	now, gone := p.images.Get(ctx, name)
-	if missing != nil || gone != nil || now.Target.Digest == before.Target.Digest {
-		return err // CRI takes a new name for nothing
-	}
-	unreadable := p.index.UpdateImage(ctx, name)
-	if unreadable == nil {
-		return err
-	}
-	// A proof may have been refused since. Without any the image still takes one, by the digest that was checked.
-	before.Labels = pwtransfer.WithoutProofs(before.Labels)
-	_, undone := p.images.Update(ctx, before, "target", "labels")
-	if undone == nil {
-		undone = p.index.UpdateImage(ctx, name)
-	}
-	prefixlog.G(ctx).WithError(errors.Join(unreadable, undone)).Warnf("containerd's CRI cannot read %s, which a pull of %q that failed has stored: "+
-		"the name gets back what it stood for, or CRI would go on to take it for that", now.Target.Digest, name)
-	return err
 }
 
 // remappedID is the name of the snapshot that containerd's client makes of a chain for a container with

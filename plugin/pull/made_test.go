@@ -5,21 +5,17 @@ package pull
 
 import (
 	"context"
-	"errors"
-	"maps"
 	"testing"
 
 	"github.com/containerd/containerd/api/services/introspection/v1"
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/containers"
-	"github.com/containerd/containerd/v2/core/images"
 	core "github.com/containerd/containerd/v2/core/introspection"
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	"github.com/containerd/typeurl/v2"
-	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
 
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -114,60 +110,3 @@ func TestMadeOf(t *testing.T) {
 		t.Errorf("a container that is not there: %v, %v", made, err)
 	}
 }
-
-// A name that containerd's own pull has moved to an image which CRI cannot read, and has failed then, gets back
-// what it stood for. One that CRI reads, or that was not moved, stays.
-func TestStockPullThatFails(t *testing.T) {
-	n := newNode(t)
-	ref, first := n.push("team/app:1", resolvertest.Image(1, 2, 100))
-	n.pull(settings(), ref, "")
-	other, second := n.push("team/app:2", resolvertest.Image(2, 2, 100))
-	n.pull(settings(), other, "")
-	before, err := n.Images.Get(n.ctx, ref)
-	check(t, err)
-	kept := maps.Clone(before.Labels)
-	before.Labels = maps.Clone(kept)
-	before.Labels["pullwarden.io/access.anonymous"] = "2026-01-02T12:00:00Z registry.test"
-	moved, err := n.Images.Get(n.ctx, other)
-	check(t, err)
-	const absent = "registry.test/absent:1"
-	for what, tc := range map[string]struct {
-		name       string
-		unreadable bool
-		err        error
-		want       digest.Digest
-	}{
-		"it succeeds":                {ref, true, nil, second},
-		"CRI reads it":               {ref, false, errStock, second},
-		"CRI cannot read it":         {ref, true, errStock, first},
-		"CRI cannot read a new one":  {absent, true, errStock, second},
-		"CRI reads a new one":        {absent, false, errStock, second},
-		"CRI cannot read, not moved": {other, true, errStock, second},
-	} {
-		_, err := n.Images.Update(n.ctx, before)
-		check(t, err)
-		_ = n.Images.Delete(n.ctx, absent)
-		p := n.puller(settings())
-		n.index.refuse = ""
-		if tc.unreadable {
-			n.index.refuse = tc.name
-		}
-		got := p.StockPull(n.ctx, tc.name, func() error {
-			image := images.Image{Name: tc.name, Target: moved.Target}
-			if _, err := n.Images.Create(n.ctx, image); errdefs.IsAlreadyExists(err) {
-				_, err = n.Images.Update(n.ctx, image, "target")
-				check(t, err)
-			}
-			return tc.err
-		})
-		now, err := n.Images.Get(n.ctx, tc.name)
-		if !errors.Is(got, tc.err) || now.Target.Digest != tc.want || err != nil {
-			t.Errorf("%s: %v, stands for %s, %v", what, got, now.Target.Digest, err)
-		}
-		if tc.want == first && !maps.Equal(now.Labels, kept) { // no proof: it may have been refused since
-			t.Errorf("%s: labels %v, want %v", what, now.Labels, kept)
-		}
-	}
-}
-
-var errStock = errors.New("scripted")

@@ -26,6 +26,7 @@ import (
 type Node struct {
 	Contents     content.Store
 	Images       images.Store
+	DB           metadata.Transactor // of Images
 	Containers   containers.Store
 	Leases       leases.Manager
 	Snapshotters map[string]snapshots.Snapshotter
@@ -61,6 +62,7 @@ func NodeOf(ic *plugin.InitContext) (Node, error) {
 	node := Node{
 		Contents:     db.ContentStore(),
 		Images:       metadata.NewImageStore(db),
+		DB:           db,
 		Containers:   metadata.NewContainerStore(db),
 		Leases:       manager,
 		Snapshotters: db.Snapshotters(),

@@ -1,0 +1,159 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pull
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+var errStock = errors.New("scripted")
+
+// moving is a node with an image of a tag, another one which CRI cannot read, and a third one.
+type moving struct {
+	*node
+	*Puller
+	ref         string
+	old, newer  images.Image
+	unreadable  images.Image
+	afterAnswer func() // once, after CRI has not read it
+}
+
+func newMoving(t *testing.T) *moving {
+	m := &moving{node: newNode(t)}
+	pulled := func(name string, seed int64) images.Image {
+		ref, _ := m.push(name, resolvertest.Image(seed, 2, 100))
+		m.pull(settings(), ref, "")
+		image, err := m.Images.Get(m.ctx, ref)
+		check(t, err)
+		return image
+	}
+	m.old, m.newer, m.unreadable = pulled("team/app:1", 1), pulled("team/app:3", 3), pulled("team/app:2", 2)
+	m.Puller, m.ref = m.puller(settings()), m.old.Name
+	m.Puller.index = m
+	return m
+}
+
+// UpdateImage refuses records that stand for the unreadable image.
+func (m *moving) UpdateImage(ctx context.Context, name string) error {
+	if m.target(name) != m.unreadable.Target.Digest {
+		return m.node.index.UpdateImage(ctx, name)
+	}
+	if f := m.afterAnswer; f != nil {
+		m.afterAnswer = nil
+		f()
+	}
+	return errStock
+}
+
+// target returns what a name stands for; "" where there is no such name.
+func (m *moving) target(name string) digest.Digest {
+	image, err := m.Images.Get(m.ctx, name)
+	if errdefs.IsNotFound(err) {
+		return ""
+	}
+	check(m.t, err)
+	return image.Target.Digest
+}
+
+// move lets a name stand for an image.
+func (m *moving) move(name string, to images.Image) {
+	image := images.Image{Name: name, Target: to.Target}
+	_, err := m.Images.Create(m.ctx, image)
+	if errdefs.IsAlreadyExists(err) {
+		_, err = m.Images.Update(m.ctx, image, "target")
+	}
+	check(m.t, err)
+}
+
+// pullOf is a pull of containerd's own that moves the name to an image.
+func (m *moving) pullOf(name string, to images.Image, end error) error {
+	return m.StockPull(m.ctx, name, func() error {
+		m.move(name, to)
+		return end
+	})
+}
+
+// A name that containerd's own pull has moved to an image which CRI cannot read, and has failed then, gets back
+// what it stood for. One that CRI reads, or that was not moved, stays.
+func TestStockPullThatFails(t *testing.T) {
+	m := newMoving(t)
+	kept := maps.Clone(m.old.Labels)
+	before := m.old
+	before.Labels = maps.Clone(kept)
+	before.Labels["pullwarden.io/access.anonymous"] = "2026-01-02T12:00:00Z registry.test"
+	const absent = "registry.test/absent:1"
+	for what, tc := range map[string]struct {
+		name     string
+		to, want images.Image
+		end      error
+	}{
+		"it succeeds":                {m.ref, m.unreadable, m.unreadable, nil},
+		"CRI reads it":               {m.ref, m.newer, m.newer, errStock},
+		"CRI cannot read it":         {m.ref, m.unreadable, m.old, errStock},
+		"CRI cannot read a new one":  {absent, m.unreadable, m.unreadable, errStock},
+		"CRI reads a new one":        {absent, m.newer, m.newer, errStock},
+		"CRI cannot read, not moved": {m.unreadable.Name, m.unreadable, m.unreadable, errStock},
+	} {
+		_, err := m.Images.Update(m.ctx, before)
+		check(t, err)
+		_ = m.Images.Delete(m.ctx, absent)
+		if err := m.pullOf(tc.name, tc.to, tc.end); !errors.Is(err, tc.end) || m.target(tc.name) != tc.want.Target.Digest {
+			t.Errorf("%s: %v, stands for %s", what, err, m.target(tc.name))
+		}
+		now, err := m.Images.Get(m.ctx, m.ref)
+		check(t, err)
+		if tc.want.Name == m.ref && !maps.Equal(now.Labels, kept) { // no proof: it may have been refused since
+			t.Errorf("%s: labels %v, want %v", what, now.Labels, kept)
+		}
+	}
+	if len(m.lastRead.names) != 0 {
+		t.Errorf("names are followed still: %v", m.lastRead.names)
+	}
+}
+
+// The second of two pulls of a name at once begins when the first has moved it: the name gets
+// back what it stood for before both.
+func TestStockPullsThatFailAtOnce(t *testing.T) {
+	m := newMoving(t)
+	_ = m.StockPull(m.ctx, m.ref, func() error {
+		m.move(m.ref, m.unreadable)
+		_ = m.pullOf(m.ref, m.unreadable, errStock)
+		return errStock
+	})
+	if now := m.target(m.ref); now != m.old.Target.Digest {
+		t.Errorf("the name stands for %s", now)
+	}
+}
+
+// A newer image that another pull has stored meanwhile stays, or is what the name gets back.
+func TestStockPullThatFailsBesideANewerImage(t *testing.T) {
+	m := newMoving(t)
+	m.afterAnswer = func() { m.move(m.ref, m.newer) }
+	_ = m.pullOf(m.ref, m.unreadable, errStock)
+	if now := m.target(m.ref); now != m.newer.Target.Digest {
+		t.Errorf("stored while CRI cannot read the other: the name stands for %s", now)
+	}
+
+	m = newMoving(t)
+	_ = m.StockPull(m.ctx, m.ref, func() error {
+		_, newer := m.push("team/app:1", resolvertest.Image(4, 2, 100))
+		_, err := m.Pull(m.ctx, m.plan(m.ref), "")
+		check(t, err)
+		m.move(m.ref, m.unreadable)
+		m.newer.Target.Digest = newer
+		return errStock
+	})
+	if now := m.target(m.ref); now != m.newer.Target.Digest {
+		t.Errorf("stored before the other: the name stands for %s", now)
+	}
+}
