@@ -74,7 +74,7 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 		if n.onStore != nil {
 			n.onStore(&state)
 		}
-		state = withSources(state, compared)
+		state = pwtransfer.WithCompared(state, compared)
 		n.record = &store.Record{Name: name, Target: target, State: state}
 		n.unrunnable = false
 		return nil

@@ -6,8 +6,8 @@ package engine
 import (
 	"context"
 
+	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
-	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -33,7 +33,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	if now, err := e.pulledRecord(ctx, t, target); err == nil {
 		record = now // with the checks that were made meanwhile
 	}
-	before := withSources(store.State{
+	before := transfer.WithCompared(store.State{
 		Verified: record.Verified, MirrorDigest: record.MirrorDigest, Stale: record.Stale,
 		Access: record.Access, Earlier: record.Earlier,
 	}, source.Served())
@@ -52,17 +52,4 @@ func (e *Engine) verifyContent(ctx context.Context, t task, a answer, source res
 		return err
 	}
 	return e.endRefused(ctx, t, a.watch, source)
-}
-
-// withSources returns the state with the sources that served a whole image, with which that on the
-// node was compared.
-func withSources(s store.State, served provenance.Provenance) store.State {
-	if served.Reference == "" {
-		return s
-	}
-	s.PullSource, s.ContentSources, s.MoreSources, s.UnknownSources, s.Compared = served.Reference, nil, 0, false, true
-	if len(served.Hosts) > 1 {
-		s.ContentSources = served.Hosts
-	}
-	return s
 }

@@ -69,6 +69,16 @@ func applyTo(s store.State, p provenance.Provenance) store.State {
 	return s
 }
 
+// WithCompared returns the state of a record whose image was compared with all that these sources have served:
+// nothing of it is of unknown source. Without a reference there was no comparison.
+func WithCompared(s store.State, with provenance.Provenance) store.State {
+	if with.Reference == "" {
+		return s
+	}
+	s.UnknownSources, s.Compared = false, true
+	return applyTo(s, with)
+}
+
 // WithoutProofs returns the labels of a record without its proofs of access.
 func WithoutProofs(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)

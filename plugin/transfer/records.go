@@ -248,8 +248,7 @@ func (l *labelledRecords) newLabels(img images.Image, before map[string]string) 
 func (l *labelledRecords) withSources(s, before store.State) store.State {
 	switch {
 	case l.compared.Reference != "":
-		s.UnknownSources, s.Compared = false, true
-		return applyTo(s, l.compared)
+		return WithCompared(s, l.compared)
 	case l.sources == nil:
 		return s
 	}
@@ -257,10 +256,10 @@ func (l *labelledRecords) withSources(s, before store.State) store.State {
 	if !known.Compared {
 		known = l.known
 	}
-	if s.Compared = known.Compared; s.Compared {
-		s.UnknownSources = false
-		return applyTo(s, sourcesOf(known).Add(l.fetched))
+	if known.Compared {
+		return WithCompared(s, sourcesOf(known).Add(l.fetched))
 	}
+	s.Compared = false
 	s = applyTo(s, l.sources.from)
 	s.UnknownSources = l.sources.unknown && s.PullSource != ""
 	return s
