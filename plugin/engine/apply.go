@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -56,26 +57,40 @@ func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action,
 	if c.end.kind == Failed {
 		return c
 	}
-	e.markConfirmed(ctx, c.answer, names...)
+	e.markConfirmed(ctx, t, c.answer, names...)
 	if c.end.kind == UsedCached {
-		e.markStale(ctx, t, c, store.MirrorFallback)
+		e.markStale(ctx, t, c, store.MirrorFallback, c.answer.verified.At)
 	}
 	return c
 }
 
 // markConfirmed marks what the registry, or a mirror in its place, confirmed for these
 // names, and to whom.
-func (e *Engine) markConfirmed(ctx context.Context, a answer, names ...string) {
-	if a.originFailed == failure.None {
-		e.Marks.MarkVerified(ctx, a.verified.Digest, a.verified, a.stillProved, names...)
-	} else {
-		e.Marks.MarkMirrored(ctx, a.verified.Digest, a.verified, a.stillProved, names...)
+func (e *Engine) markConfirmed(ctx context.Context, t task, a answer, names ...string) {
+	target := a.verified.Digest
+	record, err := e.pulledRecord(ctx, t, target)
+	switch {
+	case err == nil && e.overtaken(a, record.State):
+		e.Marks.MarkPulled(ctx, target, func() store.State {
+			state := e.pulledState(a, record.State)
+			state.PulledAt = record.PulledAt
+			return state
+		}, names...)
+	case a.originFailed == failure.None:
+		e.Marks.MarkVerified(ctx, target, a.verified, a.stillProved, names...)
+	default:
+		e.Marks.MarkMirrored(ctx, target, a.verified, a.stillProved, names...)
 	}
 }
 
-// markStale marks the cached image that ended a request.
-func (e *Engine) markStale(ctx context.Context, t task, c course, reason store.StaleReason) {
+// markStale marks the cached image that ended a request, whose check failed then: not one that was
+// checked since, which can take as long as the image has to be unpacked.
+func (e *Engine) markStale(ctx context.Context, t task, c course, reason store.StaleReason, failed time.Time) {
 	target := c.local.target()
+	record, err := e.pulledRecord(ctx, t, target)
+	if err == nil && record.Verified.Digest == target && e.later(record.Verified.At, failed) {
+		return
+	}
 	e.Marks.MarkStale(ctx, target, e.staleSince(c.local.Record.Stale, reason), t.names(target)...)
 }
 

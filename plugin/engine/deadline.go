@@ -125,7 +125,7 @@ func (e *Engine) useOverdue(ctx context.Context, t task, c course) (_ course, ok
 	if c = c.ended(e.reuse(ctx, t, local, action, ifFree)); c.end.kind != UsedCached {
 		return c, false // an image verifier refuses it: the new one is waited for
 	}
-	e.markStale(ctx, t, c, store.PullDeadline)
+	e.markStale(ctx, t, c, store.PullDeadline, c.answer.verified.At)
 	return c, true
 }
 

@@ -45,7 +45,7 @@ func (e *Engine) useCached(ctx context.Context, t task, c course, phase string, 
 			return c.ended(failed(ReasonInternal, err))
 		}
 	}
-	action := c.decideFailed(t.directives.Directives, cause)
+	action, failed := c.decideFailed(t.directives.Directives, cause), e.Now()
 	if action.Do == Fail {
 		return c.ended(registryFailed(t, c.local, phase, cause, action.Reason))
 	}
@@ -53,6 +53,6 @@ func (e *Engine) useCached(ctx context.Context, t task, c course, phase string, 
 	if c.end.kind != UsedCached {
 		return c
 	}
-	e.markStale(ctx, t, c, store.StaleReason(cause.Class))
+	e.markStale(ctx, t, c, store.StaleReason(cause.Class), failed)
 	return c
 }

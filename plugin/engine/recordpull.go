@@ -6,7 +6,8 @@ package engine
 import (
 	"context"
 	"fmt"
-	"maps"
+	"slices"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
@@ -65,63 +66,82 @@ func (e *Engine) pulledRecord(ctx context.Context, t task, target digest.Digest)
 }
 
 // pulledState is what a record says after a pull. Sources stay those
-// of before: only plugin/transfer knows which content was really fetched. The last
-// check stays, too, where a mirror has answered in the place of the registry, or where it was
-// answered after this one, to a request that had nothing to pull.
+// of before: only plugin/transfer knows which content was really fetched.
 func (e *Engine) pulledState(a answer, before store.State) store.State {
 	s := store.State{
 		PulledAt: e.Now(), PullSource: before.PullSource,
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
-		Compared: before.Compared,
+		Compared: before.Compared, Restricted: true,
 	}
-	s.Access, s.Restricted = e.lastOf(a.proofs(), before), true
 	s.Unshown = a.verified.Unshown && !a.shown() // else some of the image was for the caller
-	checked := before.Verified
-	later := checked.Digest == a.verified.Digest && checked.At.After(a.verified.At) && !checked.At.After(e.Now())
-	switch {
-	case later:
-		s.Verified, s.MirrorDigest, s.Stale = checked, before.MirrorDigest, before.Stale
-		s.Verified.Origin = a.verified.Origin
-		if read := a.verified.Read; a.originFailed == failure.None && read.At.After(checked.Read.At) {
-			s.Verified.Read = read
-		}
-		if a.verified.Origin && checked.By != a.verified.By {
-			e.besideMirrors(&s, a.verified, before)
-		}
-		return s
-	case a.originFailed == failure.None:
-		s.Verified = a.verified
-		return s
-	}
-	s.Verified, s.MirrorDigest, s.Stale = before.Verified, a.verified.Digest, e.staleSince(before.Stale, store.MirrorFallback)
+	s.Access, s.Earlier = e.proofsBeside(a, before)
+	e.lastCheck(&s, a, before)
 	return s
 }
 
-// besideMirrors puts the check of the registry, and its proofs, beside those that a mirror has given
-// later: neither is in the place of the other.
-func (e *Engine) besideMirrors(s *store.State, v store.Verified, before store.State) {
-	s.Verified.Origin, s.Verified.Earlier = false, store.Reading{At: v.At, By: v.By}
-	if s.Verified.Read != v.Read {
-		s.Verified.EarlierRead = v.Read
+// lastCheck says of the last check of a record what the answer does. That of before stays where a mirror has
+// answered in the place of the registry, or where it was answered after this one, to a
+// request that had less to do: the registry's is put beside a mirror's then.
+func (e *Engine) lastCheck(s *store.State, a answer, before store.State) {
+	said, checked := a.verified, before.Verified
+	later := checked.Digest == said.Digest && e.later(checked.At, said.At)
+	switch {
+	case a.originFailed == failure.None && !later:
+		s.Verified = said
+		if e.later(before.Stale.Since, said.At) {
+			s.MirrorDigest, s.Stale = before.MirrorDigest, before.Stale
+		}
+		return
+	case !later:
+		s.Verified, s.MirrorDigest, s.Stale = checked, said.Digest, e.staleSince(before.Stale, store.MirrorFallback)
+		return
 	}
-	s.Earlier = maps.Clone(s.Access)
-	for f, proof := range s.Access {
-		if there := before.Access[f]; there.At.After(proof.At) && !there.At.After(e.Now()) {
-			s.Access[f] = there
+	s.Verified, s.MirrorDigest, s.Stale = checked, before.MirrorDigest, before.Stale
+	if a.originFailed == failure.None && said.Read.At.After(checked.Read.At) {
+		s.Verified.Read = said.Read
+	}
+	if said.Origin && checked.By != said.By {
+		s.Verified.Earlier = store.Reading{At: said.At, By: said.By}
+		if s.Verified.Read != said.Read {
+			s.Verified.EarlierRead = said.Read
 		}
 	}
 }
 
-// lastOf returns the proofs, each as of the last time that its host has given it, which may have been to
-// another request meanwhile.
-func (e *Engine) lastOf(proofs map[store.Fingerprint]store.Proof, before store.State) map[store.Fingerprint]store.Proof {
+// proofsBeside returns the proofs that the answer gives, and what it puts beside others: one is as of the last
+// time that its host has given it, which may have been to another request meanwhile, and what
+// another host has given later stays, with the registry's beside it. The registry's takes the place
+// of all others, as [store.Verified.Origin] says.
+func (e *Engine) proofsBeside(a answer, before store.State) (proofs, beside map[store.Fingerprint]store.Proof) {
+	proofs, beside = a.proofs(), map[store.Fingerprint]store.Proof{}
 	for f, proof := range proofs {
 		for _, there := range before.Proofs(f) {
-			if there.GivenBy(proof.By) && there.At.After(proof.At) && !there.At.After(e.Now()) {
+			if there.GivenBy(proof.By) && e.later(there.At, a.verified.At) {
 				proof.At = there.At
 			}
 		}
 		proofs[f] = proof
+		another, taken := before.Earlier[f]
+		overtaken := !before.Access[f].GivenBy(proof.By) && before.Access[f].At.After(proof.At) && e.later(before.Access[f].At, a.verified.At)
+		if overtaken {
+			delete(proofs, f) // that which is there stays, unless a refusal ends it at this moment
+		}
+		if a.verified.Origin || overtaken && (!taken || another.GivenBy(proof.By)) {
+			beside[f] = proof
+		}
 	}
-	return proofs
+	return proofs, beside
+}
+
+// later reports whether something was said after an answer of then, and not by a clock that was ahead.
+func (e *Engine) later(at, then time.Time) bool { return at.After(then) && !at.After(e.Now()) }
+
+// overtaken reports whether a record knows of something that was said after the answer: a manifest
+// may have come slowly, or the image had to be unpacked first.
+func (e *Engine) overtaken(a answer, now store.State) bool {
+	then := a.verified.At
+	if now.Verified.Digest == a.verified.Digest && e.later(now.Verified.At, then) || e.later(now.Stale.Since, then) {
+		return true
+	}
+	return slices.ContainsFunc(a.proved, func(f store.Fingerprint) bool { return e.later(now.Access[f].At, then) })
 }
