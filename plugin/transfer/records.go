@@ -116,13 +116,14 @@ type labelledRecords struct {
 	compared provenance.Provenance
 }
 
-// foreseen returns the state of the record of the reference with the sources that it is to name.
+// foreseen returns what the record of the reference is to tell: its labels have no room for all sources, and
+// those that they leave out are unknown ones.
 func (l *labelledRecords) foreseen(ctx context.Context, target ocispec.Descriptor) (before store.State) {
 	img, err := l.Get(ctx, l.plan.Reference)
 	if err == nil && img.Target.Digest == target.Digest {
 		before = store.Decode(img.Name, target.Digest, img.Labels)
 	}
-	return l.withSources(before, before)
+	return store.Decode(l.plan.Reference, target.Digest, l.withSources(before, before).Labels(l.plan.Reference, target.Digest))
 }
 
 // Create creates a record. CRI will make one of repository@digest too, and
