@@ -6,6 +6,8 @@ package access
 import (
 	"testing"
 
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -24,6 +26,11 @@ func TestDocumentsThatContainerdCannotRead(t *testing.T) {
 	asIndex := f.add(t, other)
 	asIndex.MediaType = ocispec.MediaTypeImageIndex
 	ofText.Config = raw("text of a config", ocispec.MediaTypeImageConfig)
+	entry := func(mediaType string) ocispec.Descriptor {
+		here, m := platforms.DefaultSpec(), f.add(t, good)
+		m.MediaType, m.Platform = mediaType, &here
+		return f.addIndex(t, m)
+	}
 	for what, top := range map[string]ocispec.Descriptor{
 		"a text":                     raw("text of a manifest", ocispec.MediaTypeImageManifest),
 		"a list":                     raw("[]", ocispec.MediaTypeImageManifest),
@@ -32,6 +39,11 @@ func TestDocumentsThatContainerdCannotRead(t *testing.T) {
 		"a manifest called an index": asIndex,
 		"schema 1":                   raw(`{"fsLayers":[{}]}`, ocispec.MediaTypeImageManifest),
 		"a config that is a text":    f.add(t, ofText),
+		"schema 1 in an index":       entry(images.MediaTypeDockerSchema1Manifest),
+		"an artifact in an index":    entry("application/vnd.oci.artifact.manifest.v1+json"),
+		"a config in an index":       entry(ocispec.MediaTypeImageConfig),
+		"a layer in an index":        entry(ocispec.MediaTypeImageLayerGzip),
+		"no type in an index":        entry(""),
 		"a text in an index":         f.addIndex(t, raw("text of a manifest in an index", ocispec.MediaTypeImageManifest)),
 	} {
 		f.top = top
