@@ -106,14 +106,11 @@ func (l *fetchLog) interrupted(d digest.Digest, h *host, err error, elapsed time
 	})
 }
 
-// answered takes note of a success, whose body is still to be read. It makes up for the failures of
-// all ways to the host, and ends its own refusals, and, where it is the registry's, those of mirrors.
+// answered takes note of a success, whose body is still to be read. It makes up for the failures and
+// refusals of all ways to the host, and for those of no other one.
 func (l *fetchLog) answered(d digest.Digest, h *host) {
 	l.update(d, func(c *content) {
 		c.failures, c.refusals, c.pending = withoutAll(c.failures, h), withoutAll(c.refusals, h), withoutAll(c.pending, h)
-		if h.Origin {
-			c.refusals = nil
-		}
 		c.failed, c.urlFailed = false, nil
 	})
 }

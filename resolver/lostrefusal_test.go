@@ -48,7 +48,7 @@ func TestRefusalsBesideOtherFailures(t *testing.T) {
 		"by the registry":                        {down, forbidden, failure.Forbidden, 1},
 		"by a mirror":                            {forbidden, down, failure.Unavailable, 1},
 		"by both":                                {forbidden, forbidden, failure.Forbidden, 2},
-		"by a mirror, and the registry says yes": {forbidden, wellAndForbidden, failure.Unavailable, 0},
+		"by a mirror, and the registry says yes": {forbidden, wellAndForbidden, failure.Unavailable, 1}, // of its own
 		"by nobody":                              {down, down, failure.Unavailable, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -134,3 +134,23 @@ func TestImportedInNeed(t *testing.T) {
 	s.wantPull(ref, "Failed unreachable", bob, policy("IfNotPresent"))
 	s.wantPull(ref, "Present policy", alice, policy("IfNotPresent"))
 }
+
+// TestMirrorsRefusalOfContentThatTheRegistryHas holds that a mirror which has let a caller in, and refuses
+// them by now, ends what it has given, also in a pull whose content the registry then has.
+func TestMirrorsRefusalOfContentThatTheRegistryHas(t *testing.T) {
+	t.Parallel()
+	for what, opts := range map[string][]node.PullOption{
+		"in the check": {alice}, "in the pull": {alice, node.Hint("resolve-from", "Origin")},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s, _, mirror := newPrivateSite(t, "")
+			s.both("app:1", 1)
+			s.both("app:2", 2)
+			s.wantPull(nodetest.Named("app:1"), "Pulled absent", alice)
+			mirror.deny("alice", true)
+			s.wantPull(nodetest.Named("app:2"), "Pulled absent", opts...)
+			s.wantPull(nodetest.Named("app:1"), "Failed unproved", alice, policy("Never"))
+		})
+	}
+}
