@@ -61,14 +61,25 @@ func (l *fetchLog) update(d digest.Digest, change func(*content)) {
 // adopt takes over what another log knows of a digest, of which nobody adds anything to that
 // log any more.
 func (l *fetchLog) adopt(d digest.Digest, from *fetchLog) {
+	l.adoptRefusals(d, from)
 	var own content
 	from.update(d, func(c *content) { own = *c })
 	l.update(d, func(c *content) {
-		c.failures, c.refusals = append(c.failures, own.failures...), append(c.refusals, own.refusals...)
+		c.failures = append(c.failures, own.failures...)
 		c.pending, c.sources = append(c.pending, own.pending...), append(c.sources, own.sources...)
 		c.failed, c.verified, c.elsewhere = own.failed, c.verified || own.verified, own.elsewhere
 		c.urlFailed = own.urlFailed
 	})
+}
+
+// adoptRefusals takes over who has refused a digest in another log: whatever else becomes of it, a refusal counts,
+// until that host says yes.
+func (l *fetchLog) adoptRefusals(d digest.Digest, from *fetchLog) {
+	var own []Attempt
+	from.update(d, func(c *content) { own = c.refusals })
+	if len(own) > 0 {
+		l.update(d, func(c *content) { c.refusals = append(c.refusals, own...) })
+	}
 }
 
 // without takes the attempts of a host out of a list, but for those by another way to it.

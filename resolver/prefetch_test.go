@@ -123,7 +123,8 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// A prefetch that fails is nobody's failure or refusal: the fetch asks again.
+// A prefetch that fails is nobody's failure or refusal: the fetch asks again. Where that fails by something else,
+// the refusal of the prefetch counts.
 func TestPrefetchFails(t *testing.T) {
 	for name, trouble := range map[string]func(*resolvertest.Registry) (undo func()){
 		"403":     func(r *resolvertest.Registry) func() { return r.Status(resolvertest.Blobs, 403) },
@@ -147,7 +148,15 @@ func TestPrefetchFails(t *testing.T) {
 		if name == "503" && a.asked(config.Digest) != 1 {
 			t.Errorf("503: asked %d times ahead, want once", a.asked(config.Digest))
 		}
+		refused := name == "403" || name == "401"
 		undo()
+		if refused {
+			undo = a.registry.Status(resolvertest.Blobs, 429)
+			if _, err := a.fetch(t, config); err == nil || len(a.source.Refusals()) != 1 {
+				t.Errorf("%s, and then 429: %v, refusals %v", name, err, a.source.Refusals())
+			}
+			undo()
+		}
 		if got, err := a.fetch(t, config); err != nil || got != config.Digest {
 			t.Errorf("%s: got %s, %v", name, got, err)
 		}

@@ -135,6 +135,7 @@ func (r *joinedReader) open() (io.ReadSeekCloser, error) {
 		e.of.log, e.of.once = r.fetcher.log, false // the rest of a layer is somebody's need
 		r.rc, r.err = e.rc, e.err
 	} else {
+		r.fetcher.log.adoptRefusals(e.desc.Digest, e.log)
 		r.rc, r.err = r.fetcher.open(r.ctx, e.desc, &fetch{log: r.fetcher.log})
 	}
 	return r.rc, r.err
