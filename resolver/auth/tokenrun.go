@@ -18,6 +18,10 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/tries"
 )
 
+// knownTokens is how many of the tokens that a host has had it can name to no token server: it may take
+// each of them once, and they are kept for as long as the last one.
+const knownTokens = 2
+
 // tokenRun is one use of docker's authorizer, on a context of its own and on
 // behalf of all who wait for it. It is one try. Whether there is another one, each of them
 // decides by its own time, and by what else it has to use; those who try again share that, too.
@@ -140,9 +144,6 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	if t.run == r {
 		t.run = nil
 	}
-	if t.runs--; t.runs == 0 && t.own != nil {
-		t.own.ForgetQueries() // errors have been made clean, and tokens may be kept for long
-	}
 	switch {
 	case t.inner != inner: // replaced in the meantime
 	case r.err != nil:
@@ -153,6 +154,10 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 		if t.own != nil { // the host may name its token server by it
 			t.own.AddToken(r.header)
 		}
+	}
+	if t.runs--; t.runs == 0 && t.own != nil { // errors have been made clean, and tokens may be kept for long
+		t.own.ForgetQueries()
+		t.own.KeepTokens(knownTokens)
 	}
 	close(r.done)
 }

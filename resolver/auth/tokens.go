@@ -146,10 +146,15 @@ func (t *tokens) expire() bool {
 	_, expires := t.meter.last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.challenged || t.run != nil || expires.IsZero() || time.Now().Before(expires) {
+	if t.run != nil || expires.IsZero() || time.Now().Before(expires) {
 		return false
 	}
-	t.meet(context.Background(), t.wants)
+	if t.own != nil {
+		t.own.KeepTokens(0)
+	}
+	if t.challenged {
+		t.meet(context.Background(), t.wants)
+	}
 	return true
 }
 
@@ -169,6 +174,9 @@ func (t *tokens) size() (size, answers int) {
 	defer t.mu.Unlock()
 	if t.header != "" {
 		size = answer + len(t.header)
+	}
+	if t.own != nil {
+		size += t.own.TokenBytes()
 	}
 	size += challengeSize(t.wants)
 	if t.expected.wants != t.wants {

@@ -42,3 +42,12 @@ func (s *recent) values() []string {
 	}
 	return s.folded.Keys()
 }
+
+// keep drops all but that many, which were added last. It reports whether anything has changed.
+func (s *recent) keep(secrets int) bool {
+	dropped := s.folded != nil && s.folded.Len() > secrets
+	for s.folded != nil && s.folded.Len() > secrets {
+		s.folded.RemoveOldest()
+	}
+	return dropped
+}

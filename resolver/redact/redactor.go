@@ -78,6 +78,22 @@ func (r *Redactor) AddToken(header string) {
 	}
 }
 
+// KeepTokens has texts hide no more tokens than that many, which were added last, and keeps no others.
+func (r *Redactor) KeepTokens(last int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tokens.keep(last) {
+		r.sent = nil
+	}
+}
+
+// TokenBytes is how many bytes the tokens take that texts hide.
+func (r *Redactor) TokenBytes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tokens.size
+}
+
 // Clean makes a text fit for an error: one line, no secrets, URLs without user
 // and query, not endless.
 func (r *Redactor) Clean(text string) string {
