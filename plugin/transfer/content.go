@@ -19,6 +19,7 @@ import (
 	"github.com/pullwarden/pullwarden/internal/shared"
 	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // maxPending bounds the downloads whose sources are remembered between
@@ -68,7 +69,7 @@ func (s *contentSources) forget(ctx context.Context, d digest.Digest) {
 }
 
 // add adds the source of bytes of d that went into the content store. An
-// unknown source is not remembered.
+// unknown source is not remembered, and of many hosts those for which a label has room.
 func (s *contentSources) add(ctx context.Context, d digest.Digest, p provenance.Provenance) {
 	if !p.Known() {
 		return
@@ -77,7 +78,9 @@ func (s *contentSources) add(ctx context.Context, d digest.Digest, p provenance.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	earlier, _ := s.pending.Get(key)
-	s.pending.Add(key, earlier.Add(p))
+	p = earlier.Add(p)
+	hosts, leftOut := store.DecodeSources(store.EncodeSources(p.Hosts, 0))
+	s.pending.Add(key, provenance.Provenance{Reference: p.Reference, Hosts: hosts, More: max(p.More, leftOut)})
 }
 
 func (s *contentSources) pendingOf(key contentKey) provenance.Provenance {
