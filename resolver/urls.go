@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -169,6 +170,12 @@ func (b *urlBody) Read(p []byte) (int, error) {
 	b.ended()
 	if err != io.EOF && b.req.Context().Err() == nil { // else a piece is given up
 		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), b.fetch.log.redactor.Failed(b.req, err), b.start)
+	}
+	if err == io.ErrUnexpectedEOF { //nolint:errorlint // docker's does not look into it either
+		// Docker's reader would ask all urls once more by a context that grows each time, and with it the time
+		// that it takes: the retryReader begins with a new one.
+		b.fetch.begun.Store(true)
+		err = fmt.Errorf("%w", err)
 	}
 	return n, err
 }

@@ -64,8 +64,9 @@ func Lower(host string) string {
 // stays: without it, the scheme would tell which one is meant.
 func Plain(host string) string {
 	name, port := splitPort(Lower(host))
-	for len(port) > 2 && port[1] == '0' {
-		port = ":" + port[2:]
+	if len(port) > 2 { // the last digit stays, whatever it is
+		last := len(port) - 1
+		port = ":" + strings.TrimLeft(port[1:last], "0") + port[last:]
 	}
 	if ip, ok := bracketed(name); ok && ip.Is4In6() {
 		name = ip.Unmap().String() // the same host as by IPv4

@@ -5,6 +5,7 @@ package registryname
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -54,6 +55,17 @@ func TestCanonical(t *testing.T) {
 	} {
 		if got := Canonical(host); got != want {
 			t.Errorf("%q is %q, want %q", host, got, want)
+		}
+	}
+}
+
+// TestManyZeros holds that a name takes no longer than to read it: the square of this one's length would
+// take hours.
+func TestManyZeros(t *testing.T) {
+	zeros := strings.Repeat("0", 4<<20)
+	for port, want := range map[string]string{"443": "registry.test", "5000": "registry.test:5000", "0": "registry.test:0"} {
+		if got := Canonical("registry.test:" + zeros + port); got != want {
+			t.Errorf("%s behind zeros: %.40s", port, got)
 		}
 	}
 }

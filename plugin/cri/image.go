@@ -18,6 +18,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/internal/registryname"
 	"github.com/pullwarden/pullwarden/plugin/engine"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
@@ -121,6 +122,10 @@ func (s *ImageService) request(r *runtime.PullImageRequest, snapshotter string) 
 	named, err := reference.ParseDockerRef(r.GetImage().GetImage())
 	if err != nil {
 		return engine.Request{}, nil, fmt.Errorf("failed to parse image reference %q: %w", r.GetImage().GetImage(), err)
+	}
+	if host := reference.Domain(named); len(host) > registryname.MaxText {
+		return engine.Request{}, nil, fmt.Errorf("failed to parse image reference \"%s…\": its registry has %d bytes, and no host has more than %d",
+			host[:registryname.MaxText], len(host), registryname.MaxText)
 	}
 	n = &node{images: s.ImageServiceServer, puller: s.puller, name: named.String(), snapshotter: snapshotter, request: r}
 	return engine.Request{
