@@ -101,3 +101,27 @@ func TestBaseOfAnotherTenantInASnapshotter(t *testing.T) {
 		})
 	}
 }
+
+// TestBaseOfAnImageThatIsRemoved holds that an image from the allowed registry alone stays one, which was pulled
+// without its base: that was unpacked for another image, packed in another way, which is removed then.
+func TestBaseOfAnImageThatIsRemoved(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
+	good := resolvertest.New(t)
+	n.Serve("good.test", good)
+	n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"good.test/**\"]\nallowed_sources = [%q]\n", good.Host()))
+	push := func(name string, layers ...v1.Layer) {
+		img, err := mutate.AppendLayers(empty.Image, layers...)
+		n.Must(err)
+		n.PushTo(good, name, img)
+	}
+	push("other:1", pack(t, "base", gzip.BestSpeed), pack(t, "other", gzip.BestCompression))
+	push("app:1", pack(t, "base", gzip.BestCompression), pack(t, "app", gzip.BestCompression))
+	n.MustPull("good.test/other:1")
+	n.MustPull("good.test/app:1")
+	n.Remove("good.test/other:1")
+	n.CollectGarbage()
+	good.Refuse()
+	n.MustPull("good.test/app:1")
+	n.MustPull("good.test/app:1", node.Hint("policy", "Never"))
+}

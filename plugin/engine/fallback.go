@@ -36,7 +36,7 @@ func (e *Engine) fallBackShared(ctx context.Context, t task, c course, turn turn
 
 // useCached ends a request that a registry has failed.
 func (e *Engine) useCached(ctx context.Context, t task, c course, phase string, turn turn, cause *resolver.Error) course {
-	if c.local.Usable() {
+	if c.local.Usable() || phase == checking { // another request's pull may have brought one meanwhile
 		same, err := e.lookAgain(ctx, t, &c)
 		if err == nil && same {
 			err = e.authorizeAgain(ctx, t, &c)

@@ -47,7 +47,8 @@ type imageWalk struct {
 	contents     *contentSources
 	delivered    *deliveries
 	snapshotters []snapshots.Snapshotter
-	keep         bool // writes the provenance of layers to their snapshots
+	writes       bool // the provenance of layers to their snapshots, where what tells of it is not the image's own
+	keep         bool // writes that of each layer
 	target       ocispec.Descriptor
 	sources      imageSources
 	seen         map[visit]bool
@@ -85,7 +86,10 @@ func (s *contentSources) complete(ctx context.Context, target ocispec.Descriptor
 // ofImage returns where an image came from that is, or is to be, unpacked by
 // the snapshotters, to a pull that has fetched what is delivered.
 func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor, delivered *deliveries, unpackedBy ...snapshots.Snapshotter) (imageSources, error) {
-	w := &imageWalk{contents: s, delivered: delivered, snapshotters: unpackedBy, keep: s.keepWithSnapshots, target: target, seen: map[visit]bool{}}
+	w := &imageWalk{
+		contents: s, delivered: delivered, snapshotters: unpackedBy, writes: true, keep: s.keepWithSnapshots,
+		target: target, seen: map[visit]bool{},
+	}
 	if err := w.document(ctx, target, true); err != nil {
 		return imageSources{unknown: true}, err
 	}
