@@ -123,8 +123,7 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// A prefetch that fails is nobody's failure or refusal: the fetch asks again. Where that fails by something else,
-// the refusal of the prefetch counts.
+// A prefetch that fails is nobody's failure or refusal: the fetch asks again. If that fails by else, the refusal counts.
 func TestPrefetchFails(t *testing.T) {
 	for name, trouble := range map[string]func(*resolvertest.Registry) (undo func()){
 		"403":     func(r *resolvertest.Registry) func() { return r.Status(resolvertest.Blobs, 403) },
@@ -148,9 +147,8 @@ func TestPrefetchFails(t *testing.T) {
 		if name == "503" && a.asked(config.Digest) != 1 {
 			t.Errorf("503: asked %d times ahead, want once", a.asked(config.Digest))
 		}
-		refused := name == "403" || name == "401"
 		undo()
-		if refused {
+		if name == "403" || name == "401" {
 			undo = a.registry.Status(resolvertest.Blobs, 429)
 			if _, err := a.fetch(t, config); err == nil || len(a.source.Refusals()) != 1 {
 				t.Errorf("%s, and then 429: %v, refusals %v", name, err, a.source.Refusals())

@@ -168,7 +168,7 @@ func (b *urlBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b.ended()
-	if err != io.EOF && b.req.Context().Err() == nil { // else a piece is given up
+	if err != io.EOF && b.req.Context().Err() == nil { //nolint:errorlint // as it is; else a piece is given up
 		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), b.fetch.log.redactor.Failed(b.req, err), b.start)
 	}
 	if err == io.ErrUnexpectedEOF { //nolint:errorlint // docker's does not look into it either

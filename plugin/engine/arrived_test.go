@@ -14,10 +14,12 @@ import (
 // with the proof of the caller, whatever it had as the check began.
 func TestImageThatArrivesWhileACheckFails(t *testing.T) {
 	for what, before := range map[string]func(n *node){
-		"absent before":     func(n *node) { n.record = nil },
-		"broken before":     func(n *node) { n.unrunnable = true },
-		"not proved before": func(n *node) { n.record.Access = map[store.Fingerprint]store.Proof{bob: {At: now, By: "registry.test"}} },
-		"there before":      func(*node) {},
+		"absent before": func(n *node) { n.record = nil },
+		"broken before": func(n *node) { n.unrunnable = true },
+		"not proved before": func(n *node) {
+			n.record.Access = map[store.Fingerprint]store.Proof{bob: {At: now, By: "registry.test"}}
+		},
+		"there before": func(*node) {},
 	} {
 		n := &node{record: cachedImage(first, now), remote: first, checkFails: failure.Unreachable}
 		before(n)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata/boltutil"
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	bolt "go.etcd.io/bbolt"
 
@@ -31,13 +32,20 @@ func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) 
 	return err
 }
 
-// read has CRI read the record of a name, and notes what it has read for the pulls that follow the name. The
-// error is CRI's, of a record that stands for that digest.
+// read has CRI read the record of a name, and notes what it has read for the pulls that follow the name: not
+// where that was moved meanwhile. The error is CRI's, of a record that stands for that digest.
 func (p *Puller) read(ctx context.Context, name string) (digest.Digest, error) {
 	image, missing := p.images.Get(ctx, name)
 	err := p.index.UpdateImage(ctx, name)
-	if err == nil && missing == nil {
-		p.lastRead.note(image)
+	again, gone := p.images.Get(ctx, name)
+	switch {
+	case again.Target.Digest != image.Target.Digest:
+	case err != nil:
+		p.lastRead.refuse(name, image.Target.Digest)
+	case missing == nil && gone == nil:
+		p.lastRead.note(name, image)
+	case errdefs.IsNotFound(missing) && errdefs.IsNotFound(gone):
+		p.lastRead.note(name, images.Image{})
 	}
 	return image.Target.Digest, err
 }
@@ -78,9 +86,13 @@ type lastRead struct {
 	names map[string]*followed
 }
 
+// maxUnreadable bounds them: pulls of a name can follow one another for as long as somebody likes.
+const maxUnreadable = 64
+
 type followed struct {
-	pulls int
-	image images.Image // without a name: CRI has not read it
+	pulls      int
+	image      images.Image           // without a name: CRI has read none
+	unreadable map[digest.Digest]bool // for CRI: a name that is moved to and fro is noted with none of these
 }
 
 // follow follows a name until the result is called.
@@ -89,7 +101,7 @@ func (l *lastRead) follow(name string) (leave func()) {
 	defer l.mu.Unlock()
 	f := l.names[name]
 	if f == nil {
-		f = &followed{}
+		f = &followed{unreadable: map[digest.Digest]bool{}}
 		if l.names == nil {
 			l.names = map[string]*followed{}
 		}
@@ -105,12 +117,24 @@ func (l *lastRead) follow(name string) (leave func()) {
 	}
 }
 
-// note keeps a record that CRI has read, if its name is followed.
-func (l *lastRead) note(image images.Image) {
+// note keeps the record that CRI has read, if the name is followed; without a name there is none.
+func (l *lastRead) note(name string, image images.Image) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f := l.names[image.Name]; f != nil {
+	if f := l.names[name]; f != nil && !f.unreadable[image.Target.Digest] {
 		f.image = image
+	}
+}
+
+// refuse keeps what CRI cannot read.
+func (l *lastRead) refuse(name string, target digest.Digest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.names[name]; f != nil {
+		if len(f.unreadable) == maxUnreadable {
+			clear(f.unreadable)
+		}
+		f.unreadable[target] = true
 	}
 }
 

@@ -25,7 +25,8 @@ type moving struct {
 	ref         string
 	old, newer  images.Image
 	unreadable  images.Image
-	afterAnswer func() // once, after CRI has not read it
+	beforeRead  func() // once, before CRI reads a record
+	afterAnswer func() // once, after it has not read it
 }
 
 func newMoving(t *testing.T) *moving {
@@ -45,6 +46,10 @@ func newMoving(t *testing.T) *moving {
 
 // UpdateImage refuses records that stand for the unreadable image.
 func (m *moving) UpdateImage(ctx context.Context, name string) error {
+	if f := m.beforeRead; f != nil {
+		m.beforeRead = nil
+		f()
+	}
 	if m.target(name) != m.unreadable.Target.Digest {
 		return m.node.index.UpdateImage(ctx, name)
 	}
@@ -131,6 +136,37 @@ func TestStockPullsThatFailAtOnce(t *testing.T) {
 		return errStock
 	})
 	if now := m.target(m.ref); now != m.old.Target.Digest {
+		t.Errorf("the name stands for %s", now)
+	}
+}
+
+// A pull gives the name back while another one has CRI read it: that one takes what CRI cannot read for nothing
+// that it has read.
+func TestNameGivenBackWhileAnotherReads(t *testing.T) {
+	m := newMoving(t)
+	_ = m.StockPull(m.ctx, m.ref, func() error {
+		_ = m.StockPull(m.ctx, m.ref, func() error {
+			m.move(m.ref, m.unreadable)
+			m.beforeRead = func() { _ = m.pullOf(m.ref, m.unreadable, errStock) }
+			return errStock
+		})
+		m.move(m.ref, m.unreadable)
+		return errStock
+	})
+	if now := m.target(m.ref); now != m.old.Target.Digest {
+		t.Errorf("the name stands for %s", now)
+	}
+}
+
+// A name that was removed meanwhile, and moved since, gets nothing back: CRI takes it for nothing.
+func TestNameRemovedBesideAStockPull(t *testing.T) {
+	m := newMoving(t)
+	_ = m.StockPull(m.ctx, m.ref, func() error {
+		check(t, m.Images.Delete(m.ctx, m.ref))
+		_ = m.pullOf(m.ref, m.unreadable, errStock)
+		return errStock
+	})
+	if now := m.target(m.ref); now != m.unreadable.Target.Digest {
 		t.Errorf("the name stands for %s", now)
 	}
 }
