@@ -34,20 +34,29 @@ type Provenance struct {
 // Known reports whether anything is known.
 func (p Provenance) Known() bool { return p.Reference != "" || len(p.Hosts) > 0 || p.More > 0 }
 
+// maxHosts bounds the hosts of a provenance, which are gathered of thousands of layers: no label has room for
+// so many.
+const maxHosts = 1024
+
 // Add returns p together with what was served later: a later reference
-// replaces the one of p, and each host is in the list once. Neither p nor later
+// replaces the one of p, and each host is in the list once, as far as there is room. Neither p nor later
 // changes.
 func (p Provenance) Add(later Provenance) Provenance {
 	if later.Reference != "" {
 		p.Reference = later.Reference
 	}
 	p.Hosts = slices.Clone(p.Hosts)
+	leftOut := 0
 	for _, host := range later.Hosts {
-		if !slices.Contains(p.Hosts, host) {
+		switch {
+		case slices.Contains(p.Hosts, host):
+		case len(p.Hosts) < maxHosts:
 			p.Hosts = append(p.Hosts, host)
+		default:
+			leftOut++ // maybe once more
 		}
 	}
-	p.More = max(p.More, later.More)
+	p.More = max(p.More, later.More, leftOut)
 	return p
 }
 

@@ -4,6 +4,7 @@
 package provenance
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -57,5 +58,20 @@ func TestInOrder(t *testing.T) {
 	}
 	if got := p.InOrder(nil); !slices.Equal(got.Hosts, hosts) {
 		t.Errorf("without an order: %v", got.Hosts)
+	}
+}
+
+// The hosts of many layers are as many as anybody may want to know, and it says that there are more.
+func TestHostsAreBounded(t *testing.T) {
+	var all Provenance
+	for i := range 200 {
+		var p Provenance
+		for j := range 16 {
+			p.Hosts = append(p.Hosts, fmt.Sprintf("h%d.test", i*16+j))
+		}
+		all = all.Add(p).Add(Provenance{Hosts: []string{"h0.test"}})
+	}
+	if len(all.Hosts) != maxHosts || all.More == 0 || all.Hosts[0] != "h0.test" {
+		t.Errorf("%d hosts and %d more", len(all.Hosts), all.More)
 	}
 }
