@@ -6,6 +6,7 @@ package documents
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -85,8 +86,22 @@ func CheckImage(ctx context.Context, contents content.InfoReaderProvider, target
 		return fmt.Errorf("config %s: %w", config.Digest, err)
 	}
 	config.MediaType = ocispec.MediaTypeImageConfig // whatever the manifest says
-	if err := checkReads(ctx, config, data); err != nil {
+	if err := cmp.Or(checkReads(ctx, config, data), checkLayers(manifest, data)); err != nil {
 		return In(config.Digest, err)
+	}
+	return nil
+}
+
+// checkLayers returns an error, which is ErrInvalid, for a config of an image that has other layers than its manifest.
+// containerd takes a manifest without any for unpacked. CRI would go on to mount by it, as a volume, whatever
+// image has that config.
+func checkLayers(manifest ocispec.Manifest, config []byte) error {
+	var image ocispec.Image
+	if err := json.Unmarshal(config, &image); err != nil {
+		return invalid{err}
+	}
+	if diffIDs, layers := len(image.RootFS.DiffIDs), len(Layers(manifest)); diffIDs > 0 && diffIDs != layers {
+		return invalid{fmt.Errorf("the manifest has %d layers, and the config %d", layers, diffIDs)}
 	}
 	return nil
 }
