@@ -39,7 +39,7 @@ func (p *Puller) read(ctx context.Context, name string) (digest.Digest, error) {
 	err := p.index.UpdateImage(ctx, name)
 	again, gone := p.images.Get(ctx, name)
 	switch {
-	case again.Target.Digest != image.Target.Digest:
+	case again.Target.Digest != image.Target.Digest, !again.UpdatedAt.Equal(image.UpdatedAt):
 	case err != nil:
 		p.lastRead.refuse(name, image.Target.Digest)
 	case missing == nil && gone == nil:
@@ -63,8 +63,8 @@ func (p *Puller) giveBack(ctx context.Context, name string, from digest.Digest, 
 	err := p.db.Update(func(tx *bolt.Tx) error {
 		ctx := boltutil.WithTransaction(ctx, tx)
 		now, err := p.images.Get(ctx, name)
-		if err != nil || now.Target.Digest != from {
-			return err
+		if err != nil || now.Target.Digest != from || !now.CreatedAt.Equal(last.CreatedAt) {
+			return err // else it was removed, and made again
 		}
 		_, err = p.images.Update(ctx, last, "target", "labels")
 		back = err == nil

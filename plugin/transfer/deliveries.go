@@ -19,6 +19,8 @@ type deliveries struct {
 	// earlier are the sources of the documents that the pull has not fetched, where its own
 	// repository has delivered them before; zero = their labels say where they came from.
 	earlier provenance.Provenance
+	// unsure says that one of those which have no labels may have come from nobody knows where.
+	unsure bool
 	// servedBy tells who has served a document to a pull with documents of its own, also beside
 	// what was fetched; nil for other pulls.
 	servedBy func(digest.Digest) provenance.Provenance
@@ -61,7 +63,7 @@ func (d *deliveries) document(document digest.Digest, labelled provenance.Proven
 		return p
 	case d.servedBy != nil:
 		return d.servedBy(document)
-	case d.earlier.Known():
+	case d.earlier.Known() && (labelled.Known() || !d.unsure):
 		return d.earlier
 	}
 	return labelled

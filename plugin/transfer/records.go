@@ -53,7 +53,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	if s.tracker != nil {
 		known := l.knownBefore(ctx, desc)
 		if s.plan != nil && !s.plan.OwnDocuments {
-			s.delivered.earlier = sourcesOf(known)
+			s.delivered.earlier, s.delivered.unsure = sourcesOf(known), known.UnknownSources
 		}
 		sources, err := s.tracker.contents.ofImage(ctx, desc, &s.delivered, s.tracker.snapshotters(s.UnpackPlatforms())...)
 		if err != nil {
