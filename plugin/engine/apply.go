@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -57,7 +58,7 @@ func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action,
 	if c.end.kind == Failed {
 		return c
 	}
-	e.markConfirmed(ctx, t, c.answer, names...)
+	e.markConfirmed(ctx, c.answer, names...)
 	if c.end.kind == UsedCached {
 		e.markStale(ctx, t, c, store.MirrorFallback, c.answer.verified.At)
 	}
@@ -65,33 +66,60 @@ func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action,
 }
 
 // markConfirmed marks what the registry, or a mirror in its place, confirmed for these
-// names, and to whom.
-func (e *Engine) markConfirmed(ctx context.Context, t task, a answer, names ...string) {
+// names, and to whom. A name that was told something since keeps that.
+func (e *Engine) markConfirmed(ctx context.Context, a answer, names ...string) {
 	target := a.verified.Digest
-	record, err := e.pulledRecord(ctx, t, target)
-	switch {
-	case err == nil && e.overtaken(a, record.State):
-		e.Marks.MarkPulled(ctx, target, func() store.State {
-			state := e.pulledState(a, record.State)
-			state.PulledAt = record.PulledAt
-			return state
-		}, names...)
-	case a.originFailed == failure.None:
-		e.Marks.MarkVerified(ctx, target, a.verified, a.stillProved, names...)
-	default:
-		e.Marks.MarkMirrored(ctx, target, a.verified, a.stillProved, names...)
+	a.notAhead(e.Now())
+	rest, overtaken := e.divide(ctx, target, names, func(now store.State) bool { return e.overtaken(a, now) })
+	e.markPulled(ctx, target, overtaken, func(before store.State) store.State {
+		state := e.pulledState(a, before)
+		if state.PulledAt = before.PulledAt; a.originFailed != failure.None {
+			state.Stale = before.Stale // whether the image is used so, its caller says
+		}
+		return state
+	})
+	if a.originFailed == failure.None {
+		e.Marks.MarkVerified(ctx, target, a.verified, a.stillProved, rest...)
+	} else {
+		e.Marks.MarkMirrored(ctx, target, a.verified, a.stillProved, rest...)
 	}
 }
 
-// markStale marks the cached image that ended a request, whose check failed then: not one that was
+// markStale marks the cached image that ended a request, whose check failed then: no name that was
 // checked since, which can take as long as the image has to be unpacked.
 func (e *Engine) markStale(ctx context.Context, t task, c course, reason store.StaleReason, failed time.Time) {
 	target := c.local.target()
-	record, err := e.pulledRecord(ctx, t, target)
-	if err == nil && record.Verified.Digest == target && e.later(record.Verified.At, failed) {
-		return
+	names, _ := e.divide(ctx, target, t.names(target), func(now store.State) bool {
+		return now.Verified.Digest == target && e.later(now.Verified.At, failed)
+	})
+	e.Marks.MarkStale(ctx, target, e.staleSince(c.local.Record.Stale, reason), names...)
+}
+
+// divide divides names by what their records say of the digest for which they stand.
+func (e *Engine) divide(ctx context.Context, target digest.Digest, names []string, says func(store.State) bool) (others, those []string) {
+	for _, name := range names {
+		if record, err := e.Records.Get(ctx, name); err == nil && record.Target.Digest == target && says(record.State) {
+			those = append(those, name)
+		} else {
+			others = append(others, name)
+		}
 	}
-	e.Marks.MarkStale(ctx, target, e.staleSince(c.local.Record.Stale, reason), t.names(target)...)
+	return others, those
+}
+
+// markPulled lays a state over what each name has.
+func (e *Engine) markPulled(ctx context.Context, target digest.Digest, names []string, state func(before store.State) store.State) {
+	for _, name := range names {
+		record, err := e.Records.Get(ctx, name)
+		if errdefs.IsNotFound(err) || err == nil && record.Target.Digest != target {
+			continue
+		}
+		if err != nil {
+			prefixlog.G(ctx).WithError(err).Warnf("a mark of image record %q is lost", name)
+			continue
+		}
+		e.Marks.MarkPulled(ctx, target, func() store.State { return state(record.State) }, name)
+	}
 }
 
 // staleSince is the mark of an image that had that one before.

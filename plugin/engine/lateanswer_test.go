@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/plugin/policy"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -80,6 +81,49 @@ func TestLateAnswerLeavesLaterWords(t *testing.T) {
 				time.Sleep(time.Minute)
 				if o, err := e.Ensure(ctx, other); o.Kind != UsedCached {
 					t.Errorf("two minutes after a yes, under %s: %s (%s), %v", tc.bound, o.Kind, o.Reason, err)
+				}
+			})
+		})
+	}
+}
+
+// TestLateAnswerLeavesWordsByOtherNames holds the same of what another tag was told, or the digest itself: their
+// record of repository@digest is one.
+func TestLateAnswerLeavesWordsByOtherNames(t *testing.T) {
+	canonical := repository + "@" + first.Digest.String()
+	byDigest := policy.Image{Repository: repository, Digest: first.Digest.String()}
+	for what, byTag := range map[string]bool{"another tag": true, "the digest": false} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				record := cachedImage(first, time.Now())
+				n := &node{remote: first, record: record, packed: true}
+				ctx, s := storeOf(t, record.State, repository+":2")
+				e := n.engine(rule(`policy = "IfDigestChanged"`, `access_ttl = "150s"`))
+				e.Records, e.Marks, e.Proofs, e.Observe, e.Now = s, s, s, nil, time.Now
+				slow, other, third := n.request(nil), n.request(nil), n.request(nil)
+				slow.PodNamespace, slow.Runtime = "slow", slowSnapshotter{n}
+				third.Name, third.Image = canonical, byDigest
+				if other.Name, other.Image = canonical, byDigest; byTag {
+					other.Name, other.Image = repository+":2", policy.Image{Repository: repository, Tag: "2"}
+				} else { // a digest is asked for by who has proved nothing
+					slow.Caller, other.Caller, third.Caller = bob, bob, bob
+				}
+				done := make(chan struct{})
+				go func() { defer close(done); _, _ = e.Ensure(ctx, slow) }()
+				time.Sleep(time.Minute)
+				n.mu.Lock()
+				n.packed = false
+				n.mu.Unlock()
+				if o, err := e.Ensure(ctx, other); err != nil {
+					t.Fatalf("the other: %s (%s), %v", o.Kind, o.Reason, err)
+				}
+				<-done
+				n.mu.Lock()
+				n.checkFails = failure.Unreachable
+				n.mu.Unlock()
+				time.Sleep(time.Minute)
+				if o, err := e.Ensure(ctx, third); err != nil {
+					t.Errorf("two minutes after a yes: %s (%s), %v", o.Kind, o.Reason, err)
 				}
 			})
 		})

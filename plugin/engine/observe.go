@@ -237,7 +237,7 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 		if !o.hasRead(t, target, a.runs) {
 			a.verified.Read = store.Reading{}
 		}
-		e.markConfirmed(ctx, t, a, t.names(target)...)
+		e.markConfirmed(ctx, a, t.names(target)...)
 		err = e.revokeDenied(ctx, t, &o.answer, o.watch, nil)
 	case record.Said():
 	case target == o.before.Verified.Digest:

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"slices"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -65,6 +66,15 @@ func (a *answer) renews(f store.Fingerprint) bool {
 
 // proof is the one that the answer is for those who have proved access by it.
 func (a *answer) proof() store.Proof { return store.Proof{At: a.verified.At, By: a.verified.By} }
+
+// notAhead has the answer come now at the latest: the clock may have gone back since.
+func (a *answer) notAhead(now time.Time) {
+	for _, at := range []*time.Time{&a.verified.At, &a.verified.Read.At} {
+		if at.After(now) {
+			*at = now
+		}
+	}
+}
 
 // proofs are those of the holders that were not refused since.
 func (a *answer) proofs() map[store.Fingerprint]store.Proof {

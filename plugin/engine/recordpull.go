@@ -40,15 +40,14 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, pulled end) c
 		prefixlog.G(ctx).WithError(err).Warnf("nothing is recorded of the pull of %q", t.Name)
 		return c.ended(pulled)
 	}
-	before := record.State
-	pulled.source = before.PullSource
-	e.Marks.MarkPulled(ctx, target, func() store.State {
+	pulled.source = record.PullSource
+	e.markPulled(ctx, target, t.names(target), func(before store.State) store.State {
 		state := e.pulledState(a, before)
 		if !before.PulledAt.IsZero() {
 			state.PulledAt = before.PulledAt // the same pull
 		}
 		return state
-	}, t.names(target)...)
+	})
 	return c.ended(pulled)
 }
 
@@ -68,6 +67,7 @@ func (e *Engine) pulledRecord(ctx context.Context, t task, target digest.Digest)
 // pulledState is what a record says after a pull. Sources stay those
 // of before: only plugin/transfer knows which content was really fetched.
 func (e *Engine) pulledState(a answer, before store.State) store.State {
+	a.notAhead(e.Now())
 	s := store.State{
 		PulledAt: e.Now(), PullSource: before.PullSource,
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,

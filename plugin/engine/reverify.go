@@ -28,17 +28,14 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	if c = c.ended(e.reuse(ctx, t, c.local, action, hasTurn)); c.end.kind == Failed {
 		return c, nil
 	}
-	target := a.verified.Digest
-	record := c.local.Record
-	if now, err := e.pulledRecord(ctx, t, target); err == nil {
-		record = now // with the checks that were made meanwhile
-	}
-	before := transfer.WithCompared(store.State{
-		Verified: record.Verified, MirrorDigest: record.MirrorDigest, Stale: record.Stale,
-		Access: record.Access, Earlier: record.Earlier,
-	}, source.Served())
-	e.Marks.MarkPulled(ctx, target, func() store.State { return e.pulledState(a, before) }, t.names(target)...)
-	c.end.source = before.PullSource
+	target, served := a.verified.Digest, source.Served()
+	e.markPulled(ctx, target, t.names(target), func(before store.State) store.State { // with the checks that were made meanwhile
+		return e.pulledState(a, transfer.WithCompared(store.State{
+			Verified: before.Verified, MirrorDigest: before.MirrorDigest, Stale: before.Stale,
+			Access: before.Access, Earlier: before.Earlier,
+		}, served))
+	})
+	c.end.source = transfer.WithCompared(store.State{}, served).PullSource
 	return c, nil
 }
 

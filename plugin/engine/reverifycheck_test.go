@@ -18,12 +18,12 @@ import (
 )
 
 // storeOf is a store over a real database, with the first image under all of its names.
-func storeOf(t *testing.T, state store.State) (context.Context, *store.Store) {
+func storeOf(t *testing.T, state store.State, tags ...string) (context.Context, *store.Store) {
 	t.Helper()
 	db := openDB(t)
 	ctx := namespaces.WithNamespace(t.Context(), "k8s.io")
 	records := metadata.NewImageStore(db)
-	for _, n := range []string{name, repository + "@" + first.Digest.String(), imageID(first).String()} {
+	for _, n := range append(tags, name, repository+"@"+first.Digest.String(), imageID(first).String()) {
 		img := images.Image{Name: n, Target: first}
 		if n != imageID(first).String() {
 			img.Labels = map[string]string{}
