@@ -125,3 +125,28 @@ func TestBaseOfAnImageThatIsRemoved(t *testing.T) {
 	n.MustPull("good.test/app:1")
 	n.MustPull("good.test/app:1", node.Hint("policy", "Never"))
 }
+
+// TestBaseThatAnotherTenantPacksAgain holds that an image from the allowed registry stays one, whose base another
+// tenant has unpacked in another chain before, and has by a third packing in the same one.
+func TestBaseThatAnotherTenantPacksAgain(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
+	good, bad := resolvertest.New(t), resolvertest.New(t)
+	n.Serve("good.test", good)
+	n.Serve("bad.test", bad)
+	n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"good.test/**\"]\nallowed_sources = [%q]\n", good.Host()))
+	push := func(r *resolvertest.Registry, name string, layers ...v1.Layer) {
+		img, err := mutate.AppendLayers(empty.Image, layers...)
+		n.Must(err)
+		n.PushTo(r, name, img)
+	}
+	push(bad, "first:1", pack(t, "x", gzip.BestSpeed), pack(t, "base", gzip.BestSpeed))
+	push(good, "app:1", pack(t, "base", gzip.BestCompression), pack(t, "app", gzip.BestCompression))
+	push(bad, "third:1", pack(t, "base", gzip.HuffmanOnly))
+	for _, ref := range []string{"bad.test/first:1", "good.test/app:1", "bad.test/third:1"} {
+		n.MustPull(ref)
+	}
+	good.Refuse()
+	n.MustPull("good.test/app:1")
+	n.MustPull("good.test/app:1", node.Hint("policy", "Never"))
+}

@@ -111,13 +111,14 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 }
 
 // snapshot returns where the layer in a snapshot came from, and writes it to the
-// snapshot where only content says it so far that may go: any, or that of other images.
+// snapshot where only content says it so far that may go: any, where layers are discarded, or else the one
+// of another image. Of several nobody knows of which the snapshot was made: the images of those keep them.
 func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snapshot snapshots.Info, l link) (provenance.Provenance, error) {
 	if written := decodeLabels(snapshot.Labels); written.Known() {
 		return written, nil
 	}
-	p, own, err := w.madeOf(ctx, snapshot.Created, l)
-	if err != nil || !p.Known() || !w.writes || own && !w.keep {
+	p, other, err := w.madeOf(ctx, snapshot.Created, l)
+	if err != nil || !p.Known() || !w.writes || !other && !w.keep {
 		return p, err
 	}
 	labels, paths := encodeLabels(p)
@@ -129,19 +130,20 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 
 // madeOf returns the source of the content that a snapshot was made of at that time: of the
 // layer in the manifest if it unpacks to the same, or else of all content that does. It is
-// zero where there is none, or one of unknown source. Content that came later made nothing. isOwn says
-// that it is the layer in the manifest, which stays as long as the image.
-func (w *imageWalk) madeOf(ctx context.Context, at time.Time, l link) (all provenance.Provenance, isOwn bool, err error) {
+// zero where there is none, or one of unknown source. Content that came later made nothing. other says
+// that it is that of one content which is not in the manifest, and does not stay as long as the image.
+func (w *imageWalk) madeOf(ctx context.Context, at time.Time, l link) (all provenance.Provenance, other bool, err error) {
 	own, ok, err := w.unpacksTo(ctx, l)
 	if err != nil {
 		return provenance.Provenance{}, false, err
 	}
 	if ok && !own.created.After(at) {
-		return own.source, true, nil
+		return own.source, false, nil
 	}
 	if err := w.listUnpacked(ctx); err != nil {
 		return provenance.Provenance{}, false, err
 	}
+	contents := 0
 	for _, c := range w.unpacked[l.diffID] {
 		switch {
 		case c.created.After(at):
@@ -149,9 +151,10 @@ func (w *imageWalk) madeOf(ctx context.Context, at time.Time, l link) (all prove
 			return provenance.Provenance{}, false, nil
 		default:
 			all = all.Add(c.source)
+			contents++
 		}
 	}
-	return all, false, nil
+	return all, contents == 1, nil
 }
 
 // unpacksTo reports whether the layer of the manifest is known to unpack to the diff ID:
