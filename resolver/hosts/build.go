@@ -28,7 +28,7 @@ const maxReads = 3
 // must read what has been found right. It returns the text of which the set is made, too.
 func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Set, goodText, error) {
 	for range maxReads {
-		s, err := c.configure(ctx, name, seen.dir, seen.dir)
+		s, err := c.configure(ctx, name, seen, seen.dir)
 		if err != nil {
 			return nil, goodText{}, fileError(seen.dir, name, err)
 		}
@@ -48,8 +48,8 @@ func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Se
 
 // configure makes the set of a host directory, as it is in a directory that may be
 // a copy.
-func (c *Cache) configure(ctx context.Context, name, dir, files string) (*Set, error) {
-	b := builder{dialer: &c.dialer, named: isOwn(dir), dir: dir, under: map[*http.Client]*http.Transport{}, pools: map[*http.Transport]*pool.Pool{}}
+func (c *Cache) configure(ctx context.Context, name string, state *hostDirState, files string) (*Set, error) {
+	b := builder{dialer: &c.dialer, named: isOwn(state.dir), files: state.version(), under: map[*http.Client]*http.Transport{}, pools: map[*http.Transport]*pool.Pool{}}
 	configure := config.ConfigureHosts(ctx, config.HostOptions{
 		HostDir:      func(string) (string, error) { return files, nil },
 		UpdateClient: b.adopt,
@@ -94,7 +94,7 @@ func oneName(spelled string) string {
 type builder struct {
 	dialer *dialer
 	named  bool                             // there are files for this very name
-	dir    string                           // of the files, "" = there are none
+	files  string                           // which ones, as they were; of any text where there are none
 	each   bool                             // each client is one of its own, else they descend from the first
 	under  map[*http.Client]*http.Transport // before containerd wraps it
 	tuned  []*http.Transport
@@ -166,13 +166,14 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 }
 
 // how tells in which way a host is asked: the same text is the same way. The addresses of the
-// API tell that where nothing else is set; what a host directory sets, the directory stands for.
+// API tell that where nothing else is set; what a host directory sets, the directory stands for, with what was
+// in it: once that is put right, no name's trouble by what it was counts for others.
 // It is "" for hosts that are asked as every host is that has no configuration.
 func (b *builder) how(c docker.RegistryHost) string {
 	t, h := b.under[c.Client], Host{RegistryHost: c}
 	switch isSet := t != nil && !b.each && t != b.tuned[0]; {
 	case isSet || len(c.Header) > 0:
-		return h.Root() + " " + b.dir
+		return h.Root() + " " + b.files
 	case h.Root() == health.KeyOf(c.Scheme, c.Host).Host+"/v2/":
 		return ""
 	}

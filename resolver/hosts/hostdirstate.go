@@ -83,6 +83,9 @@ func stateOf(dir string, text []byte) (*hostDirState, error) {
 	return s, nil
 }
 
+// version stands for the directory with that content.
+func (s *hostDirState) version() string { return fmt.Sprintf("%s %x", s.dir, s.sum[:8]) }
+
 // current reports whether the files of dir are surely what they were.
 func (s *hostDirState) current(dir string) bool {
 	return s.dir == dir && (dir == "" || s.stamps.Current())

@@ -66,7 +66,7 @@ func (c *Cache) buildCopy(ctx context.Context, name string, state *hostDirState)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.configure(ctx, name, state.dir, dir)
+	s, err := c.configure(ctx, name, state, dir)
 	if err != nil {
 		return nil, err
 	}
