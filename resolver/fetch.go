@@ -43,6 +43,7 @@ type fetch struct {
 	left       leftHosts            // by this fetch: each is asked again once everyone is
 	moved      atomic.Bool          // the host that served was left
 	begun      atomic.Bool          // an answer has begun since a failure
+	hasURLs    bool                 // the content says itself where it is
 	final      atomic.Bool          // the last host has said so: see settles
 	useless    atomic.Pointer[host] // that has broken off last, before it gave anything
 

@@ -57,6 +57,7 @@ func (f *fetcher) open(ctx context.Context, desc ocispec.Descriptor, of *fetch) 
 		of.log.unfollow(of.elsewhere)
 		desc.URLs, of.elsewhere = nil, nil
 	}
+	of.hasURLs = len(desc.URLs) > 0
 	// Docker's fetcher logs each url at level info: an image may have any number of them.
 	ctx = withFetch(of.log.redactor.WithQuietLogger(ctx), of)
 	of.ctx = ctx

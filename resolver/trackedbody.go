@@ -73,5 +73,5 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 			of.settles(b.host, class)
 		}
 	}
-	return n, err
+	return n, of.brokenOff(err)
 }

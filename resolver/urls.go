@@ -168,16 +168,23 @@ func (b *urlBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b.ended()
-	if err != io.EOF && b.req.Context().Err() == nil { //nolint:errorlint // as it is; else a piece is given up
+	if err != io.EOF && b.req.Context().Err() == nil { // else a piece is given up
 		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), b.fetch.log.redactor.Failed(b.req, err), b.start)
 	}
 	if err == io.ErrUnexpectedEOF { //nolint:errorlint // docker's does not look into it either
-		// Docker's reader would ask all urls once more by a context that grows each time, and with it the time
-		// that it takes: the retryReader begins with a new one.
 		b.fetch.begun.Store(true)
-		err = fmt.Errorf("%w", err)
 	}
-	return n, err
+	return n, b.fetch.brokenOff(err)
+}
+
+// brokenOff is the error of a body as docker's reader is to have it. That would ask all urls of the content once more
+// for the rest, by a context that grows each time, and with it the time that it takes: where there are any,
+// the retryReader begins with a new one.
+func (f *fetch) brokenOff(err error) error {
+	if err == io.ErrUnexpectedEOF && f.hasURLs { //nolint:errorlint // docker's does not look into it either
+		return fmt.Errorf("%w", err)
+	}
+	return err
 }
 
 // servers are the hosts that may have served the bytes: those of all urls, and the one to which one

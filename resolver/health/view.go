@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -23,8 +25,11 @@ type View struct {
 	replaced func() bool
 
 	mu  sync.Mutex
-	own map[Key]*record
+	own *simplelru.LRU[Key, *record] // a registry can redirect to any number of hosts
 }
+
+// maxOwn bounds the hosts of which a session knows how they behave to it.
+const maxOwn = 64
 
 // record is how a host behaves to a session.
 type record struct {
@@ -40,8 +45,9 @@ func (b *Breakers) View(scope func() (Scope, bool), named ...Key) *View {
 	if scope == nil {
 		scope = func() (s Scope, known bool) { return s, false }
 	}
+	own, _ := simplelru.NewLRU[Key, *record](maxOwn, nil) // fails for sizes below 1 only
 	v := &View{
-		shared: b, scope: sync.OnceValues(scope), named: map[string]bool{}, own: map[Key]*record{},
+		shared: b, scope: sync.OnceValues(scope), named: map[string]bool{}, own: own,
 		tells: func(*url.URL) bool { return true }, replaced: func() bool { return false },
 	}
 	for _, key := range named {
@@ -155,7 +161,7 @@ func (v *View) failed(key Key, left time.Duration) *OpenError {
 func (v *View) ownFailure(key Key) *OpenError {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if r := v.own[key]; r != nil && r.err != nil && time.Now().Before(r.err.Until) {
+	if r, _ := v.own.Get(key); r != nil && r.err != nil && time.Now().Before(r.err.Until) {
 		return r.err
 	}
 	return nil
@@ -173,7 +179,7 @@ func (v *View) Answered(key Key, challenge bool) {
 		return
 	}
 	v.mu.Lock()
-	delete(v.own, key)
+	v.own.Remove(key)
 	v.mu.Unlock()
 	if v.replaced() {
 		return
@@ -210,10 +216,10 @@ func (v *View) Failed(key Key, probe Probe, f Failure) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	r := v.own[key]
+	r, _ := v.own.Get(key)
 	if r == nil {
 		r = &record{}
-		v.own[key] = r
+		v.own.Add(key, r)
 	}
 	r.failures++
 	if !f.Timeout && !limited && r.failures < BreakAfter {
