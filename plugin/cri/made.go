@@ -15,6 +15,10 @@ import (
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
 
+// maxReadAgain bounds the names of an image that CRI reads again, of which the first is the one that has been moved:
+// others may have been, too. Anybody can give an image any number of names, and documents that take long to read.
+const maxReadAgain = 8
+
 // maxCreations bounds how often a container is made because CRI has made it of another image: its
 // registry can move the name again and again.
 const maxCreations = 3
@@ -48,10 +52,11 @@ func (s *RuntimeService) verifyLayers(ctx context.Context, id, imageID string) e
 	case made:
 		return nil
 	}
-	// Others of its names may have been moved, too.
+	names := []string{record}
 	if image, err := s.image(ctx, imageID); err == nil && image != nil {
-		s.Unpacker.ReadAgain(ctx, namesOf(image)...)
+		names = append(names, namesOf(image)...)
 	}
+	s.Unpacker.ReadAgain(ctx, names[:min(len(names), maxReadAgain)]...)
 	prefixlog.G(ctx).Warnf("containerd has made a container of image %s by the record %q, which stands for another one: the container is removed", imageID, record)
 	return errOtherLayers
 }

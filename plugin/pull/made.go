@@ -51,10 +51,13 @@ func (p *Puller) MadeOf(ctx context.Context, container, imageID string) (made bo
 	return remapped != "" && snapshot.Parent == remapped, c.Image, err
 }
 
-// ReadAgain returns once CRI has read the records of these names, as far as it can: a container that it
-// makes then is made by what they stand for.
+// ReadAgain returns once CRI has read the records of these names, as far as it can, and as the context goes on: a
+// container that it makes then is made by what they stand for.
 func (p *Puller) ReadAgain(ctx context.Context, names ...string) {
 	for _, name := range names {
+		if ctx.Err() != nil {
+			return
+		}
 		if err := p.index.UpdateImage(ctx, name); err != nil {
 			prefixlog.G(ctx).WithError(err).Warnf("containerd's CRI cannot read the image record %q", name)
 		}

@@ -99,6 +99,9 @@ func (p *Puller) unpack(ctx context.Context, img images.Image, config ocispec.De
 	if _, waited := u.Wait(); err == nil {
 		err = waited
 	}
+	if err == nil { // containerd unpacks nothing of what it does not know as a config
+		_, err = sn.Stat(ctx, identity.ChainID(diffIDs).String())
+	}
 	if err != nil {
 		return fmt.Errorf("unpack %s by %s: %w", img.Name, name, err)
 	}
