@@ -56,8 +56,11 @@ func (p *Puller) name(ctx context.Context, target ocispec.Descriptor, marks map[
 		if err := put(ctx, images.Image{Name: name, Target: target, Labels: marks}); err != nil {
 			return fmt.Errorf("failed to create image reference %q: %w", name, err)
 		}
-		if _, err := p.read(ctx, name); err != nil {
+		if err := p.index.UpdateImage(ctx, name); err != nil {
 			return fmt.Errorf("failed to update image store %q: %w", name, err)
+		}
+		if p.lastRead.follows(name) {
+			_, _ = p.note(ctx, name)
 		}
 	}
 	return nil

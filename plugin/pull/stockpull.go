@@ -5,16 +5,23 @@ package pull
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 
+	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/images/usage"
 	"github.com/containerd/containerd/v2/core/metadata/boltutil"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/internal/quoted"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
@@ -23,31 +30,55 @@ import (
 // had then, but for proofs of access. The error is that of the pull.
 func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) error {
 	defer p.lastRead.follow(name)()
-	_, _ = p.read(ctx, name) // where CRI cannot, a pull beside this one may know what it has read
+	_, _ = p.note(ctx, name) // where CRI cannot read it, a pull beside this one may know what it has read
 	err := pull()
 	ctx = context.WithoutCancel(ctx)
-	if moved, unreadable := p.read(ctx, name); err != nil && unreadable != nil {
+	if moved, unreadable := p.note(ctx, name); err != nil && unreadable != nil {
 		p.giveBack(ctx, name, moved, unreadable)
 	}
 	return err
 }
 
-// read has CRI read the record of a name, and notes what it has read for the pulls that follow the name: not
-// where that was moved meanwhile. The error is CRI's, of a record that stands for that digest.
-func (p *Puller) read(ctx context.Context, name string) (digest.Digest, error) {
-	image, missing := p.images.Get(ctx, name)
-	err := p.index.UpdateImage(ctx, name)
-	again, gone := p.images.Get(ctx, name)
+// note notes the record of a name for the pulls that follow it, if CRI can read it. Else the error says why, and
+// for what the name stands.
+func (p *Puller) note(ctx context.Context, name string) (digest.Digest, error) {
+	image, err := p.images.Get(ctx, name)
 	switch {
-	case again.Target.Digest != image.Target.Digest, !again.UpdatedAt.Equal(image.UpdatedAt):
-	case err != nil:
-		p.lastRead.refuse(name, image.Target.Digest)
-	case missing == nil && gone == nil:
-		p.lastRead.note(name, image)
-	case errdefs.IsNotFound(missing) && errdefs.IsNotFound(gone):
+	case errdefs.IsNotFound(err):
 		p.lastRead.note(name, images.Image{})
+		return "", nil
+	case err != nil:
+		return "", nil // nor can CRI
 	}
-	return image.Target.Digest, err
+	if err := p.readable(ctx, image); err != nil {
+		return image.Target.Digest, err
+	}
+	p.lastRead.note(name, image)
+	return image.Target.Digest, nil
+}
+
+// readable returns why CRI cannot read an image: it reads what CRI reads, without any bounds, as that does. To ask
+// CRI would be a question about the name, which others may move at this moment.
+func (p *Puller) readable(ctx context.Context, image images.Image) error {
+	platform := platforms.Default()
+	if _, err := image.RootFS(ctx, p.contents, platform); err != nil {
+		return err
+	}
+	if _, err := usage.CalculateImageUsage(ctx, image, p.contents, usage.WithManifestLimit(platform, 1), usage.WithManifestUsage()); err != nil {
+		return err
+	}
+	config, err := image.Config(ctx, p.contents, platform)
+	if err != nil {
+		return err
+	}
+	data, err := content.ReadBlob(ctx, p.contents, config)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &ocispec.Image{}); err != nil {
+		return fmt.Errorf("config %s: %s", config.Digest, quoted.Cut(err.Error()))
+	}
+	return nil
 }
 
 // giveBack lets a name that stands for what CRI cannot read stand for what CRI has read last, unless
@@ -86,13 +117,9 @@ type lastRead struct {
 	names map[string]*followed
 }
 
-// maxUnreadable bounds them: pulls of a name can follow one another for as long as somebody likes.
-const maxUnreadable = 64
-
 type followed struct {
-	pulls      int
-	image      images.Image           // without a name: CRI has read none
-	unreadable map[digest.Digest]bool // for CRI: a name that is moved to and fro is noted with none of these
+	pulls int
+	image images.Image // without a name: CRI has read none
 }
 
 // follow follows a name until the result is called.
@@ -101,7 +128,7 @@ func (l *lastRead) follow(name string) (leave func()) {
 	defer l.mu.Unlock()
 	f := l.names[name]
 	if f == nil {
-		f = &followed{unreadable: map[digest.Digest]bool{}}
+		f = &followed{}
 		if l.names == nil {
 			l.names = map[string]*followed{}
 		}
@@ -121,21 +148,15 @@ func (l *lastRead) follow(name string) (leave func()) {
 func (l *lastRead) note(name string, image images.Image) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f := l.names[name]; f != nil && !f.unreadable[image.Target.Digest] {
+	if f := l.names[name]; f != nil {
 		f.image = image
 	}
 }
 
-// refuse keeps what CRI cannot read.
-func (l *lastRead) refuse(name string, target digest.Digest) {
+func (l *lastRead) follows(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f := l.names[name]; f != nil {
-		if len(f.unreadable) == maxUnreadable {
-			clear(f.unreadable)
-		}
-		f.unreadable[target] = true
-	}
+	return l.names[name] != nil
 }
 
 func (l *lastRead) of(name string) images.Image {

@@ -4,7 +4,6 @@
 package pull
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"testing"
@@ -22,11 +21,8 @@ var errStock = errors.New("scripted")
 type moving struct {
 	*node
 	*Puller
-	ref         string
-	old, newer  images.Image
-	unreadable  images.Image
-	beforeRead  func() // once, before CRI reads a record
-	afterAnswer func() // once, after it has not read it
+	ref                    string
+	old, newer, unreadable images.Image
 }
 
 func newMoving(t *testing.T) *moving {
@@ -38,26 +34,11 @@ func newMoving(t *testing.T) *moving {
 		check(t, err)
 		return image
 	}
-	m.old, m.newer, m.unreadable = pulled("team/app:1", 1), pulled("team/app:3", 3), pulled("team/app:2", 2)
+	m.old, m.newer = pulled("team/app:1", 1), pulled("team/app:3", 3)
+	m.unreadable = m.old
+	m.unreadable.Target.Digest = digest.FromString("nowhere")
 	m.Puller, m.ref = m.puller(settings()), m.old.Name
-	m.Puller.index = m
 	return m
-}
-
-// UpdateImage refuses records that stand for the unreadable image.
-func (m *moving) UpdateImage(ctx context.Context, name string) error {
-	if f := m.beforeRead; f != nil {
-		m.beforeRead = nil
-		f()
-	}
-	if m.target(name) != m.unreadable.Target.Digest {
-		return m.node.index.UpdateImage(ctx, name)
-	}
-	if f := m.afterAnswer; f != nil {
-		m.afterAnswer = nil
-		f()
-	}
-	return errStock
 }
 
 // target returns what a name stands for; "" where there is no such name.
@@ -96,7 +77,8 @@ func TestStockPullThatFails(t *testing.T) {
 	before := m.old
 	before.Labels = maps.Clone(kept)
 	before.Labels["pullwarden.io/access.anonymous"] = "2026-01-02T12:00:00Z registry.test"
-	const absent = "registry.test/absent:1"
+	const absent, broken = "registry.test/absent:1", "registry.test/broken:1"
+	m.move(broken, m.unreadable)
 	for what, tc := range map[string]struct {
 		name     string
 		to, want images.Image
@@ -107,7 +89,7 @@ func TestStockPullThatFails(t *testing.T) {
 		"CRI cannot read it":         {m.ref, m.unreadable, m.old, errStock},
 		"CRI cannot read a new one":  {absent, m.unreadable, m.unreadable, errStock},
 		"CRI reads a new one":        {absent, m.newer, m.newer, errStock},
-		"CRI cannot read, not moved": {m.unreadable.Name, m.unreadable, m.unreadable, errStock},
+		"CRI cannot read, not moved": {broken, m.unreadable, m.unreadable, errStock},
 	} {
 		_, err := m.Images.Update(m.ctx, before)
 		check(t, err)
@@ -117,7 +99,7 @@ func TestStockPullThatFails(t *testing.T) {
 		}
 		now, err := m.Images.Get(m.ctx, m.ref)
 		check(t, err)
-		if tc.want.Name == m.ref && !maps.Equal(now.Labels, kept) { // no proof: it may have been refused since
+		if what == "CRI cannot read it" && !maps.Equal(now.Labels, kept) { // no proof: it may have been refused since
 			t.Errorf("%s: labels %v, want %v", what, now.Labels, kept)
 		}
 	}
@@ -126,28 +108,15 @@ func TestStockPullThatFails(t *testing.T) {
 	}
 }
 
-// The second of two pulls of a name at once begins when the first has moved it: the name gets
-// back what it stood for before both.
+// Of several pulls of a name at once each may find it moved already as it begins, given back by another, or
+// moved once more: it gets back what it stood for before all of them.
 func TestStockPullsThatFailAtOnce(t *testing.T) {
 	m := newMoving(t)
 	_ = m.StockPull(m.ctx, m.ref, func() error {
 		m.move(m.ref, m.unreadable)
-		_ = m.pullOf(m.ref, m.unreadable, errStock)
-		return errStock
-	})
-	if now := m.target(m.ref); now != m.old.Target.Digest {
-		t.Errorf("the name stands for %s", now)
-	}
-}
-
-// A pull gives the name back while another one has CRI read it: that one takes what CRI cannot read for nothing
-// that it has read.
-func TestNameGivenBackWhileAnotherReads(t *testing.T) {
-	m := newMoving(t)
-	_ = m.StockPull(m.ctx, m.ref, func() error {
 		_ = m.StockPull(m.ctx, m.ref, func() error {
+			_ = m.pullOf(m.ref, m.unreadable, errStock)
 			m.move(m.ref, m.unreadable)
-			m.beforeRead = func() { _ = m.pullOf(m.ref, m.unreadable, errStock) }
 			return errStock
 		})
 		m.move(m.ref, m.unreadable)
@@ -160,36 +129,45 @@ func TestNameGivenBackWhileAnotherReads(t *testing.T) {
 
 // A name that was removed meanwhile, and moved since, gets nothing back: CRI takes it for nothing.
 func TestNameRemovedBesideAStockPull(t *testing.T) {
-	m := newMoving(t)
-	_ = m.StockPull(m.ctx, m.ref, func() error {
-		check(t, m.Images.Delete(m.ctx, m.ref))
-		_ = m.pullOf(m.ref, m.unreadable, errStock)
-		return errStock
-	})
-	if now := m.target(m.ref); now != m.unreadable.Target.Digest {
-		t.Errorf("the name stands for %s", now)
+	for what, again := range map[string]bool{"by another pull": true, "by its own": false} {
+		m := newMoving(t)
+		_ = m.StockPull(m.ctx, m.ref, func() error {
+			check(t, m.Images.Delete(m.ctx, m.ref))
+			if again {
+				_ = m.pullOf(m.ref, m.unreadable, errStock)
+			} else {
+				m.move(m.ref, m.unreadable)
+			}
+			return errStock
+		})
+		if now := m.target(m.ref); now != m.unreadable.Target.Digest {
+			t.Errorf("moved %s: the name stands for %s", what, now)
+		}
 	}
 }
 
 // A newer image that another pull has stored meanwhile stays, or is what the name gets back.
 func TestStockPullThatFailsBesideANewerImage(t *testing.T) {
 	m := newMoving(t)
-	m.afterAnswer = func() { m.move(m.ref, m.newer) }
-	_ = m.pullOf(m.ref, m.unreadable, errStock)
+	_ = m.StockPull(m.ctx, m.ref, func() error {
+		m.move(m.ref, m.newer) // and the pull finds it unreadable just before
+		m.giveBack(m.ctx, m.ref, m.unreadable.Target.Digest, errStock)
+		return nil
+	})
 	if now := m.target(m.ref); now != m.newer.Target.Digest {
-		t.Errorf("stored while CRI cannot read the other: the name stands for %s", now)
+		t.Errorf("stored after the other: the name stands for %s", now)
 	}
 
 	m = newMoving(t)
+	var newer digest.Digest
 	_ = m.StockPull(m.ctx, m.ref, func() error {
-		_, newer := m.push("team/app:1", resolvertest.Image(4, 2, 100))
+		_, newer = m.push("team/app:1", resolvertest.Image(4, 2, 100))
 		_, err := m.Pull(m.ctx, m.plan(m.ref), "")
 		check(t, err)
 		m.move(m.ref, m.unreadable)
-		m.newer.Target.Digest = newer
 		return errStock
 	})
-	if now := m.target(m.ref); now != m.newer.Target.Digest {
+	if now := m.target(m.ref); now != newer {
 		t.Errorf("stored before the other: the name stands for %s", now)
 	}
 }
