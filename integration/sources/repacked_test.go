@@ -103,7 +103,8 @@ func TestBaseOfAnotherTenantInASnapshotter(t *testing.T) {
 }
 
 // TestBaseOfAnImageThatIsRemoved holds that an image from the allowed registry alone stays one, which was pulled
-// without its base: that was unpacked for another image, packed in another way, which is removed then.
+// without its base: that was unpacked for another image, packed in another way, which is removed then, as is
+// a third one that packs it in a third way.
 func TestBaseOfAnImageThatIsRemoved(t *testing.T) {
 	t.Parallel()
 	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
@@ -116,10 +117,13 @@ func TestBaseOfAnImageThatIsRemoved(t *testing.T) {
 		n.PushTo(good, name, img)
 	}
 	push("other:1", pack(t, "base", gzip.BestSpeed), pack(t, "other", gzip.BestCompression))
+	push("third:1", pack(t, "third", gzip.BestSpeed), pack(t, "base", gzip.HuffmanOnly))
 	push("app:1", pack(t, "base", gzip.BestCompression), pack(t, "app", gzip.BestCompression))
-	n.MustPull("good.test/other:1")
-	n.MustPull("good.test/app:1")
+	for _, name := range []string{"third:1", "other:1", "app:1"} {
+		n.MustPull("good.test/" + name)
+	}
 	n.Remove("good.test/other:1")
+	n.Remove("good.test/third:1")
 	n.CollectGarbage()
 	good.Refuse()
 	n.MustPull("good.test/app:1")

@@ -130,8 +130,8 @@ func TestLateAnswerLeavesWordsByOtherNames(t *testing.T) {
 	}
 }
 
-// TestLateAnswerBesideAFallback holds that an image is marked as used without a check if, and only if, that was
-// after the last check: whichever of two requests takes so long to unpack it.
+// TestLateAnswerBesideAFallback holds that an image which was not stale is marked as used without a check if, and
+// only if, that was after the last check: whichever of two requests takes so long to unpack it.
 func TestLateAnswerBesideAFallback(t *testing.T) {
 	for what, tc := range map[string]struct {
 		before, after failure.Class

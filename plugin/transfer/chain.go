@@ -111,8 +111,8 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 }
 
 // snapshot returns where the layer in a snapshot came from, and writes it to the
-// snapshot where only content says it so far that may go: any, where layers are discarded, or else the one
-// of another image. Of several nobody knows of which the snapshot was made: the images of those keep them.
+// snapshot where only content says it so far that may go: any, where layers are discarded, or else that of
+// other images, if all of it came from the same hosts: of which the snapshot was made makes no difference then.
 func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snapshot snapshots.Info, l link) (provenance.Provenance, error) {
 	if written := decodeLabels(snapshot.Labels); written.Known() {
 		return written, nil
@@ -131,7 +131,8 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 // madeOf returns the source of the content that a snapshot was made of at that time: of the
 // layer in the manifest if it unpacks to the same, or else of all content that does. It is
 // zero where there is none, or one of unknown source. Content that came later made nothing. other says
-// that it is that of one content which is not in the manifest, and does not stay as long as the image.
+// that it is that of content which is not in the manifest, does not stay as long as the image, and came from the
+// same hosts.
 func (w *imageWalk) madeOf(ctx context.Context, at time.Time, l link) (all provenance.Provenance, other bool, err error) {
 	own, ok, err := w.unpacksTo(ctx, l)
 	if err != nil {
@@ -143,18 +144,23 @@ func (w *imageWalk) madeOf(ctx context.Context, at time.Time, l link) (all prove
 	if err := w.listUnpacked(ctx); err != nil {
 		return provenance.Provenance{}, false, err
 	}
-	contents := 0
+	other = true
 	for _, c := range w.unpacked[l.diffID] {
 		switch {
 		case c.created.After(at):
 		case !c.source.Known():
 			return provenance.Provenance{}, false, nil
 		default:
+			other = other && (!all.Known() || sameHosts(all, c.source))
 			all = all.Add(c.source)
-			contents++
 		}
 	}
-	return all, contents == 1, nil
+	return all, other && all.Known(), nil
+}
+
+// sameHosts reports whether two contents came from the same hosts, all of which are known.
+func sameHosts(a, b provenance.Provenance) bool {
+	return a.More+b.More == 0 && slices.Equal(slices.Sorted(slices.Values(a.Hosts)), slices.Sorted(slices.Values(b.Hosts)))
 }
 
 // unpacksTo reports whether the layer of the manifest is known to unpack to the diff ID:
