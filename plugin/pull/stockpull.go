@@ -48,7 +48,7 @@ func (p *Puller) note(ctx context.Context, name string) (digest.Digest, error) {
 		p.lastRead.note(name, images.Image{})
 		return "", nil
 	case err != nil:
-		return "", nil // nor can CRI
+		return "", nil //nolint:nilerr // nor can CRI, which goes on as before
 	}
 	if err := p.readable(ctx, image); err != nil {
 		return image.Target.Digest, err
