@@ -248,11 +248,13 @@ func (n *node) Revoke(_ context.Context, repo string, holders []store.Fingerprin
 	defer n.mu.Unlock()
 	n.revoked = append(n.revoked, holders...)
 	if n.record != nil {
-		n.record.Access = maps.Clone(n.record.Access)
-		maps.DeleteFunc(n.record.Access, func(f store.Fingerprint, p store.Proof) bool {
-			spared := slices.ContainsFunc(refusals, func(r store.Refusal) bool { return r.Only != (store.Proof{}) && r.Only != p })
-			return slices.Contains(holders, f) && !spared
-		})
+		for _, proofs := range []*map[store.Fingerprint]store.Proof{&n.record.Access, &n.record.Earlier} {
+			*proofs = maps.Clone(*proofs)
+			maps.DeleteFunc(*proofs, func(f store.Fingerprint, p store.Proof) bool {
+				spared := slices.ContainsFunc(refusals, func(r store.Refusal) bool { return r.Only != (store.Proof{}) && r.Only != p })
+				return slices.Contains(holders, f) && !spared
+			})
+		}
 	}
 	return nil
 }
