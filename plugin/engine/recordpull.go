@@ -101,11 +101,20 @@ func (e *Engine) lastCheck(s *store.State, a answer, before store.State) {
 		s.Verified.Read = said.Read
 	}
 	if said.Origin && checked.By != said.By {
-		s.Verified.Earlier = store.Reading{At: said.At, By: said.By}
+		s.Verified.Earlier = e.lastOf(checked.Earlier, store.Reading{At: said.At, By: said.By}, said)
 		if s.Verified.Read != said.Read {
-			s.Verified.EarlierRead = said.Read
+			s.Verified.EarlierRead = e.lastOf(checked.EarlierRead, said.Read, said)
 		}
 	}
+}
+
+// lastOf is the registry's word that stays beside a mirror's: the one that is there, where it is the registry's, too,
+// and was said after the answer.
+func (e *Engine) lastOf(there, now store.Reading, said store.Verified) store.Reading {
+	if store.Proof(there).GivenBy(said.By) && e.later(there.At, said.At) {
+		return there
+	}
+	return now
 }
 
 // proofsBeside returns the proofs that the answer gives, and what it puts beside others: one is as of the last
