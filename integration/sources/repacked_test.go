@@ -102,32 +102,37 @@ func TestBaseOfAnotherTenantInASnapshotter(t *testing.T) {
 	}
 }
 
-// TestBaseOfAnImageThatIsRemoved holds that an image from the allowed registry alone stays one, which was pulled
+// TestBaseOfAnImageThatIsRemoved holds that an image from allowed registries alone stays one, which was pulled
 // without its base: that was unpacked for another image, packed in another way, which is removed then, as is
-// a third one that packs it in a third way.
+// a third one that packs it in a third way, be it from another one of these.
 func TestBaseOfAnImageThatIsRemoved(t *testing.T) {
 	t.Parallel()
-	n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
-	good := resolvertest.New(t)
-	n.Serve("good.test", good)
-	n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"good.test/**\"]\nallowed_sources = [%q]\n", good.Host()))
-	push := func(name string, layers ...v1.Layer) {
-		img, err := mutate.AppendLayers(empty.Image, layers...)
-		n.Must(err)
-		n.PushTo(good, name, img)
+	for _, third := range []string{"good.test/third:1", "also.test/third:1"} {
+		n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged))
+		good, also := resolvertest.New(t), resolvertest.New(t)
+		n.Serve("good.test", good)
+		n.Serve("also.test", also)
+		n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"*.test/**\"]\nallowed_sources = [%q, %q]\n", good.Host(), also.Host()))
+		push := func(r *resolvertest.Registry, name string, layers ...v1.Layer) {
+			img, err := mutate.AppendLayers(empty.Image, layers...)
+			n.Must(err)
+			n.PushTo(r, name, img)
+		}
+		for _, r := range []*resolvertest.Registry{good, also} {
+			push(r, "third:1", pack(t, "third", gzip.BestSpeed), pack(t, "base", gzip.HuffmanOnly))
+		}
+		push(good, "other:1", pack(t, "base", gzip.BestSpeed), pack(t, "other", gzip.BestCompression))
+		push(good, "app:1", pack(t, "base", gzip.BestCompression), pack(t, "app", gzip.BestCompression))
+		for _, ref := range []string{third, "good.test/other:1", "good.test/app:1"} {
+			n.MustPull(ref)
+		}
+		n.Remove("good.test/other:1")
+		n.Remove(third)
+		n.CollectGarbage()
+		good.Refuse()
+		n.MustPull("good.test/app:1")
+		n.MustPull("good.test/app:1", node.Hint("policy", "Never"))
 	}
-	push("other:1", pack(t, "base", gzip.BestSpeed), pack(t, "other", gzip.BestCompression))
-	push("third:1", pack(t, "third", gzip.BestSpeed), pack(t, "base", gzip.HuffmanOnly))
-	push("app:1", pack(t, "base", gzip.BestCompression), pack(t, "app", gzip.BestCompression))
-	for _, name := range []string{"third:1", "other:1", "app:1"} {
-		n.MustPull("good.test/" + name)
-	}
-	n.Remove("good.test/other:1")
-	n.Remove("good.test/third:1")
-	n.CollectGarbage()
-	good.Refuse()
-	n.MustPull("good.test/app:1")
-	n.MustPull("good.test/app:1", node.Hint("policy", "Never"))
 }
 
 // TestBaseThatAnotherTenantPacksAgain holds that an image from the allowed registry stays one, whose base another

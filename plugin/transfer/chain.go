@@ -110,15 +110,28 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 	return err
 }
 
-// snapshot returns where the layer in a snapshot came from, and writes it to the
-// snapshot where only content says it so far that may go: any, where layers are discarded, or else that of
-// other images, if all of it came from the same hosts: of which the snapshot was made makes no difference then.
+// snapshot returns where the layer in a snapshot came from: the layer in the manifest, if it was there when the
+// snapshot was made and unpacks to the same, or else what is written on the snapshot, or all other content of which
+// it may have been made. It writes that to the snapshot where what tells it may go: the images of others, or the
+// layer itself, where layers are discarded.
 func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snapshot snapshots.Info, l link) (provenance.Provenance, error) {
-	if written := decodeLabels(snapshot.Labels); written.Known() {
+	own, ok, err := w.unpacksTo(ctx, l)
+	if err != nil {
+		return provenance.Provenance{}, err
+	}
+	ok = ok && !own.created.After(snapshot.Created)
+	written := decodeLabels(snapshot.Labels)
+	switch {
+	case ok && own.source.Known() && (written.Known() || !w.keep):
+		return own.source, nil
+	case written.Known():
 		return written, nil
 	}
-	p, other, err := w.madeOf(ctx, snapshot.Created, l)
-	if err != nil || !p.Known() || !w.writes || !other && !w.keep {
+	p := own.source
+	if !ok {
+		p, err = w.madeOf(ctx, snapshot.Created, l.diffID)
+	}
+	if err != nil || !p.Known() || !w.writes {
 		return p, err
 	}
 	labels, paths := encodeLabels(p)
@@ -128,39 +141,22 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 	return p, nil
 }
 
-// madeOf returns the source of the content that a snapshot was made of at that time: of the
-// layer in the manifest if it unpacks to the same, or else of all content that does. It is
-// zero where there is none, or one of unknown source. Content that came later made nothing. other says
-// that it is that of content which is not in the manifest, does not stay as long as the image, and came from the
-// same hosts.
-func (w *imageWalk) madeOf(ctx context.Context, at time.Time, l link) (all provenance.Provenance, other bool, err error) {
-	own, ok, err := w.unpacksTo(ctx, l)
-	if err != nil {
-		return provenance.Provenance{}, false, err
-	}
-	if ok && !own.created.After(at) {
-		return own.source, false, nil
-	}
+// madeOf returns the sources of all content of which a snapshot may have been made at that time. They are
+// zero where there is none, or one of unknown source. Content that came later made nothing.
+func (w *imageWalk) madeOf(ctx context.Context, at time.Time, diffID digest.Digest) (all provenance.Provenance, err error) {
 	if err := w.listUnpacked(ctx); err != nil {
-		return provenance.Provenance{}, false, err
+		return provenance.Provenance{}, err
 	}
-	other = true
-	for _, c := range w.unpacked[l.diffID] {
+	for _, c := range w.unpacked[diffID] {
 		switch {
 		case c.created.After(at):
 		case !c.source.Known():
-			return provenance.Provenance{}, false, nil
+			return provenance.Provenance{}, nil
 		default:
-			other = other && (!all.Known() || sameHosts(all, c.source))
 			all = all.Add(c.source)
 		}
 	}
-	return all, other && all.Known(), nil
-}
-
-// sameHosts reports whether two contents came from the same hosts, all of which are known.
-func sameHosts(a, b provenance.Provenance) bool {
-	return a.More+b.More == 0 && slices.Equal(slices.Sorted(slices.Values(a.Hosts)), slices.Sorted(slices.Values(b.Hosts)))
+	return all, nil
 }
 
 // unpacksTo reports whether the layer of the manifest is known to unpack to the diff ID:

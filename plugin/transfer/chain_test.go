@@ -106,7 +106,7 @@ func TestSourcesOfOtherContent(t *testing.T) {
 	n.put(imported.layers[0], imported.blobs[imported.layers[0].Digest])
 	n.unpackedAs(imported.layers[0].Digest, diffID)
 	w := &imageWalk{contents: n.tracker.Load().contents}
-	if p, _, err := w.madeOf(n.ctx, time.Now(), link{diffID: diffID, layer: imported.layers[0].Digest}); err != nil || p.Known() {
+	if p, err := w.madeOf(n.ctx, time.Now(), diffID); err != nil || p.Known() {
 		t.Errorf("got %v, %v", p, err)
 	}
 }
