@@ -27,7 +27,7 @@ import (
 
 // StockPull runs containerd's own pull of a name. One that fails may have moved the name to an image that
 // CRI cannot read, and goes on to take for the one that it has read last: the record gets back what it
-// had then, but for proofs of access. The error is that of the pull.
+// had then, but for proofs of access, and a new one goes. The error is that of the pull.
 func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) error {
 	defer p.lastRead.follow(name)()
 	_, _ = p.note(ctx, name) // where CRI cannot read it, a pull beside this one may know what it has read
@@ -82,11 +82,12 @@ func (p *Puller) readable(ctx context.Context, image images.Image) error {
 }
 
 // giveBack lets a name that stands for what CRI cannot read stand for what CRI has read last, unless
-// somebody has moved it on meanwhile.
+// somebody has moved it on meanwhile. The record of a name that was not there, or was made again, goes: CRI may
+// have read what another pull has stored in between, and forgets it so.
 func (p *Puller) giveBack(ctx context.Context, name string, from digest.Digest, unreadable error) {
-	last := p.lastRead.of(name)
-	if last.Name == "" || last.Target.Digest == from {
-		return // CRI takes a new name for nothing
+	last, absent := p.lastRead.of(name)
+	if !absent && (last.Name == "" || last.Target.Digest == from) {
+		return // CRI has read nothing by it
 	}
 	// A proof may have been refused since. Without any the image still takes one, by the digest that was checked.
 	last.Labels = pwtransfer.WithoutProofs(last.Labels)
@@ -94,10 +95,14 @@ func (p *Puller) giveBack(ctx context.Context, name string, from digest.Digest, 
 	err := p.db.Update(func(tx *bolt.Tx) error {
 		ctx := boltutil.WithTransaction(ctx, tx)
 		now, err := p.images.Get(ctx, name)
-		if err != nil || now.Target.Digest != from || !now.CreatedAt.Equal(last.CreatedAt) {
-			return err // else it was removed, and made again
+		if err != nil || now.Target.Digest != from {
+			return err
 		}
-		_, err = p.images.Update(ctx, last, "target", "labels")
+		if absent || !now.CreatedAt.Equal(last.CreatedAt) {
+			err = p.images.Delete(ctx, name)
+		} else {
+			_, err = p.images.Update(ctx, last, "target", "labels")
+		}
 		back = err == nil
 		return err
 	})
@@ -118,8 +123,9 @@ type lastRead struct {
 }
 
 type followed struct {
-	pulls int
-	image images.Image // without a name: CRI has read none
+	pulls  int
+	image  images.Image // without a name: CRI has read none
+	absent bool         // there was no such name
 }
 
 // follow follows a name until the result is called.
@@ -149,7 +155,7 @@ func (l *lastRead) note(name string, image images.Image) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f := l.names[name]; f != nil {
-		f.image = image
+		f.image, f.absent = image, image.Name == ""
 	}
 }
 
@@ -159,11 +165,11 @@ func (l *lastRead) follows(name string) bool {
 	return l.names[name] != nil
 }
 
-func (l *lastRead) of(name string) images.Image {
+func (l *lastRead) of(name string) (image images.Image, absent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f := l.names[name]; f != nil {
-		return f.image
+		return f.image, f.absent
 	}
-	return images.Image{}
+	return images.Image{}, false
 }

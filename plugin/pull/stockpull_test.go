@@ -70,7 +70,7 @@ func (m *moving) pullOf(name string, to images.Image, end error) error {
 }
 
 // A name that containerd's own pull has moved to an image which CRI cannot read, and has failed then, gets back
-// what it stood for. One that CRI reads, or that was not moved, stays.
+// what it stood for, and a new name goes. One that CRI reads, or that was not moved, stays.
 func TestStockPullThatFails(t *testing.T) {
 	m := newMoving(t)
 	kept := maps.Clone(m.old.Labels)
@@ -87,7 +87,7 @@ func TestStockPullThatFails(t *testing.T) {
 		"it succeeds":                {m.ref, m.unreadable, m.unreadable, nil},
 		"CRI reads it":               {m.ref, m.newer, m.newer, errStock},
 		"CRI cannot read it":         {m.ref, m.unreadable, m.old, errStock},
-		"CRI cannot read a new one":  {absent, m.unreadable, m.unreadable, errStock},
+		"CRI cannot read a new one":  {absent, m.unreadable, images.Image{}, errStock},
 		"CRI reads a new one":        {absent, m.newer, m.newer, errStock},
 		"CRI cannot read, not moved": {broken, m.unreadable, m.unreadable, errStock},
 	} {
@@ -127,7 +127,7 @@ func TestStockPullsThatFailAtOnce(t *testing.T) {
 	}
 }
 
-// A name that was removed meanwhile, and moved since, gets nothing back: CRI takes it for nothing.
+// A name that was removed meanwhile, and made again, goes: CRI is to take it for nothing.
 func TestNameRemovedBesideAStockPull(t *testing.T) {
 	for what, again := range map[string]bool{"by another pull": true, "by its own": false} {
 		m := newMoving(t)
@@ -140,9 +140,24 @@ func TestNameRemovedBesideAStockPull(t *testing.T) {
 			}
 			return errStock
 		})
-		if now := m.target(m.ref); now != m.unreadable.Target.Digest {
-			t.Errorf("moved %s: the name stands for %s", what, now)
+		if now := m.target(m.ref); now != "" {
+			t.Errorf("made again %s: the name stands for %s", what, now)
 		}
+	}
+}
+
+// Two pulls of a new name at once: what CRI has read by the one, it is to forget as the other fails.
+func TestNewNameBesideAStockPullThatFails(t *testing.T) {
+	m := newMoving(t)
+	const name = "registry.test/absent:1"
+	_ = m.StockPull(m.ctx, name, func() error {
+		m.move(name, m.newer)
+		_ = m.StockPull(m.ctx, "registry.test/another:1", func() error { return errStock })
+		m.move(name, m.unreadable)
+		return errStock
+	})
+	if now := m.target(name); now != "" {
+		t.Errorf("the name stands for %s", now)
 	}
 }
 
