@@ -63,3 +63,48 @@ func TestLateAnswerLeavesALaterCheckBesideAMirrors(t *testing.T) {
 		})
 	}
 }
+
+// TestMirrorsLateAnswerLeavesTheRegistrysProof holds that the registry's proof of 1:00 stays beside a mirror's of 3:00,
+// where that mirror has answered the same caller at 0:00, in a request that ends at 2:00.
+func TestMirrorsLateAnswerLeavesTheRegistrysProof(t *testing.T) {
+	for what, slowly := range map[string]bool{"at once": false, "late": true} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node{remote: first, record: cachedImage(first, time.Now()), packed: slowly}
+				ctx, s := storeOf(t, n.record.State)
+				e := n.engine("[[rule]]\nimages = [\"**\"]\nnamespaces = [\"mirrors\"]\npolicy = \"IfDigestChanged\"\n" +
+					rule(`policy = "IfDigestChanged"`, `resolve_from = "Origin"`))
+				e.Records, e.Marks, e.Proofs, e.Observe, e.Now = s, s, s, nil, time.Now
+				e.Registry = mirrorFirst{n}
+				slow, other := n.request(nil), n.request(nil)
+				slow.PodNamespace, slow.Namespace = "mirrors", "mirrors"
+				again := slow
+				if slowly {
+					slow.Runtime = slowSnapshotter{n}
+				}
+				done := make(chan Outcome, 1)
+				go func() { o, _ := e.Ensure(ctx, slow); done <- o }()
+				time.Sleep(time.Minute)
+				n.mu.Lock()
+				n.packed = false
+				n.mu.Unlock()
+				if o, err := e.Ensure(ctx, other); o.Kind != Unchanged || o.Host != "registry.test" {
+					t.Fatalf("the other: %s (%s) %s, %v", o.Kind, o.Reason, o.Host, err)
+				}
+				if o := <-done; o.Kind != Unchanged || o.Host != "mirror.test" {
+					t.Fatalf("the slow one: %s (%s), %v", o.Kind, o.Reason, o.Err)
+				}
+				time.Sleep(time.Minute)
+				if o, err := e.Ensure(ctx, again); o.Kind != Unchanged || o.Host != "mirror.test" {
+					t.Fatalf("the mirror again: %s (%s) %s, %v", o.Kind, o.Reason, o.Host, err)
+				}
+				n.mu.Lock()
+				n.checkFails = failure.Unreachable
+				n.mu.Unlock()
+				if o, err := e.Ensure(ctx, other); o.Kind != UsedCached {
+					t.Errorf("to whom the registry has said yes: %s (%s), %v", o.Kind, o.Reason, err)
+				}
+			})
+		})
+	}
+}

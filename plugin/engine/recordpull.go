@@ -102,9 +102,13 @@ func (e *Engine) lastCheck(s *store.State, a answer, before store.State) {
 	}
 	if said.Origin && checked.By != said.By {
 		s.Verified.Earlier = e.lastOf(checked.Earlier, store.Reading{At: said.At, By: said.By}, said)
-		if s.Verified.Read != said.Read {
-			s.Verified.EarlierRead = e.lastOf(checked.EarlierRead, said.Read, said)
-		}
+	}
+	switch read := s.Verified.Read; {
+	case !said.Origin || said.Read.At.IsZero():
+	case store.Proof(read).GivenBy(said.By):
+		s.Verified.EarlierRead = read // nothing stands beside the registry's
+	default:
+		s.Verified.EarlierRead = e.lastOf(checked.EarlierRead, said.Read, said)
 	}
 }
 
@@ -119,7 +123,7 @@ func (e *Engine) lastOf(there, now store.Reading, said store.Verified) store.Rea
 
 // proofsBeside returns the proofs that the answer gives, and what it puts beside others: one is as of the last
 // time that its host has given it, which may have been to another request meanwhile, and what
-// another host has given later stays, with the registry's beside it. The registry's takes the place
+// another host has given later stays, with the registry's alone beside it. That takes the place
 // of all others, as [store.Verified.Origin] says.
 func (e *Engine) proofsBeside(a answer, before store.State) (proofs, beside map[store.Fingerprint]store.Proof) {
 	proofs, beside = a.proofs(), map[store.Fingerprint]store.Proof{}
@@ -130,12 +134,11 @@ func (e *Engine) proofsBeside(a answer, before store.State) (proofs, beside map[
 			}
 		}
 		proofs[f] = proof
-		another, taken := before.Earlier[f]
 		overtaken := !before.Access[f].GivenBy(proof.By) && before.Access[f].At.After(proof.At) && e.later(before.Access[f].At, a.verified.At)
 		if overtaken {
 			delete(proofs, f) // that which is there stays, unless a refusal ends it at this moment
 		}
-		if a.verified.Origin || overtaken && (!taken || another.GivenBy(proof.By)) {
+		if a.verified.Origin {
 			beside[f] = proof
 		}
 	}

@@ -59,9 +59,7 @@ func (p *Puller) name(ctx context.Context, target ocispec.Descriptor, marks map[
 		if err := p.index.UpdateImage(ctx, name); err != nil {
 			return fmt.Errorf("failed to update image store %q: %w", name, err)
 		}
-		if p.lastRead.follows(name) {
-			_, _ = p.note(ctx, name)
-		}
+		p.note(ctx, name)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ type Puller struct {
 	leases       leases.Manager
 	applier      diff.Applier
 	index        ImageIndex
-	lastRead     lastRead
+	followed     followed
 	underWay     underWay
 
 	prefetches prefetches

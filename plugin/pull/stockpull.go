@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -16,7 +17,6 @@ import (
 	"github.com/containerd/containerd/v2/core/metadata/boltutil"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	bolt "go.etcd.io/bbolt"
 
@@ -29,32 +29,27 @@ import (
 // CRI cannot read, and goes on to take for the one that it has read last: the record gets back what it
 // had then, but for proofs of access, and a new one goes. The error is that of the pull.
 func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) error {
-	defer p.lastRead.follow(name)()
-	_, _ = p.note(ctx, name) // where CRI cannot read it, a pull beside this one may know what it has read
+	defer p.followed.follow(name)()
+	p.note(ctx, name) // nothing is read, which could take long
 	err := pull()
 	ctx = context.WithoutCancel(ctx)
-	if moved, unreadable := p.note(ctx, name); err != nil && unreadable != nil {
-		p.giveBack(ctx, name, moved, unreadable)
+	now, missing := p.images.Get(ctx, name)
+	if err == nil || missing != nil {
+		p.note(ctx, name)
+		return err
+	}
+	if unreadable := p.readable(ctx, now); unreadable != nil {
+		p.giveBack(ctx, now, unreadable)
 	}
 	return err
 }
 
-// note notes the record of a name for the pulls that follow it, if CRI can read it. Else the error says why, and
-// for what the name stands.
-func (p *Puller) note(ctx context.Context, name string) (digest.Digest, error) {
+// note notes for what a name stands, for the pulls that follow it.
+func (p *Puller) note(ctx context.Context, name string) {
 	image, err := p.images.Get(ctx, name)
-	switch {
-	case errdefs.IsNotFound(err):
-		p.lastRead.note(name, images.Image{})
-		return "", nil
-	case err != nil:
-		return "", nil //nolint:nilerr // nor can CRI, which goes on as before
+	if err == nil || errdefs.IsNotFound(err) {
+		p.followed.note(name, image)
 	}
-	if err := p.readable(ctx, image); err != nil {
-		return image.Target.Digest, err
-	}
-	p.lastRead.note(name, image)
-	return image.Target.Digest, nil
 }
 
 // readable returns why CRI cannot read an image: it reads what CRI reads, without any bounds, as that does. To ask
@@ -84,22 +79,22 @@ func (p *Puller) readable(ctx context.Context, image images.Image) error {
 // giveBack lets a name that stands for what CRI cannot read stand for what CRI has read last, unless
 // somebody has moved it on meanwhile. The record of a name that was not there, or was made again, goes: CRI may
 // have read what another pull has stored in between, and forgets it so.
-func (p *Puller) giveBack(ctx context.Context, name string, from digest.Digest, unreadable error) {
-	last, absent := p.lastRead.of(name)
-	if !absent && (last.Name == "" || last.Target.Digest == from) {
-		return // CRI has read nothing by it
+func (p *Puller) giveBack(ctx context.Context, from images.Image, unreadable error) {
+	last, absent := p.lastRead(ctx, from)
+	if last.Name == "" && !absent {
+		return // nobody knows what CRI has read by it
 	}
 	// A proof may have been refused since. Without any the image still takes one, by the digest that was checked.
 	last.Labels = pwtransfer.WithoutProofs(last.Labels)
 	back := false
 	err := p.db.Update(func(tx *bolt.Tx) error {
 		ctx := boltutil.WithTransaction(ctx, tx)
-		now, err := p.images.Get(ctx, name)
-		if err != nil || now.Target.Digest != from {
+		now, err := p.images.Get(ctx, from.Name)
+		if err != nil || now.Target.Digest != from.Target.Digest {
 			return err
 		}
-		if absent || !now.CreatedAt.Equal(last.CreatedAt) {
-			err = p.images.Delete(ctx, name)
+		if last.Name == "" || !now.CreatedAt.Equal(last.CreatedAt) {
+			err = p.images.Delete(ctx, from.Name)
 		} else {
 			_, err = p.images.Update(ctx, last, "target", "labels")
 		}
@@ -110,66 +105,80 @@ func (p *Puller) giveBack(ctx context.Context, name string, from digest.Digest, 
 		return
 	}
 	if back {
-		err = p.index.UpdateImage(ctx, name)
+		err = p.index.UpdateImage(ctx, from.Name)
 	}
 	prefixlog.G(ctx).WithError(errors.Join(unreadable, err)).Warnf("containerd's CRI cannot read %s, which a pull of %q has stored: "+
-		"the name gets back what it stood for, or CRI would go on to take it for that", from, name)
+		"the name gets back what it stood for, or CRI would go on to take it for that", from.Target.Digest, from.Name)
 }
 
-// lastRead has the records of names that are being pulled as CRI has read them last. The zero value is ready.
-type lastRead struct {
-	mu    sync.Mutex
-	names map[string]*followed
-}
-
-type followed struct {
-	pulls  int
-	image  images.Image // without a name: CRI has read none
-	absent bool         // there was no such name
-}
-
-// follow follows a name until the result is called.
-func (l *lastRead) follow(name string) (leave func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.names[name]
-	if f == nil {
-		f = &followed{}
-		if l.names == nil {
-			l.names = map[string]*followed{}
+// lastRead returns the last image that CRI can read of those for which the name has stood; none where nobody knows,
+// or, which absent says, where there was no such name since.
+func (p *Puller) lastRead(ctx context.Context, from images.Image) (last images.Image, absent bool) {
+	for _, image := range slices.Backward(p.followed.of(from.Name)) {
+		switch {
+		case image.Name == "":
+			return images.Image{}, true
+		case image.Target.Digest != from.Target.Digest && p.readable(ctx, image) == nil:
+			return image, false
 		}
-		l.names[name] = f
-	}
-	f.pulls++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if f.pulls--; f.pulls == 0 {
-			delete(l.names, name)
-		}
-	}
-}
-
-// note keeps the record that CRI has read, if the name is followed; without a name there is none.
-func (l *lastRead) note(name string, image images.Image) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f := l.names[name]; f != nil {
-		f.image, f.absent = image, image.Name == ""
-	}
-}
-
-func (l *lastRead) follows(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.names[name] != nil
-}
-
-func (l *lastRead) of(name string) (image images.Image, absent bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f := l.names[name]; f != nil {
-		return f.image, f.absent
 	}
 	return images.Image{}, false
+}
+
+// followed has what names have stood for that are being pulled. The zero value is ready.
+type followed struct {
+	mu    sync.Mutex
+	names map[string]*standing
+}
+
+type standing struct {
+	pulls int
+	stood []images.Image // the last ones, in their order; one without a name = there was none
+}
+
+// maxStood bounds them: pulls of a name can follow one another for as long as somebody likes.
+const maxStood = 16
+
+// follow follows a name until the result is called.
+func (f *followed) follow(name string) (leave func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.names[name]
+	if s == nil {
+		s = &standing{}
+		if f.names == nil {
+			f.names = map[string]*standing{}
+		}
+		f.names[name] = s
+	}
+	s.pulls++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if s.pulls--; s.pulls == 0 {
+			delete(f.names, name)
+		}
+	}
+}
+
+// note adds what a name stands for, if the name is followed: as the last one, if it has stood for that before.
+func (f *followed) note(name string, image images.Image) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.names[name]
+	if s == nil {
+		return
+	}
+	s.stood = append(slices.DeleteFunc(s.stood, func(before images.Image) bool { return before.Target.Digest == image.Target.Digest }), image)
+	s.stood = s.stood[max(0, len(s.stood)-maxStood):]
+}
+
+// of returns what a name has stood for.
+func (f *followed) of(name string) []images.Image {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.names[name]; s != nil {
+		return slices.Clone(s.stood)
+	}
+	return nil
 }

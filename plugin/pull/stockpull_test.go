@@ -103,8 +103,8 @@ func TestStockPullThatFails(t *testing.T) {
 			t.Errorf("%s: labels %v, want %v", what, now.Labels, kept)
 		}
 	}
-	if len(m.lastRead.names) != 0 {
-		t.Errorf("names are followed still: %v", m.lastRead.names)
+	if len(m.followed.names) != 0 {
+		t.Errorf("names are followed still: %v", m.followed.names)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestStockPullThatFailsBesideANewerImage(t *testing.T) {
 	m := newMoving(t)
 	_ = m.StockPull(m.ctx, m.ref, func() error {
 		m.move(m.ref, m.newer) // and the pull finds it unreadable just before
-		m.giveBack(m.ctx, m.ref, m.unreadable.Target.Digest, errStock)
+		m.giveBack(m.ctx, m.unreadable, errStock)
 		return nil
 	})
 	if now := m.target(m.ref); now != m.newer.Target.Digest {
