@@ -85,10 +85,15 @@ var GuardURLs = sync.OnceFunc(func() {
 type urlTransport struct {
 	before lazyTransport
 	own    *http.Transport // of fetches
+	hosts  interface {     // that have copies of it
+		http.RoundTripper
+		CloseIdleConnections()
+	}
 }
 
 func guardURLs(before http.RoundTripper) *urlTransport {
-	return &urlTransport{before: lazyTransport{before}, own: hosts.Bounded()}
+	own, perHost := hosts.Bounded()
+	return &urlTransport{before: lazyTransport{before}, own: own, hosts: perHost}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -100,7 +105,7 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	secrets := of.log.redactor
 	secrets.AddURL(req.URL, "")
 	of.log.asksURLs.Store(true)
-	clean := transport.Elsewhere{Next: transport.Unencoded{Next: t.own}, Redactor: secrets}
+	clean := transport.Elsewhere{Next: transport.Unencoded{Next: t.hosts}, Redactor: secrets}
 	waits := of.log.progress
 	wait := waits.waitFor(func() Attempt {
 		return urlAttempt(req, failure.Unreachable, secrets.Request(req, ErrNoProgress), secrets)
@@ -209,7 +214,7 @@ func (b *urlBody) Close() error {
 
 // CloseIdleConnections is what http.Client calls in its method of that name.
 func (t *urlTransport) CloseIdleConnections() {
-	t.own.CloseIdleConnections()
+	t.hosts.CloseIdleConnections()
 	if c, ok := t.before.now().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

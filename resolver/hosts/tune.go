@@ -12,6 +12,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
 const (
@@ -47,15 +48,16 @@ func tune(t *http.Transport) {
 }
 
 // Bounded returns a transport as net/http's own is, that takes no more from those whom it asks
-// than those of hosts do, and waits no longer for an answer. It makes connections of its own.
-func Bounded() *http.Transport {
+// than those of hosts do, and waits no longer for an answer. It makes connections of its own. The
+// second one asks each host by a copy of it, and forgets those that were not asked for longest.
+func Bounded() (*http.Transport, *pool.PerHost) {
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment}
 	if own, ok := http.DefaultTransport.(*http.Transport); ok { // nobody has replaced it
 		t = own.Clone()
 	}
 	tune(t)
 	t.ResponseHeaderTimeout = answerTimeout
-	return t
+	return t, pool.NewPerHost(t)
 }
 
 // proxyRefused is the hook for proxies that do not let a request through.

@@ -17,7 +17,8 @@ const maxLanes = 32
 
 // Pool is an http.RoundTripper for one configuration of a host. Safe for concurrent use.
 type Pool struct {
-	base *http.Transport // for large layers; lanes have copies of it
+	base  *http.Transport // lanes have copies of it
+	large *PerHost        // for large layers
 
 	mu    sync.Mutex
 	lanes *simplelru.LRU[string, *lane] // by scheme and host[:port]
@@ -26,7 +27,7 @@ type Pool struct {
 // New returns a Pool whose connections are made as base makes them. The caller ends those
 // that are idle with CloseIdleConnections; base is the Pool's from now on.
 func New(base *http.Transport) *Pool {
-	p := &Pool{base: base}
+	p := &Pool{base: base, large: NewPerHost(base)}
 	p.lanes, _ = simplelru.NewLRU[string, *lane](maxLanes, nil) // fails for sizes below 1 only
 	return p
 }
@@ -37,7 +38,7 @@ func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	l := p.lane(req.URL)
 	if size, layer := layerOf(req.Context()); layer {
 		if size > maxShared && l.separatesLayers() {
-			return p.base.RoundTrip(req)
+			return p.large.RoundTrip(req)
 		}
 		return l.send(req)
 	}
@@ -69,7 +70,7 @@ func (p *Pool) CloseIdleConnections() {
 	for _, l := range lanes {
 		l.closeIdle()
 	}
-	p.base.CloseIdleConnections()
+	p.large.CloseIdleConnections()
 }
 
 // lane returns the lane to the host of a URL.
