@@ -27,6 +27,7 @@ type fetchLog struct {
 
 	mu       sync.Mutex
 	contents map[digest.Digest]*content
+	named    int       // hosts of urls
 	notAsked hostNames // of urls that are not followed
 }
 
@@ -132,16 +133,21 @@ func (l *fetchLog) served(d digest.Digest, h *host) {
 	})
 }
 
-// maxElsewhere bounds them: no label has room for so many, which then says that there are more.
-const maxElsewhere = 256
+// maxElsewhere bounds them: no label has room for so many, which then says that there are more. Beyond
+// maxElsewhereOfPull, of all layers, they have no names.
+const maxElsewhere, maxElsewhereOfPull = 256, 16 << 10
 
 // servedElsewhere takes note that one of these hosts, which the urls of the
 // content name or lead to, served bytes.
 func (l *fetchLog) servedElsewhere(d digest.Digest, hosts []string) {
 	l.update(d, func(c *content) {
 		for _, h := range hosts {
+			if l.named == maxElsewhereOfPull {
+				h = redact.Untold
+			}
 			if !slices.Contains(c.elsewhere, h) && len(c.elsewhere) < maxElsewhere {
 				c.elsewhere = append(slices.Clip(c.elsewhere), h)
+				l.named = min(l.named+1, maxElsewhereOfPull)
 			}
 		}
 	})
