@@ -153,8 +153,7 @@ func (l *fetchLog) servedElsewhere(d digest.Digest, hosts []string) {
 	})
 }
 
-// urlFailed takes note of the failure of a url's host, which is asked past the hosts of the session: it is
-// apart from theirs, also where it has the name of one.
+// urlFailed takes note of the failure of a url's host: it is apart from those of the session's, even by its name.
 func (l *fetchLog) urlFailed(d digest.Digest, a Attempt) {
 	l.update(d, func(c *content) { c.urlFailed = []Attempt{a} })
 }
