@@ -5,54 +5,75 @@ package pool
 
 import (
 	"net/http"
+	"net/url"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// PerHost is an http.RoundTripper that asks each host by a transport of its own, of which the last ones used are
-// kept: one for all would remember each name that it was ever asked for, and a registry, or a url, can redirect to any
-// number of them. Safe for concurrent use.
-type PerHost struct {
-	base *http.Transport // the transports are copies of it
+// maxHosts bounds the addresses to which connections are kept: a host, its token
+// server, and where it redirects to. Repositories can name any number of the last.
+const maxHosts = 32
 
-	mu         sync.Mutex
-	transports *simplelru.LRU[string, *http.Transport] // by scheme and host[:port]
+// perHost has one of a kind for each of the hosts that were used last. Safe for concurrent use.
+type perHost[T any] struct {
+	create func(scheme string) T
+	drop   func(T) // is called for those that are not kept
+
+	mu  sync.Mutex
+	all *simplelru.LRU[string, T] // by scheme and host[:port]
 }
+
+func newPerHost[T any](create func(scheme string) T, drop func(T)) *perHost[T] {
+	p := &perHost[T]{create: create, drop: drop}
+	p.all, _ = simplelru.NewLRU[string, T](maxHosts, nil) // fails for sizes below 1 only
+	return p
+}
+
+// of returns the one of the host of a URL.
+func (p *perHost[T]) of(u *url.URL) T {
+	key := u.Scheme + "://" + u.Host
+	p.mu.Lock()
+	t, ok := p.all.Get(key)
+	var oldest []T
+	if !ok {
+		if p.all.Len() == maxHosts {
+			_, dropped, _ := p.all.RemoveOldest()
+			oldest = append(oldest, dropped)
+		}
+		t = p.create(u.Scheme)
+		p.all.Add(key, t)
+	}
+	p.mu.Unlock()
+	for _, dropped := range oldest {
+		p.drop(dropped)
+	}
+	return t
+}
+
+func (p *perHost[T]) values() []T {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all.Values()
+}
+
+// PerHost is an http.RoundTripper that asks each host by a transport of its own, of which the last ones used are
+// kept: one for all would remember each name that it was ever asked for. Safe for concurrent use.
+type PerHost struct{ transports *perHost[*http.Transport] }
 
 // NewPerHost returns a PerHost whose connections are made as base makes them, which is not used itself.
 func NewPerHost(base *http.Transport) *PerHost {
-	p := &PerHost{base: base}
-	p.transports, _ = simplelru.NewLRU[string, *http.Transport](maxLanes, nil) // fails for sizes below 1 only
-	return p
+	return &PerHost{newPerHost(func(string) *http.Transport { return base.Clone() }, (*http.Transport).CloseIdleConnections)}
 }
 
 // RoundTrip implements http.RoundTripper.
 func (p *PerHost) RoundTrip(req *http.Request) (*http.Response, error) {
-	key := req.URL.Scheme + "://" + req.URL.Host
-	p.mu.Lock()
-	t, ok := p.transports.Get(key)
-	var oldest *http.Transport
-	if !ok {
-		if p.transports.Len() == maxLanes {
-			_, oldest, _ = p.transports.RemoveOldest()
-		}
-		t = p.base.Clone()
-		p.transports.Add(key, t)
-	}
-	p.mu.Unlock()
-	if oldest != nil {
-		oldest.CloseIdleConnections()
-	}
-	return t.RoundTrip(req)
+	return p.transports.of(req.URL).RoundTrip(req)
 }
 
 // CloseIdleConnections ends the connections that no request uses.
 func (p *PerHost) CloseIdleConnections() {
-	p.mu.Lock()
-	transports := p.transports.Values()
-	p.mu.Unlock()
-	for _, t := range transports {
+	for _, t := range p.transports.values() {
 		t.CloseIdleConnections()
 	}
 }

@@ -66,16 +66,16 @@ func TestAnsweredBeforeTheBody(t *testing.T) {
 func TestLanesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := serve(t, "h2", well)
-		for i := range 2 * maxLanes {
+		for i := range 2 * maxHosts {
 			h.want(t, 2)
 			h.server.URL = fmt.Sprintf("https://127.0.0.1:%d", 6000+i)
 			h.want(t, 2)
 			h.server.URL = "https://" + address
 		}
-		if n := h.pool.lanes.Len(); n != maxLanes {
+		if n := len(h.pool.lanes.values()); n != maxHosts {
 			t.Errorf("%d lanes", n)
 		}
-		if n := h.connections(); n != 1+2*maxLanes {
+		if n := h.connections(); n != 1+2*maxHosts {
 			t.Errorf("%d connections", n)
 		}
 	})
@@ -96,15 +96,15 @@ func TestEvictedConnectionsEnd(t *testing.T) {
 			ended.Go(func() { _, _, _ = h.get(t.Context(), "/waits") })
 			synctest.Wait()
 			open := h.open()
-			for i := range maxLanes {
+			for i := range maxHosts {
 				h.server.URL = fmt.Sprintf("https://127.0.0.1:%d", 6000+i)
 				h.want(t, map[string]int{"": 1, "h2": 2}[offers])
 			}
 			close(answer)
 			ended.Wait()
 			synctest.Wait()
-			if n := h.open(); n != open+maxLanes-1 {
-				t.Errorf("%d connections are open, want %d", n, open+maxLanes-1)
+			if n := h.open(); n != open+maxHosts-1 {
+				t.Errorf("%d connections are open, want %d", n, open+maxHosts-1)
 			}
 		})
 	}

@@ -149,7 +149,7 @@ func TestHangingRequestsGivePlace(t *testing.T) {
 	}
 }
 
-func (h *host) lane() *lane { return h.pool.lanes.Values()[0] }
+func (h *host) lane() *lane { return h.pool.lanes.values()[0] }
 
 func (l *lane) taken() int {
 	l.mu.Lock()
