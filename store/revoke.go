@@ -92,7 +92,7 @@ func (r revocation) ends(p Proof, name string) bool {
 // next one (withEarlier).
 func (r revocation) change(of string, all, onDisk map[string]string) map[string]string {
 	change, revokes := map[string]string{}, false
-	for _, label := range []string{LabelAccess + string(r.holder), besideProof(r.holder)} {
+	for _, label := range r.labels() {
 		switch value := all[label]; {
 		case value != "" && r.ends(decodeProof(value), of):
 			change[label], revokes = "", true
@@ -106,9 +106,14 @@ func (r revocation) change(of string, all, onDisk map[string]string) map[string]
 	return change
 }
 
+// labels are those of the holder's proofs.
+func (r revocation) labels() []string {
+	return []string{LabelAccess + string(r.holder), besideProof(r.holder)}
+}
+
 // waitsIn reports whether a mark that is not written yet takes a proof of the holder away.
 func (r revocation) waitsIn(mark map[string]string) bool {
-	return slices.ContainsFunc([]string{LabelAccess + string(r.holder), besideProof(r.holder)}, func(label string) bool {
+	return slices.ContainsFunc(r.labels(), func(label string) bool {
 		value, marked := mark[label]
 		return marked && value == ""
 	})

@@ -21,7 +21,8 @@ const maxSize = 1 << 48
 // CheckChildren returns an error, which is ErrInvalid, for what containerd does not fetch of a
 // document, and for what CRI cannot read as the image that runs: content without a digest, or
 // with a size that none has where this node is to fetch it; an index of which no manifest runs, or CRI
-// measures another entry than that; manifests and indexes that a manifest names, below which CRI looks for more of the image.
+// measures another entry than that; manifests and indexes that a manifest names, below which CRI looks
+// for more of the image.
 // Of an index containerd fetches one manifest alone, and what is said of others does not matter.
 func CheckChildren(ctx context.Context, parent ocispec.Descriptor, children []ocispec.Descriptor) error {
 	for i, child := range children {

@@ -30,12 +30,11 @@ import (
 // had then, but for proofs of access, and a new one goes. The error is that of the pull.
 func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) error {
 	defer p.followed.follow(name)()
-	p.note(ctx, name) // nothing is read, which could take long
+	_, _ = p.note(ctx, name) // nothing is read, which could take long
 	err := pull()
 	ctx = context.WithoutCancel(ctx)
-	now, missing := p.images.Get(ctx, name)
+	now, missing := p.note(ctx, name)
 	if err == nil || missing != nil {
-		p.note(ctx, name)
 		return err
 	}
 	if unreadable := p.readable(ctx, now); unreadable != nil {
@@ -44,12 +43,13 @@ func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) 
 	return err
 }
 
-// note notes for what a name stands, for the pulls that follow it.
-func (p *Puller) note(ctx context.Context, name string) {
+// note notes for what a name stands, for the pulls that follow it, and returns that.
+func (p *Puller) note(ctx context.Context, name string) (images.Image, error) {
 	image, err := p.images.Get(ctx, name)
 	if err == nil || errdefs.IsNotFound(err) {
 		p.followed.note(name, image)
 	}
+	return image, err
 }
 
 // readable returns why CRI cannot read an image: it reads what CRI reads, without any bounds, as that does. To ask
@@ -171,6 +171,13 @@ func (f *followed) note(name string, image images.Image) {
 	}
 	s.stood = append(slices.DeleteFunc(s.stood, func(before images.Image) bool { return before.Target.Digest == image.Target.Digest }), image)
 	s.stood = s.stood[max(0, len(s.stood)-maxStood):]
+}
+
+// has reports whether a name is followed.
+func (f *followed) has(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.names[name] != nil
 }
 
 // of returns what a name has stood for.
