@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // TestLateAnswerFromBeforeTheClockWentBack holds that an answer which came while the clock was an hour ahead
@@ -21,7 +19,7 @@ func TestLateAnswerFromBeforeTheClockWentBack(t *testing.T) {
 		n := &node{remote: first, record: record, packed: true}
 		ctx, s := storeOf(t, record.State)
 		e := n.engine(rule(`policy = "IfDigestChanged"`, `max_stale = "1h"`))
-		e.Records, e.Marks, e.Proofs, e.Observe = s, s, s, nil
+		onStore(e, s)
 		e.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 		slow, other := n.request(nil), n.request(nil)
 		slow.PodNamespace, slow.Runtime = "slow", slowSnapshotter{n}
@@ -30,16 +28,12 @@ func TestLateAnswerFromBeforeTheClockWentBack(t *testing.T) {
 		go func() { defer close(done); _, _ = e.Ensure(ctx, slow) }()
 		time.Sleep(time.Minute)
 		ahead.Store(0)
-		n.mu.Lock()
-		n.packed = false
-		n.mu.Unlock()
+		n.othersHaveIt()
 		if o, err := e.Ensure(ctx, other); o.Kind != Unchanged {
 			t.Fatalf("the other: %s (%s), %v", o.Kind, o.Reason, err)
 		}
 		<-done
-		n.mu.Lock()
-		n.checkFails = failure.Unreachable
-		n.mu.Unlock()
+		n.fall()
 		time.Sleep(time.Minute)
 		if o, err := e.Ensure(ctx, other); o.Kind != UsedCached {
 			t.Errorf("two minutes after a yes: %s (%s), %v", o.Kind, o.Reason, err)

@@ -26,6 +26,25 @@ func (s slowSnapshotter) Complete(ctx context.Context, target ocispec.Descriptor
 	return s.node.Complete(ctx, target, plan)
 }
 
+// onStore has the engine go by a real store, and by the clock.
+func onStore(e *Engine, s *store.Store) {
+	e.Records, e.Marks, e.Proofs, e.Observe, e.Now = s, s, s, nil, time.Now
+}
+
+// othersHaveIt has only one snapshotter lack the image, of the request that has looked before.
+func (n *node) othersHaveIt() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.packed = false
+}
+
+// fall has all hosts fail.
+func (n *node) fall() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.checkFails = failure.Unreachable
+}
+
 // TestLateAnswerLeavesLaterWords holds that a request which acts on its answer minutes later, since its
 // snapshotter takes so long, or the manifest that it has to be delivered comes so slowly, takes nothing back
 // that was said to another request meanwhile: when all hosts fail, ages count from the last word.
@@ -53,7 +72,7 @@ func TestLateAnswerLeavesLaterWords(t *testing.T) {
 				ctx, s := storeOf(t, record.State)
 				e := n.engine("[[rule]]\nimages = [\"**\"]\nnamespaces = [\"slow\"]\npolicy = \"IfDigestChanged\"\n" + tc.slow + "\n" +
 					rule(`policy = "IfDigestChanged"`, tc.bound))
-				e.Records, e.Marks, e.Proofs, e.Observe, e.Now = s, s, s, nil, time.Now
+				onStore(e, s)
 				if tc.mirror {
 					e.Registry = mirrorFirst{n}
 				}
@@ -66,18 +85,14 @@ func TestLateAnswerLeavesLaterWords(t *testing.T) {
 				done := make(chan Outcome, 1)
 				go func() { o, _ := e.Ensure(ctx, slow); done <- o }()
 				time.Sleep(time.Minute)
-				n.mu.Lock()
-				n.packed = false // the other's snapshotter has it
-				n.mu.Unlock()
+				n.othersHaveIt()
 				if o, err := e.Ensure(ctx, other); o.Kind != Unchanged {
 					t.Fatalf("the other: %s (%s), %v", o.Kind, o.Reason, err)
 				}
 				if o := <-done; o.Kind != Unchanged {
 					t.Fatalf("the slow one: %s (%s), %v", o.Kind, o.Reason, o.Err)
 				}
-				n.mu.Lock()
-				n.checkFails = failure.Unreachable
-				n.mu.Unlock()
+				n.fall()
 				time.Sleep(time.Minute)
 				if o, err := e.Ensure(ctx, other); o.Kind != UsedCached {
 					t.Errorf("two minutes after a yes, under %s: %s (%s), %v", tc.bound, o.Kind, o.Reason, err)
@@ -99,7 +114,7 @@ func TestLateAnswerLeavesWordsByOtherNames(t *testing.T) {
 				n := &node{remote: first, record: record, packed: true}
 				ctx, s := storeOf(t, record.State, repository+":2")
 				e := n.engine(rule(`policy = "IfDigestChanged"`, `access_ttl = "150s"`))
-				e.Records, e.Marks, e.Proofs, e.Observe, e.Now = s, s, s, nil, time.Now
+				onStore(e, s)
 				slow, other, third := n.request(nil), n.request(nil), n.request(nil)
 				slow.PodNamespace, slow.Runtime = "slow", slowSnapshotter{n}
 				third.Name, third.Image = canonical, byDigest
@@ -111,16 +126,12 @@ func TestLateAnswerLeavesWordsByOtherNames(t *testing.T) {
 				done := make(chan struct{})
 				go func() { defer close(done); _, _ = e.Ensure(ctx, slow) }()
 				time.Sleep(time.Minute)
-				n.mu.Lock()
-				n.packed = false
-				n.mu.Unlock()
+				n.othersHaveIt()
 				if o, err := e.Ensure(ctx, other); err != nil {
 					t.Fatalf("the other: %s (%s), %v", o.Kind, o.Reason, err)
 				}
 				<-done
-				n.mu.Lock()
-				n.checkFails = failure.Unreachable
-				n.mu.Unlock()
+				n.fall()
 				time.Sleep(time.Minute)
 				if o, err := e.Ensure(ctx, third); err != nil {
 					t.Errorf("two minutes after a yes: %s (%s), %v", o.Kind, o.Reason, err)
@@ -148,7 +159,7 @@ func TestLateAnswerBesideAFallback(t *testing.T) {
 				n := &node{remote: first, record: record, packed: true, checkFails: tc.before, inNeed: tc.inNeed}
 				ctx, s := storeOf(t, record.State)
 				e := n.engine(rule(`policy = "IfDigestChanged"`, `resolve_from = "OriginThenMirrors"`))
-				e.Records, e.Marks, e.Proofs, e.Observe, e.Now = s, s, s, nil, time.Now
+				onStore(e, s)
 				slow, other := n.request(nil), n.request(nil)
 				slow.PodNamespace, slow.Runtime = "slow", slowSnapshotter{n}
 				done := make(chan struct{})

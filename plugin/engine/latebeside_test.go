@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // TestLateAnswerLeavesALaterCheckBesideAMirrors holds that the registry's check of 1:00 stays beside a mirror's of
@@ -29,7 +27,7 @@ func TestLateAnswerLeavesALaterCheckBesideAMirrors(t *testing.T) {
 				ctx, s := storeOf(t, record.State)
 				e := n.engine("[[rule]]\nimages = [\"**\"]\nnamespaces = [\"mirrors\"]\npolicy = \"IfDigestChanged\"\ncheck_with = \"" + tc.with + "\"\n" +
 					rule(`policy = "IfDigestChanged"`, `resolve_from = "Origin"`, `max_stale = "150s"`, `check_with = "`+tc.with+`"`))
-				e.Records, e.Marks, e.Proofs, e.Observe, e.Now = s, s, s, nil, time.Now
+				onStore(e, s)
 				e.Registry = mirrorFirst{n}
 				slow, other, third := n.request(nil), n.request(nil), n.request(nil)
 				slow.PodNamespace, slow.Runtime = "slow", slowSnapshotter{n}
@@ -37,9 +35,7 @@ func TestLateAnswerLeavesALaterCheckBesideAMirrors(t *testing.T) {
 				done := make(chan Outcome, 1)
 				go func() { o, _ := e.Ensure(ctx, slow); done <- o }()
 				time.Sleep(time.Minute)
-				n.mu.Lock()
-				n.packed = false
-				n.mu.Unlock()
+				n.othersHaveIt()
 				if o, err := e.Ensure(ctx, other); o.Kind != Unchanged || o.Host != "registry.test" {
 					t.Fatalf("the other: %s (%s) %s, %v", o.Kind, o.Reason, o.Host, err)
 				}
@@ -52,9 +48,7 @@ func TestLateAnswerLeavesALaterCheckBesideAMirrors(t *testing.T) {
 				if o := <-done; o.Kind != Unchanged {
 					t.Fatalf("the slow one: %s (%s), %v", o.Kind, o.Reason, o.Err)
 				}
-				n.mu.Lock()
-				n.checkFails = failure.Unreachable
-				n.mu.Unlock()
+				n.fall()
 				time.Sleep(time.Minute)
 				if o, err := e.Ensure(ctx, other); o.Kind != UsedCached {
 					t.Errorf("two minutes after the registry's yes: %s (%s), %v", o.Kind, o.Reason, err)
@@ -74,7 +68,7 @@ func TestMirrorsLateAnswerLeavesTheRegistrysProof(t *testing.T) {
 				ctx, s := storeOf(t, n.record.State)
 				e := n.engine("[[rule]]\nimages = [\"**\"]\nnamespaces = [\"mirrors\"]\npolicy = \"IfDigestChanged\"\n" +
 					rule(`policy = "IfDigestChanged"`, `resolve_from = "Origin"`))
-				e.Records, e.Marks, e.Proofs, e.Observe, e.Now = s, s, s, nil, time.Now
+				onStore(e, s)
 				e.Registry = mirrorFirst{n}
 				slow, other := n.request(nil), n.request(nil)
 				slow.PodNamespace, slow.Namespace = "mirrors", "mirrors"
@@ -85,9 +79,7 @@ func TestMirrorsLateAnswerLeavesTheRegistrysProof(t *testing.T) {
 				done := make(chan Outcome, 1)
 				go func() { o, _ := e.Ensure(ctx, slow); done <- o }()
 				time.Sleep(time.Minute)
-				n.mu.Lock()
-				n.packed = false
-				n.mu.Unlock()
+				n.othersHaveIt()
 				if o, err := e.Ensure(ctx, other); o.Kind != Unchanged || o.Host != "registry.test" {
 					t.Fatalf("the other: %s (%s) %s, %v", o.Kind, o.Reason, o.Host, err)
 				}
@@ -98,9 +90,7 @@ func TestMirrorsLateAnswerLeavesTheRegistrysProof(t *testing.T) {
 				if o, err := e.Ensure(ctx, again); o.Kind != Unchanged || o.Host != "mirror.test" {
 					t.Fatalf("the mirror again: %s (%s) %s, %v", o.Kind, o.Reason, o.Host, err)
 				}
-				n.mu.Lock()
-				n.checkFails = failure.Unreachable
-				n.mu.Unlock()
+				n.fall()
 				if o, err := e.Ensure(ctx, other); o.Kind != UsedCached {
 					t.Errorf("to whom the registry has said yes: %s (%s), %v", o.Kind, o.Reason, err)
 				}

@@ -105,7 +105,7 @@ func TestLateHistories(t *testing.T) {
 			n := &node{remote: first, record: record}
 			h := &lateHistory{T: t, Rand: rand.New(rand.NewPCG(seed, 0)), engine: n.engine(rule(`policy = "IfDigestChanged"`)), want: map[string]words{}}
 			h.ctx, h.store = storeOf(t, record.State)
-			h.engine.Records, h.engine.Marks, h.engine.Proofs, h.engine.Observe, h.engine.Now = h.store, h.store, h.store, nil, time.Now
+			onStore(h.engine, h.store)
 			for _, n := range []string{name, canonical} {
 				h.want[n] = words{}.of(record.State, time.Now())
 			}

@@ -6,8 +6,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
@@ -143,17 +141,4 @@ func (e *Engine) proofsBeside(a answer, before store.State) (proofs, beside map[
 		}
 	}
 	return proofs, beside
-}
-
-// later reports whether something was said after an answer of then, and not by a clock that was ahead.
-func (e *Engine) later(at, then time.Time) bool { return at.After(then) && !at.After(e.Now()) }
-
-// overtaken reports whether a record knows of something that was said after the answer: a manifest
-// may have come slowly, or the image had to be unpacked first.
-func (e *Engine) overtaken(a answer, now store.State) bool {
-	then := a.verified.At
-	if now.Verified.Digest == a.verified.Digest && e.later(now.Verified.At, then) || e.later(now.Stale.Since, then) {
-		return true
-	}
-	return slices.ContainsFunc(a.proved, func(f store.Fingerprint) bool { return e.later(now.Access[f].At, then) })
 }
