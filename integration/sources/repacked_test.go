@@ -60,6 +60,14 @@ func pack(t *testing.T, name string, level int) v1.Layer {
 	return packed{static.NewLayer(zipped.Bytes(), types.DockerLayer), tarred.Bytes()}
 }
 
+// pushLayers pushes an image of these layers.
+func pushLayers(n *nodetest.Node, r *resolvertest.Registry, name string, layers ...v1.Layer) {
+	n.T.Helper()
+	img, err := mutate.AppendLayers(empty.Image, layers...)
+	n.Must(err)
+	n.PushTo(r, name, img)
+}
+
 // TestBaseOfAnotherTenantInASnapshotter holds that an image from allowed hosts is compared for a
 // snapshotter in which another tenant's image has left its base, packed in another way, from elsewhere:
 // no pod fails. It is compared once, though what the pull before it found out may not be written yet.
@@ -73,14 +81,9 @@ func TestBaseOfAnotherTenantInASnapshotter(t *testing.T) {
 			n.Serve("good.test", good)
 			n.Serve("bad.test", bad)
 			n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"good.test/**\"]\npolicy = \"IfDigestChanged\"\nallowed_sources = [%q]\n", good.Host()))
-			push := func(r *resolvertest.Registry, name string, layers ...v1.Layer) {
-				img, err := mutate.AppendLayers(empty.Image, layers...)
-				n.Must(err)
-				n.PushTo(r, name, img)
-			}
 			base := pack(t, "base", gzip.BestCompression)
-			push(bad, "base:1", pack(t, "base", gzip.BestSpeed))
-			push(good, "app:1", base, pack(t, "app", gzip.BestCompression))
+			pushLayers(n, bad, "base:1", pack(t, "base", gzip.BestSpeed))
+			pushLayers(n, good, "app:1", base, pack(t, "app", gzip.BestCompression))
 			const ref = "good.test/app:1"
 			n.MustPull("bad.test/base:1", node.RuntimeHandler("native"))
 			n.MustPull(ref)
@@ -113,16 +116,11 @@ func TestBaseOfAnImageThatIsRemoved(t *testing.T) {
 		n.Serve("good.test", good)
 		n.Serve("also.test", also)
 		n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"*.test/**\"]\nallowed_sources = [%q, %q]\n", good.Host(), also.Host()))
-		push := func(r *resolvertest.Registry, name string, layers ...v1.Layer) {
-			img, err := mutate.AppendLayers(empty.Image, layers...)
-			n.Must(err)
-			n.PushTo(r, name, img)
-		}
 		for _, r := range []*resolvertest.Registry{good, also} {
-			push(r, "third:1", pack(t, "third", gzip.BestSpeed), pack(t, "base", gzip.HuffmanOnly))
+			pushLayers(n, r, "third:1", pack(t, "third", gzip.BestSpeed), pack(t, "base", gzip.HuffmanOnly))
 		}
-		push(good, "other:1", pack(t, "base", gzip.BestSpeed), pack(t, "other", gzip.BestCompression))
-		push(good, "app:1", pack(t, "base", gzip.BestCompression), pack(t, "app", gzip.BestCompression))
+		pushLayers(n, good, "other:1", pack(t, "base", gzip.BestSpeed), pack(t, "other", gzip.BestCompression))
+		pushLayers(n, good, "app:1", pack(t, "base", gzip.BestCompression), pack(t, "app", gzip.BestCompression))
 		for _, ref := range []string{third, "good.test/other:1", "good.test/app:1"} {
 			n.MustPull(ref)
 		}
@@ -144,14 +142,9 @@ func TestBaseThatAnotherTenantPacksAgain(t *testing.T) {
 	n.Serve("good.test", good)
 	n.Serve("bad.test", bad)
 	n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"good.test/**\"]\nallowed_sources = [%q]\n", good.Host()))
-	push := func(r *resolvertest.Registry, name string, layers ...v1.Layer) {
-		img, err := mutate.AppendLayers(empty.Image, layers...)
-		n.Must(err)
-		n.PushTo(r, name, img)
-	}
-	push(bad, "first:1", pack(t, "x", gzip.BestSpeed), pack(t, "base", gzip.BestSpeed))
-	push(good, "app:1", pack(t, "base", gzip.BestCompression), pack(t, "app", gzip.BestCompression))
-	push(bad, "third:1", pack(t, "base", gzip.HuffmanOnly))
+	pushLayers(n, bad, "first:1", pack(t, "x", gzip.BestSpeed), pack(t, "base", gzip.BestSpeed))
+	pushLayers(n, good, "app:1", pack(t, "base", gzip.BestCompression), pack(t, "app", gzip.BestCompression))
+	pushLayers(n, bad, "third:1", pack(t, "base", gzip.HuffmanOnly))
 	for _, ref := range []string{"bad.test/first:1", "good.test/app:1", "bad.test/third:1"} {
 		n.MustPull(ref)
 	}
