@@ -22,7 +22,7 @@ func TestHeaderTimeout(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := serve(t, offers, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/hangs" {
-					<-r.Context().Done()
+					unanswered(r)
 				}
 				well(w, r)
 			})

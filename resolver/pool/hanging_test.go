@@ -18,20 +18,14 @@ import (
 func nearby(t *testing.T, offers string) *host {
 	t.Helper()
 	const round = 20 * time.Millisecond
-	over := make(chan struct{})
 	h := serve(t, offers, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		if r.URL.Path == "/hangs" {
-			select {
-			case <-over:
-			case <-r.Context().Done():
-			}
-			return
+			unanswered(r)
 		}
 		time.Sleep(round)
 		well(w, r)
 	})
-	t.Cleanup(func() { close(over) })
 	h.roundTrip = 2 * round
 	for range 10 {
 		_, _, _ = h.get(t.Context(), "/")

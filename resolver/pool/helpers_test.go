@@ -172,6 +172,13 @@ func (h *host) want(t *testing.T, protocol int) {
 // well answers whatever it is asked.
 func well(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") }
 
+// unanswered waits until a request is given up, and does not answer then: a client that has just begun to end its
+// TLS connection may still take an answer.
+func unanswered(r *http.Request) {
+	<-r.Context().Done()
+	panic(http.ErrAbortHandler)
+}
+
 // atOnce calls f n times side by side, and waits for all.
 func atOnce(n int, f func(i int)) {
 	var all sync.WaitGroup

@@ -121,7 +121,7 @@ func TestHangingRequestsGivePlace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := serve(t, offers, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/hangs" {
-					<-r.Context().Done()
+					unanswered(r)
 				}
 				well(w, r)
 			})
