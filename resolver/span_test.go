@@ -96,7 +96,7 @@ func TestGuardedURLsLeaveOthersAlone(t *testing.T) {
 		w.Header().Set("Content-Encoding", "deflate")
 		_, _ = w.Write([]byte("encoded"))
 	})
-	own, _ := hosts.Bounded()
+	own := hosts.Bounded()
 	used := 0
 	client := &http.Client{Transport: guardURLs(roundTrip(func(req *http.Request) (*http.Response, error) {
 		used++

@@ -61,7 +61,8 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 		of.log.interrupted(of.digest, b.host, redactor.Request(b.req, context.Cause(ctx)), elapsed)
 	default:
 		class := fault.TransportClass(err, false)
-		of.log.failed(of.digest, b.host, class, redactor.Failed(b.req, err), elapsed)
+		clean := redactor.Failed(b.req, err)
+		of.log.failed(of.digest, b.host, class, clean, elapsed)
 		switch {
 		case class == failure.Unreachable:
 			of.brokeOff(b.host, b.served, errors.Is(err, transport.ErrSilent))
@@ -71,6 +72,7 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 			err = io.ErrUnexpectedEOF
 		default:
 			of.settles(b.host, class)
+			err = clean // spans tell it
 		}
 	}
 	return n, of.brokenOff(err)

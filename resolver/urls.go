@@ -85,15 +85,10 @@ var GuardURLs = sync.OnceFunc(func() {
 type urlTransport struct {
 	before lazyTransport
 	own    *http.Transport // of fetches
-	hosts  interface {     // that have copies of it
-		http.RoundTripper
-		CloseIdleConnections()
-	}
 }
 
 func guardURLs(before http.RoundTripper) *urlTransport {
-	own, perHost := hosts.Bounded()
-	return &urlTransport{before: lazyTransport{before}, own: own, hosts: perHost}
+	return &urlTransport{before: lazyTransport{before}, own: hosts.Bounded()}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -105,7 +100,7 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	secrets := of.log.redactor
 	secrets.AddURL(req.URL, "")
 	of.log.asksURLs.Store(true)
-	clean := transport.Elsewhere{Next: transport.Unencoded{Next: t.hosts}, Redactor: secrets}
+	clean := transport.Elsewhere{Next: transport.Unencoded{Next: t.own}, Redactor: secrets}
 	waits := of.log.progress
 	wait := waits.waitFor(func() Attempt {
 		return urlAttempt(req, failure.Unreachable, secrets.Request(req, ErrNoProgress), secrets)
@@ -173,13 +168,18 @@ func (b *urlBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b.ended()
-	if err != io.EOF && b.req.Context().Err() == nil { // else a piece is given up
-		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), b.fetch.log.redactor.Failed(b.req, err), b.start)
+	if err == io.EOF {
+		return n, err
+	}
+	clean := b.fetch.log.redactor.Failed(b.req, err)
+	if b.req.Context().Err() == nil { // else a piece is given up
+		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), clean, b.start)
 	}
 	if err == io.ErrUnexpectedEOF { //nolint:errorlint // docker's does not look into it either
 		b.fetch.begun.Store(true)
+		return n, b.fetch.brokenOff(err)
 	}
-	return n, b.fetch.brokenOff(err)
+	return n, clean // spans tell it
 }
 
 // brokenOff is the error of a body as docker's reader is to have it. That would ask all urls of the content once more
@@ -212,9 +212,8 @@ func (b *urlBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// CloseIdleConnections is what http.Client calls in its method of that name.
+// CloseIdleConnections is what http.Client calls in its method of that name. Fetches leave none.
 func (t *urlTransport) CloseIdleConnections() {
-	t.hosts.CloseIdleConnections()
 	if c, ok := t.before.now().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

@@ -5,6 +5,7 @@ package hosts
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
-	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
 const (
@@ -48,16 +48,22 @@ func tune(t *http.Transport) {
 }
 
 // Bounded returns a transport as net/http's own is, that takes no more from those whom it asks
-// than those of hosts do, and waits no longer for an answer. It makes connections of its own. The
-// second one asks each host by a copy of it, and forgets those that were not asked for longest.
-func Bounded() (*http.Transport, *pool.PerHost) {
+// than those of hosts do, and waits no longer for an answer. It asks each time over a new connection by
+// HTTP/1.1, which ends with the answer: nothing is left of those whom it has asked, however many they are, and who
+// reads no more from a connection of HTTP/2 would hold up those that read from it.
+func Bounded() *http.Transport {
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment}
 	if own, ok := http.DefaultTransport.(*http.Transport); ok { // nobody has replaced it
 		t = own.Clone()
 	}
 	tune(t)
 	t.ResponseHeaderTimeout = answerTimeout
-	return t, pool.NewPerHost(t)
+	t.DisableKeepAlives = true
+	t.ForceAttemptHTTP2, t.Protocols, t.TLSNextProto = false, nil, map[string]func(string, *tls.Conn) http.RoundTripper{}
+	if t.TLSClientConfig != nil {
+		t.TLSClientConfig.NextProtos = nil // net/http may have added HTTP/2
+	}
+	return t
 }
 
 // proxyRefused is the hook for proxies that do not let a request through.

@@ -60,7 +60,8 @@ func (g *generation) leave() {
 	g.closeIdle()
 }
 
-// closeLeft ends the connections that have become idle, if new requests do not use them.
+// closeLeft is called at the end of a request. It ends the connections that have become idle, if new requests do not
+// use them.
 func (g *generation) closeLeft() {
 	if g.left.Load() {
 		g.closeIdle()
@@ -70,7 +71,7 @@ func (g *generation) closeLeft() {
 func (g *generation) closeIdle() {
 	g.transport.CloseIdleConnections()
 	if g.modern != nil {
-		g.modern.closeIdle()
+		g.modern.closeIdle(g.left.Load())
 	}
 }
 

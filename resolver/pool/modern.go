@@ -165,15 +165,20 @@ func (m *modern) MarkDead(dead *h2.ClientConn) {
 	}
 }
 
-// closeIdle ends the connections without requests. Nobody waits while it looks at one: that
-// takes until the other end takes what is being written to it.
-func (m *modern) closeIdle() {
+// closeIdle ends the connections without requests, and, where they are left, each other one with its last
+// request. Nobody waits while it looks at one: that takes until the other end takes what is being written to it.
+func (m *modern) closeIdle(left bool) {
 	m.mu.Lock()
 	all := maps.Clone(m.conns)
 	clear(m.conns) // so that no request begins
 	m.mu.Unlock()
 	for at, c := range all {
-		go m.closeIfIdle(at, c)
+		go func() {
+			if left {
+				c.SetDoNotReuse() // a request that is given up ends a little later than for who has sent it
+			}
+			m.closeIfIdle(at, c)
+		}()
 	}
 }
 

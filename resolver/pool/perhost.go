@@ -57,23 +57,24 @@ func (p *perHost[T]) values() []T {
 	return p.all.Values()
 }
 
-// PerHost is an http.RoundTripper that asks each host by a transport of its own, of which the last ones used are
+// transports is an http.RoundTripper that asks each host by a transport of its own, of which the last ones used are
 // kept: one for all would remember each name that it was ever asked for. Safe for concurrent use.
-type PerHost struct{ transports *perHost[*http.Transport] }
+type transports struct{ *perHost[*http.Transport] }
 
-// NewPerHost returns a PerHost whose connections are made as base makes them, which is not used itself.
-func NewPerHost(base *http.Transport) *PerHost {
-	return &PerHost{newPerHost(func(string) *http.Transport { return base.Clone() }, (*http.Transport).CloseIdleConnections)}
+// newTransports returns transports whose connections are made as base makes them, by HTTP/1.1: of HTTP/2, net/http
+// does not end those that are in use when their host is forgotten.
+func newTransports(base *http.Transport) transports {
+	return transports{newPerHost(func(string) *http.Transport { return base.Clone() }, (*http.Transport).CloseIdleConnections)}
 }
 
 // RoundTrip implements http.RoundTripper.
-func (p *PerHost) RoundTrip(req *http.Request) (*http.Response, error) {
-	return p.transports.of(req.URL).RoundTrip(req)
+func (t transports) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.of(req.URL).RoundTrip(req)
 }
 
-// CloseIdleConnections ends the connections that no request uses.
-func (p *PerHost) CloseIdleConnections() {
-	for _, t := range p.transports.values() {
-		t.CloseIdleConnections()
+// closeIdle ends the connections that no request uses.
+func (t transports) closeIdle() {
+	for _, one := range t.values() {
+		one.CloseIdleConnections()
 	}
 }

@@ -8,7 +8,7 @@ import "net/http"
 // Pool is an http.RoundTripper for one configuration of a host. Safe for concurrent use.
 type Pool struct {
 	base  *http.Transport // lanes have copies of it
-	large *PerHost        // for large layers
+	large transports      // for large layers
 	lanes *perHost[*lane]
 }
 
@@ -16,7 +16,7 @@ type Pool struct {
 // that are idle with CloseIdleConnections; base is the Pool's from now on.
 func New(base *http.Transport) *Pool {
 	return &Pool{
-		base: base, large: NewPerHost(base),
+		base: base, large: newTransports(base),
 		lanes: newPerHost(func(scheme string) *lane { return newLane(base, scheme) }, (*lane).retire),
 	}
 }
@@ -56,5 +56,5 @@ func (p *Pool) CloseIdleConnections() {
 	for _, l := range p.lanes.values() {
 		l.closeIdle()
 	}
-	p.large.CloseIdleConnections()
+	p.large.closeIdle()
 }

@@ -51,6 +51,7 @@ func (l *lane) once(g *generation, req *http.Request, used *usage) (*http.Respon
 	traced := req.WithContext(httptrace.WithClientTrace(ctx, used.trace(l, g)))
 	resp, err := g.transport.RoundTrip(traced)
 	if err != nil {
+		g.closeLeft()
 		return nil, used, err
 	}
 	g.served.Store(true)

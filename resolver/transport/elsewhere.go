@@ -34,7 +34,7 @@ func (e Elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Request = req
 	resp.Status = fault.StatusText(resp.StatusCode) // docker's errors have it as the host writes it
-	if c := (&classify{redactor: e.Redactor}); c.strays(resp) {
+	if c := (&classify{redactor: e.Redactor}); c.senseless(resp) {
 		_ = resp.Body.Close()
 		return nil, c.nonsense(req, resp)
 	}
