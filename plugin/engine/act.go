@@ -171,6 +171,7 @@ func (e *Engine) decideAgain(ctx context.Context, t task, k checked, c *course, 
 	if !same {
 		// The registry said nothing of another image that is cached now, and is not asked.
 		c.answer, c.cached, cached = tag, NotAsked, NotConfirmed
+		c.answer.saw(c.local) // may be what the tag stands for
 	}
 	action = Decide(t.directives.Directives, c.local, tag.check(cached))
 	// The registry was told that nobody needs more than the digest, or another manifest

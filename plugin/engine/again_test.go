@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,6 +86,20 @@ func TestCheckAgainReadsTheManifest(t *testing.T) {
 				t.Errorf("%s, %s: %s (%s), %v, after %d checks and %d reads, proved %v", with, inner, o.Kind, o.Reason, err, n.checks, n.manifestsRead, n.proved)
 			}
 		}
+	}
+}
+
+// The image that has come in its place, for which the tag stands, and which its host has given to everybody, is proved by
+// the answer about the tag as in a check that has found it there.
+func TestEverybodysImageComesWhileAsked(t *testing.T) {
+	pulled := cachedImage(second, now)
+	pulled.Access[store.Anonymous] = store.Proof{At: now, By: "registry.test"}
+	n := replacedWhileAsked(pulled)
+	req := n.request(nil)
+	req.Caller = bob
+	o, err := n.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
+	if err != nil || o.Kind != Unchanged || o.Digest != second.Digest || n.checks != 2 || !slices.Contains(n.proved, bob) {
+		t.Errorf("%s (%s) of %s, %v, after %d checks, proved %v", o.Kind, o.Reason, o.Digest, err, n.checks, n.proved)
 	}
 }
 

@@ -130,10 +130,15 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 		defer next()
 		turn = ifFree
 	}
+	by := t.Name
 	switch turn {
 	case hasTurn:
 	case ifFree:
-		unlock, free := e.turns.TryLock(t.Name)
+		unlock, free := e.turns.TryLock(by)
+		if !free { // the pull that has it moves that name alone: who proves the image is noted by its digest
+			by = t.canonical(local.target())
+			unlock, free = e.turns.TryLock(by)
+		}
 		if !free {
 			return nil
 		}
@@ -153,7 +158,9 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	if now.Restricted && !now.Said() {
 		return nil // a name that has no check would open the image
 	}
-	err = t.Runtime.Complete(ctx, now.Target, e.completion(ctx, t, now))
+	plan := e.completion(ctx, t, now)
+	plan.Reference = by
+	err = t.Runtime.Complete(ctx, now.Target, plan)
 	if canonical := t.canonical(local.target()); err == nil && canonical != t.Name {
 		err = e.Proofs.ShareProofs(ctx, local.target(), t.Name, canonical)
 	}

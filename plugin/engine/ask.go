@@ -135,11 +135,12 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	if err != nil {
 		return a, err
 	}
-	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: e.Now(), By: r.Host, Origin: isOrigin(r.Host, session.Origin())}
+	at := e.Now().Round(0) // by the wall clock, as labels have it, which may be set before the answer is acted upon
+	a.verified = store.Verified{Digest: r.Descriptor.Digest, At: at, By: r.Host, Origin: isOrigin(r.Host, session.Origin())}
 	// A token for everybody is no credentials of the caller's.
 	a.verified.Unshown = r.Anonymous || r.ByNode || !session.CredentialsShown()
 	if t.readsManifests() {
-		a.verified.Read = store.Reading{At: a.verified.At, By: a.verified.By}
+		a.verified.Read = store.Reading{At: at, By: r.Host}
 	}
 	a.proved, a.proves = t.provedBy(r.Anonymous), t.provesBy(session)
 	a.shown = session.CredentialsShown

@@ -4,10 +4,16 @@
 package engine
 
 import (
+	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // TestLateAnswerFromBeforeTheClockWentBack holds that an answer which came while the clock was an hour ahead
@@ -39,4 +45,29 @@ func TestLateAnswerFromBeforeTheClockWentBack(t *testing.T) {
 			t.Errorf("two minutes after a yes: %s (%s), %v", o.Kind, o.Reason, err)
 		}
 	})
+}
+
+// marksAt has the time of the last check.
+type marksAt struct {
+	Marks
+	at time.Time
+}
+
+func (m *marksAt) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, _ store.Proved, _ ...string) {
+	m.at = v.At
+}
+
+// TestTimeOfAnAnswerIsThatOfTheWallClock holds that times of answers are compared by the clock by which labels have them:
+// those of one process are compared by another one, which knows nothing of its being set.
+func TestTimeOfAnAnswerIsThatOfTheWallClock(t *testing.T) {
+	n := &node{remote: first, record: cachedImage(first, time.Now())}
+	e := n.engine(rule(`policy = "IfDigestChanged"`))
+	marks := &marksAt{Marks: e.Marks}
+	e.Now, e.Marks = time.Now, marks
+	if o, err := e.Ensure(t.Context(), n.request(nil)); o.Kind != Unchanged {
+		t.Fatalf("%s (%s), %v", o.Kind, o.Reason, err)
+	}
+	if text := marks.at.String(); marks.at.IsZero() || strings.Contains(text, " m=") {
+		t.Errorf("the answer is of %s", text)
+	}
 }
