@@ -126,7 +126,7 @@ func TestLargeNestedIndexes(t *testing.T) {
 }
 
 // TestObservedIndexThatCRICannotRead shows that containerd's own pulls leave such an image, which nobody is shown.
-// Where they are observed, the record of a name that was not there goes.
+// Where they are observed, its name goes.
 func TestObservedIndexThatCRICannotRead(t *testing.T) {
 	t.Parallel()
 	for what, tc := range map[string]struct {

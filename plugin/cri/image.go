@@ -45,8 +45,8 @@ type Puller interface {
 	// Pull carries out a plan and returns the image ID. CRI shows the image
 	// then.
 	Pull(ctx context.Context, plan *transfer.Plan, snapshotter string) (imageID string, err error)
-	// StockPull runs containerd's own pull of a name. Where that fails, the name stands for no
-	// image that CRI cannot read.
+	// StockPull runs containerd's own pull of a name. One that fails has moved the name to no
+	// image that CRI cannot read: such a name is removed.
 	StockPull(ctx context.Context, name string, pull func() error) error
 }
 

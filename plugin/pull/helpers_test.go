@@ -76,7 +76,7 @@ func newNode(t *testing.T) *node {
 		index:    &index{},
 	}
 	n.Node = Node{
-		Contents: db.ContentStore(), Images: metadata.NewImageStore(db), DB: db, Containers: metadata.NewContainerStore(db), Leases: metadata.NewLeaseManager(db),
+		Contents: db.ContentStore(), Images: metadata.NewImageStore(db), Containers: metadata.NewContainerStore(db), Leases: metadata.NewLeaseManager(db),
 		Snapshotters: db.Snapshotters(), Applier: n.applier,
 	}
 	return n

@@ -59,9 +59,6 @@ func (p *Puller) name(ctx context.Context, target ocispec.Descriptor, marks map[
 		if err := p.index.UpdateImage(ctx, name); err != nil {
 			return fmt.Errorf("failed to update image store %q: %w", name, err)
 		}
-		if p.followed.has(name) {
-			_, _ = p.note(ctx, name)
-		}
 	}
 	return nil
 }

@@ -26,7 +26,6 @@ import (
 type Node struct {
 	Contents     content.Store
 	Images       images.Store
-	DB           metadata.Transactor // of Images
 	Containers   containers.Store
 	Leases       leases.Manager
 	Snapshotters map[string]snapshots.Snapshotter
@@ -62,7 +61,6 @@ func NodeOf(ic *plugin.InitContext) (Node, error) {
 	node := Node{
 		Contents:     db.ContentStore(),
 		Images:       metadata.NewImageStore(db),
-		DB:           db,
 		Containers:   metadata.NewContainerStore(db),
 		Leases:       manager,
 		Snapshotters: db.Snapshotters(),

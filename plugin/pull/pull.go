@@ -18,7 +18,6 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/images/usage"
 	"github.com/containerd/containerd/v2/core/leases"
-	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
@@ -70,14 +69,12 @@ type Puller struct {
 	service      *pwtransfer.Service
 	contents     content.Store
 	images       images.Store
-	db           metadata.Transactor
 	containers   containers.Store
 	exports      map[string]map[string]string
 	snapshotters map[string]snapshots.Snapshotter
 	leases       leases.Manager
 	applier      diff.Applier
 	index        ImageIndex
-	followed     followed
 	underWay     underWay
 
 	prefetches prefetches
@@ -88,8 +85,8 @@ func New(c Config) (*Puller, error) {
 	switch {
 	case c.Settings.Snapshotter == "":
 		return nil, errors.New("CRI has no snapshotter")
-	case c.Node.Contents == nil || c.Node.Images == nil || c.Node.DB == nil:
-		return nil, errors.New("the node has no content store, no image store or no database")
+	case c.Node.Contents == nil || c.Node.Images == nil:
+		return nil, errors.New("the node has no content store or no image store")
 	case c.Service == nil:
 		return nil, errors.New("there is no transfer service")
 	case c.Index == nil:
@@ -97,7 +94,7 @@ func New(c Config) (*Puller, error) {
 	}
 	return &Puller{
 		settings: c.Settings, service: c.Service, index: c.Index,
-		contents: c.Node.Contents, images: c.Node.Images, db: c.Node.DB, containers: c.Node.Containers, exports: c.Node.Exports, snapshotters: c.Node.Snapshotters,
+		contents: c.Node.Contents, images: c.Node.Images, containers: c.Node.Containers, exports: c.Node.Exports, snapshotters: c.Node.Snapshotters,
 		leases: c.Node.Leases, applier: c.Node.Applier,
 	}, nil
 }

@@ -4,12 +4,15 @@
 package pull
 
 import (
+	"context"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -17,12 +20,34 @@ import (
 
 var errStock = errors.New("scripted")
 
+// reader is CRI's index, as it reads records: for a name whose record it cannot read it keeps what it has.
+type reader struct {
+	*Puller
+	has map[string]digest.Digest
+}
+
+func (r *reader) UpdateImage(ctx context.Context, name string) error {
+	image, err := r.images.Get(ctx, name)
+	if errdefs.IsNotFound(err) {
+		delete(r.has, name)
+		return nil
+	}
+	if err == nil {
+		err = r.readable(ctx, image)
+	}
+	if err == nil {
+		r.has[name] = image.Target.Digest
+	}
+	return err
+}
+
 // moving is a node with an image of a tag, another one which CRI cannot read, and a third one.
 type moving struct {
 	*node
 	*Puller
 	ref                    string
 	old, newer, unreadable images.Image
+	cri                    *reader
 }
 
 func newMoving(t *testing.T) *moving {
@@ -38,151 +63,194 @@ func newMoving(t *testing.T) *moving {
 	m.unreadable = m.old
 	m.unreadable.Target.Digest = digest.FromString("nowhere")
 	m.Puller, m.ref = m.puller(settings()), m.old.Name
+	m.cri = &reader{m.Puller, map[string]digest.Digest{}}
+	m.Puller.index = m.cri
+	m.read(m.ref)
 	return m
 }
 
-// target returns what a name stands for; "" where there is no such name.
-func (m *moving) target(name string) digest.Digest {
+// read has CRI read the record of a name, as it does when a record changes.
+func (m *moving) read(name string) { _ = m.cri.UpdateImage(m.ctx, name) }
+
+// target returns what a name stands for; "" where there is no such name. It fails the test where CRI takes it for
+// something else.
+func (m *moving) target(what, name string) (target digest.Digest) {
+	m.t.Helper()
 	image, err := m.Images.Get(m.ctx, name)
-	if errdefs.IsNotFound(err) {
-		return ""
+	if !errdefs.IsNotFound(err) {
+		check(m.t, err)
+		target = image.Target.Digest
 	}
-	check(m.t, err)
-	return image.Target.Digest
+	if has, ok := m.cri.has[name]; ok && has != target {
+		m.t.Errorf("%s: the name stands for %q, and CRI takes it for %s", what, target, has)
+	}
+	return target
 }
 
-// move lets a name stand for an image.
+// move lets a name stand for an image, which CRI reads if it can.
 func (m *moving) move(name string, to images.Image) {
+	m.t.Helper()
 	image := images.Image{Name: name, Target: to.Target}
 	_, err := m.Images.Create(m.ctx, image)
 	if errdefs.IsAlreadyExists(err) {
 		_, err = m.Images.Update(m.ctx, image, "target")
 	}
 	check(m.t, err)
+	m.read(name)
 }
 
-// pullOf is a pull of containerd's own that moves the name to an image.
-func (m *moving) pullOf(name string, to images.Image, end error) error {
-	return m.StockPull(m.ctx, name, func() error {
-		m.move(name, to)
-		return end
+// spoil returns a function that moves a name to what CRI cannot read.
+func (m *moving) spoil(name string) func() { return func() { m.move(name, m.unreadable) } }
+
+// fail is a pull of containerd's own that does this, and fails.
+func (m *moving) fail(name string, do func()) {
+	m.t.Helper()
+	err := m.StockPull(m.ctx, name, func() error {
+		do()
+		return errStock
 	})
+	if !errors.Is(err, errStock) {
+		m.t.Errorf("the pull ended with %v", err)
+	}
 }
 
-// A name that containerd's own pull has moved to an image which CRI cannot read, and has failed then, gets back
-// what it stood for, and a new name goes. One that CRI reads, or that was not moved, stays.
+// A name that containerd's own pull has moved to an image which CRI cannot read goes, if the pull has failed, and the
+// image that it stood for stays under its ID and its digest. One that CRI reads, or that was not touched, stays.
 func TestStockPullThatFails(t *testing.T) {
 	m := newMoving(t)
-	kept := maps.Clone(m.old.Labels)
-	before := m.old
-	before.Labels = maps.Clone(kept)
-	before.Labels["pullwarden.io/access.anonymous"] = "2026-01-02T12:00:00Z registry.test"
+	id, err := m.old.Config(m.ctx, m.Contents, platforms.Default())
+	check(t, err)
+	canonical := strings.TrimSuffix(m.ref, ":1") + "@" + m.old.Target.Digest.String()
 	const absent, broken = "registry.test/absent:1", "registry.test/broken:1"
-	m.move(broken, m.unreadable)
 	for what, tc := range map[string]struct {
 		name     string
 		to, want images.Image
-		end      error
 	}{
-		"it succeeds":                {m.ref, m.unreadable, m.unreadable, nil},
-		"CRI reads it":               {m.ref, m.newer, m.newer, errStock},
-		"CRI cannot read it":         {m.ref, m.unreadable, m.old, errStock},
-		"CRI cannot read a new one":  {absent, m.unreadable, images.Image{}, errStock},
-		"CRI reads a new one":        {absent, m.newer, m.newer, errStock},
-		"CRI cannot read, not moved": {broken, m.unreadable, m.unreadable, errStock},
+		"CRI reads it":                     {m.ref, m.newer, m.newer},
+		"CRI cannot read it":               {m.ref, m.unreadable, images.Image{}},
+		"CRI cannot read a new one":        {absent, m.unreadable, images.Image{}},
+		"CRI reads a new one":              {absent, m.newer, m.newer},
+		"CRI could not read it before":     {broken, m.unreadable, images.Image{}},
+		"CRI could not read it, untouched": {broken, images.Image{}, m.unreadable},
+		"untouched":                        {m.ref, images.Image{}, m.old},
 	} {
-		_, err := m.Images.Update(m.ctx, before)
-		check(t, err)
+		m.move(m.ref, m.old)
+		m.move(broken, m.unreadable)
 		_ = m.Images.Delete(m.ctx, absent)
-		if err := m.pullOf(tc.name, tc.to, tc.end); !errors.Is(err, tc.end) || m.target(tc.name) != tc.want.Target.Digest {
-			t.Errorf("%s: %v, stands for %s", what, err, m.target(tc.name))
-		}
-		now, err := m.Images.Get(m.ctx, m.ref)
-		check(t, err)
-		if what == "CRI cannot read it" && !maps.Equal(now.Labels, kept) { // no proof: it may have been refused since
-			t.Errorf("%s: labels %v, want %v", what, now.Labels, kept)
-		}
-	}
-	if len(m.followed.names) != 0 {
-		t.Errorf("names are followed still: %v", m.followed.names)
-	}
-}
-
-// Of several pulls of a name at once each may find it moved already as it begins, given back by another, or
-// moved once more: it gets back what it stood for before all of them.
-func TestStockPullsThatFailAtOnce(t *testing.T) {
-	m := newMoving(t)
-	_ = m.StockPull(m.ctx, m.ref, func() error {
-		m.move(m.ref, m.unreadable)
-		_ = m.StockPull(m.ctx, m.ref, func() error {
-			_ = m.pullOf(m.ref, m.unreadable, errStock)
-			m.move(m.ref, m.unreadable)
-			return errStock
-		})
-		m.move(m.ref, m.unreadable)
-		return errStock
-	})
-	if now := m.target(m.ref); now != m.old.Target.Digest {
-		t.Errorf("the name stands for %s", now)
-	}
-}
-
-// A name that was removed meanwhile, and made again, goes: CRI is to take it for nothing.
-func TestNameRemovedBesideAStockPull(t *testing.T) {
-	for what, again := range map[string]bool{"by another pull": true, "by its own": false} {
-		m := newMoving(t)
-		_ = m.StockPull(m.ctx, m.ref, func() error {
-			check(t, m.Images.Delete(m.ctx, m.ref))
-			if again {
-				_ = m.pullOf(m.ref, m.unreadable, errStock)
-			} else {
-				m.move(m.ref, m.unreadable)
+		m.read(absent)
+		m.fail(tc.name, func() {
+			if tc.to.Name != "" {
+				m.move(tc.name, tc.to)
 			}
-			return errStock
 		})
-		if now := m.target(m.ref); now != "" {
-			t.Errorf("made again %s: the name stands for %s", what, now)
+		if now := m.target(what, tc.name); now != tc.want.Target.Digest {
+			t.Errorf("%s: the name stands for %q", what, now)
+		}
+		for _, name := range []string{id.Digest.String(), canonical} {
+			if now := m.target(what, name); now != m.old.Target.Digest {
+				t.Errorf("%s: %s stands for %q", what, name, now)
+			}
 		}
 	}
 }
 
-// Two pulls of a new name at once: what CRI has read by the one, it is to forget as the other fails.
-func TestNewNameBesideAStockPullThatFails(t *testing.T) {
+// A pull that succeeds is left alone: CRI has read what it has stored.
+func TestStockPullThatSucceeds(t *testing.T) {
 	m := newMoving(t)
-	const name = "registry.test/absent:1"
-	_ = m.StockPull(m.ctx, name, func() error {
-		m.move(name, m.newer)
-		_ = m.StockPull(m.ctx, "registry.test/another:1", func() error { return errStock })
-		m.move(name, m.unreadable)
-		return errStock
-	})
-	if now := m.target(name); now != "" {
-		t.Errorf("the name stands for %s", now)
+	check(t, m.StockPull(m.ctx, m.ref, func() error {
+		m.move(m.ref, m.newer)
+		return nil
+	}))
+	if now := m.target("it succeeds", m.ref); now != m.newer.Target.Digest {
+		t.Errorf("the name stands for %q", now)
 	}
 }
 
-// A newer image that another pull has stored meanwhile stays, or is what the name gets back.
-func TestStockPullThatFailsBesideANewerImage(t *testing.T) {
+// Whatever other pulls do to the name meanwhile, CRI takes it for nothing that it does not stand for.
+func TestStockPullsAtOnce(t *testing.T) {
+	const absent, broken = "registry.test/absent:1", "registry.test/broken:1"
+	for what, pulls := range map[string]func(m *moving){
+		"several fail": func(m *moving) {
+			m.fail(m.ref, func() {
+				m.move(m.ref, m.unreadable)
+				m.fail(m.ref, func() {
+					m.fail(m.ref, m.spoil(m.ref))
+					m.move(m.ref, m.unreadable)
+				})
+				m.move(m.ref, m.unreadable)
+			})
+		},
+		"another that does nothing ends last": func(m *moving) {
+			m.fail(m.ref, func() { m.fail(m.ref, m.spoil(m.ref)) })
+		},
+		"removed and made again by another": func(m *moving) {
+			m.fail(m.ref, func() {
+				check(m.t, m.Images.Delete(m.ctx, m.ref))
+				m.fail(m.ref, m.spoil(m.ref))
+			})
+		},
+		"removed and made again by its own": func(m *moving) {
+			m.fail(m.ref, func() {
+				check(m.t, m.Images.Delete(m.ctx, m.ref))
+				m.move(m.ref, m.unreadable)
+			})
+		},
+		"CRI has read another's of a new name": func(m *moving) {
+			m.fail(absent, func() {
+				m.move(absent, m.newer)
+				m.move(absent, m.unreadable)
+			})
+		},
+		"CRI has read another's of a name that it could not read": func(m *moving) {
+			m.move(broken, m.unreadable)
+			check(m.t, m.StockPull(m.ctx, broken, func() error {
+				m.fail(broken, func() {
+					m.move(broken, m.newer)
+					m.move(broken, m.unreadable)
+				})
+				return nil
+			}))
+		},
+		"a newer one is stored before": func(m *moving) {
+			m.fail(m.ref, func() {
+				m.push("team/app:1", resolvertest.Image(4, 2, 100))
+				_, err := m.Pull(m.ctx, m.plan(m.ref), "")
+				check(m.t, err)
+				m.move(m.ref, m.unreadable)
+			})
+		},
+	} {
+		m := newMoving(t)
+		pulls(m)
+		for _, name := range []string{m.ref, absent, broken} {
+			if now := m.target(what, name); now == m.unreadable.Target.Digest {
+				t.Errorf("%s: %s stands for what CRI cannot read", what, name)
+			}
+		}
+	}
+}
+
+// Between a pull's look at the record and its end, a newer image that another pull has stored stays; labels that were
+// written keep nothing.
+func TestNameMovedWhileItIsForgotten(t *testing.T) {
 	m := newMoving(t)
-	_ = m.StockPull(m.ctx, m.ref, func() error {
-		m.move(m.ref, m.newer) // and the pull finds it unreadable just before
-		m.giveBack(m.ctx, m.unreadable, errStock)
-		return nil
-	})
-	if now := m.target(m.ref); now != m.newer.Target.Digest {
-		t.Errorf("stored after the other: the name stands for %s", now)
+	m.move(m.ref, m.newer)
+	m.forget(m.ctx, m.unreadable, errStock)
+	if now := m.target("moved on", m.ref); now != m.newer.Target.Digest {
+		t.Errorf("moved on: the name stands for %q", now)
 	}
 
 	m = newMoving(t)
-	var newer digest.Digest
-	_ = m.StockPull(m.ctx, m.ref, func() error {
-		_, newer = m.push("team/app:1", resolvertest.Image(4, 2, 100))
-		_, err := m.Pull(m.ctx, m.plan(m.ref), "")
-		check(t, err)
-		m.move(m.ref, m.unreadable)
-		return errStock
-	})
-	if now := m.target(m.ref); now != newer {
-		t.Errorf("stored before the other: the name stands for %s", now)
+	m.move(m.ref, m.unreadable)
+	judged, err := m.Images.Get(m.ctx, m.ref)
+	check(t, err)
+	labelled := judged
+	labelled.Labels = maps.Clone(judged.Labels)
+	labelled.Labels["team"] = "a"
+	_, err = m.Images.Update(m.ctx, labelled, "labels.team")
+	check(t, err)
+	m.forget(m.ctx, judged, errStock)
+	if now := m.target("labelled", m.ref); now != "" {
+		t.Errorf("labelled: the name stands for %q", now)
 	}
 }

@@ -4,7 +4,6 @@
 package transfer
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -77,11 +76,4 @@ func WithCompared(s store.State, with provenance.Provenance) store.State {
 	}
 	s.UnknownSources, s.Compared = false, true
 	return applyTo(s, with)
-}
-
-// WithoutProofs returns the labels of a record without its proofs of access.
-func WithoutProofs(labels map[string]string) map[string]string {
-	out := maps.Clone(labels)
-	maps.DeleteFunc(out, func(label, _ string) bool { return strings.HasPrefix(label, store.LabelAccess) })
-	return out
 }
