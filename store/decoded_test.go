@@ -65,11 +65,11 @@ func (c *changing) remove(name string) {
 	}
 }
 
-// mark marks a record, and waits until that is written.
-func (c *changing) mark(source string) {
+// compare writes the source of a record as a comparison does.
+func (c *changing) compare(source string) {
 	c.t.Helper()
-	c.store.MarkPulled(c.ctx, one.Digest, pulled(State{Compared: true, PullSource: source}), name)
-	if err := c.store.sync(c.ctx, noMarks); err != nil {
+	compared := func(State) State { return State{Compared: true, PullSource: source} }
+	if err := c.store.WriteSources(c.ctx, one.Digest, compared, name); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -115,7 +115,7 @@ func TestFirstReadsWhatChanged(t *testing.T) {
 		{"its label", func() { c.update(c.ctx, neighbour, "m/m:1") }, [3]string{"a/a:1", "m/m:1", "o/o:1"}, []string{neighbour}},
 		{"at the same time", func() { c.update(c.always, name, "b/b:1") }, [3]string{"b/b:1", "m/m:1", "o/o:1"}, []string{name}},
 		{"and back", func() { c.update(c.always, name, "a/a:1") }, [3]string{"a/a:1", "m/m:1", "o/o:1"}, []string{name}},
-		{"a mark", func() { c.mark("c/c:1") }, [3]string{"c/c:1", "m/m:1", "o/o:1"}, []string{name}},
+		{"a comparison", func() { c.compare("c/c:1") }, [3]string{"c/c:1", "m/m:1", "o/o:1"}, []string{name}},
 		{"removed", func() { c.remove(neighbour) }, [3]string{"c/c:1", "", "o/o:1"}, []string{neighbour}},
 		{"made again", func() { c.insert(c.ctx, neighbour, "n/n:1") }, [3]string{"c/c:1", "n/n:1", "o/o:1"}, []string{neighbour}},
 		{"in the other namespace", func() { c.update(c.other, name, "p/p:1") }, [3]string{"c/c:1", "n/n:1", "p/p:1"}, []string{name}},
@@ -139,10 +139,10 @@ func TestMarkedRecordsAreNotRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		want := fmt.Sprintf("mirror.test/app:%d", i)
-		s.MarkPulled(ctx, one.Digest, pulled(State{Compared: true, PullSource: want, PulledAt: noon.Add(time.Duration(i) * time.Hour)}), name)
+		want := fmt.Sprintf("mirror-%d.test", i)
+		s.MarkVerified(ctx, one.Digest, Verified{At: noon.Add(time.Duration(i) * time.Hour), By: want}, nil, name)
 		found, err := s.First(ctx, [][]string{{name}})
-		if err != nil || found[0] == nil || found[0].PullSource != want {
+		if err != nil || found[0] == nil || found[0].Verified.By != want {
 			t.Errorf("want %s: %v, %v", want, found, err)
 		}
 	}

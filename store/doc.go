@@ -41,7 +41,9 @@
 //     says before that how the proofs were given. When the pull has ended,
 //     [Store.MarkPulled] brings the same state to records that the transaction
 //     did not write, but for where the content came from: that is the
-//     transaction's to say, unless the image was compared.
+//     transaction's to say.
+//   - When an image that is here was compared with what hosts have:
+//     [Store.WriteSources]. It waits for the disk: the next pull has to find it.
 //   - When a proof of access alone let an image be reused, without a check:
 //     [Store.Used]. MarkVerified and MarkPulled note the use of the proofs that
 //     they give.

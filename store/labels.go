@@ -197,40 +197,38 @@ func saysAnyDigest(labels map[string]string) bool {
 	return labels[LabelVerifiedDigest] != "" || labels[LabelMirrorDigest] != ""
 }
 
-// isOfContent reports whether a label says where the content of an image came from, or when.
-func isOfContent(label string) bool {
-	switch label {
-	case LabelPullSource, LabelContentSources, LabelUnknownSources, LabelCompared, LabelPulledAt:
-		return true
-	}
-	return false
-}
-
 // Labels is the inverse of [Decode]: the labels for the record of that name, which
 // points at target. Every label is in the map, so that it can be laid over an
 // older state by [Supersede]; an empty value takes the label away. Proofs, a check that has read
 // the manifest, and earlier ones are only added: those of before stay.
 func (s State) Labels(name string, target digest.Digest) map[string]string {
 	labels := s.change()
+	maps.Copy(labels, s.content())
 	labels[LabelPinned] = s.Pin.encode()
 	labels[LabelRecord] = binding(name, target)
 	return labels
 }
 
-// change is what a mark changes, for whichever record.
-func (s State) change() map[string]string {
+// content are the labels that say where the content of an image came from, and when.
+func (s State) content() map[string]string {
 	sources := EncodeSources(s.ContentSources, s.MoreSources)
 	_, leftOut := DecodeSources(sources)
-	labels := s.Verified.change()
-	maps.Copy(labels, map[string]string{
+	return map[string]string{
 		LabelPullSource:     s.PullSource,
 		LabelContentSources: sources,
 		LabelUnknownSources: encodeBool(s.UnknownSources || leftOut > 0),
 		LabelCompared:       encodeBool(s.Compared),
 		LabelPulledAt:       encodeTime(s.PulledAt),
-		LabelMirrorDigest:   s.MirrorDigest.String(),
-		LabelStaleSince:     encodeTime(s.Stale.Since),
-		LabelStaleReason:    string(s.Stale.Reason),
+	}
+}
+
+// change is what a mark changes, for whichever record.
+func (s State) change() map[string]string {
+	labels := s.Verified.change()
+	maps.Copy(labels, map[string]string{
+		LabelMirrorDigest: s.MirrorDigest.String(),
+		LabelStaleSince:   encodeTime(s.Stale.Since),
+		LabelStaleReason:  string(s.Stale.Reason),
 	})
 	for f, proof := range s.Earlier {
 		labels[besideProof(f)] = proof.encode()

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -116,8 +117,8 @@ func TestFirstWhileMarksAreWritten(t *testing.T) {
 	defer s.Close()
 	create(ctx, t, records, one, nil)
 	for i := range 100 {
-		want := fmt.Sprintf("mirror.test/app:%d", i)
-		s.MarkPulled(ctx, one.Digest, pulled(State{Compared: true, PullSource: want}), name)
+		want := fmt.Sprintf("mirror-%d.test", i)
+		s.MarkVerified(ctx, one.Digest, Verified{At: noon, By: want}, nil, name)
 		written := make(chan error, 1)
 		go func() { written <- s.sync(ctx, noMarks) }()
 		for done := false; !done; {
@@ -133,7 +134,7 @@ func TestFirstWhileMarksAreWritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got[0] == nil || got[0].PullSource != want {
+			if got[0] == nil || got[0].Verified.By != want {
 				t.Fatalf("want %s, got %v", want, got[0])
 			}
 			s.listings.changed() // so that each one reads
@@ -250,7 +251,11 @@ func BenchmarkFirst(b *testing.B) {
 func TestFirstFollowsChanges(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer s.Close()
-	source := func() string {
+	checked := func(by string) map[string]string {
+		state := State{Verified: Verified{Digest: one.Digest, At: noon, By: by}}
+		return labels.Present(state.Labels(name, one.Digest))
+	}
+	checkedBy := func() string {
 		t.Helper()
 		found, err := s.First(ctx, [][]string{{name}})
 		if err != nil {
@@ -259,35 +264,35 @@ func TestFirstFollowsChanges(t *testing.T) {
 		if found[0] == nil {
 			return ""
 		}
-		return found[0].PullSource
+		return found[0].Verified.By
 	}
-	if got := source(); got != "" {
-		t.Errorf("nothing is there, and its source is %q", got)
+	if got := checkedBy(); got != "" {
+		t.Errorf("nothing is there, and checked by %q", got)
 	}
-	create(ctx, t, records, one, bound(name, one, map[string]string{LabelPullSource: "a.test/app:1"}))
-	if got := source(); got != "a.test/app:1" {
+	create(ctx, t, records, one, checked("a.test"))
+	if got := checkedBy(); got != "a.test" {
 		t.Errorf("created: %q", got)
 	}
-	if _, err := records.Update(ctx, images.Image{Name: name, Labels: bound(name, one, map[string]string{LabelPullSource: "b.test/app:1"})}, "labels"); err != nil {
+	if _, err := records.Update(ctx, images.Image{Name: name, Labels: checked("b.test")}, "labels"); err != nil {
 		t.Fatal(err)
 	}
-	if got := source(); got != "b.test/app:1" {
+	if got := checkedBy(); got != "b.test" {
 		t.Errorf("updated: %q", got)
 	}
-	s.MarkPulled(ctx, one.Digest, pulled(State{Compared: true, PullSource: "c.test/app:1"}), name)
-	if got := source(); got != "c.test/app:1" {
+	s.MarkVerified(ctx, one.Digest, Verified{At: noon, By: "c.test"}, nil, name)
+	if got := checkedBy(); got != "c.test" {
 		t.Errorf("marked: %q", got)
 	}
 	if err := s.sync(ctx, noMarks); err != nil {
 		t.Fatal(err)
 	}
-	if got := source(); got != "c.test/app:1" {
+	if got := checkedBy(); got != "c.test" {
 		t.Errorf("written: %q", got)
 	}
 	if err := records.Delete(ctx, name); err != nil {
 		t.Fatal(err)
 	}
-	if got := source(); got != "" {
+	if got := checkedBy(); got != "" {
 		t.Errorf("deleted: %q", got)
 	}
 }

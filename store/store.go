@@ -5,7 +5,6 @@ package store
 
 import (
 	"context"
-	"maps"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -147,18 +146,13 @@ func (s *Store) MarkStale(ctx context.Context, target digest.Digest, stale Stale
 }
 
 // MarkPulled lays the state of a pull over the names; proofs are only added. Where the content came
-// from, and when, it says of an image that was compared alone: that holds whatever brings the image
-// anew, while the rest is as of the pull's own write, and another pull may have written since. The state
+// from, and when, no mark says: the pull has written that itself, and another one may have since. The state
 // is asked for as [Proved] is. It returns at once and writes later.
 func (s *Store) MarkPulled(ctx context.Context, target digest.Digest, state func() State, names ...string) {
 	s.mark(ctx, target, names, func() map[string]string {
 		pulled := state()
 		s.Given(ctx, pulled, names...)
-		change := pulled.change()
-		if !pulled.Compared {
-			maps.DeleteFunc(change, func(label, _ string) bool { return isOfContent(label) })
-		}
-		return change
+		return pulled.change()
 	})
 }
 

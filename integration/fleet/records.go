@@ -138,6 +138,12 @@ func (r *records) MarkPulled(_ context.Context, target digest.Digest, state func
 	r.mark(target, names, func(s *store.State) { *s = state() })
 }
 
+// WriteSources implements engine.Records.
+func (r *records) WriteSources(_ context.Context, target digest.Digest, sources func(store.State) store.State, names ...string) error {
+	r.mark(target, names, func(s *store.State) { *s = sources(*s) })
+	return nil
+}
+
 // Given implements engine.Proofs.
 func (r *records) Given(context.Context, store.State, ...string) {}
 

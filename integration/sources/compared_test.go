@@ -26,12 +26,18 @@ func compared(t *testing.T) (m *mirrored, tag, byDigest string) {
 	img := onTopOf(t, base, resolvertest.Image(2, 1, 500))
 	tag, byDigest = nodetest.Named("app:1"), nodetest.Named("app@"+m.Push("app:1", img).String())
 	m.Push("app:2", img)
-	m.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"registry.test/**\"]\nnamespaces = [\"strict\"]\nallowed_sources = [%q]\n", m.Registry.Host()))
+	m.allowRegistry()
 	m.MustPull(tag, strict)
 	for _, name := range []string{tag, byDigest} {
 		nodetest.Eventually(t, "the comparison is recorded on "+name, func() bool { return m.Labels(name)["compared"] == "true" })
 	}
 	return m, tag, byDigest
+}
+
+// allowRegistry has strict pods take images from the registry alone.
+func (m *mirrored) allowRegistry() {
+	m.T.Helper()
+	m.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"registry.test/**\"]\nnamespaces = [\"strict\"]\nallowed_sources = [%q]\n", m.Registry.Host()))
 }
 
 // wantCompared holds that a strict pod has the image, and no byte of it is compared once more.

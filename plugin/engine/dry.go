@@ -48,6 +48,11 @@ func (s *drySide) notRefused(name string, proofs map[store.Fingerprint]store.Pro
 	return left
 }
 
+// WriteSources implements Records.
+func (*drySide) WriteSources(context.Context, digest.Digest, func(store.State) store.State, ...string) error {
+	return nil
+}
+
 // Revoke implements Proofs.
 func (s *drySide) Revoke(_ context.Context, _ string, holders []store.Fingerprint, refusals ...store.Refusal) error {
 	for _, holder := range holders {

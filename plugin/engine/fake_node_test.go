@@ -284,9 +284,7 @@ func (n *node) MarkPulled(_ context.Context, target digest.Digest, state func() 
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.record != nil && n.record.Target.Digest == target {
-		s := state()
-		s.Pin = n.record.Pin // as the store leaves it
-		n.record.State = s
+		n.record.State = laidOver(n.record.State, state())
 	}
 }
 

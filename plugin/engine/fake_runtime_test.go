@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
@@ -96,6 +97,23 @@ func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ *pwtrans
 	n.completed = append(n.completed, target.Digest)
 	if n.onStore != nil {
 		n.onStore(&n.record.State)
+	}
+	return nil
+}
+
+// laidOver is a state with the mark of a pull, which leaves its pin and its sources alone.
+func laidOver(before, mark store.State) store.State {
+	mark.Pin, mark.PulledAt, mark.PullSource, mark.ContentSources = before.Pin, before.PulledAt, before.PullSource, before.ContentSources
+	mark.MoreSources, mark.UnknownSources, mark.Compared = before.MoreSources, before.UnknownSources, before.Compared
+	return mark
+}
+
+// WriteSources implements Records.
+func (n *node) WriteSources(_ context.Context, target digest.Digest, sources func(store.State) store.State, _ ...string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.record != nil && n.record.Target.Digest == target {
+		n.record.State = sources(n.record.State)
 	}
 	return nil
 }

@@ -89,10 +89,13 @@ func (l *Local) fresh(maxAge time.Duration) bool {
 // target is the digest that the record points at; "" without a record.
 func (l *Local) target() digest.Digest { return l.Record.Target.Digest }
 
-// Records reads image records.
+// Records reads image records, and writes where their content came from.
 type Records interface {
 	// Get returns a record; errdefs.ErrNotFound when there is none.
 	Get(ctx context.Context, name string) (store.Record, error)
+	// WriteSources changes where the content of target came from, and nothing else, on the records that point
+	// at it. It returns when that is written: a pull that writes later knows of it.
+	WriteSources(ctx context.Context, target digest.Digest, sources func(before store.State) store.State, names ...string) error
 }
 
 // Content looks into the content of images. It stores nothing.

@@ -14,9 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
-	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -81,7 +79,7 @@ func (h *lateHistory) act(a answer, names ...string) {
 		time.Now().Format(time.TimeOnly), a.verified.At.Format(time.TimeOnly), a.verified.By, a.originFailed, a.proved[0], len(names), compared))
 	if compared {
 		h.engine.markPulled(h.ctx, first.Digest, names, func(before store.State) store.State {
-			return h.engine.pulledState(a, transfer.WithCompared(before, provenance.Provenance{Reference: name, Hosts: []string{"registry.test"}}))
+			return h.engine.pulledState(a, before)
 		})
 	} else {
 		h.engine.markConfirmed(h.ctx, a, names...)

@@ -37,7 +37,7 @@ func (e *Engine) markConfirmed(ctx context.Context, a answer, names ...string) {
 	rest, overtaken := e.divide(ctx, target, names, func(now store.State) bool { return e.overtaken(a, now) })
 	e.markPulled(ctx, target, overtaken, func(before store.State) store.State {
 		state := e.pulledState(a, before)
-		if state.PulledAt = before.PulledAt; a.originFailed != failure.None {
+		if a.originFailed != failure.None {
 			state.Stale = before.Stale // whether the image is used so, its caller says
 		}
 		return state

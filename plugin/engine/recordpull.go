@@ -40,11 +40,7 @@ func (e *Engine) recordPull(ctx context.Context, t task, c course, pulled end) c
 	}
 	pulled.source = record.PullSource
 	e.markPulled(ctx, target, t.names(target), func(before store.State) store.State {
-		state := e.pulledState(a, before)
-		if !before.PulledAt.IsZero() {
-			state.PulledAt = before.PulledAt // the same pull
-		}
-		return state
+		return e.pulledState(a, before)
 	})
 	return c.ended(pulled)
 }

@@ -6,8 +6,12 @@ package engine
 import (
 	"context"
 
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -20,23 +24,46 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 		return c.ended(failed(ReasonVerifier, err)), nil
 	}
 	c.local.agreed = true
+	target := a.verified.Digest
+	before := e.states(ctx, target, t.names(target)...)
 	if err := e.verifyContent(ctx, t, a, source); err != nil {
 		return c, e.orGone(ctx, t, a.descriptor.Digest, err)
 	}
 	c.local.compare()
+	served := source.Served()
+	e.writeCompared(ctx, t, target, before, served)
 	a.actUpon()
 	if c = c.ended(e.reuse(ctx, t, c.local, action, hasTurn)); c.end.kind == Failed {
 		return c, nil
 	}
-	target, served := a.verified.Digest, source.Served()
 	e.markPulled(ctx, target, t.names(target), func(before store.State) store.State { // with the checks that were made meanwhile
-		return e.pulledState(a, transfer.WithCompared(store.State{
-			Verified: before.Verified, MirrorDigest: before.MirrorDigest, Stale: before.Stale,
-			Access: before.Access, Earlier: before.Earlier,
-		}, served))
+		return e.pulledState(a, before)
 	})
-	c.end.source = transfer.WithCompared(store.State{}, served).PullSource
+	c.end.source = served.Reference
 	return c, nil
+}
+
+// writeCompared writes that an image was compared with what these sources have served; before are the states of its
+// records when that began. It is on disk before the request ends, so that whichever pull comes
+// next adds its hosts to it. An image of which it cannot be written is compared once more by the next request.
+func (e *Engine) writeCompared(ctx context.Context, t task, target digest.Digest, before []store.State, served provenance.Provenance) {
+	err := e.Records.WriteSources(ctx, target, func(now store.State) store.State {
+		now.PulledAt = e.Now()
+		return transfer.WithComparedSince(before, now, served)
+	}, t.names(target)...)
+	if err != nil {
+		prefixlog.G(ctx).WithError(err).Warnf("the comparison of %q is not recorded", t.Name)
+	}
+}
+
+// states returns those of the records that stand for the digest, as far as they can be read.
+func (e *Engine) states(ctx context.Context, target digest.Digest, names ...string) (all []store.State) {
+	for _, name := range names {
+		if record, err := e.Records.Get(ctx, name); err == nil && record.Target.Digest == target {
+			all = append(all, record.State)
+		}
+	}
+	return all
 }
 
 // verifyContent takes every byte of an image that is here from the source.

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,4 +138,31 @@ func reverifyBesideACheck(t *testing.T, inNeed bool) {
 	if o, err := c.engine.Ensure(c.ctx, c.other); o.Kind != UsedCached {
 		t.Errorf("two minutes after the registry has confirmed it: %s (%s) %v", o.Kind, o.Reason, err)
 	}
+}
+
+// A comparison is written before the request ends. Of the hosts that a record names then it takes those away alone
+// that were there before: from others a pull has fetched some of the image meanwhile.
+func TestReverifyKeepsHostsOfAPullMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		canonical := repository + "@" + first.Digest.String()
+		c := newComparison(t, cachedImage(first, time.Now()), "")
+		c.engine.Marks = &drySide{} // none of what waits is written
+		end := c.begin(t)
+		err := c.store.WriteSources(c.ctx, first.Digest, func(s store.State) store.State { // by another tag
+			s.ContentSources = []string{"elsewhere.test", "bad.test"}
+			return s
+		}, canonical)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := end(); o.Kind != Pulled || o.Source != name {
+			t.Fatalf("the comparison: %s (%s) from %q, %v", o.Kind, o.Reason, o.Source, o.Err)
+		}
+		for n, want := range map[string][]string{name: nil, canonical: {"registry.test", "bad.test"}} {
+			r, err := c.store.Get(c.ctx, n)
+			if err != nil || !r.Compared || r.PullSource != name || !slices.Equal(r.ContentSources, want) || !r.PulledAt.Equal(time.Now()) {
+				t.Errorf("%s says %+v, %v", n, r.State, err)
+			}
+		}
+	})
 }

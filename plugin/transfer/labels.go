@@ -77,3 +77,16 @@ func WithCompared(s store.State, with provenance.Provenance) store.State {
 	s.UnknownSources, s.Compared = false, true
 	return applyTo(s, with)
 }
+
+// WithComparedSince is [WithCompared] after a comparison that took its time. Hosts that are on the record now, and
+// were on none of the image's before, are those of a pull that has fetched some of it meanwhile: they stay.
+func WithComparedSince(before []store.State, now store.State, with provenance.Provenance) store.State {
+	meanwhile := sourcesOf(now)
+	meanwhile.Reference = ""
+	for _, s := range before {
+		from := sourcesOf(s)
+		meanwhile.Hosts = slices.DeleteFunc(slices.Clone(meanwhile.Hosts), func(host string) bool { return slices.Contains(from.Hosts, host) })
+		meanwhile.More = max(0, meanwhile.More-from.More)
+	}
+	return WithCompared(now, with.Add(meanwhile))
+}

@@ -38,6 +38,35 @@ func TestApplyTo(t *testing.T) {
 	}
 }
 
+// A comparison takes away the hosts that the image's records named before it, and no others.
+func TestWithComparedSince(t *testing.T) {
+	from := func(more int, hosts ...string) store.State {
+		return store.State{PullSource: hosts[0] + "/x:1", ContentSources: hosts, MoreSources: more, UnknownSources: true}
+	}
+	compared := func(more int, hosts ...string) store.State {
+		return store.State{PullSource: "a/x:1", ContentSources: hosts, MoreSources: more, Compared: true}
+	}
+	for what, tc := range map[string]struct {
+		before []store.State
+		now    store.State
+		want   store.State
+	}{
+		"nothing was known":         {nil, store.State{}, compared(0)},
+		"nothing has changed":       {[]store.State{{}, from(0, "b", "c")}, from(0, "b", "c"), compared(0)},
+		"each record names one":     {[]store.State{from(0, "b"), from(0, "c")}, from(0, "b", "c"), compared(0)},
+		"a pull meanwhile":          {[]store.State{from(0, "b")}, from(0, "b", "c"), compared(0, "a", "c")},
+		"it has set the reference":  {[]store.State{from(0, "b")}, store.State{PullSource: "c/x:2"}, compared(0, "a", "c")},
+		"it has the image from a":   {[]store.State{from(0, "b")}, store.State{PullSource: "a/x:2"}, compared(0)},
+		"more than are named":       {[]store.State{from(7, "b")}, from(7, "b"), compared(0)},
+		"of these another, as well": {[]store.State{from(7, "b")}, from(8, "b"), compared(1, "a")},
+	} {
+		got := WithComparedSince(tc.before, tc.now, provenance.Provenance{Reference: "a/x:1", Hosts: []string{"a"}})
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+}
+
 // Content whose hosts are too many for a label keeps those that have room.
 func TestTooManySourcesForALabel(t *testing.T) {
 	n := newNode(t, true)
