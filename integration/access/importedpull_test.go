@@ -40,7 +40,7 @@ func importedBesideAPull(t *testing.T, pulling bool) (n *nodetest.Node, one, lat
 		}
 		next.ServeHTTP(w, req)
 	})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(func() {
 		cancel()
 		<-done

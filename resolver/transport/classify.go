@@ -92,7 +92,9 @@ func (c *classify) nonsense(req *http.Request, resp *http.Response) *fault.Fault
 
 // senseless reports whether an answer is none that was asked for: it leads elsewhere and is not followed, or
 // switches to a protocol that nobody has offered. Of that, net/http gives the connection away, which no context ends.
-func (c *classify) senseless(resp *http.Response) bool { return resp.StatusCode < 200 || c.strays(resp) }
+func (c *classify) senseless(resp *http.Response) bool {
+	return resp.StatusCode < 200 || c.strays(resp)
+}
 
 // strays reports whether an answer leads elsewhere, and is not followed.
 func (c *classify) strays(resp *http.Response) bool {
