@@ -56,7 +56,7 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 		of.log.served(of.digest, b.host)
 	}
 	switch ctx, elapsed := b.req.Context(), time.Since(b.start); {
-	case err == nil || err == io.EOF:
+	case err == nil, err == io.EOF: //nolint:errorlint // docker's does not look into it either
 	case ctx.Err() != nil:
 		of.log.interrupted(of.digest, b.host, redactor.Request(b.req, context.Cause(ctx)), elapsed)
 	default:
