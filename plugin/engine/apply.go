@@ -55,7 +55,7 @@ type turn uint8
 const (
 	takeTurn turn = iota
 	hasTurn
-	ifFree // nothing is waited for
+	ifFree // no pull is waited for
 )
 
 // reuse ends a request with the cached image, if the image verifiers of the
@@ -158,8 +158,7 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	if now.Restricted && !now.Said() {
 		return nil // a name that has no check would open the image
 	}
-	plan := e.completion(ctx, t, now)
-	plan.Reference = by
+	plan := e.completion(ctx, t, by, now)
 	err = t.Runtime.Complete(ctx, now.Target, plan)
 	if canonical := t.canonical(local.target()); err == nil && canonical != t.Name {
 		err = e.Proofs.ShareProofs(ctx, local.target(), t.Name, canonical)
@@ -174,16 +173,20 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 // pulls: what an image says of its layers may be a lie. A record that says nothing of who may have
 // the image is made to say what that of the name does when it gets the state: to unpack takes time,
 // in which a proof may end.
-func (e *Engine) completion(ctx context.Context, t task, r store.Record) *transfer.Plan {
+func (e *Engine) completion(ctx context.Context, t task, name string, r store.Record) *transfer.Plan {
 	state := e.stateOf(ctx, r)
 	return &transfer.Plan{
-		Reference: t.Name,
+		Reference: name,
 		Scope:     t.scope(nil),
 		State: func(_ digest.Digest, before store.State) store.State {
 			if before.Restricted {
 				return before
 			}
-			return state()
+			after := state()
+			if name != r.Name {
+				after.Pin = store.Pin{} // a pin goes with its tag
+			}
+			return after
 		},
 	}
 }

@@ -4,10 +4,14 @@
 package engine
 
 import (
+	"context"
 	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -16,7 +20,7 @@ import (
 func TestScopeOfCompletion(t *testing.T) {
 	scope := func(repository string, caller store.Fingerprint, credentialHost string) isolation.Scope {
 		req := Request{Subject: policy.Subject{Image: policy.Image{Repository: repository}}, Name: repository + ":1", Caller: caller, CredentialHost: credentialHost}
-		return new(Engine).completion(t.Context(), task{Request: req}, store.Record{}).Scope
+		return new(Engine).completion(t.Context(), task{Request: req}, req.Name, store.Record{}).Scope
 	}
 	base := scope("r.test/app", alice, "")
 	if got := scope("R.test:443/app", alice, ""); got != base {
@@ -41,5 +45,39 @@ func TestScopeOfCompletion(t *testing.T) {
 			t.Errorf("%s shares its scope with %s", other.what, with)
 		}
 		seen[got] = other.what
+	}
+}
+
+// completions has the plan by which an image was completed, and the state of a record that is made so.
+type completions struct {
+	*node
+	name  string
+	state store.State
+}
+
+func (c *completions) Complete(_ context.Context, target ocispec.Descriptor, plan *transfer.Plan) error {
+	c.name, c.state = plan.Reference, plan.State(target.Digest, store.State{})
+	return nil
+}
+
+// An image whose tag somebody pulls is completed by its digest, and the pin stays with the tag.
+func TestCompletionBesideAPull(t *testing.T) {
+	for pulled, want := range map[bool]string{false: name, true: "registry.test/app@" + first.Digest.String()} {
+		r := cachedImage(first, now)
+		r.Pin = store.Pin{Own: true, Used: now}
+		c := &completions{node: &node{record: r, remote: first, packed: true}}
+		e := c.engine(rule(`policy = "IfNotPresent"`, `pin = true`))
+		if pulled {
+			unlock, _ := e.turns.TryLock(name)
+			defer unlock()
+		}
+		req := c.request(nil)
+		req.Runtime = c
+		if _, err := e.Ensure(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		if c.name != want || c.state.Pin.Own == pulled || !c.state.Restricted {
+			t.Errorf("pulled %v: completed by %s, with %+v", pulled, c.name, c.state)
+		}
 	}
 }

@@ -139,9 +139,14 @@ func (l *lane) separatesLayers() bool {
 func (l *lane) retire() {
 	l.mu.Lock()
 	l.left = true
-	g := l.current
+	all := []*generation{l.current}
+	if making := l.silence.making; making != nil {
+		all = append(all, making) // of a second try, and perhaps those that are used next
+	}
 	l.mu.Unlock()
-	g.leave()
+	for _, g := range all {
+		g.leave()
+	}
 }
 
 func (l *lane) closeIdle() {

@@ -56,3 +56,26 @@ func TestConnectionsOfRetiredHostsEnd(t *testing.T) {
 		})
 	}
 }
+
+// So do those that are made for a second try, and take the place of dead ones, where the host loses its place meanwhile.
+func TestConnectionOfASecondTryToARetiredHostEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := nearby(t, "h2")
+		h.forget()
+		lane, made := h.lane(), h.connections()
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			h.wantSoon(t, time.Second)
+		}()
+		for h.connections() == made {
+			time.Sleep(time.Millisecond)
+		}
+		lane.retire()
+		<-answered
+		time.Sleep(time.Second)
+		if n := h.open(); n > 0 {
+			t.Errorf("%d connections are left", n)
+		}
+	})
+}
