@@ -107,6 +107,7 @@ func start(ic *plugin.InitContext) (any, error) {
 	}
 	stdlog.Guard()
 	resolver.GuardURLs()
+	pull.EndUnpacks()
 	return newImagePolicy(c, host, ic.Properties[plugins.PropertyRootDir])
 }
 
