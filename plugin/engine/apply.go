@@ -178,6 +178,13 @@ func (e *Engine) completion(ctx context.Context, t task, name string, r store.Re
 	return &transfer.Plan{
 		Reference: name,
 		Scope:     t.scope(nil),
+		// Pulls that containerd makes by itself wait for no turn: they may have given the name to another image.
+		Verify: func(ctx context.Context, target ocispec.Descriptor) error {
+			if now, err := e.Records.Get(ctx, r.Name); name == r.Name && (err != nil || now.Target.Digest != target.Digest) {
+				return fmt.Errorf("%s stands for something else than %s by now: %w", name, target.Digest, transfer.ErrGone)
+			}
+			return nil
+		},
 		State: func(_ digest.Digest, before store.State) store.State {
 			if before.Restricted {
 				return before

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -48,15 +49,22 @@ func TestScopeOfCompletion(t *testing.T) {
 	}
 }
 
-// completions has the plan by which an image was completed, and the state of a record that is made so.
+// completions has the plan by which an image was completed, the state of a record that is made so, and whether it may be
+// made at the end.
 type completions struct {
 	*node
-	name  string
-	state store.State
+	meanwhile func() // while it is unpacked
+	name      string
+	state     store.State
+	err       error
 }
 
-func (c *completions) Complete(_ context.Context, target ocispec.Descriptor, plan *transfer.Plan) error {
+func (c *completions) Complete(ctx context.Context, target ocispec.Descriptor, plan *transfer.Plan) error {
+	if c.meanwhile != nil {
+		c.meanwhile()
+	}
 	c.name, c.state = plan.Reference, plan.State(target.Digest, store.State{})
+	c.err = errors.Join(c.err, plan.Verify(ctx, target))
 	return nil
 }
 
@@ -76,8 +84,24 @@ func TestCompletionBesideAPull(t *testing.T) {
 		if _, err := e.Ensure(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
-		if c.name != want || c.state.Pin.Own == pulled || !c.state.Restricted {
-			t.Errorf("pulled %v: completed by %s, with %+v", pulled, c.name, c.state)
+		if c.name != want || c.state.Pin.Own == pulled || !c.state.Restricted || c.err != nil {
+			t.Errorf("pulled %v: completed by %s, with %+v, %v", pulled, c.name, c.state, c.err)
 		}
+	}
+}
+
+// An image that is completed gets no name back that a pull of containerd's own has given to another one meanwhile.
+func TestCompletionTakesNoNameBack(t *testing.T) {
+	c := &completions{node: &node{record: cachedImage(first, now), remote: first, packed: true}}
+	c.meanwhile = func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.record = cachedImage(second, now)
+	}
+	req := c.request(nil)
+	req.Runtime = c
+	_, _ = c.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
+	if !errors.Is(c.err, transfer.ErrGone) {
+		t.Errorf("the end of the completion by %s: %v", c.name, c.err)
 	}
 }

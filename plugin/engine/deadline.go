@@ -102,7 +102,7 @@ func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *shared
 	}
 	c.saw(local)
 	action := Decide(t.directives.Directives, local, c.answer.check(NotConfirmed))
-	if action.Do != Reuse {
+	if action.Do != Reuse || t.asksForFound(local) { // it asks for the manifest at a turn of its own
 		return c
 	}
 	c.use(action.Used...)

@@ -48,8 +48,11 @@ type observed struct {
 	// answer is the registry's about the reference, which is true whatever would have
 	// been decided; zero where there is none. watch looks out for denials since the
 	// question, and has to be ended.
-	answer answer
-	watch  denialWatches
+	answer   answer
+	watch    denialWatches
+	question *question // of the answer; it has to be ended
+	// since is one from before the pull, of who has acted upon an answer since. It has to be ended.
+	since *question
 	// nested is the manifest that the check has read, too, if the answer is its index.
 	nested resolver.Nested
 	// before is the record before the pull; zero where there was none.
@@ -68,6 +71,8 @@ func (e *Engine) observe(ctx, look context.Context, looked func(), t task, c cou
 	}
 	defer e.observations.decided()
 	o.outcome = notObserved(ctx, t, ReasonInternal)
+	o.since = e.newest.question(t.Name, false)
+	o.since.ask()
 	protect(ctx, t, func() {
 		c := c
 		if !c.over() {
@@ -135,8 +140,7 @@ func (e *Engine) foresee(ctx context.Context, t task, c course, local Local, err
 		k.mustAsk = true
 		k = e.checkAgain(ctx, t, k, k.course)
 	}
-	c, o.watch = k.course, k.watch
-	defer k.question.end()
+	c, o.watch, o.question = k.course, k.watch, k.question
 	if k.session == nil {
 		return c
 	}
@@ -205,6 +209,11 @@ func (e *Engine) wouldEnd(ctx context.Context, t task, c course, action Action) 
 // tells the outcome.
 func (e *Engine) observePulled(ctx context.Context, t task, o observed, pulled <-chan PullEnd) {
 	defer o.watch.end()
+	for _, q := range []*question{o.question, o.since} {
+		if q != nil {
+			defer q.end()
+		}
+	}
 	select {
 	case o.outcome.StockPull = <-pulled:
 	case <-ctx.Done():
@@ -229,6 +238,7 @@ func (e *Engine) observePulled(ctx context.Context, t task, o observed, pulled <
 // the proofs are on the record of repository@digest, too.
 func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 	record, err := e.Records.Get(ctx, t.Name)
+	before := answer{verified: o.before.Verified, question: o.since}
 	switch target := record.Target.Digest; {
 	case err != nil:
 	case target == o.answer.verified.Digest:
@@ -237,9 +247,13 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 		if !o.hasRead(t, target, a.runs) {
 			a.verified.Read = store.Reading{}
 		}
-		e.markConfirmed(ctx, a, t.names(target)...)
+		names := t.names(target)
+		if !a.actUponUnlessOutdated() { // containerd has given the tag back to an older answer, which is no check of it
+			names = []string{t.canonical(target)}
+		}
+		e.markConfirmed(ctx, a, names...)
 		err = e.revokeDenied(ctx, t, &o.answer, o.watch, nil)
-	case record.Said():
+	case record.Said() || before.isOutdated():
 	case target == o.before.Verified.Digest:
 		e.Marks.MarkVerified(ctx, target, o.before.Verified, nil, t.Name)
 	case target == o.before.MirrorDigest:

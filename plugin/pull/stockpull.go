@@ -5,19 +5,12 @@ package pull
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 
-	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/containerd/v2/core/images/usage"
 	"github.com/containerd/errdefs"
-	"github.com/containerd/platforms"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
-	"github.com/pullwarden/pullwarden/internal/quoted"
 )
 
 // StockPull runs containerd's own pull of a name. One that fails may have moved the name to an image that
@@ -34,34 +27,12 @@ func (p *Puller) StockPull(ctx context.Context, name string, pull func() error) 
 	if missing != nil || now.UpdatedAt.Equal(before.UpdatedAt) { // nobody has written it, not even what it had
 		return err
 	}
-	if unreadable := p.readable(ctx, now); unreadable != nil {
+	// CRI reads a name again at any time, but what it could not read when the pull has moved that may be there by now,
+	// and go again.
+	if unreadable := p.index.UpdateImage(ctx, name); unreadable != nil {
 		p.forget(ctx, now, unreadable)
 	}
 	return err
-}
-
-// readable returns why CRI cannot read an image: it reads what CRI reads, without any bounds, as that does. To ask
-// CRI would be a question about the name, which others may move at this moment.
-func (p *Puller) readable(ctx context.Context, image images.Image) error {
-	platform := platforms.Default()
-	if _, err := image.RootFS(ctx, p.contents, platform); err != nil {
-		return err
-	}
-	if _, err := usage.CalculateImageUsage(ctx, image, p.contents, usage.WithManifestLimit(platform, 1), usage.WithManifestUsage()); err != nil {
-		return err
-	}
-	config, err := image.Config(ctx, p.contents, platform)
-	if err != nil {
-		return err
-	}
-	data, err := content.ReadBlob(ctx, p.contents, config)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, &ocispec.Image{}); err != nil {
-		return fmt.Errorf("config %s: %s", config.Digest, quoted.Cut(err.Error()))
-	}
-	return nil
 }
 
 // forget removes the record of an image that CRI cannot read, and has CRI forget its name. Labels may have been written

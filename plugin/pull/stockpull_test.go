@@ -4,12 +4,14 @@
 package pull
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
 	"strings"
 	"testing"
 
+	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
@@ -33,7 +35,7 @@ func (r *reader) UpdateImage(ctx context.Context, name string) error {
 		return nil
 	}
 	if err == nil {
-		err = r.readable(ctx, image)
+		_, err = image.RootFS(ctx, r.contents, platforms.Default())
 	}
 	if err == nil {
 		r.has[name] = image.Target.Digest
@@ -228,6 +230,25 @@ func TestStockPullsAtOnce(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What CRI could not read when the pull has moved the name to it may be on the node by the end of that, and be gone again
+// later: CRI takes the name for nothing else in between.
+func TestStockPullOfWhatComesLater(t *testing.T) {
+	m := newMoving(t)
+	data, err := content.ReadBlob(m.ctx, m.Contents, m.newer.Target)
+	check(t, err)
+	data = append(data, '\n')
+	late := m.newer
+	late.Target.Digest, late.Target.Size = digest.FromBytes(data), int64(len(data))
+	m.fail(m.ref, func() {
+		m.move(m.ref, late)
+		check(t, content.WriteBlob(m.ctx, m.Contents, "late", bytes.NewReader(data), late.Target))
+	})
+	m.target("it has come", m.ref)
+	check(t, m.Contents.Delete(m.ctx, late.Target.Digest))
+	m.read(m.ref)
+	m.target("it has gone", m.ref)
 }
 
 // Between a pull's look at the record and its end, a newer image that another pull has stored stays; labels that were

@@ -83,10 +83,12 @@ func WithCompared(s store.State, with provenance.Provenance) store.State {
 func WithComparedSince(before []store.State, now store.State, with provenance.Provenance) store.State {
 	meanwhile := sourcesOf(now)
 	meanwhile.Reference = ""
+	more := 0
 	for _, s := range before {
 		from := sourcesOf(s)
 		meanwhile.Hosts = slices.DeleteFunc(slices.Clone(meanwhile.Hosts), func(host string) bool { return slices.Contains(from.Hosts, host) })
-		meanwhile.More = max(0, meanwhile.More-from.More)
+		more = max(more, from.More) // they may be the same
 	}
+	meanwhile.More = max(0, meanwhile.More-more)
 	return WithCompared(now, with.Add(meanwhile))
 }

@@ -105,3 +105,14 @@ func (s *manyHostsSource) ServedBy(d digest.Digest) provenance.Provenance {
 	p.Hosts = append(p.Hosts, s.hosts...)
 	return p
 }
+
+// Hosts that two records of an image leave out are mostly the same.
+func TestMoreHostsOfAPullMeanwhile(t *testing.T) {
+	before := store.State{PullSource: "b/x:1", ContentSources: []string{"b"}, MoreSources: 7}
+	now := before
+	now.MoreSources = 8
+	got := WithComparedSince([]store.State{before, before}, now, provenance.Provenance{Reference: "a/x:1", Hosts: []string{"a"}})
+	if got.MoreSources != 1 {
+		t.Errorf("%+v", got)
+	}
+}
