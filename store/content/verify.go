@@ -100,7 +100,7 @@ func (c *comparison) blob(ctx context.Context, desc ocispec.Descriptor, to unpac
 	}
 	var unpacks func(io.Reader) error
 	if to.layer {
-		unpacks = func(r io.Reader) error { return verifyUnpacked(r, to.diffID) }
+		unpacks = func(r io.Reader) error { return verifyUnpacked(ctx, r, to.diffID) }
 	}
 	if err := c.images.verifyBlob(ctx, desc, c.from, unpacks); err != nil {
 		return err
@@ -109,8 +109,9 @@ func (c *comparison) blob(ctx context.Context, desc ocispec.Descriptor, to unpac
 	return nil
 }
 
-// verifyUnpacked returns nil if a layer unpacks to what has that digest.
-func verifyUnpacked(layer io.Reader, diffID digest.Digest) error {
+// verifyUnpacked returns nil if a layer unpacks to what has that digest. It ends with the context, however much the
+// layer unpacks to.
+func verifyUnpacked(ctx context.Context, layer io.Reader, diffID digest.Digest) error {
 	if err := validate(diffID); err != nil {
 		return err
 	}
@@ -120,13 +121,30 @@ func verifyUnpacked(layer io.Reader, diffID digest.Digest) error {
 	}
 	defer r.Close()
 	verifier := diffID.Verifier()
-	if _, err := io.Copy(verifier, r); err != nil {
+	_, err = io.Copy(endingWriter{verifier, ctx}, r)
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	if err != nil {
 		return fmt.Errorf("unpack it: %w: %w", err, errdefs.ErrFailedPrecondition)
 	}
 	if !verifier.Verified() {
 		return fmt.Errorf("it does not unpack to %s, which the config has: %w", diffID, errdefs.ErrFailedPrecondition)
 	}
 	return nil
+}
+
+// endingWriter takes nothing more once a context has ended.
+type endingWriter struct {
+	io.Writer
+	ctx context.Context
+}
+
+func (w endingWriter) Write(b []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.Writer.Write(b)
 }
 
 // validate refuses digests that are none. containerd reads that of no layer that it
