@@ -100,10 +100,33 @@ func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *shared
 	if err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}
+	return e.reuseJoined(ctx, w, c, local)
+}
+
+// reuseJoined reuses the image that a pull of others has brought, or goes on where that is none of what its own check was
+// told. Whatever is to be read of it for the caller is read without a turn, as where the image was there: nothing is pulled.
+func (e *Engine) reuseJoined(ctx context.Context, w *pullWait, c course, local Local) course {
+	t, check := w.task, c.answer.check(NotConfirmed)
 	c.saw(local)
-	action := Decide(t.directives.Directives, local, c.answer.check(NotConfirmed))
-	if action.Do != Reuse || t.asksForFound(local) { // it asks for the manifest at a turn of its own
+	action := Decide(t.directives.Directives, local, check)
+	if action.Do != Reuse {
 		return c
+	}
+	found := local
+	found.Grant = local.Grant.after(check)
+	if t.asksForFound(found) {
+		read, over := e.readUnread(ctx, t, c, w.session)
+		if over {
+			return read
+		}
+		c = read
+		same, err := e.lookAgain(ctx, t, &c)
+		if err != nil {
+			return c.ended(failed(ReasonInternal, err))
+		}
+		if !same {
+			return c
+		}
 	}
 	c.use(action.Used...)
 	return e.unchanged(ctx, t, c, action, takeTurn, t.names(c.answer.verified.Digest)...)

@@ -26,7 +26,11 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	c.local.agreed = true
 	target := a.verified.Digest
 	before := e.states(ctx, target, t.names(target)...)
-	if err := e.verifyContent(ctx, t, a, source); err != nil {
+	err := e.verifyContent(ctx, t, a, source)
+	if err == nil { // another host may have the manifest that the registry refuses
+		err = e.verifyManifest(ctx, t, a, c.local.Record.Target, source)
+	}
+	if err != nil {
 		return c, e.orGone(ctx, t, a.descriptor.Digest, err)
 	}
 	c.local.compare()
