@@ -51,8 +51,6 @@ type observed struct {
 	answer   answer
 	watch    denialWatches
 	question *question // of the answer; it has to be ended
-	// since is one from before the pull, of who has acted upon an answer since. It has to be ended.
-	since *question
 	// nested is the manifest that the check has read, too, if the answer is its index.
 	nested resolver.Nested
 	// before is the record before the pull; zero where there was none.
@@ -71,8 +69,6 @@ func (e *Engine) observe(ctx, look context.Context, looked func(), t task, c cou
 	}
 	defer e.observations.decided()
 	o.outcome = notObserved(ctx, t, ReasonInternal)
-	o.since = e.newest.question(t.Name, false)
-	o.since.ask()
 	protect(ctx, t, func() {
 		c := c
 		if !c.over() {
@@ -209,10 +205,8 @@ func (e *Engine) wouldEnd(ctx context.Context, t task, c course, action Action) 
 // tells the outcome.
 func (e *Engine) observePulled(ctx context.Context, t task, o observed, pulled <-chan PullEnd) {
 	defer o.watch.end()
-	for _, q := range []*question{o.question, o.since} {
-		if q != nil {
-			defer q.end()
-		}
+	if o.question != nil {
+		defer o.question.end()
 	}
 	select {
 	case o.outcome.StockPull = <-pulled:
@@ -238,7 +232,6 @@ func (e *Engine) observePulled(ctx context.Context, t task, o observed, pulled <
 // the proofs are on the record of repository@digest, too.
 func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 	record, err := e.Records.Get(ctx, t.Name)
-	before := answer{verified: o.before.Verified, question: o.since}
 	switch target := record.Target.Digest; {
 	case err != nil:
 	case target == o.answer.verified.Digest:
@@ -247,13 +240,10 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 		if !o.hasRead(t, target, a.runs) {
 			a.verified.Read = store.Reading{}
 		}
-		names := t.names(target)
-		if !a.actUponUnlessOutdated() { // containerd has given the tag back to an older answer, which is no check of it
-			names = []string{t.canonical(target)}
-		}
-		e.markConfirmed(ctx, a, names...)
+		a.actUpon() // pulls of older answers that are under way begin anew
+		e.markConfirmed(ctx, a, t.names(target)...)
 		err = e.revokeDenied(ctx, t, &o.answer, o.watch, nil)
-	case record.Said() || before.isOutdated():
+	case record.Said():
 	case target == o.before.Verified.Digest:
 		e.Marks.MarkVerified(ctx, target, o.before.Verified, nil, t.Name)
 	case target == o.before.MirrorDigest:

@@ -49,7 +49,7 @@ func (p *Puller) name(ctx context.Context, target ocispec.Descriptor, marks map[
 		if name == "" {
 			continue
 		}
-		put := p.updateRecord
+		put := p.markRecord
 		if i == 0 {
 			put = p.putRecord
 		}
@@ -87,6 +87,21 @@ func (p *Puller) updateRecord(ctx context.Context, record images.Image) error {
 			return nil
 		}
 		_, err = p.images.Update(ctx, record, paths...)
+	}
+	if errdefs.IsNotFound(err) {
+		return fmt.Errorf("%w: %w", pwtransfer.ErrGone, err)
+	}
+	return err
+}
+
+// markRecord marks a record that the pull has stored as CRI's. One that has been removed since is [pwtransfer.ErrGone];
+// one that stands for another image since is left to who has moved it: pulls of containerd's own take no turns.
+func (p *Puller) markRecord(ctx context.Context, record images.Image) error {
+	old, err := p.images.Get(ctx, record.Name)
+	if err == nil && old.Target.Digest == record.Target.Digest {
+		if paths := slices.DeleteFunc(changes(old, record), func(path string) bool { return path == "target" }); len(paths) > 0 {
+			_, err = p.images.Update(ctx, record, paths...)
+		}
 	}
 	if errdefs.IsNotFound(err) {
 		return fmt.Errorf("%w: %w", pwtransfer.ErrGone, err)

@@ -161,6 +161,7 @@ func (l *lane) made(g, next *generation, c *conn, spoken protocol, dead bool) *g
 // and returns these. The caller holds the lock.
 func (l *lane) replace(next *generation, c *conn, spoken protocol) (former *generation) {
 	former = l.current
+	next.left.Store(l.left) // the lane may have lost its place since next was made
 	l.current, l.silence.late, l.live = next, 0, map[*conn]struct{}{}
 	l.speaks(c, spoken)
 	return former
