@@ -193,8 +193,9 @@ func (e *Engine) decideAgain(ctx context.Context, t task, k checked, c *course, 
 // The course is over if that failed: as the pull fails where the image is not there. An open
 // image that would do without the registry waits no longer for that than for the check.
 func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session) (_ course, over bool) {
-	within := time.Duration(0)
-	if fallbacks(t.directives.Directives, c.local).Has(failure.Unreachable) {
+	within, local := time.Duration(0), c.local
+	local.Grant = local.Grant.after(c.answer.check(NotAsked)) // a mirror's proof is none once the registry has answered
+	if fallbacks(t.directives.Directives, local).Has(failure.Unreachable) {
 		within = t.checkTimeAfter(c.checkTime)
 	}
 	begun := e.Now()

@@ -145,6 +145,9 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 			return provenance.Provenance{}, nil
 		}
 		err := e.verifyContent(ctx, t, a, source)
+		if err == nil {
+			err = e.endRefused(ctx, t, a.watch, source)
+		}
 		return source.Served(), err
 	}
 	var pin store.Pin

@@ -30,6 +30,9 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	if err == nil { // another host may have the manifest that the registry refuses
 		err = e.verifyManifest(ctx, t, a, c.local.Record.Target, source)
 	}
+	if err == nil {
+		err = e.endRefused(ctx, t, a.watch, source)
+	}
 	if err != nil {
 		return c, e.orGone(ctx, t, a.descriptor.Digest, err)
 	}
@@ -76,8 +79,5 @@ func (e *Engine) verifyContent(ctx context.Context, t task, a answer, source res
 	if err != nil {
 		return err
 	}
-	if err := e.Content.VerifyContent(ctx, a.descriptor, fetcher); err != nil {
-		return err
-	}
-	return e.endRefused(ctx, t, a.watch, source)
+	return e.Content.VerifyContent(ctx, a.descriptor, fetcher)
 }
