@@ -129,7 +129,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		return c, Action{Do: Pull, Kind: Pulled, Reason: ReasonAbsent}, false
 	}
 	if action.Do == Reuse && c.isUnread() {
-		if ended, over := e.readUnread(ctx, t, c, k.session); over {
+		if ended, over := e.readUnread(ctx, t, c, k.session, false); over {
 			return ended, action, false
 		}
 	}
@@ -191,15 +191,16 @@ func (e *Engine) decideAgain(ctx context.Context, t task, k checked, c *course, 
 
 // readUnread reads the manifest of the image that the tag stands for, as [course.isUnread] says.
 // The course is over if that failed: as the pull fails where the image is not there. An open
-// image that would do without the registry waits no longer for that than for the check.
-func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session) (_ course, over bool) {
+// image that would do without the registry waits no longer for that than for the check, and a caller who has proved
+// it, whom those hosts alone are asked for whose answers count.
+func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session, proved bool) (_ course, over bool) {
 	within, local := time.Duration(0), c.local
 	local.Grant = local.Grant.after(c.answer.check(NotAsked)) // a mirror's proof is none once the registry has answered
-	if fallbacks(t.directives.Directives, local).Has(failure.Unreachable) {
+	if proved || fallbacks(t.directives.Directives, local).Has(failure.Unreachable) {
 		within = t.checkTimeAfter(c.checkTime)
 	}
 	begun := e.Now()
-	stop, cause := e.readCached(ctx, t, c, c.answer, session, within)
+	stop, cause := e.readCached(ctx, t, c, c.answer, session, within, proved)
 	if within > 0 {
 		c.checkTime += e.Now().Sub(begun)
 	}

@@ -235,7 +235,7 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	var unread *end
 	if confirmed && c.unread && !t.readsManifests() { // else the check has read it
 		begun := e.Now()
-		unread, err = e.readCached(ctx, t, *c, a, session, t.checkTimeAfter(c.checkTime+a.elapsed))
+		unread, err = e.readCached(ctx, t, *c, a, session, t.checkTimeAfter(c.checkTime+a.elapsed), false)
 		a.elapsed += e.Now().Sub(begun)
 	}
 	refusals := a.refusals

@@ -104,8 +104,7 @@ func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *shared
 }
 
 // reuseJoined reuses the image that a pull of others has brought, or goes on where that is none of what its own check was
-// told. For a caller who has no proof by then, the manifest is read without a turn, as where the image was there: nothing
-// is pulled.
+// told. What is to be read of it for the caller is read without a turn, as where the image was there: nothing is pulled.
 func (e *Engine) reuseJoined(ctx context.Context, w *pullWait, c course, local Local) course {
 	t, check := w.task, c.answer.check(NotConfirmed)
 	c.saw(local)
@@ -113,8 +112,10 @@ func (e *Engine) reuseJoined(ctx context.Context, w *pullWait, c course, local L
 	if action.Do != Reuse {
 		return c
 	}
-	if !local.Grant.after(check).Given() {
-		read, over := e.readUnread(ctx, t, c, w.session)
+	found := local
+	found.Grant = local.Grant.after(check)
+	if t.asksForFound(found) {
+		read, over := e.readUnread(ctx, t, c, w.session, found.Grant.Given())
 		if over {
 			return read
 		}

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -64,6 +66,34 @@ func TestJoinedPullOfAMirrorsAnswer(t *testing.T) {
 				<-pod
 				if o := (<-next).outcome; o.Kind != Failed || o.Class != failure.Forbidden {
 					t.Errorf("the next pod: %s (%s) of %s, %v", o.Kind, o.Reason, o.Digest, o.Err)
+				}
+			})
+		})
+	}
+}
+
+// The manifest of an index's platform is put in quarantine while its layers are downloaded. The next pod, which joins that
+// and has the manifest read by its check, has no image by it, with a pull_deadline and without.
+func TestJoinedPullOfAQuarantinedPlatform(t *testing.T) {
+	for what, directives := range map[string]string{
+		"with a deadline": "\npull_deadline = \"1h\"", "without": "",
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := changedNode()
+				n.manifest = digest.FromString("manifest")
+				n.pullTakes = 10 * time.Second
+				e := n.engine(rule("max_age = \"1h\"", `policy = "IfDigestChanged"`+"\ncheck_with = \"Manifest\""+directives))
+				e.Now = time.Now
+				one := arrive(t, e, n.request(nil))
+				time.Sleep(time.Second)
+				two := arrive(t, e, n.request(nil))
+				n.mu.Lock()
+				n.onStore = func(*store.State) { n.quarantined = true } // pod one's source has been delivered it
+				n.mu.Unlock()
+				<-one
+				if o := (<-two).outcome; o.Kind != Failed || o.Class != failure.Forbidden {
+					t.Errorf("the next pod: %s (%s)", o.Kind, o.Reason)
 				}
 			})
 		})

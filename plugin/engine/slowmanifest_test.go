@@ -79,3 +79,29 @@ func TestSlowManifestForAMirrorsProof(t *testing.T) {
 		})
 	}
 }
+
+// A registry sends the manifest of an index's platform byte by byte to a pod that has joined a pull, and proved the image:
+// that is read as a part of its check, and for no longer.
+func TestSlowManifestOfAJoinedPull(t *testing.T) {
+	for _, directive := range []string{"", "\non.unreachable = \"Fail\""} {
+		synctest.Test(t, func(t *testing.T) {
+			takes := time.Duration(0)
+			n := changedNode()
+			n.manifest = digest.FromString("manifest")
+			n.pullTakes = 6 * time.Second
+			e := n.engine(rule(tenSeconds + "\ncheck_with = \"Manifest\"" + directive))
+			e.Now = time.Now
+			e.Content = slowContent{n, &takes}
+			one := arrive(t, e, n.request(nil))
+			time.Sleep(time.Second)
+			two := arrive(t, e, n.request(nil))
+			n.mu.Lock()
+			n.onStore = func(*store.State) { takes = time.Hour }
+			n.mu.Unlock()
+			<-one
+			if a := <-two; a.took > 15*time.Second {
+				t.Errorf("%q: %s (%s) after %s", directive, a.outcome.Kind, a.outcome.Reason, a.took)
+			}
+		})
+	}
+}
