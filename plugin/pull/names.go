@@ -71,18 +71,29 @@ func (p *Puller) putRecord(ctx context.Context, record images.Image) error {
 		if !errdefs.IsAlreadyExists(err) {
 			return err
 		}
-		if err := p.updateRecord(ctx, record); !errors.Is(err, pwtransfer.ErrGone) {
+		if err := p.updateRecord(ctx, record, changes); !errors.Is(err, pwtransfer.ErrGone) {
 			return err
 		}
 		// Somebody has removed it meanwhile.
 	}
 }
 
-// updateRecord is putRecord of one that is there, or else [pwtransfer.ErrGone].
-func (p *Puller) updateRecord(ctx context.Context, record images.Image) error {
+// markRecord marks a record that the pull has stored as CRI's. One that stands for another image since is left to who
+// has moved it: pulls of containerd's own take no turns.
+func (p *Puller) markRecord(ctx context.Context, record images.Image) error {
+	return p.updateRecord(ctx, record, func(old, record images.Image) []string {
+		if old.Target.Digest != record.Target.Digest {
+			return nil
+		}
+		return marks(old, record)
+	})
+}
+
+// updateRecord updates those fields of a record that is there, or else returns [pwtransfer.ErrGone].
+func (p *Puller) updateRecord(ctx context.Context, record images.Image, fields func(old, record images.Image) []string) error {
 	old, err := p.images.Get(ctx, record.Name)
 	if err == nil {
-		paths := changes(old, record)
+		paths := fields(old, record)
 		if len(paths) == 0 {
 			return nil
 		}
@@ -94,31 +105,21 @@ func (p *Puller) updateRecord(ctx context.Context, record images.Image) error {
 	return err
 }
 
-// markRecord marks a record that the pull has stored as CRI's. One that has been removed since is [pwtransfer.ErrGone];
-// one that stands for another image since is left to who has moved it: pulls of containerd's own take no turns.
-func (p *Puller) markRecord(ctx context.Context, record images.Image) error {
-	old, err := p.images.Get(ctx, record.Name)
-	if err == nil && old.Target.Digest == record.Target.Digest {
-		if paths := slices.DeleteFunc(changes(old, record), func(path string) bool { return path == "target" }); len(paths) > 0 {
-			_, err = p.images.Update(ctx, record, paths...)
-		}
+// changes lists the fields of a record to update.
+func changes(old, record images.Image) []string {
+	paths := marks(old, record)
+	if len(paths) > 0 || old.Target.Digest != record.Target.Digest {
+		paths = append(paths, "target")
 	}
-	if errdefs.IsNotFound(err) {
-		return fmt.Errorf("%w: %w", pwtransfer.ErrGone, err)
-	}
-	return err
+	return paths
 }
 
-// changes lists the fields of a record to update. A pin is only ever set:
-// taking it away is left to CRI.
-func changes(old, record images.Image) (paths []string) {
+// marks lists CRI's labels to update. A pin is only ever set: taking it away is left to CRI.
+func marks(old, record images.Image) (paths []string) {
 	for _, label := range []string{labels.CRIManaged, labels.CRIPinned} {
 		if value, ok := record.Labels[label]; ok && old.Labels[label] != value {
 			paths = append(paths, "labels."+label)
 		}
-	}
-	if len(paths) > 0 || old.Target.Digest != record.Target.Digest {
-		paths = append(paths, "target")
 	}
 	return paths
 }
