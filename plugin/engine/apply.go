@@ -180,7 +180,10 @@ func (e *Engine) completion(ctx context.Context, t task, name string, r store.Re
 		Scope:     t.scope(nil),
 		// Pulls that containerd makes by itself wait for no turn: they may have given the name to another image.
 		Verify: func(ctx context.Context, target ocispec.Descriptor) error {
-			if now, err := e.Records.Get(ctx, r.Name); name == r.Name && (err != nil || now.Target.Digest != target.Digest) {
+			if name != r.Name {
+				return nil
+			}
+			if now, err := e.Records.Get(ctx, name); err != nil || now.Target.Digest != target.Digest {
 				return fmt.Errorf("%s stands for something else than %s by now: %w", name, target.Digest, transfer.ErrGone)
 			}
 			return nil

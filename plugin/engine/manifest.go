@@ -38,9 +38,9 @@ func nested(local Local) resolver.Nested {
 func (c *course) isUnread() bool { return c.unread && c.cached == NotAsked }
 
 // readCached reads the manifest that runs of the cached image, which a registry has confirmed by
-// that answer in the session, in the way of a pull for a caller who has not proved it. It waits for no turn: nothing is pulled. within
-// bounds it as a part of the check, after which the registry is unreachable; 0 = as a pull is
-// bounded. cause is why registries failed, and stop ends a request where none of them is at fault.
+// that answer in the session, in the way of a pull for a caller who has not proved it. It waits for
+// no turn: nothing is pulled. within bounds it as a part of the check, after which the registry is
+// unreachable; 0 = as a pull is bounded. cause is why registries failed, and stop ends a request where none of them is at fault.
 func (e *Engine) readCached(ctx context.Context, t task, c course, a answer, session resolver.Session, within time.Duration, proved bool) (stop *end, cause error) {
 	source, target := session.Source(a.descriptor), c.local.Record.Target
 	err := inTime(ctx, within, func(ctx context.Context) error {
