@@ -4,7 +4,6 @@
 package access
 
 import (
-	"bytes"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,13 +13,6 @@ import (
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
-
-// wideWindow is the beginning of a zstd frame: a header that wants a window of 512 MiB, and as
-// much content, in blocks of 128 KiB of one byte each.
-func wideWindow() []byte {
-	header, block := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 19 << 3}, []byte{0x02, 0x00, 0x10, ' '}
-	return append(header, bytes.Repeat(block, 8*512)...)
-}
 
 // TestWindowsOfEncodings has a tenant's registry send 16 KiB of zstd with a window of 512 MiB for a
 // layer. Whoever decodes that has twice as much in memory.
@@ -40,7 +32,7 @@ func TestWindowsOfEncodings(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Encoding", "zstd")
-		_, _ = w.Write(wideWindow())
+		_, _ = w.Write(resolvertest.Zstd(19, 512, ' '))
 	})
 	before := peakMB(t, n)
 	n.MustFail("evil.test/app:1", []string{"invalid", "Content-Encoding zstd, which nobody asked for"})
