@@ -31,14 +31,14 @@ func (h *history) killIn(ctx context.Context, o Op) error {
 }
 
 // cutShort returns what may be left of a pull that did not come to its end:
-// each of its writes is there, or is not.
+// each of its writes is there, or is not, and so is what it has heard of the registry's trouble.
 func cutShort(before World, branches []Branch) []World {
 	all := []World{before}
 	for _, b := range branches {
 		for _, after := range []World{b.After, b.Lost} {
-			records, proofs := before, before
-			records.Node, proofs.Has = after.Node, after.Has
-			for _, w := range []World{records, proofs, after} {
+			records, proofs, trouble := before, before, before
+			records.Node, proofs.Has, trouble.Blamed = after.Node, after.Has, after.Blamed
+			for _, w := range []World{records, proofs, trouble, after} {
 				if !slices.Contains(all, w) {
 					all = append(all, w)
 				}

@@ -1,0 +1,36 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"slices"
+	"testing"
+)
+
+// The model allows that a caller who has left hears of the registry's trouble before, and writes
+// nothing: the next check needs no request for its fallback.
+func TestTroubleThatACallerWhoLeftHeardOf(t *testing.T) {
+	reg := Registry{Rule: Rule{Policy: IfDigestChanged}}
+	reg.Tag[0], reg.Pushed[0][1] = 1, true
+	reg.Allowed[0] = Origin.of(Alice.holder())
+	alice := Pull{Caller: Alice}
+	var begun World
+	begun.Node[0] = Image{Content: 1, Proofs: Origin.of(Alice.holder()), By: Origin}
+	begun.Has[0][1] = Origin.of(Alice.holder()) | known | marked
+	troubled := reg
+	troubled.Trouble = Status503
+	without, with := 0, 0
+	for _, w := range cutShort(begun, begun.Pull(troubled, troubled, alice)) {
+		if w.Node != begun.Node || w.Has != begun.Has {
+			continue
+		}
+		without++
+		if slices.ContainsFunc(w.Pull(reg, reg, alice), func(b Branch) bool { return b.Saw == Saw{UsedCached, Unavailable} }) {
+			with++
+		}
+	}
+	if without != 2 || with != 1 {
+		t.Errorf("of %d ends without a write, %d know of the trouble", without, with)
+	}
+}
