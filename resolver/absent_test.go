@@ -148,6 +148,7 @@ func TestAbsentFromSeveralHosts(t *testing.T) {
 // A registry whose manifest is slow to come is asked for the digest, in the time that is
 // left: the pull has more time for the manifest.
 func TestSlowManifestOfTheAbsent(t *testing.T) {
+	t.Parallel()
 	server, log := serve(t, quarantined(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Absent: true})
 	got, err := s.Resolve(t.Context(), 10*time.Second)
@@ -182,6 +183,7 @@ func whenAskedByHead(next http.HandlerFunc) http.HandlerFunc {
 
 // A registry that is slow for GET and HEAD alike has all of its time for either.
 func TestSlowAnswerOfTheAbsent(t *testing.T) {
+	t.Parallel()
 	server, log := serve(t, whenAskedByHead(serveManifest))
 	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Absent: true})
 	got, err := s.Resolve(t.Context(), 10*time.Second)
@@ -194,6 +196,7 @@ func TestSlowAnswerOfTheAbsent(t *testing.T) {
 // A host that answers neither GET nor HEAD has been silent for the time of both: who has no
 // more time does not ask it again.
 func TestSilenceOfBoth(t *testing.T) {
+	t.Parallel()
 	server, log := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if !isProbe(r) {
 			<-r.Context().Done()

@@ -72,6 +72,7 @@ func serveBy(t *testing.T, modern bool, handler http.HandlerFunc) string {
 // The first answer of a host, over a connection that is new, counts when all of it is there.
 // One that breaks off is none, and asked for again; one that trickles ends with the time.
 func TestFirstAnswerIsWhole(t *testing.T) {
+	t.Parallel()
 	for _, modern := range []bool{false, true} {
 		for name, q := range map[string]Query{"manifests": {ReadManifest: true}, "absent": {Absent: true}, "by GET after HEAD": {}} {
 			for what, test := range map[string]struct {

@@ -24,6 +24,7 @@ import (
 // A cold pull past a dead mirror pays once, however many layers there are and
 // whether or not the check has asked the mirror: nothing is asked there twice.
 func TestColdPullPastADeadMirror(t *testing.T) {
+	t.Parallel()
 	swallow := func(r *resolvertest.Registry) error { return r.Swallow() }
 	for name, test := range map[string]struct {
 		trouble  func(*resolvertest.Registry) error

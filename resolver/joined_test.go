@@ -20,6 +20,7 @@ import (
 // The registry behind a mirror that hangs is asked again after a 503, as that of any fetch is,
 // also where the fetch has joined what was prefetched.
 func TestJoinedPastAHangingMirror(t *testing.T) {
+	t.Parallel()
 	for _, prefetch := range []bool{false, true} {
 		list, hosts := registries(t, 2)
 		mirror, origin := list[0], list[1]

@@ -24,6 +24,7 @@ import (
 
 // Each cause of a failed pull has its class.
 func TestCausesOfAFailedPull(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		trouble func(*resolvertest.Registry)
 		class   failure.Class

@@ -18,6 +18,7 @@ import (
 // A host of a url accepts a request, and is silent: before its answer, in the body of an error, or in
 // that of a redirect. It is given up as hosts are, and the failure has its class.
 func TestURLsOfSilentHosts(t *testing.T) {
+	t.Parallel()
 	GuardURLs()
 	for what, c := range map[string]struct {
 		begin func(w http.ResponseWriter)
