@@ -49,8 +49,8 @@
 //     they give.
 //   - When a registry refused a caller, before the request ends: [Store.Revoke].
 //     It waits for the disk. Where it fails, the request must fail.
-//   - When a record of repository@digest was made beside that of a tag without a
-//     registry being asked: [Store.ShareProofs]. It waits for the disk, too.
+//   - When an image of a tag may have no record of repository@digest, or one without its proofs:
+//     [Store.ShareProofs], before marks are made for both. It waits for the disk, too.
 //   - To pin images and to release them: [Store.Pins] and [Store.SetPins], which waits
 //     for the disk. No other call touches a pin but the pull of its tag: CRI has to be
 //     told of each.

@@ -7,41 +7,56 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
 // ShareProofs gives a record the check and the proofs of another that it lacks, where
-// both point at target. It returns when that is written. No revocation comes between
-// the reads and the marks, so it brings no proof back. Records that are missing are no
-// error.
+// both point at target. The record is made where there is none, as one of CRI's, and says what the other
+// does but for its pin. ShareProofs returns when that is written. No revocation comes between
+// the reads and the writes, so it brings no proof back. Where there is no other record that is no error.
 func (s *Store) ShareProofs(ctx context.Context, target digest.Digest, from, to string) error {
 	return s.sync(ctx, func() error {
-		giver, err := s.getAt(ctx, target, from)
-		if err != nil {
-			return err
+		giver, err := s.Get(ctx, from)
+		if errdefs.IsNotFound(err) || err == nil && giver.Target.Digest != target {
+			return nil
 		}
-		taker, err := s.getAt(ctx, target, to)
 		if err != nil {
-			return err
+			return fmt.Errorf("read image record %q: %w", from, err)
 		}
-		if change := lacking(giver, taker); len(change) > 0 {
+		taker, err := s.Get(ctx, to)
+		switch {
+		case errdefs.IsNotFound(err):
+			return s.createLike(ctx, giver, to)
+		case err != nil:
+			return fmt.Errorf("read image record %q: %w", to, err)
+		case taker.Target.Digest != target:
+			return nil
+		}
+		if change := lacking(giver.State, taker.State); len(change) > 0 {
 			s.mark(ctx, target, []string{to}, func() map[string]string { return change })
 		}
 		return nil
 	})
 }
 
-// getAt returns the state of a record that points at target; zero if there is none.
-func (s *Store) getAt(ctx context.Context, target digest.Digest, name string) (State, error) {
-	r, err := s.Get(ctx, name)
-	switch {
-	case errdefs.IsNotFound(err) || err == nil && r.Target.Digest != target:
-		return State{}, nil
-	case err != nil:
-		return State{}, fmt.Errorf("read image record %q: %w", name, err)
+// createLike makes a record that says what the giver does. Without the check that its proofs hold by it would
+// open the image, and is not made.
+func (s *Store) createLike(ctx context.Context, giver Record, name string) error {
+	if giver.Restricted && !giver.Said() {
+		return nil
 	}
-	return r.State, nil
+	giver.Pin = Pin{}
+	all := labels.Present(giver.Labels(name, giver.Target.Digest))
+	all[labels.CRIManaged] = labels.CRIManagedValue
+	_, err := s.images.Create(ctx, images.Image{Name: name, Target: giver.Target, Labels: all})
+	if err != nil && !errdefs.IsAlreadyExists(err) {
+		return fmt.Errorf("create image record %q: %w", name, err)
+	}
+	return nil
 }
 
 // lacking are the labels of the check, and the proofs of holders, that the taker lacks. Proofs are

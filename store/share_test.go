@@ -7,9 +7,12 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
 // A record gets what it lacks from another of the same image, and nothing that was
@@ -96,6 +99,43 @@ func TestShareBothProofs(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantGivers(t, what, r.State, tc.want)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A record that there is not is made, and says what the other does but for its pin; where that tells of proofs that nothing
+// is said to hold by, none is made: it would open the image.
+func TestShareWithARecordThatIsNotThere(t *testing.T) {
+	const to = "registry.test/app@sha256:0"
+	for what, tc := range map[string]struct {
+		labels map[string]string
+		says   bool
+		made   bool
+	}{
+		"nothing is known":  {nil, false, true},
+		"checked":           {map[string]string{LabelPinned: "true"}, true, true},
+		"proofs of nothing": {map[string]string{LabelAccess + string(alice): encodeTime(time.Unix(1, 0))}, false, false},
+	} {
+		ctx, s, records := newStore(t)
+		create(ctx, t, records, one, tc.labels)
+		if tc.says {
+			say(ctx, t, s, 0, origin.Host)
+		}
+		if err := s.ShareProofs(ctx, one.Digest, name, to); err != nil {
+			t.Fatal(err)
+		}
+		img, err := records.Get(ctx, to)
+		if (err == nil) != tc.made {
+			t.Errorf("%s: made is %v, want %v: %v", what, err == nil, tc.made, err)
+		}
+		if err == nil && (img.Target.Digest != one.Digest || img.Labels[labels.CRIManaged] != labels.CRIManagedValue || img.Labels[LabelPinned] != "") {
+			t.Errorf("%s: got %+v", what, img)
+		}
+		if tc.says {
+			wantGivers(t, what, Decode(to, one.Digest, img.Labels), []string{origin.Host})
+		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // WriteSources writes where the content of target came from, and when, to the records of these names that
-// point at it: sources changes what each of them says by then, and what it makes of the rest is left out. It returns
+// point at it, behind all marks of before: sources changes what each of them says by then, and what it makes of the rest is left out. It returns
 // when that is on disk, or else with an error, and nothing is written later. It is no mark, since a pull
 // reads the records themselves: each that writes afterwards finds it, and adds what it has fetched. None
 // writes in between, as [Store.WriteProofs] says.
@@ -25,6 +25,9 @@ func (s *Store) WriteSources(ctx context.Context, target digest.Digest, sources 
 		return err
 	}
 	return s.WriteProofs(ctx, func() error {
+		if err := s.flush(); err != nil { // whose the images are is on disk before that says who may have them
+			return err
+		}
 		return s.db.Update(func(tx *bolt.Tx) error {
 			ctx := boltutil.WithTransaction(ctx, tx)
 			for _, name := range names {

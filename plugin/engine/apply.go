@@ -35,14 +35,14 @@ func (e *Engine) apply(ctx context.Context, t task, c course, action Action) end
 }
 
 // unchanged reuses the image that the registry, or a mirror in its place, confirmed
-// for these names.
+// for these names. Whose it is by that is recorded first: to unpack it takes time, and may fail.
 func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action, turn turn, names ...string) course {
 	c.answer.actUpon() // before a pull that is under way looks whether somebody has
-	c = c.ended(e.reuse(ctx, t, c.local, action, turn))
-	if c.end.kind == Failed {
-		return c
+	if c.local.incomplete {
+		e.nameByDigest(ctx, t, c.local.target())
 	}
 	e.markConfirmed(ctx, c.answer, names...)
+	c = c.ended(e.reuse(ctx, t, c.local, action, turn))
 	if c.end.kind == UsedCached {
 		e.markStale(ctx, t, c, store.MirrorFallback, c.answer.verified.At)
 	}
@@ -158,15 +158,23 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	if now.Restricted && !now.Said() {
 		return nil // a name that has no check would open the image
 	}
-	plan := e.completion(ctx, t, by, now)
-	err = t.Runtime.Complete(ctx, now.Target, plan)
-	if canonical := t.canonical(local.target()); err == nil && canonical != t.Name {
-		err = e.Proofs.ShareProofs(ctx, local.target(), t.Name, canonical)
-	}
-	if err != nil && ctx.Err() == nil {
+	e.nameByDigest(ctx, t, local.target())
+	if err := t.Runtime.Complete(ctx, now.Target, e.completion(ctx, t, by, now)); err != nil && ctx.Err() == nil {
 		prefixlog.G(ctx).WithError(err).Warnf("the cached image %q is not complete, and cannot be completed", t.Name)
 	}
 	return ctx.Err()
+}
+
+// nameByDigest makes sure that there is a record of repository@digest for all tags of the repository that stand for
+// the image, with the proofs of the requested name. It needs neither the turn of a pull nor a snapshot.
+func (e *Engine) nameByDigest(ctx context.Context, t task, target digest.Digest) {
+	canonical := t.canonical(target)
+	if canonical == t.Name {
+		return
+	}
+	if err := e.Proofs.ShareProofs(ctx, target, t.Name, canonical); err != nil && ctx.Err() == nil {
+		prefixlog.G(ctx).WithError(err).Warnf("the image %q has no record by its digest", t.Name)
+	}
 }
 
 // completion is the plan by which an image is completed. What others unpack is waited for as by

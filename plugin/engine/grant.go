@@ -84,7 +84,7 @@ type Proofs interface {
 	// when that is written: no crash brings a proof back.
 	Revoke(ctx context.Context, repository string, holders []store.Fingerprint, refusals ...store.Refusal) error
 	// ShareProofs gives the record to the check and the proofs of the record from,
-	// where both point at target. It brings no proof back that was revoked.
+	// where both point at target, and makes it where there is none. It brings no proof back that was revoked.
 	ShareProofs(ctx context.Context, target digest.Digest, from, to string) error
 	// WriteProofs runs a write of records with proofs, beside no revocation: one that
 	// ended before is known as a denial to who decides in it which proofs hold, and one

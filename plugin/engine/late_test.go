@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"maps"
+	"reflect"
 	"testing"
 	"time"
 
@@ -80,12 +81,24 @@ func (c *completing) Complete(ctx context.Context, target ocispec.Descriptor, pl
 	if c.unpacks != nil {
 		c.unpacks(ctx)
 	}
-	got := plan.State(target.Digest, store.State{})
+	before := c.state
+	got := plan.State(target.Digest, before)
 	if c.stores != nil {
 		c.stores(ctx)
 	}
-	c.state = got
+	if !reflect.DeepEqual(got, before) { // only what changes is written
+		c.state = got
+	}
 	return nil
+}
+
+// Revoke implements Proofs.
+func (c *completing) Revoke(ctx context.Context, repository string, holders []store.Fingerprint, refusals ...store.Refusal) error {
+	c.state.Access = maps.Clone(c.state.Access)
+	for _, f := range holders {
+		delete(c.state.Access, f)
+	}
+	return c.node.Revoke(ctx, repository, holders, refusals...)
 }
 
 // ShareProofs implements Proofs.
@@ -93,6 +106,7 @@ func (c *completing) ShareProofs(_ context.Context, target digest.Digest, from, 
 	if target != first.Digest || from != name || to != repository+"@"+target.String() {
 		return errTest
 	}
+	c.state = c.record.State
 	c.state.Access = maps.Clone(c.record.Access)
 	return nil
 }

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,12 +117,19 @@ func TestLateAnswerLeavesWordsByOtherNames(t *testing.T) {
 				e := n.engine(rule(`policy = "IfDigestChanged"`, `access_ttl = "150s"`))
 				onStore(e, s)
 				slow, other, third := n.request(nil), n.request(nil), n.request(nil)
-				slow.PodNamespace, slow.Runtime = "slow", slowSnapshotter{n}
+				slow.PodNamespace, slow.Caller = "slow", bob // who has proved nothing, and reads the manifest
+				var read atomic.Bool
+				n.onRead = func() error {
+					if read.CompareAndSwap(false, true) {
+						time.Sleep(2 * time.Minute)
+					}
+					return nil
+				}
 				third.Name, third.Image = canonical, byDigest
 				if other.Name, other.Image = canonical, byDigest; byTag {
 					other.Name, other.Image = repository+":2", policy.Image{Repository: repository, Tag: "2"}
 				} else { // a digest is asked for by who has proved nothing
-					slow.Caller, other.Caller, third.Caller = bob, bob, bob
+					other.Caller, third.Caller = bob, bob
 				}
 				done := make(chan struct{})
 				go func() { defer close(done); _, _ = e.Ensure(ctx, slow) }()

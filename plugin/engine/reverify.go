@@ -38,15 +38,16 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	}
 	c.local.compare()
 	served := source.Served()
-	e.writeCompared(ctx, t, target, before, served)
 	a.actUpon()
-	if c = c.ended(e.reuse(ctx, t, c.local, action, hasTurn)); c.end.kind == Failed {
-		return c, nil
-	}
+	// Whose the image is goes before where it came from, by which others may have it, and before it is unpacked.
+	e.nameByDigest(ctx, t, target)
 	e.markPulled(ctx, target, t.names(target), func(before store.State) store.State { // with the checks that were made meanwhile
 		return e.pulledState(a, before)
 	})
-	c.end.source = served.Reference
+	e.writeCompared(ctx, t, target, before, served)
+	if c = c.ended(e.reuse(ctx, t, c.local, action, hasTurn)); c.end.kind != Failed {
+		c.end.source = served.Reference
+	}
 	return c, nil
 }
 
