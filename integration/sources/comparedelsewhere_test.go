@@ -5,6 +5,9 @@ package sources
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/pullwarden/pullwarden/integration/node"
@@ -69,4 +72,59 @@ func TestComparedAndFetchedFromElsewhere(t *testing.T) {
 	m.eventuallyDiscarded(img)
 	m.pullsElsewhere(tag, handler)
 	m.wantComparedAnew(tag, handler)
+}
+
+// TestFetchedFromElsewhereWhileAPullCompares holds the same of what the mirror delivers by another tag while a pull
+// compares the image, of which another tenant has brought the base.
+func TestFetchedFromElsewhereWhileAPullCompares(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"before", "meanwhile"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			users := map[string]string{"one": "password-of-one", "two": "password-of-two"}
+			as := func(user string) node.PullOption { return node.Credentials(user, users[user]) }
+			n := nodetest.NewWith(t, resolvertest.New(t, resolvertest.WithBasicAuth(users)), nodetest.Section(nodetest.IfDigestChanged))
+			m := &mirrored{Node: n, mirror: resolvertest.New(t, resolvertest.WithBasicAuth(users))}
+			m.withMirror()
+			m.allowRegistry()
+			others, base := resolvertest.New(t), resolvertest.Image(1, 1, 500)
+			m.Serve("others.test", others)
+			m.PushTo(others, "base:1", base)
+			m.MustPull("others.test/base:1", free)
+			img := onTopOf(t, base, resolvertest.Image(2, 1, 500))
+			byDigest := nodetest.Named("app@" + m.both("app:1", img).String())
+			m.both("app:2", img)
+			layers, err := base.Layers()
+			m.Must(err)
+			layer, err := layers[0].Digest()
+			m.Must(err)
+			compares, goOn := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			t.Cleanup(m.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if strings.HasSuffix(r.URL.Path, layer.String()) && r.Method == http.MethodGet && r.Header.Get("Authorization") != "" {
+					once.Do(func() { close(compares); <-goOn })
+				}
+				next.ServeHTTP(w, r)
+			}))
+			pull := func() { m.pullsElsewhere(nodetest.Named("app:1"), as("two")) }
+			if when == "before" {
+				pull()
+			}
+			done := make(chan error, 1)
+			go func() { _, err := m.Pull(nodetest.Named("app:2"), strict, as("one")); done <- err }()
+			<-compares
+			if when == "meanwhile" {
+				pull()
+			}
+			close(goOn)
+			m.Must(<-done)
+			if when == "meanwhile" {
+				m.wantComparedAnew(byDigest, as("one"))
+				return
+			}
+			mark := m.Mark()
+			m.MustPull(byDigest, strict, as("one"))
+			nodetest.Want(t, "outcome", m.Decision(mark, byDigest).Outcome, "Present")
+		})
+	}
 }

@@ -50,8 +50,9 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		}
 	}
 	l := &labelledRecords{Store: records, plan: s.plan}
+	l.before = l.states(ctx, desc)
 	if s.tracker != nil {
-		known := l.knownBefore(ctx, desc)
+		known := knownOf(l.before)
 		if s.plan != nil && !s.plan.OwnDocuments {
 			s.delivered.earlier, s.delivered.unsure = sourcesOf(known), known.UnknownSources
 		}
@@ -80,20 +81,25 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	return stored, err
 }
 
-// knownBefore returns the state of a record of the image that knows where its documents came from: that of
-// repository@digest, or else that of the reference, or that of the two which knows all sources; zero
-// where neither does.
-func (l *labelledRecords) knownBefore(ctx context.Context, target ocispec.Descriptor) (known store.State) {
+// states returns those of the records of the image that stand for it, as far as they can be read: that of
+// repository@digest, and that of the reference.
+func (l *labelledRecords) states(ctx context.Context, target ocispec.Descriptor) (all []store.State) {
 	if l.plan == nil {
-		return known
+		return nil
 	}
-	canonical := l.canonicalName(images.Image{Name: l.plan.Reference, Target: target})
-	for _, name := range []string{canonical, l.plan.Reference} {
-		img, err := l.Get(ctx, name)
-		if err != nil || img.Target.Digest != target.Digest {
-			continue
+	for _, name := range []string{l.canonicalName(images.Image{Name: l.plan.Reference, Target: target}), l.plan.Reference} {
+		if img, err := l.Get(ctx, name); err == nil && img.Target.Digest == target.Digest {
+			all = append(all, store.Decode(name, target.Digest, img.Labels))
 		}
-		switch state := store.Decode(name, target.Digest, img.Labels); {
+	}
+	return all
+}
+
+// knownOf returns the first state that knows where the documents of the image came from, or else the first that
+// knows of some; zero where none does.
+func knownOf(states []store.State) (known store.State) {
+	for _, state := range states {
+		switch {
 		case state.PullSource != "" && !state.UnknownSources:
 			return state
 		case known.PullSource == "":
@@ -114,6 +120,7 @@ type labelledRecords struct {
 	fetched provenance.Provenance
 	// compared are those with which the plan has compared the image; zero for none.
 	compared provenance.Provenance
+	before   []store.State // of the image's records, when the pull had come so far
 }
 
 // foreseen returns what the record of the reference is to tell: its labels have no room for all sources, and
@@ -249,7 +256,7 @@ func (l *labelledRecords) newLabels(img images.Image, before map[string]string) 
 func (l *labelledRecords) withSources(s, before store.State) store.State {
 	switch {
 	case l.compared.Reference != "":
-		return WithCompared(s, l.compared)
+		return WithComparedSince(l.before, s, l.compared)
 	case l.sources == nil:
 		return s
 	}
