@@ -85,9 +85,10 @@ on-linux-as-root:
 test: test-unit test-fleet test-integration ## run all tests, with the race detector but for fleets (as root)
 	@$(MAKE) test-critest RUN='TestImageSuite/(none|together)'
 
+# More tests side by side than there are cores: most of them wait.
 .PHONY: test-unit
 test-unit: cc ## run the unit tests
-	$(GO) test -race -timeout 10m $$($(GO) list ./... | grep -v /integration)
+	$(GO) test -race -timeout 10m -parallel 8 $$($(GO) list ./... | grep -v /integration)
 
 .PHONY: test-fleet
 test-fleet: ## hold what small simulated fleets do to a registry
@@ -99,7 +100,7 @@ test-integration: on-linux-as-root cc runc ## build the daemon with the race det
 	$(BUILD) -o $(RACE)/ ./cmd/pullwarden
 	$(GO) build -o $(RACE)/ $(MODULE)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
-		$(GO) test -race -count 1 -timeout 30m -p 2 -run '$(strip $(RUN))' $(strip $(FOLDERS))
+		$(GO) test -race -count 1 -timeout 30m -p 2 -parallel 4 -run '$(strip $(RUN))' $(strip $(FOLDERS))
 
 .PHONY: test-critest
 test-critest: on-linux-as-root cc runc ## run critest's image specs against stock containerd and the daemon, under each setting of CRI; RUN=TestImageSuite/<setting> picks one
