@@ -195,21 +195,21 @@ func (i *Images) verifyBlob(ctx context.Context, desc ocispec.Descriptor, from t
 		return progress.judge(err)
 	}
 	defer r.Close()
-	err = i.verifyBytes(desc, progress, r, use)
+	err = verifyBytes(desc, progress, r, use)
 	if seeker, ok := r.(io.Seeker); ok && errors.Is(err, errDiffers) {
 		// As in a pull: the fetcher takes it from another host, where it is begun anew.
 		if _, seekErr := seeker.Seek(0, io.SeekStart); seekErr == nil {
-			err = i.verifyBytes(desc, progress, r, use)
+			err = verifyBytes(desc, progress, r, use)
 		}
 	}
 	return err
 }
 
 // errDiffers is of content that has not its digest.
-var errDiffers = errors.New("the content differs")
+var errDiffers = errors.New("other content")
 
 // verifyBytes is verifyBlob from what a fetch reads.
-func (i *Images) verifyBytes(desc ocispec.Descriptor, progress *progress, r io.Reader, use func(io.Reader) error) error {
+func verifyBytes(desc ocispec.Descriptor, progress *progress, r io.Reader, use func(io.Reader) error) error {
 	verifier := desc.Digest.Verifier()
 	all := &onceReader{Reader: io.TeeReader(io.LimitReader(progress.reader(r), desc.Size+1), verifier)}
 	var useErr error
@@ -220,7 +220,7 @@ func (i *Images) verifyBytes(desc ocispec.Descriptor, progress *progress, r io.R
 		return progress.judge(err)
 	}
 	if !verifier.Verified() {
-		return fmt.Errorf("the content of %s differs: %w: %w", desc.Digest, errDiffers, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("%w than that of %s: %w", errDiffers, desc.Digest, errdefs.ErrFailedPrecondition)
 	}
 	return useErr
 }
