@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/transfer"
@@ -214,7 +215,9 @@ func verifyBytes(desc ocispec.Descriptor, progress *progress, r io.Reader, use f
 	all := &onceReader{Reader: io.TeeReader(io.LimitReader(progress.reader(r), desc.Size+1), verifier)}
 	var useErr error
 	if use != nil {
-		useErr = use(all)
+		lent := &lentReader{Reader: all}
+		useErr = use(lent)
+		lent.takeBack()
 	}
 	if _, err := io.Copy(io.Discard, all); err != nil {
 		return progress.judge(err)
@@ -223,6 +226,30 @@ func verifyBytes(desc ocispec.Descriptor, progress *progress, r io.Reader, use f
 		return fmt.Errorf("%w than that of %s: %w", errDiffers, desc.Digest, errdefs.ErrFailedPrecondition)
 	}
 	return useErr
+}
+
+// lentReader is lent to one who may read it from a goroutine that outlives the loan, as containerd's decompressors do
+// that are programs.
+type lentReader struct {
+	io.Reader
+	mu    sync.Mutex // held by a read, for which takeBack waits
+	taken bool
+}
+
+func (r *lentReader) Read(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.taken {
+		return 0, io.ErrClosedPipe
+	}
+	return r.Reader.Read(b)
+}
+
+// takeBack returns when nobody reads any more, nor will.
+func (r *lentReader) takeBack() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taken = true
 }
 
 // onceReader reads nothing after an error, at which a fetch would begin anew.
