@@ -14,27 +14,6 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// checked is a request whose check has been answered, or has failed. Requests
-// that come later do not share it. It must be acted upon, which ends it.
-type checked struct {
-	course
-	// session is that of the check; nil when no host could be asked: the course
-	// has ended then.
-	session resolver.Session
-	// watch looks out for denials since the check began, and question for later answers.
-	watch    denialWatches
-	question *question
-	// err is why the check failed, or was not made since the budget is used up (unasked).
-	err     error
-	unasked bool
-}
-
-// end ends a check.
-func (k *checked) end() {
-	k.watch.end()
-	k.question.end()
-}
-
 // act follows a check: the cached image is reused, or another one pulled, or a registry is
 // asked again.
 func (e *Engine) act(ctx context.Context, t task, k checked) course {
@@ -61,7 +40,6 @@ func (e *Engine) act(ctx context.Context, t task, k checked) course {
 // checkAgain ends a check that was not acted upon, and makes another one in its place: what
 // that is told, of the image that is here then too, is its own.
 func (e *Engine) checkAgain(ctx context.Context, t task, k checked, c course) checked {
-	k.session.Close()
 	k.end()
 	c.answer, c.attempts, c.cached = answer{}, nil, NotAsked
 	c.checkTime = c.waited // it has a time of its own
@@ -72,9 +50,8 @@ func (e *Engine) checkAgain(ctx context.Context, t task, k checked, c course) ch
 // denied the caller in another request meanwhile, its answer to this one is no proof.
 func (e *Engine) finish(ctx context.Context, t task, k checked, c course) course {
 	defer k.end()
-	defer k.session.Close()
 	// A pull that failed may have written a proof before.
-	if err := e.revokeDenied(ctx, t, &c.answer, k.watch, c.refusals); err != nil {
+	if err := e.revokeDenied(ctx, t, &c.answer, c.refusals); err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}
 	return c
@@ -84,8 +61,8 @@ func (e *Engine) finish(ctx context.Context, t task, k checked, c course) course
 // requests since it was asked for. What those gave since stays: a host may have said yes after it
 // had refused. The request's own refusals have ended its proof already. The error is one of writing
 // that.
-func (e *Engine) revokeDenied(ctx context.Context, t task, a *answer, watch denialWatches, own []store.Refusal) error {
-	for _, w := range watch {
+func (e *Engine) revokeDenied(ctx context.Context, t task, a *answer, own []store.Refusal) error {
+	for _, w := range a.watch {
 		if !slices.Contains(a.proved, w.holder) {
 			continue
 		}

@@ -28,18 +28,14 @@ func (e *Engine) pullWithin(ctx context.Context, t task, k checked, c course, ac
 	for !c.over() {
 		c = e.waitForPull(ctx, &w, c)
 	}
-	if w.handedOver {
-		return c
-	}
-	return e.finish(ctx, t, k, c)
+	return e.finish(ctx, t, w.checked, c)
 }
 
 // pullWait is a request that waits for a pull, or for several, one after the other.
 type pullWait struct {
 	task
 	checked
-	reason     Reason
-	handedOver bool // the check is the pull's, which ends it
+	reason Reason
 }
 
 // waitForPull waits for one pull: that of equal requests, or one that it begins. The
@@ -49,49 +45,58 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 	p, added := e.pulls.join(t.pullKey(c.answer.verified.Digest), func(p *sharedPull) bool {
 		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		p.cancel = cancel
-		k := w.checked
-		k.course = c
-		return e.detached.start(own, func(ctx context.Context) { e.runShared(ctx, t, k, w.reason, p) })
+		k := w.share(c)
+		if !e.detached.start(own, func(ctx context.Context) { e.runShared(ctx, t, k, w.reason, p) }) {
+			k.end()
+			return false
+		}
+		return true
 	})
 	if p == nil { // the daemon stops
 		return e.pull(ctx, t, c, w.reason, w.session)
 	}
-	w.handedOver = added
 	if !added { // whoever began it may have been told so before the tag was elsewhere for a while
 		c.answer.actUpon()
 	}
 	deadline := time.NewTimer(time.Until(c.overdue)) // it ends at once for who waits for another pull by then
 	defer deadline.Stop()
+	var freed <-chan struct{}
 	for {
 		select {
 		case <-p.done:
-			return e.pullEnded(ctx, w, c, p)
+			return e.pullEnded(ctx, w, c, p, added)
 		case <-ctx.Done():
 			e.pulls.leave(p)
 			return c.ended(failed(ReasonCanceled, ctx.Err()))
 		case <-deadline.C: // once
-			if !e.pulls.keep(ctx, p, t.place(w.session)) {
+		case <-freed:
+		}
+		found, ok := e.useArrived(ctx, w, c, p)
+		if !ok {
+			var kept bool
+			if freed, kept = e.pulls.keep(p, t.place(w.session)); !kept {
 				continue
 			}
-			if cached, ok := e.useOverdue(ctx, t, c); ok {
-				e.pulls.leave(p)
-				return cached
-			}
+			found, ok = e.useOverdue(ctx, t, c)
+		}
+		if ok {
+			e.pulls.leave(p)
+			return found
 		}
 	}
 }
 
-// pullEnded goes on after a pull. Each request that waited takes a failure as its own, and
-// may use the cached image. After a pull that another request began it decides anew about
-// the image that is there now, by the answer of its own check.
-func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *sharedPull) course {
+// pullEnded goes on after a pull, which the request began or has joined. Each request that waited
+// takes a failure as its own, and may use the cached image. After a pull that another request
+// began it decides anew about the image that is there now, by the answer of its own check.
+func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *sharedPull, began bool) course {
 	t := w.task
 	switch {
-	case p.cause != nil && w.handedOver:
+	case p.cause != nil && began:
 		return e.fallBackShared(ctx, t, p.course, takeTurn, p.cause)
 	case p.cause != nil:
 		return e.fallBackShared(ctx, t, c, takeTurn, p.cause)
-	case w.handedOver:
+	case began:
 		return p.course
 	case p.course.end.kind == Failed: // at nothing that a registry did
 		return c
@@ -130,6 +135,21 @@ func (e *Engine) reuseJoined(ctx context.Context, w *pullWait, c course, local L
 	}
 	c.use(action.Used...)
 	return e.unchanged(ctx, t, c, action, takeTurn, t.names(c.answer.verified.Digest)...)
+}
+
+// useArrived ends a request, which has waited long enough, with the image that its own check was told, where others have
+// brought that while its pull stands in the line. It takes no turn, so that it leaves alone what would have to be unpacked
+// in one. A pull that has its turn makes of the image what the request needs.
+func (e *Engine) useArrived(ctx context.Context, w *pullWait, c course, p *sharedPull) (_ course, ok bool) {
+	if !e.pulls.isInLine(p) {
+		return c, false
+	}
+	local, err := e.inspect(ctx, w.task)
+	if err != nil || local.incomplete && w.restricted() {
+		return c, false
+	}
+	c = e.reuseJoined(ctx, w, c, local)
+	return c, c.over()
 }
 
 // useOverdue ends a request with the cached image, if that would still do at this moment.

@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -149,6 +150,16 @@ func (all denialWatches) endedSinceBegun(toEverybody bool, host, repository stri
 		return (w.holder == store.Anonymous) == toEverybody && slices.ContainsFunc(w.log.since(w.begun, nil),
 			func(r store.Refusal) bool { return r.Ends(w.holder, store.Proof{By: host}, repository) })
 	})
+}
+
+// copies are watches of the same denials. They end with these, or in their place.
+func (all denialWatches) copies() (copies denialWatches) {
+	for _, w := range all {
+		other := *w
+		other.own = maps.Clone(w.own)
+		copies = append(copies, &other)
+	}
+	return copies
 }
 
 func (all denialWatches) end() {

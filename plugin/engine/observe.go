@@ -242,7 +242,7 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 		}
 		a.actUpon() // pulls of older answers that are under way begin anew
 		e.markConfirmed(ctx, a, t.names(target)...)
-		err = e.revokeDenied(ctx, t, &o.answer, o.watch, nil)
+		err = e.revokeDenied(ctx, t, &o.answer, nil)
 	case record.Said():
 	case target == o.before.Verified.Digest:
 		e.Marks.MarkVerified(ctx, target, o.before.Verified, nil, t.Name)

@@ -103,25 +103,16 @@ func (s *sharedPulls) begin(p *sharedPull) {
 	p.begun = true
 }
 
-// keep lets a pull go on when nobody waits for it any more, if that is of use. It waits
-// while the place is taken. It is false where the pull, or the context, has ended before.
-func (s *sharedPulls) keep(ctx context.Context, p *sharedPull, in place) bool {
-	for {
-		freed, ok := s.tryKeep(p, in)
-		if ok {
-			return true
-		}
-		select {
-		case <-freed:
-		case <-p.done:
-			return false
-		case <-ctx.Done():
-			return false
-		}
-	}
+// isInLine reports whether the turn of a pull has not come.
+func (s *sharedPulls) isInLine(p *sharedPull) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !p.begun
 }
 
-func (s *sharedPulls) tryKeep(p *sharedPull, in place) (freed <-chan struct{}, ok bool) {
+// keep lets a pull go on when nobody waits for it any more, if that is of use. It is not ok while the place is taken, until
+// freed is closed, and where the pull has ended.
+func (s *sharedPulls) keep(p *sharedPull, in place) (freed <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
