@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -225,14 +226,14 @@ func (e *Engine) stateOf(ctx context.Context, r store.Record) func() store.State
 // stillAllowed returns an error where an image that was completed has turned out
 // to stand on layers from other hosts: they were unpacked before, by the
 // snapshotter that it was completed for. It has not been completed where the name has
-// been given to another one: the request begins anew then.
+// been removed, or given to another one: the request begins anew then.
 func (e *Engine) stillAllowed(ctx context.Context, t task, target digest.Digest) error {
 	record, err := e.Records.Get(ctx, t.Name)
+	if errdefs.IsNotFound(err) || err == nil && record.Target.Digest != target {
+		return fmt.Errorf("the name does not stand for %s any more: %w", target, transfer.ErrGone)
+	}
 	if err != nil {
 		return fmt.Errorf("read where the image came from: %w", err)
-	}
-	if record.Target.Digest != target {
-		return fmt.Errorf("the name stands for another image than %s by now: %w", target, transfer.ErrGone)
 	}
 	foreign, err := e.foreign(ctx, t, record)
 	if err == nil && foreign {

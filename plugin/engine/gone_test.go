@@ -125,6 +125,20 @@ func TestGoneAfterItIsStored(t *testing.T) {
 	}
 }
 
+// So is one that goes while it is unpacked, under a list of sources and without.
+func TestGoneWhileItIsCompleted(t *testing.T) {
+	for _, list := range []string{"", `allowed_sources = ["registry.test"]`} {
+		n := &node{record: cachedImage(first, now), remote: second, packed: true, unpacked: []string{"registry.test"}}
+		n.record.PullSource = "registry.test/app"
+		n.onStore = func(s *store.State) { s.PullSource = "registry.test/app" }
+		req := n.request(nil)
+		req.Runtime = &completions{node: n, meanwhile: n.remove}
+		if o, err := n.engine(rule(`policy = "IfNotPresent"`, list)).Ensure(t.Context(), req); o.Kind != Pulled || o.Digest != second.Digest || err != nil {
+			t.Errorf("%q: %s (%s), %v", list, o.Kind, o.Reason, err)
+		}
+	}
+}
+
 // goneRecords lose an image that is there, so many times.
 type goneRecords struct {
 	*node
