@@ -25,7 +25,7 @@ func (s *Store) WriteSources(ctx context.Context, target digest.Digest, sources 
 		return err
 	}
 	return s.WriteProofs(ctx, func() error {
-		if err := s.flush(); err != nil { // whose the images are is on disk before that says who may have them
+		if err := s.flush(); err != nil { //nolint:contextcheck // marks of all; whose the images are goes before who may have them
 			return err
 		}
 		return s.db.Update(func(tx *bolt.Tx) error {

@@ -167,13 +167,14 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 }
 
 // nameByDigest makes sure that there is a record of repository@digest for all tags of the repository that stand for
-// the image, with the proofs of the requested name. It needs neither the turn of a pull nor a snapshot.
+// the image, with the proofs of the requested name. It needs neither the turn of a pull nor a snapshot, and does not end
+// with the request: what that was told is marked next.
 func (e *Engine) nameByDigest(ctx context.Context, t task, target digest.Digest) {
 	canonical := t.canonical(target)
 	if canonical == t.Name {
 		return
 	}
-	if err := e.Proofs.ShareProofs(ctx, target, t.Name, canonical); err != nil && ctx.Err() == nil {
+	if err := e.Proofs.ShareProofs(context.WithoutCancel(ctx), target, t.Name, canonical); err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("the image %q has no record by its digest", t.Name)
 	}
 }
