@@ -8,7 +8,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -132,5 +134,53 @@ func TestYesWithoutAnUnpacking(t *testing.T) {
 				n.MustPull(one, alice, never)
 			})
 		}
+	}
+}
+
+// An image is removed while it is unpacked for its owner, beside a pull that has the turn of its tag: no record comes back
+// that says nothing of whose it is.
+func TestRemovedWhileItIsUnpacked(t *testing.T) {
+	t.Parallel()
+	r := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"alice": "a", "bob": "b"}))
+	t.Cleanup(r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+		if user, _, _ := req.BasicAuth(); user == "bob" && strings.Contains(req.URL.Path, "/blobs/") {
+			<-req.Context().Done()
+			return
+		}
+		next.ServeHTTP(w, req)
+	}))
+	n := nodetest.Start(t).With(r)
+	n.Serve("registry.test", r)
+	img, tag := manyFiles(t, 73000), nodetest.Named("private/app:1")
+	canonical := nodetest.Named("private/app@" + n.Push("private/app:2", img).String())
+	n.Push("private/app:1", nodetest.Image(73001))
+	n.Import(tag, img)
+	id, err := img.ConfigName()
+	n.Must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _, _ = n.Node.Pull(ctx, tag, node.Credentials("bob", "b"), node.Hint("policy", "Always")) }()
+	nodetest.Eventually(t, "bob's pull has the turn", func() bool { return r.Count(resolvertest.Of("GET", resolvertest.Blobs)) > 0 })
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = n.Node.Pull(ctx, tag, node.Credentials("alice", "a"), node.Hint("policy", "IfNotPresent"))
+	}()
+	nodetest.Eventually(t, "the registry's yes is recorded", func() bool {
+		record, ok := n.Record(canonical)
+		return ok && node.Own(record.Labels)["verified-digest"] != ""
+	})
+	r.Forget()
+	n.Remove(id.String())
+	nodetest.Eventually(t, "it is unpacked, and her request ends or begins anew", func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return r.Count(resolvertest.Of("HEAD", resolvertest.Manifests))+r.Count(resolvertest.Of("GET", resolvertest.Manifests)) > 0
+		}
+	})
+	if _, err := n.Pull(canonical, node.Credentials("eve", "e"), node.Hint("policy", "Never")); err == nil {
+		t.Errorf("eve has it by its digest, whose record says %v", n.Labels(canonical))
 	}
 }

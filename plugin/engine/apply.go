@@ -188,11 +188,9 @@ func (e *Engine) completion(ctx context.Context, t task, name string, r store.Re
 	return &transfer.Plan{
 		Reference: name,
 		Scope:     t.scope(nil),
-		// Pulls that containerd makes by itself wait for no turn: they may have given the name to another image.
+		// Pulls that containerd makes by itself wait for no turn: they may have given the name to another image. One that was
+		// removed meanwhile is not made anew: it would say nothing of who has proved what.
 		Verify: func(ctx context.Context, target ocispec.Descriptor) error {
-			if name != r.Name {
-				return nil
-			}
 			if now, err := e.Records.Get(ctx, name); err != nil || now.Target.Digest != target.Digest {
 				return fmt.Errorf("%s stands for something else than %s by now: %w", name, target.Digest, transfer.ErrGone)
 			}
