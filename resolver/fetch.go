@@ -32,6 +32,7 @@ type fetch struct {
 	once      bool // a request is not sent again: see purpose.Purpose
 	// downloads bounds it; nil = containerd does.
 	downloads *downloads
+	hosts     []*host // of the source, in the order in which they are asked
 	// spare says that it takes no place among the downloads, only room for small layers:
 	// nobody wants it yet.
 	spare atomic.Bool
@@ -58,16 +59,20 @@ type fetch struct {
 type asking struct {
 	host  *host
 	since time.Time
+	until time.Time // see purpose.Purpose
 }
 
-// since returns since when a host is asked for the begin of content.
-func (f *fetch) since(h *host) time.Time {
+// asking returns how a host is asked for the begin of content.
+func (f *fetch) asking(h *host) *asking {
 	a := f.asked.Load()
 	if a == nil || a.host != h {
-		a = &asking{h, time.Now()}
+		a = &asking{host: h, since: time.Now()}
+		if f.inCheck() {
+			a.until = a.since.Add(f.share(h).timeLeft(f.ctx))
+		}
 		f.asked.Store(a)
 	}
-	return a.since
+	return a
 }
 
 // avoided are hosts that a fetch does not ask.
@@ -94,7 +99,7 @@ func (f *fetch) again() bool {
 	if f.forced.CompareAndSwap(false, true) {
 		return true
 	}
-	if !f.everyone.CompareAndSwap(false, true) {
+	if f.inCheck() || !f.everyone.CompareAndSwap(false, true) { // there a host has one share
 		return false
 	}
 	f.left.clear()
@@ -201,6 +206,7 @@ func (f *fetch) avoids(h *host) error {
 
 // purpose is what a request to a host is made for, as things are now.
 func (f *fetch) purpose(h *host) purpose.Purpose {
+	a := f.asking(h)
 	return purpose.Purpose{
 		Kind:     purpose.Fetch,
 		Last:     len(h.next) == 0,
@@ -208,7 +214,8 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 		Document: f.document,
 		Size:     f.size,
 		Patience: h.patience,
-		Asking:   f.since(h),
+		Asking:   a.since,
+		Until:    a.until,
 		KeepHost: f.serving.Load() == h,
 		Force:    f.forced.Load(),
 		Patient:  f.everyone.Load(),

@@ -25,6 +25,7 @@ type fetcher struct {
 	kept         *document   // of the check; nil = none
 	ahead        *prefetcher // nil = nothing is prefetched
 	downloads    *downloads  // nil = containerd bounds them
+	hosts        []*host     // that are asked, in their order
 }
 
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
@@ -51,6 +52,7 @@ func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCl
 // open begins a fetch, of which the log is set already.
 func (f *fetcher) open(ctx context.Context, desc ocispec.Descriptor, of *fetch) (io.ReadSeekCloser, error) {
 	of.digest, of.document, of.size = desc.Digest, isDocument(desc), desc.Size
+	of.hosts = f.hosts
 	of.blob, of.downloads = !images.IsManifestType(desc.MediaType) && !images.IsIndexType(desc.MediaType), f.downloads
 	desc.URLs, of.elsewhere = followable(desc, of.log.redactor)
 	if f.registryOnly {

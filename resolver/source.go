@@ -153,7 +153,7 @@ func (src *source) Fetcher(ctx context.Context, _ string) (transfer.Fetcher, err
 	}
 	return &fetcher{
 		inner: inner, log: src.log, registryOnly: src.session.query.Allow != nil,
-		kept: src.session.keptFor(src.desc), ahead: src.ahead, downloads: src.downloads,
+		kept: src.session.keptFor(src.desc), ahead: src.ahead, downloads: src.downloads, hosts: src.session.hosts,
 	}, nil
 }
 

@@ -121,14 +121,15 @@ func (a *trackedAuthorizer) Authorize(ctx context.Context, req *http.Request) er
 }
 
 // inTime is Authorize for a request that is made for p: where another host can give the content, the
-// host has no more time for a token than for the begin of that.
+// host has no more time for a token than for the begin of that, and in a check no more than its share.
 func (a *trackedAuthorizer) inTime(ctx context.Context, req *http.Request, p purpose.Purpose) error {
-	left := transport.TimeToBegin(p)
-	if left == 0 {
-		return a.next.Authorize(purpose.With(ctx, p), req)
+	own, end := transport.InShare(ctx, p)
+	defer end()
+	if left := transport.TimeToBegin(p); left > 0 {
+		var cancel context.CancelFunc
+		own, cancel = context.WithTimeoutCause(own, left, transport.ErrSlow)
+		defer cancel()
 	}
-	own, cancel := context.WithTimeoutCause(ctx, left, transport.ErrSlow)
-	defer cancel()
 	err := a.next.Authorize(purpose.With(own, p), req)
 	if _, judged := fault.As(err); err != nil && !judged && ctx.Err() == nil && own.Err() != nil {
 		err = &fault.Fault{Class: failure.Unreachable, Err: a.host.chain.Redactor.Request(req, fmt.Errorf("token: %w", transport.ErrSlow))}

@@ -63,13 +63,13 @@ func (e *Engine) readCached(ctx context.Context, t task, c course, a answer, ses
 	return nil, nil
 }
 
-// inTime reads from registries for so long; 0 = without a bound. That the time is over is a
-// failure of theirs.
+// inTime reads from registries for so long, as a part of a check; 0 = without a bound. That the time
+// is over is a failure of theirs.
 func inTime(ctx context.Context, within time.Duration, read func(context.Context) error) error {
 	if within == 0 {
 		return read(ctx)
 	}
-	bounded, cancel := context.WithTimeout(ctx, within)
+	bounded, cancel := resolver.InCheck(ctx, within)
 	defer cancel()
 	err := read(bounded)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {

@@ -77,6 +77,10 @@ type Purpose struct {
 	// tokens and redirects; zero = from now on.
 	Asking time.Time
 
+	// Until is when the host's share of a check is over of which a fetch is a part; zero = it is a
+	// part of none.
+	Until time.Time
+
 	// Once says that a request is not sent again, since who needs the answer asks anew: that
 	// of a fetch that is made before anybody needs the content.
 	Once bool
@@ -124,6 +128,9 @@ func (p Purpose) Awaits(open *health.OpenError) bool {
 	}
 	return open == nil && !p.Fallback.Empty() || open != nil && p.Fallback.Has(open.Class)
 }
+
+// ChecksDocument reports whether a request is a part of a check for what is read to its end at once.
+func (p Purpose) ChecksDocument() bool { return p.Kind == Check || p.Document && !p.Until.IsZero() }
 
 // CanMove reports whether a host that a fetch asks later, and that is in no trouble, can give
 // the content as well.

@@ -37,6 +37,7 @@ type Config struct {
 //	Registry                       Token
 //	   │                             │
 //	   │                          keepHome     no credentials for whom it redirects to
+//	share      of the time of a check, where a fetch is a part of one
 //	quietSpans no query and no secret in a trace
 //	guard      is the host in trouble? skip it
 //	retry                            │         once more, if that may help and there is time
@@ -56,7 +57,7 @@ func (c Config) Registry(examine func(next http.RoundTripper) http.RoundTripper)
 	if examine != nil {
 		rt = examine(rt)
 	}
-	return c.guarded(&retry{next: rt})
+	return &share{next: c.guarded(&retry{next: rt}), redactor: c.Redactor}
 }
 
 // Token returns the chain for requests to token servers. Each is one try: those who wait for the

@@ -21,9 +21,9 @@ import (
 const maxRedirect = 2 << 10
 
 // whole reads what is short enough to be read at once, before it hands the answer on: the manifest
-// that a check gets, a token server's answer, and what comes with a redirect, in pulls too. A body
-// that stalls or breaks off is then judged as an answer that does not come: its class, another
-// try, the host's health. What comes with a redirect may break off: nobody reads it.
+// that a check gets, be it by a fetch, a token server's answer, and what comes with a redirect, in
+// pulls too. A body that stalls or breaks off is then judged as an answer that does not come: its
+// class, another try, the host's health. What comes with a redirect may break off: nobody reads it.
 type whole struct {
 	next   http.RoundTripper
 	tokens bool // the requests are for tokens
@@ -33,7 +33,7 @@ type whole struct {
 // more than is taken of it.
 func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
-	if w.tokens || p.Kind == purpose.Fetch {
+	if w.tokens || !p.ChecksDocument() && p.Kind == purpose.Fetch {
 		return limitTime(req, func(status int) time.Duration { return w.time(req, status) }, w.read)
 	}
 	return w.read(req, func(status int) {
@@ -77,15 +77,15 @@ func (w *whole) read(req *http.Request, begun func(status int)) (*http.Response,
 // most returns how much of an answer is read, in bytes; 0 = nothing. One that says itself that it
 // is too long is not read, but for a token, which would be read later without a bound of its time.
 func (w *whole) most(req *http.Request, resp *http.Response) (most int64) {
-	kind, redirect := purpose.Of(req.Context()).Kind, resp.StatusCode >= 300
+	p, redirect := purpose.Of(req.Context()), resp.StatusCode >= 300
 	switch {
 	case resp.StatusCode < 200, resp.StatusCode > 399:
 		return 0
-	case redirect && (w.tokens || kind == purpose.Fetch || kind == purpose.Check && req.Method == http.MethodGet):
+	case redirect && (w.tokens || p.Kind == purpose.Fetch || p.Kind == purpose.Check && req.Method == http.MethodGet):
 		most = maxRedirect
 	case w.tokens:
 		return maxToken
-	case kind == purpose.Check && req.Method == http.MethodGet:
+	case p.ChecksDocument() && req.Method == http.MethodGet:
 		most = docker.MaxManifestSize
 	}
 	if resp.ContentLength > most {
