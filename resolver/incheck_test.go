@@ -89,6 +89,11 @@ func TestMirrorHasOneShareOfACheck(t *testing.T) {
 		"no token":            wants,
 		"its storage is mute": answering(http.StatusTemporaryRedirect, "Location", "http://"+storage+"/x"),
 		"each step is late":   after(checkTime/4, wants),
+		"byte by byte, and endless": func(req *http.Request) (*http.Response, error) {
+			resp, err := dripping(req)
+			resp.ContentLength = 1 << 30
+			return resp, err
+		},
 	} {
 		for says, registry := range map[failure.Class]scripted{
 			failure.None: fine, failure.Forbidden: answering(http.StatusForbidden), failure.NotFound: answering(http.StatusNotFound),
@@ -183,6 +188,20 @@ func TestSharesOfSeveralDocuments(t *testing.T) {
 		}
 		if got := readDocument(ctx, t, source, second, 0); got.class != failure.None || got.took != 0 {
 			t.Errorf("the next document: %s after %v", got.class, got.took)
+		}
+	})
+}
+
+// A registry that alone may answer has all of the time, also where hosts.toml has mirrors behind it.
+func TestOnlyHostOfACheckHasAllOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n fakeNet
+		n.set(registryName, after(checkTime-1, fine))
+		n.set(mirrorName, mute)
+		s := openAt(t, newResolver(t, fakeOptions(n.roundTrip, registryName, mirrorName)), Query{Order: OriginThenMirrors})
+		got := readDocument(t.Context(), t, s.Source(ocispec.Descriptor{}).Answering(registryName), string(manifest), checkTime)
+		if got.class != failure.None {
+			t.Errorf("%s after %v, %v", got.class, got.took, got.error)
 		}
 	})
 }

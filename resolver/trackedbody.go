@@ -65,7 +65,8 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 		of.log.failed(of.digest, b.host, class, clean, elapsed)
 		switch {
 		case class == failure.Unreachable:
-			of.brokeOff(b.host, b.served, errors.Is(err, transport.ErrSilent))
+			over := errors.Is(err, context.DeadlineExceeded) // its share of a check is
+			of.brokeOff(b.host, b.served, over || errors.Is(err, transport.ErrSilent))
 			err = io.ErrUnexpectedEOF
 		case len(b.host.next) > 0: // it sends what nobody makes sense of, such as chunks that are none
 			of.leave(b.host)
