@@ -111,7 +111,7 @@ func TestArrivedImageOfARegistryThatIsDown(t *testing.T) {
 	})
 }
 
-// A request that waits for a place in the background looks for the image, too, as one is free.
+// A request whose deadline is over looks for the image that others bring then, too: where no place in the background is free.
 func TestArrivedImageOfWhoWaitsForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t)
@@ -120,15 +120,38 @@ func TestArrivedImageOfWhoWaitsForAPlace(t *testing.T) {
 		for i := range busy {
 			busy[i], _ = l.engine.pulls.join(pullKey{name: string(rune('a' + i))}, func(*sharedPull) bool { return true })
 			busy[i].cancel = func(error) {}
-			if _, kept := l.engine.pulls.keep(busy[i], place{registry: "registry.test"}); !kept {
+			if kept := l.engine.pulls.keep(busy[i], place{registry: "registry.test"}); !kept {
 				t.Fatal("not kept")
 			}
 		}
-		waits := l.begin(t, l.from("c", alice))
-		for _, p := range busy {
-			l.engine.pulls.end(p)
+		if a := <-l.begin(t, l.from("c", alice)); a.outcome.Kind != Unchanged || a.took > 13*time.Second+lookInterval {
+			t.Errorf("%s (%s) after %s", a.outcome.Kind, a.outcome.Reason, a.took)
 		}
-		if a := <-waits; a.outcome.Kind != Unchanged || a.took != 13*time.Second {
+		close(l.hang)
+	})
+}
+
+// So does one whose image has come between its look for that and its look for the cached one.
+func TestImageThatArrivesBetweenTwoLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(t)
+		begun := time.Now()
+		l.pullTakes = 12*time.Second + time.Millisecond
+		looks := 0
+		l.onLook = func(context.Context) {
+			if time.Since(begun) == 12*time.Second { // the pod's deadline
+				if looks++; looks == 2 {
+					time.Sleep(2 * time.Millisecond)
+				}
+			}
+		}
+		arrive(t, l.engine, l.request(map[string]string{"pullwarden.io/pull-deadline": "1h"}))
+		time.Sleep(time.Second)
+		bobs := l.from("b", bob)
+		bobs.Namespace = "b"
+		arrive(t, l.engine, bobs)
+		time.Sleep(time.Second)
+		if a := <-arrive(t, l.engine, l.from("c", alice)); a.outcome.Kind != Unchanged || a.took > 10*time.Second+2*lookInterval {
 			t.Errorf("%s (%s) after %s", a.outcome.Kind, a.outcome.Reason, a.took)
 		}
 		close(l.hang)

@@ -11,6 +11,10 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
+// lookInterval is how long a request, whose deadline is over, waits until it looks again for an image that others have
+// brought, and for a place for its pull in the background.
+const lookInterval = time.Second
+
 // pullWithin pulls what a registry has in the place of the cached image, and ends the
 // request with the cached image when that takes too long. The pull belongs to the engine
 // then. It ends the check.
@@ -58,9 +62,9 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 	if !added { // whoever began it may have been told so before the tag was elsewhere for a while
 		c.answer.actUpon()
 	}
-	deadline := time.NewTimer(time.Until(c.overdue)) // it ends at once for who waits for another pull by then
-	defer deadline.Stop()
-	var freed <-chan struct{}
+	look := time.NewTimer(time.Until(c.overdue)) // it ends at once for who waits for another pull by then
+	defer look.Stop()
+	kept := false
 	for {
 		select {
 		case <-p.done:
@@ -68,15 +72,12 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 		case <-ctx.Done():
 			e.pulls.leave(p)
 			return c.ended(failed(ReasonCanceled, ctx.Err()))
-		case <-deadline.C: // once
-		case <-freed:
+		case <-look.C:
+			look.Reset(lookInterval)
 		}
 		found, ok := e.useArrived(ctx, w, c, p)
-		if !ok {
-			var kept bool
-			if freed, kept = e.pulls.keep(p, t.place(w.session)); !kept {
-				continue
-			}
+		if !ok && !kept && e.pulls.keep(p, t.place(w.session)) {
+			kept = true
 			found, ok = e.useOverdue(ctx, t, c)
 		}
 		if ok {

@@ -31,7 +31,7 @@ func TestPlaceAfterAPullThatCameToNothing(t *testing.T) {
 			for i := range others {
 				p, _ := e.pulls.join(pullKey{name: string(rune('a' + i))}, func(*sharedPull) bool { return true })
 				p.cancel = func(error) {}
-				if _, kept := e.pulls.keep(p, place{registry: "registry.test", named: true, namespace: "x"}); !kept {
+				if kept := e.pulls.keep(p, place{registry: "registry.test", named: true, namespace: "x"}); !kept {
 					t.Fatal("not kept")
 				}
 				others[i] = p

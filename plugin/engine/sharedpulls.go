@@ -70,7 +70,6 @@ type sharedPulls struct {
 	mu       sync.Mutex
 	all      map[*sharedPull]bool
 	joinable map[pullKey]*sharedPull
-	freed    chan struct{} // closed when a kept one ends; nil = nobody waits for that
 }
 
 // join waits with the others for the pull of that key, or adds one that start begins. It
@@ -110,23 +109,20 @@ func (s *sharedPulls) isInLine(p *sharedPull) bool {
 	return !p.begun
 }
 
-// keep lets a pull go on when nobody waits for it any more, if that is of use. It is not ok while the place is taken, until
-// freed is closed, and where the pull has ended.
-func (s *sharedPulls) keep(p *sharedPull, in place) (freed <-chan struct{}, ok bool) {
+// keep lets a pull go on when nobody waits for it any more, if that is of use. It is not ok while the place is taken, nor
+// where the pull has ended.
+func (s *sharedPulls) keep(p *sharedPull, in place) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case p.kept || s.superfluous(p):
-		return nil, true
+		return true
 	case s.all[p] && s.hasRoom(in):
 		p.kept, p.place = true, in
 		p.limit = time.AfterFunc(backgroundLimit, func() { p.cancel(errBackgroundLimit) })
-		return nil, true
+		return true
 	}
-	if s.freed == nil {
-		s.freed = make(chan struct{})
-	}
-	return s.freed, false
+	return false
 }
 
 // superfluous reports whether a pull has not begun, and need not: another one in the
@@ -174,10 +170,6 @@ func (s *sharedPulls) end(p *sharedPull) (kept bool) {
 	delete(s.all, p)
 	if p.kept {
 		p.limit.Stop()
-		if s.freed != nil {
-			close(s.freed)
-			s.freed = nil
-		}
 	}
 	kept = p.kept
 	s.mu.Unlock()
