@@ -67,8 +67,8 @@ func (f *fetch) asking(h *host) *asking {
 	a := f.asked.Load()
 	if a == nil || a.host != h {
 		a = &asking{host: h, since: time.Now()}
-		if f.inCheck() {
-			a.until = a.since.Add(f.share(h).timeLeft(f.ctx))
+		if end, ok := f.checkEnd(); ok {
+			a.until = a.since.Add(f.share(h, end.Sub(a.since)))
 		}
 		f.asked.Store(a)
 	}
@@ -87,7 +87,8 @@ type avoided struct {
 // again reports whether a fetch that failed is worth another try with hosts that were passed
 // over. One that is silent has no bound then: those the pull has left come last.
 func (f *fetch) again() bool {
-	if !f.passedOver.Swap(false) {
+	end, inCheck := f.checkEnd()
+	if !f.passedOver.Swap(false) || inCheck && !time.Now().Before(end) {
 		return false
 	}
 	if !f.forced.Load() {
@@ -99,7 +100,7 @@ func (f *fetch) again() bool {
 	if f.forced.CompareAndSwap(false, true) {
 		return true
 	}
-	if f.inCheck() || !f.everyone.CompareAndSwap(false, true) { // there a host has one share
+	if inCheck || !f.everyone.CompareAndSwap(false, true) { // in a check a host has one share
 		return false
 	}
 	f.left.clear()
@@ -180,6 +181,7 @@ var (
 	errOtherDigest = errors.New("it served content with another digest")
 	errShort       = errors.New("it ended content before its end")
 	errLeft        = errors.New("it did not begin, or go on with, content in time")
+	errSaid        = errors.New("it was asked in this check")
 )
 
 // avoids says why the host is not to be asked while there is another, nil if it is. One that the pull
@@ -230,6 +232,7 @@ func (f *fetch) answer(h *host, req *http.Request, class failure.Class, err erro
 	if fault.Own(req) {
 		f.settles(h, class)
 	}
+	f.said(h)
 	f.log.answer(f.digest, h, class, err, elapsed, fault.Own(req))
 }
 
@@ -242,6 +245,7 @@ func (f *fetch) fault(h *host, failed *fault.Fault, elapsed time.Duration) {
 	if !failed.Elsewhere {
 		f.settles(h, failed.Class)
 	}
+	f.said(h)
 	f.log.answer(f.digest, h, failed.Class, failed.Err, elapsed, !failed.Elsewhere)
 }
 

@@ -7,6 +7,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,4 +206,49 @@ func TestOnlyHostOfACheckHasAllOfIt(t *testing.T) {
 			t.Errorf("%s after %v, %v", got.class, got.took, got.error)
 		}
 	})
+}
+
+// A registry that hangs where it should give the manifest is unreachable, whatever a mirror before it has said.
+func TestRegistryThatHangsInACheckIsUnreachable(t *testing.T) {
+	for _, code := range []int{401, 403, 404, 412, 500} {
+		synctest.Test(t, func(t *testing.T) {
+			var n fakeNet
+			n.set(mirrorName, answering(code))
+			n.set(registryName, mute)
+			s := openAt(t, newResolver(t, fakeOptions(n.roundTrip, mirrorName, registryName)), Query{})
+			got := readDocument(t.Context(), t, s.Source(ocispec.Descriptor{}), string(manifest), checkTime)
+			if got.class != failure.Unreachable || got.took != checkTime {
+				t.Errorf("%d: %s after %v: %v", code, got.class, got.took, got.error)
+			}
+		})
+	}
+}
+
+// A registry is asked once, also behind a mirror that lets its share pass: its refusal counts, and not what it would say
+// after that.
+func TestFirstWordOfACheckCounts(t *testing.T) {
+	for name, later := range map[string]scripted{
+		"the same":          answering(http.StatusPreconditionFailed),
+		"unavailable":       answering(http.StatusServiceUnavailable),
+		"too many requests": answering(http.StatusTooManyRequests),
+		"no answer":         func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNRESET },
+		"late":              after(checkTime/2-11*time.Millisecond, answering(http.StatusServiceUnavailable)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n fakeNet
+				n.set(mirrorName, mute)
+				n.set(registryName, scripted(besideProbes(func(req *http.Request) (*http.Response, error) {
+					n.set(registryName, scripted(besideProbes(roundTrip(later))))
+					return answering(http.StatusPreconditionFailed)(req)
+				})))
+				s := openAt(t, newResolver(t, fakeOptions(n.roundTrip, mirrorName, registryName)), Query{})
+				got := readDocument(t.Context(), t, s.Source(ocispec.Descriptor{}), string(manifest), checkTime)
+				asked := slices.DeleteFunc(n.asked(), func(s string) bool { return s != "GET "+registryName })
+				if got.class != failure.Invalid || len(asked) != 1 {
+					t.Errorf("%s after %v, asked %d times", got.class, got.took, len(asked))
+				}
+			})
+		})
+	}
 }

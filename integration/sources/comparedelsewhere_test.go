@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -74,57 +76,93 @@ func TestComparedAndFetchedFromElsewhere(t *testing.T) {
 	m.wantComparedAnew(tag, handler)
 }
 
+// comparing is a node on which another tenant has brought the base of an image, which a strict pod's pull of app:2 compares
+// therefore. The image is app:1, too.
+type comparing struct {
+	*mirrored
+	byDigest string
+	base     v1.Hash // the digest of its layer
+	as       func(user string) node.PullOption
+}
+
+func newComparing(t *testing.T, mirror bool) *comparing {
+	t.Helper()
+	users := map[string]string{"one": "password-of-one", "two": "password-of-two"}
+	n := nodetest.NewWith(t, resolvertest.New(t, resolvertest.WithBasicAuth(users)), nodetest.Section(nodetest.IfDigestChanged))
+	m := &comparing{mirrored: &mirrored{Node: n, mirror: resolvertest.New(t, resolvertest.WithBasicAuth(users))}}
+	m.as = func(user string) node.PullOption { return node.Credentials(user, users[user]) }
+	if mirror {
+		m.withMirror()
+	}
+	m.allowRegistry()
+	others, base := resolvertest.New(t), resolvertest.Image(1, 1, 500)
+	m.Serve("others.test", others)
+	m.PushTo(others, "base:1", base)
+	m.MustPull("others.test/base:1", free)
+	img := onTopOf(t, base, resolvertest.Image(2, 1, 500))
+	m.byDigest = nodetest.Named("app@" + m.both("app:1", img).String())
+	m.both("app:2", img)
+	layers, err := base.Layers()
+	m.Must(err)
+	m.base, err = layers[0].Digest()
+	m.Must(err)
+	return m
+}
+
+// pull pulls app:2 for a strict pod, and does something while that is compared.
+func (m *comparing) pull(meanwhile func()) {
+	m.T.Helper()
+	compares, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	m.T.Cleanup(m.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasSuffix(r.URL.Path, m.base.String()) && r.Method == http.MethodGet && r.Header.Get("Authorization") != "" {
+			once.Do(func() { close(compares); <-goOn })
+		}
+		next.ServeHTTP(w, r)
+	}))
+	done := make(chan error, 1)
+	go func() { _, err := m.Pull(nodetest.Named("app:2"), strict, m.as("one")); done <- err }()
+	<-compares
+	meanwhile()
+	close(goOn)
+	m.Must(<-done)
+}
+
+// wantPresent holds that the image is there for strict pods by its digest.
+func (m *comparing) wantPresent() {
+	m.T.Helper()
+	mark := m.Mark()
+	m.MustPull(m.byDigest, strict, m.as("one"))
+	nodetest.Want(m.T, "outcome", m.Decision(mark, m.byDigest).Outcome, "Present")
+}
+
 // TestFetchedFromElsewhereWhileAPullCompares holds the same of what the mirror delivers by another tag while a pull
 // compares the image, of which another tenant has brought the base.
 func TestFetchedFromElsewhereWhileAPullCompares(t *testing.T) {
 	t.Parallel()
-	for _, when := range []string{"before", "meanwhile"} {
-		t.Run(when, func(t *testing.T) {
+	for _, meanwhile := range []bool{false, true} {
+		t.Run(fmt.Sprintf("meanwhile is %v", meanwhile), func(t *testing.T) {
 			t.Parallel()
-			users := map[string]string{"one": "password-of-one", "two": "password-of-two"}
-			as := func(user string) node.PullOption { return node.Credentials(user, users[user]) }
-			n := nodetest.NewWith(t, resolvertest.New(t, resolvertest.WithBasicAuth(users)), nodetest.Section(nodetest.IfDigestChanged))
-			m := &mirrored{Node: n, mirror: resolvertest.New(t, resolvertest.WithBasicAuth(users))}
-			m.withMirror()
-			m.allowRegistry()
-			others, base := resolvertest.New(t), resolvertest.Image(1, 1, 500)
-			m.Serve("others.test", others)
-			m.PushTo(others, "base:1", base)
-			m.MustPull("others.test/base:1", free)
-			img := onTopOf(t, base, resolvertest.Image(2, 1, 500))
-			byDigest := nodetest.Named("app@" + m.both("app:1", img).String())
-			m.both("app:2", img)
-			layers, err := base.Layers()
-			m.Must(err)
-			layer, err := layers[0].Digest()
-			m.Must(err)
-			compares, goOn := make(chan struct{}), make(chan struct{})
-			var once sync.Once
-			t.Cleanup(m.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-				if strings.HasSuffix(r.URL.Path, layer.String()) && r.Method == http.MethodGet && r.Header.Get("Authorization") != "" {
-					once.Do(func() { close(compares); <-goOn })
-				}
-				next.ServeHTTP(w, r)
-			}))
-			pull := func() { m.pullsElsewhere(nodetest.Named("app:1"), as("two")) }
-			if when == "before" {
-				pull()
-			}
-			done := make(chan error, 1)
-			go func() { _, err := m.Pull(nodetest.Named("app:2"), strict, as("one")); done <- err }()
-			<-compares
-			if when == "meanwhile" {
-				pull()
-			}
-			close(goOn)
-			m.Must(<-done)
-			if when == "meanwhile" {
-				m.wantComparedAnew(byDigest, as("one"))
+			m := newComparing(t, true)
+			other := func() { m.pullsElsewhere(nodetest.Named("app:1"), m.as("two")) }
+			if meanwhile {
+				m.pull(other)
+				m.wantComparedAnew(m.byDigest, m.as("one"))
 				return
 			}
-			mark := m.Mark()
-			m.MustPull(byDigest, strict, as("one"))
-			nodetest.Want(t, "outcome", m.Decision(mark, byDigest).Outcome, "Present")
+			other()
+			m.pull(func() {})
+			m.wantPresent()
 		})
 	}
+}
+
+// TestFetchedFromTheRegistryWhileAPullCompares holds that what the allowed registry alone delivers then changes nothing: the
+// image is there by its digest while the registry is down.
+func TestFetchedFromTheRegistryWhileAPullCompares(t *testing.T) {
+	t.Parallel()
+	m := newComparing(t, false)
+	m.pull(func() { m.MustPull(nodetest.Named("app:1"), free, m.as("two")) })
+	m.Registry.Refuse()
+	m.wantPresent()
 }

@@ -222,10 +222,10 @@ func (e *Engine) stateOf(ctx context.Context, r store.Record) func() store.State
 	}
 }
 
-// stillAllowed returns an error where an image that was completed has turned out
-// to stand on layers from other hosts: they were unpacked before, by the
-// snapshotter that it was completed for. It has not been completed where the name has
-// been removed, or given to another one: the request begins anew then.
+// stillAllowed returns an error, with which the request begins anew, where an image that was completed has turned out
+// to stand on layers from other hosts: they were unpacked before, by the snapshotter that it was completed for; or
+// where some of it has come from those meanwhile. It has not been completed where the name has been removed, or given to
+// another one.
 func (e *Engine) stillAllowed(ctx context.Context, t task, target digest.Digest) error {
 	record, err := e.Records.Get(ctx, t.Name)
 	if errdefs.IsNotFound(err) || err == nil && record.Target.Digest != target {
@@ -236,7 +236,7 @@ func (e *Engine) stillAllowed(ctx context.Context, t task, target digest.Digest)
 	}
 	foreign, err := e.foreign(ctx, t, record)
 	if err == nil && foreign {
-		err = fmt.Errorf("snapshotter %q has layers of the image that are not known to be from allowed hosts", t.Snapshotter)
+		err = fmt.Errorf("snapshotter %q has layers of the image that are not known to be from allowed hosts: %w", t.Snapshotter, transfer.ErrGone)
 	}
 	return err
 }

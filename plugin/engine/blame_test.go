@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
-	"github.com/pullwarden/pullwarden/store"
 )
 
 // wantNotBlamed holds that an error is not the registry's, but tells of the host and how it failed.
@@ -49,13 +48,4 @@ func TestVerifierOfAFallbackIsToBlame(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Nor is it the registry's failure that a fallback turns out to stand on layers of other hosts.
-func TestForeignLayersOfAFallbackAreToBlame(t *testing.T) {
-	n := &node{record: cachedImage(second, now.Add(-time.Minute)), checkFails: failure.Unavailable, packed: true}
-	n.record.PullSource = name
-	n.onStore = func(s *store.State) { s.ContentSources = []string{"registry.test", "other.test"} }
-	_, err := n.engine(rule(`policy = "IfDigestChanged"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
-	wantNotBlamed(t, err, ReasonSource, failure.Unavailable)
 }

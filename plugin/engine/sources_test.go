@@ -189,14 +189,18 @@ func TestPullOfAReferenceThatIsMoved(t *testing.T) {
 }
 
 // An image of allowed hosts that is completed for another snapshotter may come
-// to stand on layers of other hosts.
+// to stand on layers of other hosts: it is compared then.
 func TestCompletedOntoForeignLayers(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
 		n := &node{record: cachedImage(first, now), packed: true}
 		n.record.PullSource = name
 		n.onStore = func(s *store.State) { s.UnknownSources = foreign }
 		o, err := n.engine(rule(`policy = "IfNotPresent"`, `allowed_sources = ["registry.test"]`)).Ensure(t.Context(), n.request(nil))
-		if foreign != (err != nil) || foreign && o.Reason != ReasonSource || len(n.completed) != 1 {
+		want := Present
+		if foreign {
+			want = Pulled // compared
+		}
+		if o.Kind != want || err != nil || len(n.completed) != 1 {
 			t.Errorf("foreign %v: got %s (%s), %v, completed %v", foreign, o.Kind, o.Reason, err, n.completed)
 		}
 	}

@@ -62,6 +62,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		}
 		sources.from = sources.from.InOrder(s.hosts)
 		l.sources, l.pulledAt = &sources, s.tracker.config.Now()
+		l.before = append(l.before, applyTo(store.State{}, sources.from)) // who has brought what is there already
 		l.known, l.fetched = known, s.delivered.hosts().InOrder(s.hosts)
 	}
 	if s.plan != nil && s.plan.Compare != nil {
@@ -81,8 +82,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	return stored, err
 }
 
-// states returns those of the records of the image that stand for it, as far as they can be read: that of
-// repository@digest, and that of the reference.
+// states returns those of the image's records, that of repository@digest first, as far as they can be read.
 func (l *labelledRecords) states(ctx context.Context, target ocispec.Descriptor) (all []store.State) {
 	if l.plan == nil {
 		return nil
