@@ -132,7 +132,9 @@ type share struct {
 const maxReserve = 2 * health.MaxWait
 
 // timeLeft is how much the host has of the time that is left, never 0; 0 = it has no bound.
-func (sh share) timeLeft(ctx context.Context) time.Duration { return sh.of(purpose.Purpose{}.TimeLeft(ctx)) }
+func (sh share) timeLeft(ctx context.Context) time.Duration {
+	return sh.of(purpose.Purpose{}.TimeLeft(ctx))
+}
 
 // of is timeLeft of that.
 func (sh share) of(left time.Duration) time.Duration {
