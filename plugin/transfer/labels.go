@@ -92,3 +92,17 @@ func WithComparedSince(before []store.State, now store.State, with provenance.Pr
 	meanwhile.More = max(0, meanwhile.More-more)
 	return WithCompared(now, with.Add(meanwhile))
 }
+
+// knownOf returns the first state that knows where the documents of the image came from, or else the first that
+// knows of some; zero where none does.
+func knownOf(states []store.State) (known store.State) {
+	for _, state := range states {
+		switch {
+		case state.PullSource != "" && !state.UnknownSources:
+			return state
+		case known.PullSource == "":
+			known = state
+		}
+	}
+	return known
+}

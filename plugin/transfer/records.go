@@ -82,31 +82,17 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	return stored, err
 }
 
-// states returns those of the image's records, that of repository@digest first, as far as they can be read.
+// states returns those of the image's records, that of the reference first, as far as they can be read.
 func (l *labelledRecords) states(ctx context.Context, target ocispec.Descriptor) (all []store.State) {
 	if l.plan == nil {
 		return nil
 	}
-	for _, name := range []string{l.canonicalName(images.Image{Name: l.plan.Reference, Target: target}), l.plan.Reference} {
+	for _, name := range []string{l.plan.Reference, l.canonicalName(images.Image{Name: l.plan.Reference, Target: target})} {
 		if img, err := l.Get(ctx, name); err == nil && img.Target.Digest == target.Digest {
 			all = append(all, store.Decode(name, target.Digest, img.Labels))
 		}
 	}
 	return all
-}
-
-// knownOf returns the first state that knows where the documents of the image came from, or else the first that
-// knows of some; zero where none does.
-func knownOf(states []store.State) (known store.State) {
-	for _, state := range states {
-		switch {
-		case state.PullSource != "" && !state.UnknownSources:
-			return state
-		case known.PullSource == "":
-			known = state
-		}
-	}
-	return known
 }
 
 // labelledRecords adds labels to the records that a pull creates or replaces.
@@ -268,7 +254,11 @@ func (l *labelledRecords) withSources(s, before store.State) store.State {
 		return WithCompared(s, sourcesOf(known).Add(l.fetched))
 	}
 	s.Compared = false
-	s = applyTo(s, l.sources.from)
+	from := l.sources.from
+	if l.plan != nil && len(l.fetched.Hosts) == 0 && before.PullSource != "" {
+		from = sourcesOf(before).Add(from) // each name tells of what was fetched by it
+	}
+	s = applyTo(s, from)
 	s.UnknownSources = l.sources.unknown && s.PullSource != ""
 	return s
 }

@@ -1,0 +1,49 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sources
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// TestUnpackingTakesOverNoSources holds that an image which is unpacked by another snapshotter, for whomever, and of which
+// nothing is fetched, stays one from the allowed registry by its tag: also where a pod without a list of sources has pulled
+// it by another tag from a mirror.
+func TestUnpackingTakesOverNoSources(t *testing.T) {
+	t.Parallel()
+	for _, isDown := range []bool{false, true} {
+		for who, by := range map[string]node.PullOption{"a strict pod": strict, "another": free} {
+			t.Run(fmt.Sprintf("for %s, the registry is down: %v", who, isDown), func(t *testing.T) {
+				t.Parallel()
+				users := map[string]string{"one": "password-of-one", "two": "password-of-two"}
+				as := func(user string) node.PullOption { return node.Credentials(user, users[user]) }
+				n := nodetest.NewWith(t, resolvertest.New(t, resolvertest.WithBasicAuth(users)), nodetest.Section(nodetest.IfDigestChanged), nodetest.NativeRuntime())
+				m := &mirrored{Node: n, mirror: resolvertest.New(t, resolvertest.WithBasicAuth(users))}
+				m.withMirror()
+				m.allowRegistry()
+				img, tag := resolvertest.Image(1, 2, 500), nodetest.Named("app:2")
+				m.both("app:1", img)
+				m.both("app:2", img)
+				m.MustPull(tag, strict, as("one"))
+				m.pullsElsewhere(nodetest.Named("app:1"), as("two"))
+				was := m.Labels(tag)["content-sources"]
+				if isDown {
+					m.Registry.Refuse()
+				}
+				m.MustPull(tag, by, as("one"), node.RuntimeHandler("native"))
+				nodetest.Want(t, "content-sources", m.Labels(tag)["content-sources"], was)
+				m.Registry.Forget()
+				m.MustPull(tag, strict, as("one"))
+				if blobs := m.Registry.Count(resolvertest.Of("GET", resolvertest.Blobs)); blobs > 0 {
+					t.Errorf("it was compared: %d blobs were fetched", blobs)
+				}
+			})
+		}
+	}
+}
