@@ -80,6 +80,7 @@ func TestComparedAndFetchedFromElsewhere(t *testing.T) {
 // therefore. The image is app:1, too.
 type comparing struct {
 	*mirrored
+	img      v1.Image
 	byDigest string
 	base     v1.Hash // the digest of its layer
 	as       func(user string) node.PullOption
@@ -99,9 +100,9 @@ func newComparing(t *testing.T, mirror bool) *comparing {
 	m.Serve("others.test", others)
 	m.PushTo(others, "base:1", base)
 	m.MustPull("others.test/base:1", free)
-	img := onTopOf(t, base, resolvertest.Image(2, 1, 500))
-	m.byDigest = nodetest.Named("app@" + m.both("app:1", img).String())
-	m.both("app:2", img)
+	m.img = onTopOf(t, base, resolvertest.Image(2, 1, 500))
+	m.byDigest = nodetest.Named("app@" + m.both("app:1", m.img).String())
+	m.both("app:2", m.img)
 	layers, err := base.Layers()
 	m.Must(err)
 	m.base, err = layers[0].Digest()
@@ -161,8 +162,22 @@ func TestFetchedFromElsewhereWhileAPullCompares(t *testing.T) {
 // image is there by its digest while the registry is down.
 func TestFetchedFromTheRegistryWhileAPullCompares(t *testing.T) {
 	t.Parallel()
-	m := newComparing(t, false)
-	m.pull(func() { m.MustPull(nodetest.Named("app:1"), free, m.as("two")) })
-	m.Registry.Refuse()
-	m.wantPresent()
+	for _, other := range []string{"app:1", "the digest"} {
+		for _, imported := range []bool{false, true} {
+			t.Run(fmt.Sprintf("by %s, imported is %v", other, imported), func(t *testing.T) {
+				t.Parallel()
+				m := newComparing(t, false)
+				ref := nodetest.Named("app:1")
+				if other == "the digest" {
+					ref = m.byDigest
+				}
+				if imported {
+					m.Import(nodetest.Named("app:2"), m.img)
+				}
+				m.pull(func() { m.MustPull(ref, free, m.as("two")) })
+				m.Registry.Refuse()
+				m.wantPresent()
+			})
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
@@ -25,7 +26,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	}
 	c.local.agreed = true
 	target := a.verified.Digest
-	before := e.states(ctx, target, t.names(target)...)
+	before := e.statesBefore(ctx, t, c.local.Record.Target)
 	err := e.verifyContent(ctx, t, a, source)
 	if err == nil { // another host may have the manifest that the registry refuses
 		err = e.verifyManifest(ctx, t, a, c.local.Record.Target, source)
@@ -64,12 +65,16 @@ func (e *Engine) writeCompared(ctx context.Context, t task, target digest.Digest
 	}
 }
 
-// states returns those of the records that stand for the digest, as far as they can be read.
-func (e *Engine) states(ctx context.Context, target digest.Digest, names ...string) (all []store.State) {
-	for _, name := range names {
-		if record, err := e.Records.Get(ctx, name); err == nil && record.Target.Digest == target {
+// statesBefore returns the states of the records that stand for the image, as far as they can be read, and one of the
+// hosts that have brought what it is unpacked from.
+func (e *Engine) statesBefore(ctx context.Context, t task, target ocispec.Descriptor) (all []store.State) {
+	for _, name := range t.names(target.Digest) {
+		if record, err := e.Records.Get(ctx, name); err == nil && record.Target.Digest == target.Digest {
 			all = append(all, record.State)
 		}
+	}
+	if from, _, err := e.Sources.Unpacked(ctx, target, t.Snapshotter); err == nil {
+		all = append(all, store.State{ContentSources: from.Hosts, MoreSources: from.More})
 	}
 	return all
 }

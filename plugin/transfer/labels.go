@@ -79,15 +79,15 @@ func WithCompared(s store.State, with provenance.Provenance) store.State {
 }
 
 // WithComparedSince is [WithCompared] after a comparison that took its time. Hosts that are on the record now, and
-// were on none of the image's before, are those of a pull that has fetched some of it meanwhile: they stay.
+// were in none of the image's states before, are those of a pull that has fetched some of it meanwhile: they stay.
 func WithComparedSince(before []store.State, now store.State, with provenance.Provenance) store.State {
 	meanwhile := sourcesOf(now)
 	meanwhile.Reference = ""
 	more := 0
 	for _, s := range before {
-		from := sourcesOf(s)
-		meanwhile.Hosts = slices.DeleteFunc(slices.Clone(meanwhile.Hosts), func(host string) bool { return slices.Contains(from.Hosts, host) })
-		more = max(more, from.More) // they may be the same
+		there := slices.Concat(s.ContentSources, sourcesOf(s).Hosts)
+		meanwhile.Hosts = slices.DeleteFunc(slices.Clone(meanwhile.Hosts), func(host string) bool { return slices.Contains(there, host) })
+		more = max(more, s.MoreSources) // they may be the same
 	}
 	meanwhile.More = max(0, meanwhile.More-more)
 	return WithCompared(now, with.Add(meanwhile))

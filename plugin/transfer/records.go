@@ -62,7 +62,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		}
 		sources.from = sources.from.InOrder(s.hosts)
 		l.sources, l.pulledAt = &sources, s.tracker.config.Now()
-		l.before = append(l.before, applyTo(store.State{}, sources.from)) // who has brought what is there already
+		l.before = append(l.before, store.State{ContentSources: sources.from.Hosts, MoreSources: sources.from.More}) // of what is there
 		l.known, l.fetched = known, s.delivered.hosts().InOrder(s.hosts)
 	}
 	if s.plan != nil && s.plan.Compare != nil {
