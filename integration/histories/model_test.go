@@ -122,9 +122,7 @@ func (w World) answered(now, later Registry, p Pull, by said) (all []Branch) {
 		confirms = append(confirms, later.confirm(p, present))
 	}
 	for class := range w.Blamed.of(p).each() {
-		if in := now.inNeedOf(p, present, class); in.class == None {
-			confirms = append(confirms, in)
-		}
+		confirms = append(confirms, now.inNeedOf(p, present, class))
 	}
 	for _, cached := range confirms {
 		switch {

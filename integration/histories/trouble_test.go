@@ -34,3 +34,18 @@ func TestTroubleThatACallerWhoLeftHeardOf(t *testing.T) {
 		t.Errorf("of %d ends without a write, %d know of the trouble", without, with)
 	}
 }
+
+// The model allows that an open image is used where the registry is in trouble, and the mirror, which has a say in its
+// place, has not that digest: nobody can say whose it is, whatever the registry would answer by now.
+func TestOpenImageWhileTheRegistryIsInTrouble(t *testing.T) {
+	reg := Registry{Trouble: Forbids, Mirror: true, Rule: Rule{From: FromOriginThenMirrors, Authority: true}}
+	reg.Tag[0], reg.Pushed[0][2] = 2, true
+	reg.Allowed[0] = Origin.of(Bob.holder())
+	var w World
+	w.Node[0] = Image{Content: 1, Open: true}
+	w.Blamed.Host.add(Unreachable)
+	all := w.Pull(reg, reg, Pull{Caller: Bob, Policy: IfNotPresent})
+	if !slices.ContainsFunc(all, func(b Branch) bool { return b.Saw == Saw{Outcome: Present} }) {
+		t.Errorf("allowed is %v", all)
+	}
+}
