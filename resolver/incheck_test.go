@@ -5,6 +5,7 @@ package resolver
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -228,27 +229,29 @@ func TestRegistryThatHangsInACheckIsUnreachable(t *testing.T) {
 // after that.
 func TestFirstWordOfACheckCounts(t *testing.T) {
 	for name, later := range map[string]scripted{
-		"the same":          answering(http.StatusPreconditionFailed),
+		"the same":          answering(http.StatusNotFound),
 		"unavailable":       answering(http.StatusServiceUnavailable),
 		"too many requests": answering(http.StatusTooManyRequests),
 		"no answer":         func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNRESET },
 		"late":              after(checkTime/2-11*time.Millisecond, answering(http.StatusServiceUnavailable)),
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var n fakeNet
-				n.set(mirrorName, mute)
-				n.set(registryName, scripted(besideProbes(func(req *http.Request) (*http.Response, error) {
-					n.set(registryName, scripted(besideProbes(roundTrip(later))))
-					return answering(http.StatusPreconditionFailed)(req)
-				})))
-				s := openAt(t, newResolver(t, fakeOptions(n.roundTrip, mirrorName, registryName)), Query{})
-				got := readDocument(t.Context(), t, s.Source(ocispec.Descriptor{}), string(manifest), checkTime)
-				asked := slices.DeleteFunc(n.asked(), func(s string) bool { return s != "GET "+registryName })
-				if got.class != failure.Invalid || len(asked) != 1 {
-					t.Errorf("%s after %v, asked %d times", got.class, got.took, len(asked))
-				}
+		for code, want := range map[int]failure.Class{http.StatusNotFound: failure.NotFound, http.StatusPreconditionFailed: failure.Invalid} {
+			t.Run(fmt.Sprintf("%d, then %s", code, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var n fakeNet
+					n.set(mirrorName, mute)
+					n.set(registryName, scripted(besideProbes(func(req *http.Request) (*http.Response, error) {
+						n.set(registryName, scripted(besideProbes(roundTrip(later))))
+						return answering(code)(req)
+					})))
+					s := openAt(t, newResolver(t, fakeOptions(n.roundTrip, mirrorName, registryName)), Query{})
+					got := readDocument(t.Context(), t, s.Source(ocispec.Descriptor{}), string(manifest), checkTime)
+					asked := slices.DeleteFunc(n.asked(), func(s string) bool { return s != "GET "+registryName })
+					if got.class != want || len(asked) != 1 {
+						t.Errorf("%s after %v, asked %d times", got.class, got.took, len(asked))
+					}
+				})
 			})
-		})
+		}
 	}
 }
