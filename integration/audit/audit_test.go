@@ -54,11 +54,12 @@ func lines(t *testing.T, path string) (all []line) {
 	return all
 }
 
-// eventually returns the lines once there are so many.
+// eventually returns the lines once there are so many. One that is being written is waited for: the kernel shows a write
+// page by page.
 func eventually(t *testing.T, path string, n int) (all []line) {
 	t.Helper()
 	nodetest.Eventually(t, "the lines are written", func() bool {
-		if _, err := os.Stat(path); err != nil {
+		if data, err := os.ReadFile(path); err != nil || !strings.HasSuffix(string(data), "\n") {
 			return false
 		}
 		all = lines(t, path)
