@@ -47,3 +47,23 @@ func TestUnpackingTakesOverNoSources(t *testing.T) {
 		}
 	}
 }
+
+// TestLayersFetchedAgainForgetNoMirror holds that a mirror which has delivered the image by another tag stays on the record of
+// repository@digest, where discarded layers are fetched from the allowed registry for another snapshotter.
+func TestLayersFetchedAgainForgetNoMirror(t *testing.T) {
+	t.Parallel()
+	users := map[string]string{"one": "password-of-one", "two": "password-of-two"}
+	as := func(user string) node.PullOption { return node.Credentials(user, users[user]) }
+	n := nodetest.NewWith(t, resolvertest.New(t, resolvertest.WithBasicAuth(users)), nodetest.Section(nodetest.IfDigestChanged), nodetest.NativeRuntime(), nodetest.CRIImages("discard_unpacked_layers = true"))
+	m := &mirrored{Node: n, mirror: resolvertest.New(t, resolvertest.WithBasicAuth(users))}
+	m.withMirror()
+	m.allowRegistry()
+	img, tag := resolvertest.Image(1, 2, 500), nodetest.Named("app:2")
+	byDigest := nodetest.Named("app@" + m.both("app:1", img).String())
+	m.both("app:2", img)
+	m.MustPull(tag, strict, as("one"))
+	m.eventuallyDiscarded(img)
+	m.pullsElsewhere(nodetest.Named("app:1"), as("two"))
+	m.MustPull(tag, strict, as("one"), node.RuntimeHandler("native"))
+	m.wantComparedAnew(byDigest, as("one"))
+}

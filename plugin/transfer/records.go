@@ -255,8 +255,8 @@ func (l *labelledRecords) withSources(s, before store.State) store.State {
 	}
 	s.Compared = false
 	from := l.sources.from
-	if l.plan != nil && len(l.fetched.Hosts) == 0 && before.PullSource != "" {
-		from = sourcesOf(before).Add(from) // each name tells of what was fetched by it
+	if l.plan != nil && !l.plan.OwnDocuments && before.PullSource != "" {
+		from = sourcesOf(before).Add(from) // each name tells of whom its documents came from
 	}
 	s = applyTo(s, from)
 	s.UnknownSources = l.sources.unknown && s.PullSource != ""
