@@ -24,7 +24,7 @@ func TestContainersWhileAnotherTenantsTagMoves(t *testing.T) {
 	good, evil := resolvertest.New(t), resolvertest.New(t)
 	n.Serve("good.test", good)
 	n.Serve("a.test", evil)
-	n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"good.test/**\"]\nallowed_sources = [%q]\n", good.Host()))
+	n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"good.test/**\"]\nallowed_sources = [%q]\n\n[[rule]]\nimages = [\"a.test/**\"]\nverify_timeout = \"1m\"\n", good.Host()))
 	img := running(t)
 	n.PushTo(good, "app:1", img)
 	n.PushTo(evil, "app:1", img)
