@@ -27,36 +27,19 @@ func (m *mirrored) pullsElsewhere(ref string, opts ...node.PullOption) {
 	}
 }
 
-// wantComparedAnew holds that a strict pod has the image compared.
-func (m *mirrored) wantComparedAnew(ref string, opts ...node.PullOption) {
-	m.T.Helper()
-	mark := m.Mark()
-	m.MustPull(ref, append(opts, strict)...)
-	got := m.Decision(mark, ref)
-	nodetest.Want(m.T, "outcome", fmt.Sprintf("%s (%s)", got.Outcome, got.Reason), "Pulled (source)")
-}
-
 // TestComparedAndDeliveredFromElsewhere holds that what a mirror, which is not allowed, delivers of a compared image
 // at once, to a caller who has proved nothing by another tag, has the image compared anew: the comparison is on the
 // record of repository@digest by then.
 func TestComparedAndDeliveredFromElsewhere(t *testing.T) {
 	t.Parallel()
-	users := map[string]string{}
-	for _, user := range []string{"one", "two", "three"} {
-		users[user] = "password-of-" + user
-	}
-	as := func(user string) node.PullOption { return node.Credentials(user, users[user]) }
-	n := nodetest.NewWith(t, resolvertest.New(t, resolvertest.WithBasicAuth(users)), nodetest.Section(nodetest.IfDigestChanged))
-	m := &mirrored{Node: n, mirror: resolvertest.New(t, resolvertest.WithBasicAuth(users))}
-	m.withMirror()
-	m.allowRegistry()
+	m, as := newPrivate(t, []string{"one", "two", "three"}, nodetest.Section(nodetest.IfDigestChanged))
 	img := nodetest.Image(1)
 	byDigest := nodetest.Named("app@" + m.both("app:2", img).String())
 	m.both("app:3", img)
 	m.MustPull(nodetest.Named("app:2"), free, as("three"))
 	m.MustPull(byDigest, strict, as("one"))
 	m.pullsElsewhere(nodetest.Named("app:3"), as("two"))
-	m.wantComparedAnew(byDigest, as("one"))
+	m.wantStrict(byDigest, "Pulled (source)", as("one"))
 }
 
 // TestComparedAndFetchedFromElsewhere holds the same of layers that were discarded, and that the mirror serves for
@@ -73,7 +56,7 @@ func TestComparedAndFetchedFromElsewhere(t *testing.T) {
 	m.MustPull(tag, strict)
 	m.eventuallyDiscarded(img)
 	m.pullsElsewhere(tag, handler)
-	m.wantComparedAnew(tag, handler)
+	m.wantStrict(tag, "Pulled (source)", handler)
 }
 
 // comparing is a node on which another tenant has brought the base of an image, which a strict pod's pull of app:2 compares
@@ -88,14 +71,11 @@ type comparing struct {
 
 func newComparing(t *testing.T, mirror bool) *comparing {
 	t.Helper()
-	users := map[string]string{"one": "password-of-one", "two": "password-of-two"}
-	n := nodetest.NewWith(t, resolvertest.New(t, resolvertest.WithBasicAuth(users)), nodetest.Section(nodetest.IfDigestChanged))
-	m := &comparing{mirrored: &mirrored{Node: n, mirror: resolvertest.New(t, resolvertest.WithBasicAuth(users))}}
-	m.as = func(user string) node.PullOption { return node.Credentials(user, users[user]) }
-	if mirror {
-		m.withMirror()
+	private, as := newPrivate(t, []string{"one", "two"}, nodetest.Section(nodetest.IfDigestChanged))
+	m := &comparing{mirrored: private, as: as}
+	if !mirror {
+		m.withoutMirror()
 	}
-	m.allowRegistry()
 	others, base := resolvertest.New(t), resolvertest.Image(1, 1, 500)
 	m.Serve("others.test", others)
 	m.PushTo(others, "base:1", base)
@@ -129,14 +109,6 @@ func (m *comparing) pull(meanwhile func()) {
 	m.Must(<-done)
 }
 
-// wantPresent holds that the image is there for strict pods by its digest.
-func (m *comparing) wantPresent() {
-	m.T.Helper()
-	mark := m.Mark()
-	m.MustPull(m.byDigest, strict, m.as("one"))
-	nodetest.Want(m.T, "outcome", m.Decision(mark, m.byDigest).Outcome, "Present")
-}
-
 // TestFetchedFromElsewhereWhileAPullCompares holds the same of what the mirror delivers by another tag while a pull
 // compares the image, of which another tenant has brought the base.
 func TestFetchedFromElsewhereWhileAPullCompares(t *testing.T) {
@@ -148,12 +120,12 @@ func TestFetchedFromElsewhereWhileAPullCompares(t *testing.T) {
 			other := func() { m.pullsElsewhere(nodetest.Named("app:1"), m.as("two")) }
 			if meanwhile {
 				m.pull(other)
-				m.wantComparedAnew(m.byDigest, m.as("one"))
+				m.wantStrict(m.byDigest, "Pulled (source)", m.as("one"))
 				return
 			}
 			other()
 			m.pull(func() {})
-			m.wantPresent()
+			m.wantStrict(m.byDigest, "Present (digest)", m.as("one"))
 		})
 	}
 }
@@ -176,7 +148,7 @@ func TestFetchedFromTheRegistryWhileAPullCompares(t *testing.T) {
 				}
 				m.pull(func() { m.MustPull(ref, free, m.as("two")) })
 				m.Registry.Refuse()
-				m.wantPresent()
+				m.wantStrict(m.byDigest, "Present (digest)", m.as("one"))
 			})
 		}
 	}

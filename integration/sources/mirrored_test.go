@@ -9,6 +9,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -31,6 +32,20 @@ func mirroredOn(n *nodetest.Node) *mirrored {
 	m := &mirrored{Node: n, mirror: resolvertest.New(n.T)}
 	m.withMirror()
 	return m
+}
+
+// newPrivate is newMirrored where registry and mirror let in those users alone, and strict pods may have what is the
+// registry's. as are the credentials of a user.
+func newPrivate(t *testing.T, users []string, opts ...nodetest.Option) (m *mirrored, as func(user string) node.PullOption) {
+	t.Helper()
+	passwords := map[string]string{}
+	for _, user := range users {
+		passwords[user] = "password-of-" + user
+	}
+	m = &mirrored{nodetest.NewWith(t, resolvertest.New(t, resolvertest.WithBasicAuth(passwords)), opts...), resolvertest.New(t, resolvertest.WithBasicAuth(passwords))}
+	m.withMirror()
+	m.allowRegistry()
+	return m, func(user string) node.PullOption { return node.Credentials(user, passwords[user]) }
 }
 
 func (m *mirrored) withMirror() {

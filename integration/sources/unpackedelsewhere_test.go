@@ -21,12 +21,7 @@ func TestUnpackingTakesOverNoSources(t *testing.T) {
 		for who, by := range map[string]node.PullOption{"a strict pod": strict, "another": free} {
 			t.Run(fmt.Sprintf("for %s, the registry is down: %v", who, isDown), func(t *testing.T) {
 				t.Parallel()
-				users := map[string]string{"one": "password-of-one", "two": "password-of-two"}
-				as := func(user string) node.PullOption { return node.Credentials(user, users[user]) }
-				n := nodetest.NewWith(t, resolvertest.New(t, resolvertest.WithBasicAuth(users)), nodetest.Section(nodetest.IfDigestChanged), nodetest.NativeRuntime())
-				m := &mirrored{Node: n, mirror: resolvertest.New(t, resolvertest.WithBasicAuth(users))}
-				m.withMirror()
-				m.allowRegistry()
+				m, as := newPrivate(t, []string{"one", "two"}, nodetest.Section(nodetest.IfDigestChanged), nodetest.NativeRuntime())
 				img, tag := resolvertest.Image(1, 2, 500), nodetest.Named("app:2")
 				m.both("app:1", img)
 				m.both("app:2", img)
@@ -52,12 +47,7 @@ func TestUnpackingTakesOverNoSources(t *testing.T) {
 // repository@digest, where discarded layers are fetched from the allowed registry for another snapshotter.
 func TestLayersFetchedAgainForgetNoMirror(t *testing.T) {
 	t.Parallel()
-	users := map[string]string{"one": "password-of-one", "two": "password-of-two"}
-	as := func(user string) node.PullOption { return node.Credentials(user, users[user]) }
-	n := nodetest.NewWith(t, resolvertest.New(t, resolvertest.WithBasicAuth(users)), nodetest.Section(nodetest.IfDigestChanged), nodetest.NativeRuntime(), nodetest.CRIImages("discard_unpacked_layers = true"))
-	m := &mirrored{Node: n, mirror: resolvertest.New(t, resolvertest.WithBasicAuth(users))}
-	m.withMirror()
-	m.allowRegistry()
+	m, as := newPrivate(t, []string{"one", "two"}, nodetest.Section(nodetest.IfDigestChanged), nodetest.NativeRuntime(), nodetest.CRIImages("discard_unpacked_layers = true"))
 	img, tag := resolvertest.Image(1, 2, 500), nodetest.Named("app:2")
 	byDigest := nodetest.Named("app@" + m.both("app:1", img).String())
 	m.both("app:2", img)
@@ -65,5 +55,5 @@ func TestLayersFetchedAgainForgetNoMirror(t *testing.T) {
 	m.eventuallyDiscarded(img)
 	m.pullsElsewhere(nodetest.Named("app:1"), as("two"))
 	m.MustPull(tag, strict, as("one"), node.RuntimeHandler("native"))
-	m.wantComparedAnew(byDigest, as("one"))
+	m.wantStrict(byDigest, "Pulled (source)", as("one"))
 }
