@@ -98,7 +98,7 @@ func WithComparedSince(before []store.State, now store.State, with provenance.Pr
 func knownOf(states []store.State) (known store.State) {
 	for _, state := range states {
 		switch {
-		case state.PullSource != "" && !state.UnknownSources:
+		case knowsAll(state):
 			return state
 		case known.PullSource == "":
 			known = state
@@ -106,3 +106,6 @@ func knownOf(states []store.State) (known store.State) {
 	}
 	return known
 }
+
+// knowsAll reports whether a state says where all of the image came from.
+func knowsAll(s store.State) bool { return s.PullSource != "" && !s.UnknownSources }

@@ -247,7 +247,7 @@ func (l *labelledRecords) withSources(s, before store.State) store.State {
 		return s
 	}
 	known := before
-	if !known.Compared && (before.PullSource == "" || before.UnknownSources) {
+	if !known.Compared && !knowsAll(before) {
 		known = l.known
 	}
 	if known.Compared {
