@@ -69,22 +69,20 @@ func TestYesComesBeforeTheUnpacking(t *testing.T) {
 					done <- err
 				}()
 				nodetest.Eventually(t, "the registry's yes is recorded", func() bool { return n.Labels(ref)["verified-digest"] != "" })
-				ended := false
-				switch how {
-				case "unpacked":
-					n.Must(<-done)
-					ended = true
-				case "canceled":
-					cancel()
-				case "killed":
-					n.Kill()
-				}
-				if how != "meanwhile" && !ended {
+				isCutShort := func() {
 					if err := <-done; err == nil {
 						t.Error("the pull came to its end before that")
 					}
 				}
-				if how == "killed" {
+				switch how {
+				case "unpacked":
+					n.Must(<-done)
+				case "canceled":
+					cancel()
+					isCutShort()
+				case "killed":
+					n.Kill()
+					isCutShort()
 					n.Start()
 				}
 				for _, policy := range []string{"Never", "IfNotPresent"} {

@@ -53,16 +53,22 @@ func newLine(t *testing.T, directives ...string) *aLine {
 func (l *aLine) begin(t *testing.T, third Request) <-chan arrival {
 	t.Helper()
 	one := arrive(t, l.engine, l.request(nil))
+	last := l.behindBob(t, third)
+	if a := <-one; a.outcome.Kind != Pulled {
+		t.Fatalf("the first pod: %s (%s)", a.outcome.Kind, a.outcome.Reason)
+	}
+	return last
+}
+
+// behindBob has bob's pod come, a second later, and then the one of that request.
+func (l *aLine) behindBob(t *testing.T, third Request) <-chan arrival {
+	t.Helper()
 	time.Sleep(time.Second)
 	bobs := l.from("b", bob)
 	bobs.Namespace = "b"
 	arrive(t, l.engine, bobs)
 	time.Sleep(time.Second)
-	last := arrive(t, l.engine, third)
-	if a := <-one; a.outcome.Kind != Pulled {
-		t.Fatalf("the first pod: %s (%s)", a.outcome.Kind, a.outcome.Reason)
-	}
-	return last
+	return arrive(t, l.engine, third)
 }
 
 // A pod whose pull stands in the line of the name, behind one that hangs, starts from the image that it waits for once its
@@ -146,12 +152,7 @@ func TestImageThatArrivesBetweenTwoLooks(t *testing.T) {
 			}
 		}
 		arrive(t, l.engine, l.request(map[string]string{"pullwarden.io/pull-deadline": "1h"}))
-		time.Sleep(time.Second)
-		bobs := l.from("b", bob)
-		bobs.Namespace = "b"
-		arrive(t, l.engine, bobs)
-		time.Sleep(time.Second)
-		if a := <-arrive(t, l.engine, l.from("c", alice)); a.outcome.Kind != Unchanged || a.took > 10*time.Second+2*lookInterval {
+		if a := <-l.behindBob(t, l.from("c", alice)); a.outcome.Kind != Unchanged || a.took > 10*time.Second+2*lookInterval {
 			t.Errorf("%s (%s) after %s", a.outcome.Kind, a.outcome.Reason, a.took)
 		}
 		close(l.hang)
