@@ -15,10 +15,10 @@ import (
 )
 
 // WriteSources writes where the content of target came from, and when, to the records of these names that
-// point at it, behind all marks of before: sources changes what each of them says by then, and what it makes of the rest is left out. It returns
-// when that is on disk, or else with an error, and nothing is written later. It is no mark, since a pull
-// reads the records themselves: each that writes afterwards finds it, and adds what it has fetched. None
-// writes in between, as [Store.WriteProofs] says.
+// point at it, behind all marks of before: sources changes what each of them says by then, and what it makes of
+// the rest is left out. It returns when that is on disk, or else with an error, and nothing is written later. It is no
+// mark, since a pull reads the records themselves: each that writes afterwards finds it, and adds what it has fetched.
+// None writes in between, as [Store.WriteProofs] says.
 func (s *Store) WriteSources(ctx context.Context, target digest.Digest, sources func(before State) State, names ...string) error {
 	namespace, err := namespaces.NamespaceRequired(ctx)
 	if err != nil {
