@@ -57,3 +57,55 @@ func TestLayersFetchedAgainForgetNoMirror(t *testing.T) {
 	m.MustPull(tag, strict, as("one"), node.RuntimeHandler("native"))
 	m.wantStrict(byDigest, "Pulled (source)", as("one"))
 }
+
+// TestUnpackingAddsNoMirrorByDigest holds that by its digest an image stays one from the allowed registry, which has delivered
+// it since, where it is unpacked by the tag by which a mirror once did.
+func TestUnpackingAddsNoMirrorByDigest(t *testing.T) {
+	t.Parallel()
+	m, as := newPrivate(t, []string{"one", "two", "three"}, nodetest.Section(nodetest.IfDigestChanged), nodetest.NativeRuntime())
+	byDigest, mirrored := m.thriceNamed(1), nodetest.Named("app:1")
+	m.MustPull(nodetest.Named("app:2"), strict, as("one"))
+	m.pullsElsewhere(mirrored, as("two"))
+	m.MustPull(nodetest.Named("app:3"), strict, as("three"))
+	m.MustPull(mirrored, free, as("two"), node.RuntimeHandler("native"))
+	m.Registry.Refuse()
+	m.wantStrict(byDigest, "Present (digest)", as("three"))
+}
+
+// TestUnpackingOfAComparedTag holds that a mirror which has delivered an image by its digest stays on that record, where
+// it is unpacked by a tag for which it was compared before.
+func TestUnpackingOfAComparedTag(t *testing.T) {
+	t.Parallel()
+	m, as := newPrivate(t, []string{"one", "two", "three"}, nodetest.Section(nodetest.IfDigestChanged), nodetest.NativeRuntime())
+	byDigest, tag := m.thriceNamed(1), nodetest.Named("app:2")
+	m.MustPull(tag, free, as("three"))
+	m.wantStrict(tag, "Pulled (source)", as("one"))
+	m.Must(m.Client.ImageService().Delete(t.Context(), byDigest))
+	m.pullsElsewhere(nodetest.Named("app:1"), as("two"))
+	m.MustPull(tag, free, as("one"), node.RuntimeHandler("native"))
+	m.wantStrict(byDigest, "Pulled (source)", as("one"))
+}
+
+// TestObservedPullForgetsNoMirror holds the same where containerd itself pulls the image, and finds all of it.
+func TestObservedPullForgetsNoMirror(t *testing.T) {
+	t.Parallel()
+	m, as := newPrivate(t, []string{"one", "two"}, nodetest.Section(nodetest.IfDigestChanged))
+	m.WriteRules("20.toml", "[[rule]]\nimages = [\"registry.test/**\"]\nnamespaces = [\"observed\"]\nmode = \"Observe\"\n")
+	for i, observed := range []string{"app:1", "app:2", "app:3"} {
+		byDigest := m.thriceNamed(int64(i))
+		m.MustPull(nodetest.Named("app:2"), strict, as("one"))
+		m.pullsElsewhere(nodetest.Named("app:1"), as("two"))
+		m.MustPull(nodetest.Named(observed), node.Pod("observed", "three"), as("one"))
+		m.wantStrict(byDigest, "Pulled (source)", as("one"))
+	}
+}
+
+// thriceNamed pushes an image to registry and mirror, as app:1, app:2 and app:3, and returns its name by digest.
+func (m *mirrored) thriceNamed(seed int64) string {
+	m.T.Helper()
+	img := resolvertest.Image(seed, 2, 500)
+	for _, ref := range []string{"app:1", "app:2", "app:3"} {
+		m.both(ref, img)
+	}
+	return nodetest.Named("app@" + m.Push("app:3", img).String())
+}

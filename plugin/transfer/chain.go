@@ -52,7 +52,7 @@ func (s *Service) Unpacked(ctx context.Context, target ocispec.Descriptor, snaps
 	if err := w.chain(ctx, manifest, true); err != nil {
 		return from, false, err
 	}
-	return w.sources.from, !w.sources.unknown && w.sources.from.More == 0, nil
+	return w.parts.from, !w.parts.unknown && w.parts.from.More == 0, nil
 }
 
 // chain visits the layers that a container runs. containerd finds their snapshots by the
@@ -63,12 +63,12 @@ func (s *Service) Unpacked(ctx context.Context, target ocispec.Descriptor, snaps
 func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, runs bool) error {
 	diffIDs, err := documents.DiffIDs(ctx, w.contents.contents, manifest.Config)
 	if errdefs.IsNotFound(err) {
-		w.sources.unknown = w.sources.unknown || runs
+		w.parts.unknown = w.parts.unknown || runs
 		return nil
 	}
 	layers := documents.Layers(manifest)
 	if err != nil || len(diffIDs) > 0 && len(diffIDs) != len(layers) {
-		w.sources.unknown = true
+		w.parts.unknown = true
 		return ctx.Err()
 	}
 	chainIDs := identity.ChainIDs(slices.Clone(diffIDs))
@@ -96,7 +96,7 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 		if err != nil {
 			return err
 		}
-		w.sources.add(p)
+		w.parts.add(p)
 		there = true
 	}
 	if there || !runs {
@@ -106,7 +106,7 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 	if !known {
 		own = unpackedContent{}
 	}
-	w.sources.add(own.source)
+	w.parts.add(own.source)
 	return err
 }
 

@@ -62,7 +62,7 @@ func TestSourcesOfForgedLayers(t *testing.T) {
 			img := forge(layers(own.layers, chained.layers), chained)
 			n.putSome(img, "allowed.test")
 			for range 2 {
-				got, err := n.tracker.Load().contents.ofImage(n.ctx, img.desc, &deliveries{}, n.snapshots)
+				got, err := n.sourcesOf(img)
 				if err != nil || !got.unknown {
 					t.Errorf("%s, unpacked=%v: %+v, %v", what, unpacked, got, err)
 				}
@@ -126,7 +126,7 @@ func TestSourcesOfBadConfigs(t *testing.T) {
 	})
 	img = forge(img.layers, img)
 	n.putSome(img, "a.test")
-	sources, err := n.tracker.Load().contents.ofImage(n.ctx, img.desc, &deliveries{}, n.snapshots)
+	sources, err := n.sourcesOf(img)
 	if err != nil || !sources.unknown {
 		t.Errorf("unknown is %v, %v", sources.unknown, err)
 	}
@@ -148,7 +148,7 @@ func TestSourcesOfForeignManifests(t *testing.T) {
 		}
 		img.desc = img.addJSON(ocispec.MediaTypeImageIndex, index)
 		n.putSome(img, "a.test")
-		sources, err := n.tracker.Load().contents.ofImage(n.ctx, img.desc, &deliveries{}, n.snapshots)
+		sources, err := n.sourcesOf(img)
 		if err != nil || sources.unknown != both {
 			t.Errorf("for this platform too: %v: unknown is %v, %v", both, sources.unknown, err)
 		}

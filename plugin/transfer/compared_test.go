@@ -121,3 +121,48 @@ func TestComparedBeforeItIsStored(t *testing.T) {
 		}
 	}
 }
+
+// Each record of an image tells of those by whose name its documents were delivered: a pull that fetches nothing takes
+// nothing over to a record that says something, be it from the other record or from what is written with the content.
+func TestSourcesOfEachRecord(t *testing.T) {
+	const second = "registry.test/app:2"
+	silent, a, b := store.State{}, store.State{PullSource: "a/app:2"}, store.State{PullSource: "b/app:1"}
+	unsure, compared := store.State{PullSource: "b/app:1", UnknownSources: true}, store.State{PullSource: "a/app:2", Compared: true}
+	for what, tc := range map[string]struct {
+		tag, byDigest         store.State
+		wantTag, wantByDigest string
+	}{
+		"both say nothing":         {silent, silent, "of/app:1", "of/app:1"},
+		"the tag says nothing":     {silent, a, "a/app:2 of a,of", "a/app:2 of a,of"},
+		"the digest says nothing":  {a, silent, "a/app:2 of a,of", "a/app:2 of a,of"},
+		"each says another":        {a, b, "a/app:2 of a,of", "b/app:1 of b,of"},
+		"the tag is compared":      {compared, b, "a/app:2 compared", "b/app:1 of b,of"},
+		"… the digest has unknown": {compared, unsure, "a/app:2 compared", "b/app:1 of b,of"},
+		"… the digest has none":    {compared, silent, "a/app:2 compared", "a/app:2 compared"},
+		"the digest is compared":   {b, compared, "b/app:1 of b,of", "a/app:2 compared"},
+		"… the tag has none":       {silent, compared, "a/app:2 compared", "a/app:2 compared"},
+	} {
+		n := newNode(t, true)
+		img := newImage("a layer")
+		n.putSome(img, "of")
+		canonical := canonicalOf(img)
+		n.create(second, img.desc, tc.tag.Labels(second, img.desc.Digest))
+		n.create(canonical, img.desc, tc.byDigest.Labels(canonical, img.desc.Digest))
+		if err := n.pullOf(&fakeSource{fakeImage: img, host: "c"}, second, false); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{second: tc.wantTag, canonical: tc.wantByDigest} {
+			got := own(n.labels(name))
+			text := got["pull-source"]
+			if hosts := got["content-sources"]; hosts != "" {
+				text += " of " + hosts
+			}
+			if got["compared"] != "" {
+				text += " compared"
+			}
+			if text != want || got["unknown-sources"] != "" {
+				t.Errorf("%s: %s says %v, want %s", what, name, got, want)
+			}
+		}
+	}
+}

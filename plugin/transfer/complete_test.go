@@ -94,7 +94,7 @@ func TestSourcesOfData(t *testing.T) {
 		document := img.blobs[img.desc.Digest]
 		img.blobs = map[digest.Digest][]byte{img.desc.Digest: document}
 		n.putSome(img, "a.test")
-		if sources, err := n.tracker.Load().contents.ofImage(n.ctx, img.desc, &deliveries{}, n.snapshots); err != nil || !sources.unknown {
+		if sources, err := n.sourcesOf(img); err != nil || !sources.unknown {
 			t.Errorf("%s: %+v, %v", what, sources, err)
 		}
 	}

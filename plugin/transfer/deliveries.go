@@ -16,11 +16,6 @@ import (
 // there before, whose labels name others. The zero value is ready. Safe for concurrent use.
 type deliveries struct {
 	all sync.Map
-	// earlier are the sources of the documents that the pull has not fetched, where its own
-	// repository has delivered them before; zero = their labels say where they came from.
-	earlier provenance.Provenance
-	// unsure says that one of those which have no labels may have come from nobody knows where.
-	unsure bool
 	// servedBy tells who has served a document to a pull with documents of its own, also beside
 	// what was fetched; nil for other pulls.
 	servedBy func(digest.Digest) provenance.Provenance
@@ -53,18 +48,12 @@ func (d *deliveries) hosts() (all provenance.Provenance) {
 	return all
 }
 
-// document returns the sources of a document whose labels say the others. To a pull with documents
-// of its own they count for nothing: what it has not fetched had come from its source before
+// document returns the sources of a document, and whether the pull's own source has delivered it. To a pull with
+// documents of its own that is so with all of them: what it has not fetched had come from its source before
 // containerd was killed, and others may have delivered the same.
-func (d *deliveries) document(document digest.Digest, labelled provenance.Provenance) provenance.Provenance {
-	p, fetched := d.of(document)
-	switch {
-	case fetched:
-		return p
-	case d.servedBy != nil:
-		return d.servedBy(document)
-	case d.earlier.Known() && (labelled.Known() || !d.unsure):
-		return d.earlier
+func (d *deliveries) document(document digest.Digest) (p provenance.Provenance, ok bool) {
+	if p, ok = d.of(document); ok || d.servedBy == nil {
+		return p, ok
 	}
-	return labelled
+	return d.servedBy(document), true
 }

@@ -198,3 +198,9 @@ func (n *node) put(desc ocispec.Descriptor, data []byte) {
 		n.t.Fatal(err)
 	}
 }
+
+// sourcesOf returns where an image came from that nobody has told of before.
+func (n *node) sourcesOf(img *fakeImage) (sources, error) {
+	all, err := n.tracker.Load().contents.ofImage(n.ctx, img.desc, &deliveries{}, n.snapshots)
+	return all.to(store.State{}), err
+}

@@ -19,22 +19,51 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/documents"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
+	"github.com/pullwarden/pullwarden/store"
 )
 
-// imageSources is where an image came from.
+// imageSources is where an image came from that a pull has brought.
 type imageSources struct {
-	// from has the reference as the host of the manifest or index knows it, and
-	// all hosts that served anything of the image that is here, in the order in
-	// which the content is listed.
+	// parts are its layers, whoever brought them, and what the pull has delivered.
+	parts sources
+	// there are its other documents. They are the same by each name of the image, and each name has had them
+	// delivered by hosts of its own.
+	there sources
+	// fetched are the hosts of what the pull has fetched, also where that is no part of what runs here.
+	fetched provenance.Provenance
+	// asks are the hosts that the pull may ask, in their order, in which they are named before others.
+	asks []string
+}
+
+// sources is where some parts of an image came from.
+type sources struct {
+	// from has the reference as the host of the manifest or index knows it, if that is one of them, and
+	// all hosts that served anything of them, in the order in which the content is listed.
 	from provenance.Provenance
-	// unknown says that some of it came from nobody knows where.
+	// unknown says that some came from nobody knows where.
 	unknown bool
+	// some says that there are such parts.
+	some bool
 }
 
 // add adds the hosts of a part of the image.
-func (s *imageSources) add(p provenance.Provenance) {
+func (s *sources) add(p provenance.Provenance) {
+	s.some = true
 	s.unknown = s.unknown || !p.Known()
 	s.from = s.from.Add(p)
+}
+
+// to returns what a record is to say that has said this before, or whose image another has told of: documents which
+// were there already came from those. Of a record that has said nothing, their labels tell.
+func (s imageSources) to(before store.State) sources {
+	docs := s.there
+	if earlier := sourcesOf(before); earlier.Known() {
+		docs.from, docs.unknown = earlier, docs.unknown && before.UnknownSources
+	}
+	if !s.there.some {
+		docs = sources{}
+	}
+	return sources{from: docs.from.Add(s.parts.from).InOrder(s.asks), unknown: docs.unknown || s.parts.unknown, some: true}
 }
 
 // imageWalk collects the sources of the content of an image, and of its layers
@@ -50,9 +79,9 @@ type imageWalk struct {
 	writes       bool // the provenance of layers to their snapshots, where what tells of it is not the image's own
 	keep         bool // writes that of each layer
 	target       ocispec.Descriptor
-	sources      imageSources
-	seen         map[visit]bool
-	unpacked     map[digest.Digest][]unpackedContent // by diff ID; nil = not listed yet
+	imageSources
+	seen     map[visit]bool
+	unpacked map[digest.Digest][]unpackedContent // by diff ID; nil = not listed yet
 }
 
 // visit is a document as a descriptor calls it: what is below it depends on that. Of an index,
@@ -90,10 +119,13 @@ func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor,
 		contents: s, delivered: delivered, snapshotters: unpackedBy, writes: true, keep: s.keepWithSnapshots,
 		target: target, seen: map[visit]bool{},
 	}
-	if err := w.document(ctx, target, true); err != nil {
-		return imageSources{unknown: true}, err
+	err := w.document(ctx, target, true)
+	w.fetched = w.fetched.Add(delivered.hosts())
+	w.fetched.Reference = ""
+	if err != nil {
+		return imageSources{parts: sources{unknown: true}, fetched: w.fetched}, err
 	}
-	return w.sources, nil
+	return w.imageSources, nil
 }
 
 // document visits an index or a manifest, and all below it, once: nested indexes
@@ -157,7 +189,7 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor, runs 
 		}
 		if there {
 			p.Reference = ""
-			w.sources.add(p)
+			w.parts.add(p)
 		}
 	}
 	return w.chain(ctx, manifest, runs)
@@ -189,14 +221,17 @@ func (w *imageWalk) addDocument(ctx context.Context, desc ocispec.Descriptor, ru
 		return false, err
 	}
 	if !there {
-		w.sources.unknown = w.sources.unknown || runs
+		w.parts.unknown = w.parts.unknown || runs
 		return false, nil
 	}
-	p = w.delivered.document(desc.Digest, p)
+	into := &w.there
+	if own, delivered := w.delivered.document(desc.Digest); delivered {
+		into, p, w.fetched = &w.parts, own, w.fetched.Add(own)
+	}
 	if desc.Digest != w.target.Digest {
 		p.Reference = ""
 	}
-	w.sources.add(p)
+	into.add(p)
 	return true, nil
 }
 

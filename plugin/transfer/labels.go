@@ -93,12 +93,12 @@ func WithComparedSince(before []store.State, now store.State, with provenance.Pr
 	return WithCompared(now, with.Add(meanwhile))
 }
 
-// knownOf returns the first state that knows where the documents of the image came from, or else the first that
+// knownOf returns the first state that knows where all of the image came from, or else the first that
 // knows of some; zero where none does.
 func knownOf(states []store.State) (known store.State) {
 	for _, state := range states {
 		switch {
-		case knowsAll(state):
+		case state.PullSource != "" && !state.UnknownSources:
 			return state
 		case known.PullSource == "":
 			known = state
@@ -106,6 +106,3 @@ func knownOf(states []store.State) (known store.State) {
 	}
 	return known
 }
-
-// knowsAll reports whether a state says where all of the image came from.
-func knowsAll(s store.State) bool { return s.PullSource != "" && !s.UnknownSources }

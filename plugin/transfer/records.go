@@ -52,18 +52,13 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	l := &labelledRecords{Store: records, plan: s.plan}
 	l.before = l.states(ctx, desc)
 	if s.tracker != nil {
-		known := knownOf(l.before)
-		if s.plan != nil && !s.plan.OwnDocuments {
-			s.delivered.earlier, s.delivered.unsure = sourcesOf(known), known.UnknownSources
-		}
 		sources, err := s.tracker.contents.ofImage(ctx, desc, &s.delivered, s.tracker.snapshotters(s.UnpackPlatforms())...)
 		if err != nil {
 			prefixlog.G(ctx).WithError(err).Warnf("the sources of %s are not recorded", desc.Digest)
 		}
-		sources.from = sources.from.InOrder(s.hosts)
-		l.sources, l.pulledAt = &sources, s.tracker.config.Now()
-		l.before = append(l.before, store.State{ContentSources: sources.from.Hosts, MoreSources: sources.from.More}) // of what is there
-		l.known, l.fetched = known, s.delivered.hosts().InOrder(s.hosts)
+		sources.asks = s.hosts
+		l.know(sources)
+		l.pulledAt = s.tracker.config.Now()
 	}
 	if s.plan != nil && s.plan.Compare != nil {
 		var err error
@@ -82,19 +77,6 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	return stored, err
 }
 
-// states returns those of the image's records, that of the reference first, as far as they can be read.
-func (l *labelledRecords) states(ctx context.Context, target ocispec.Descriptor) (all []store.State) {
-	if l.plan == nil {
-		return nil
-	}
-	for _, name := range []string{l.plan.Reference, l.canonicalName(images.Image{Name: l.plan.Reference, Target: target})} {
-		if img, err := l.Get(ctx, name); err == nil && img.Target.Digest == target.Digest {
-			all = append(all, store.Decode(name, target.Digest, img.Labels))
-		}
-	}
-	return all
-}
-
 // labelledRecords adds labels to the records that a pull creates or replaces.
 type labelledRecords struct {
 	images.Store
@@ -102,21 +84,9 @@ type labelledRecords struct {
 	sources  *imageSources // nil: they are not tracked
 	pulledAt time.Time     // for pulls without a plan
 	known    store.State   // of an earlier record of the image; zero where none knows its source
-	// fetched are the hosts of what the pull has fetched.
-	fetched provenance.Provenance
 	// compared are those with which the plan has compared the image; zero for none.
 	compared provenance.Provenance
 	before   []store.State // of the image's records, when the pull had come so far
-}
-
-// foreseen returns what the record of the reference is to tell: its labels have no room for all sources, and
-// those that they leave out are unknown ones.
-func (l *labelledRecords) foreseen(ctx context.Context, target ocispec.Descriptor) (before store.State) {
-	img, err := l.Get(ctx, l.plan.Reference)
-	if err == nil && img.Target.Digest == target.Digest {
-		before = store.Decode(img.Name, target.Digest, img.Labels)
-	}
-	return store.Decode(l.plan.Reference, target.Digest, l.withSources(before, before).Labels(l.plan.Reference, target.Digest))
 }
 
 // Create creates a record. CRI will make one of repository@digest too, and
@@ -233,34 +203,6 @@ func (l *labelledRecords) newLabels(img images.Image, before map[string]string) 
 		store.LabelPulledAt:       all[store.LabelPulledAt],
 		store.LabelRecord:         all[store.LabelRecord],
 	}
-}
-
-// withSources returns the state with the sources of the image, where the record had that one
-// before. Without a PullSource it is plain that not all of them are known. An image that was compared before keeps
-// the hosts that it was compared with, whoever brought what is there: its digests are the same.
-// What this pull has fetched from others came from these, too.
-func (l *labelledRecords) withSources(s, before store.State) store.State {
-	switch {
-	case l.compared.Reference != "":
-		return WithComparedSince(l.before, s, l.compared)
-	case l.sources == nil:
-		return s
-	}
-	known := before
-	if !known.Compared && !knowsAll(before) {
-		known = l.known
-	}
-	if known.Compared {
-		return WithCompared(s, sourcesOf(known).Add(l.fetched))
-	}
-	s.Compared = false
-	from := l.sources.from
-	if l.plan != nil && !l.plan.OwnDocuments && before.PullSource != "" {
-		from = sourcesOf(before).Add(from) // each name tells of whom its documents came from
-	}
-	s = applyTo(s, from)
-	s.UnknownSources = l.sources.unknown && s.PullSource != ""
-	return s
 }
 
 // labelsFor returns the labels of the old record that are about the new one's

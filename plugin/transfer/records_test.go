@@ -199,7 +199,7 @@ func TestOtherPulls(t *testing.T) {
 			if tc.before != nil {
 				n.create(appName, tc.before.desc, labels.Overlay(known, map[string]string{"other": "label"}))
 			}
-			l := &labelledRecords{Store: n.images, sources: &imageSources{from: sources}, pulledAt: noon}
+			l := &labelledRecords{Store: n.images, sources: servedBy(sources), pulledAt: noon}
 			if _, err := image.NewStore(appName, image.WithImageLabels(map[string]string{"client": "label"})).Store(n.ctx, img.desc, l); err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +217,7 @@ func TestOtherPulls(t *testing.T) {
 func TestPullsOfCRIItself(t *testing.T) {
 	n := newNode(t, true)
 	img := newImage("a layer")
-	l := &labelledRecords{Store: n.images, pulledAt: noon, sources: &imageSources{from: provenance.Provenance{Reference: "mirror.test/app:1", Hosts: []string{"mirror.test"}}}}
+	l := &labelledRecords{Store: n.images, pulledAt: noon, sources: servedBy(provenance.Provenance{Reference: "mirror.test/app:1", Hosts: []string{"mirror.test"}})}
 	managed := map[string]string{labels.CRIManaged: "managed", "io.cri-containerd.pinned": "pinned"}
 	if _, err := image.NewStore(appName, image.WithImageLabels(managed)).Store(n.ctx, img.desc, l); err != nil {
 		t.Fatal(err)
@@ -237,11 +237,16 @@ func TestPutGoesOnAfterARemoval(t *testing.T) {
 	img := newImage("a layer")
 	name := canonicalOf(img)
 	n.create(name, img.desc, nil)
-	l := &labelledRecords{Store: &removing{orderedImages: n.images, times: 3}, pulledAt: noon, sources: &imageSources{from: provenance.Provenance{Reference: "a/x:1"}}}
+	l := &labelledRecords{Store: &removing{orderedImages: n.images, times: 3}, pulledAt: noon, sources: servedBy(provenance.Provenance{Reference: "a/x:1"})}
 	if err := l.put(n.ctx, images.Image{Name: name, Target: img.desc}); err != nil {
 		t.Fatal(err)
 	}
 	if got := own(n.labels(name))["pull-source"]; got != "a/x:1" {
 		t.Errorf("pull-source is %q", got)
 	}
+}
+
+// servedBy are the sources of an image of which a pull has brought everything.
+func servedBy(p provenance.Provenance) *imageSources {
+	return &imageSources{parts: sources{from: p}}
 }
