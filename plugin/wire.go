@@ -198,6 +198,7 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 	}
 	watcher, registries := openRegistries(host.cri, counts, filepath.Join(root, "hosts"), host.puller.ProgressTimeout())
 	records, contents := store.New(host.db, images), content.New(host.db, host.puller.ProgressTimeout())
+	contents.MayBeRemote = host.puller.MayBeRemote
 	pins.Store(pin.Start(pin.Options{
 		Records: records, Sizes: contents, Index: host.puller, MayPin: func(tag string) bool { return mayPin(current.Current(), tag) },
 		Limit: c.PinLimit, Released: counts.Released, Now: time.Now,

@@ -100,6 +100,22 @@ func TestObservedPullForgetsNoMirror(t *testing.T) {
 	}
 }
 
+// TestObservedTagOfAComparedImage holds that a comparison holds for a tag that containerd itself pulls later, too.
+func TestObservedTagOfAComparedImage(t *testing.T) {
+	t.Parallel()
+	m, as := newPrivate(t, []string{"one", "two"}, nodetest.Section(nodetest.IfDigestChanged))
+	m.WriteRules("20.toml", "[[rule]]\nimages = [\"registry.test/**\"]\nnamespaces = [\"observed\"]\nmode = \"Observe\"\n")
+	m.thriceNamed(1)
+	m.pullsElsewhere(nodetest.Named("app:1"), as("two"))
+	m.wantStrict(nodetest.Named("app:2"), "Pulled (absent)", as("one"))
+	mark := m.Mark()
+	m.MustPull(nodetest.Named("app:3"), node.Pod("observed", "three"), as("two"))
+	m.Told(mark, nodetest.Named("app:3"))
+	m.Registry.Forget()
+	m.wantStrict(nodetest.Named("app:3"), "Unchanged (same_digest)", as("one"))
+	nodetest.Want(t, "blobs that were compared", m.Registry.Count(resolvertest.Of("GET", resolvertest.Blobs)), 0)
+}
+
 // thriceNamed pushes an image to registry and mirror, as app:1, app:2 and app:3, and returns its name by digest.
 func (m *mirrored) thriceNamed(seed int64) string {
 	m.T.Helper()

@@ -24,7 +24,7 @@ const maxReadAgain = 8
 const maxCreations = 3
 
 var errOtherLayers = status.Error(codes.Aborted,
-	"containerd has made the container of another image, whose name had just been moved: it was removed, and can be made again")
+	"containerd would run another image in the container, to which a name of its image had just been moved: it can be made again")
 
 // verifyMade removes a container, of which nothing has run yet, that CRI has not made of the image with
 // that ID. Image, annotations and environment are those of the ID in any case: what a
@@ -56,7 +56,12 @@ func (s *RuntimeService) verifyLayers(ctx context.Context, id, imageID string) e
 	if image, err := s.image(ctx, imageID); err == nil && image != nil {
 		names = append(names, namesOf(image)...)
 	}
-	s.Unpacker.ReadAgain(ctx, names[:min(len(names), maxReadAgain)]...)
+	s.readAgain(ctx, names...)
 	prefixlog.G(ctx).Warnf("containerd has made a container of image %s by the record %q, which stands for another one: the container is removed", imageID, record)
 	return errOtherLayers
+}
+
+// readAgain has CRI read what names of an image stand for, of the first few.
+func (s *RuntimeService) readAgain(ctx context.Context, names ...string) {
+	s.Unpacker.ReadAgain(ctx, names[:min(len(names), maxReadAgain)]...)
 }

@@ -20,6 +20,8 @@ type Unpacker interface {
 	ContainerSnapshotter(handler string) string
 	// Unpack unpacks the image with that ID, which has these names, unless that has been done.
 	Unpack(ctx context.Context, imageID string, names []string, snapshotter string) error
+	// IsMoved reports whether the record of that name stands for another image than the one with that ID.
+	IsMoved(ctx context.Context, name, imageID string) bool
 	// MadeOf reports whether a container stands on the layers of the image with that ID, and by which
 	// record CRI has made it.
 	MadeOf(ctx context.Context, container, imageID string) (made bool, record string, err error)
@@ -37,7 +39,8 @@ type usedImage struct {
 // unpack unpacks the images of a container and of its volumes (KEP-4639) for its sandbox, which may be
 // of another runtime handler than the images were pulled for. CRI would do so itself, and label the
 // snapshots, which other images share, as annotations of the layers say. It would do the same after
-// an error, which therefore is the container's.
+// an error, which therefore is the container's, and for another image, for which the first name of one of these stands
+// by now: errOtherLayers then, once it has read the names again.
 func (s *RuntimeService) unpack(ctx context.Context, r *runtime.CreateContainerRequest, of usedImage) error {
 	if s.Unpacker == nil || r.GetPodSandboxId() == "" {
 		return nil
@@ -72,6 +75,12 @@ func (s *RuntimeService) unpack(ctx context.Context, r *runtime.CreateContainerR
 		}
 		if err != nil {
 			return err
+		}
+	}
+	for _, u := range used {
+		if names := namesOf(u.image); len(names) > 0 && s.Unpacker.IsMoved(ctx, names[0], u.image.GetId()) {
+			s.readAgain(ctx, names...)
+			return errOtherLayers
 		}
 	}
 	return nil

@@ -24,6 +24,8 @@ type unpacking struct {
 	err         error
 
 	others         int // containers that are made of another image
+	moved          int // looks at which the first name stands for another image
+	made           int
 	looks, removed int
 	readAgain      []string
 	lookErr        error
@@ -39,6 +41,16 @@ func (u *unpacking) Unpack(_ context.Context, imageID string, names []string, sn
 func (u *unpacking) MadeOf(context.Context, string, string) (made bool, record string, err error) {
 	u.looks++
 	return u.looks > u.others, "registry.test/other:1", u.lookErr
+}
+
+func (u *unpacking) IsMoved(_ context.Context, name, _ string) bool {
+	u.moved--
+	return name == "registry.test/a:1" && u.moved >= 0
+}
+
+func (u *unpacking) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
+	u.made++
+	return u.creating.CreateContainer(ctx, r)
 }
 
 func (u *unpacking) ReadAgain(_ context.Context, names ...string) { u.readAgain = names }
@@ -118,28 +130,31 @@ func TestUnpackVolumesBeforeCreate(t *testing.T) {
 }
 
 // A container that CRI has made of another image is removed and made again, a few times. One of which
-// nobody can tell is removed.
+// nobody can tell is removed. None is made while the first name of its image stands for another one, which CRI would unpack.
 func TestContainersOfAnotherImage(t *testing.T) {
 	i := &images{names: [][]string{{first.String(), "registry.test/a:1"}}}
 	for what, tc := range map[string]struct {
-		u       unpacking
-		removed int
-		want    error
+		u             unpacking
+		made, removed int
+		want          error
 	}{
-		"its own":            {unpacking{}, 0, nil},
-		"another one, twice": {unpacking{others: maxCreations - 1}, maxCreations - 1, nil},
-		"another one always": {unpacking{others: maxCreations}, maxCreations, errOtherLayers},
-		"nobody knows":       {unpacking{lookErr: os.ErrNotExist}, 1, os.ErrNotExist},
+		"its own":               {unpacking{}, 1, 0, nil},
+		"another one, twice":    {unpacking{others: maxCreations - 1}, maxCreations, maxCreations - 1, nil},
+		"another one always":    {unpacking{others: maxCreations}, maxCreations, maxCreations, errOtherLayers},
+		"its name moves, twice": {unpacking{moved: maxCreations - 1}, 1, 0, nil},
+		"its name always moves": {unpacking{moved: maxCreations}, 0, 0, errOtherLayers},
+		"nobody knows":          {unpacking{lookErr: os.ErrNotExist}, 1, 1, os.ErrNotExist},
 	} {
+		again := tc.u.others+tc.u.moved > 0
 		s := NewRuntimeService(&tc.u, i, knows(), nil)
 		s.Unpacker = &tc.u
 		response, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{
 			PodSandboxId: "sandbox", Config: &runtime.ContainerConfig{Image: &runtime.ImageSpec{Image: first.String()}},
 		})
-		if read := slices.Contains(tc.u.readAgain, "registry.test/a:1"); read != (tc.u.others > 0) {
+		if read := slices.Contains(tc.u.readAgain, "registry.test/a:1"); read != again {
 			t.Errorf("%s: read again: %v", what, tc.u.readAgain)
 		}
-		if !errors.Is(err, tc.want) || tc.u.removed != tc.removed || (response == nil) != (tc.want != nil) {
+		if !errors.Is(err, tc.want) || tc.u.made != tc.made || tc.u.removed != tc.removed || (response == nil) != (tc.want != nil) {
 			t.Errorf("%s: %v, %v, removed %d", what, response, err, tc.u.removed)
 		}
 	}

@@ -72,3 +72,10 @@ func (s Settings) limit(snapshotter string, exports map[string]string) (limit Li
 	setting := fmt.Sprintf("[proxy_plugins.%s.exports] %s = \"true\"", snapshotter, remoteAnnotations)
 	return Limit{setting, snapshotter}, exports[remoteAnnotations] == "true"
 }
+
+// MayBeRemote reports whether a snapshotter may leave the bytes of layers elsewhere: as limit has it, or it says itself
+// that it can be told which image a layer is of, as one may that is compiled in.
+func (p *Puller) MayBeRemote(snapshotter string) bool {
+	exports := p.exports[snapshotter]
+	return exports[ExportAddress] != "" || exports[remoteAnnotations] != ""
+}

@@ -66,6 +66,18 @@ func (p *Puller) Unpack(ctx context.Context, imageID string, names []string, sna
 	return err
 }
 
+// IsMoved reports whether the record of that name stands for another image than the one with that ID: CRI finds an image by
+// its ID in memory, and what it is to run by the first of its names in the database. Of a record that is not there, or
+// cannot be read, CRI runs nothing.
+func (p *Puller) IsMoved(ctx context.Context, name, imageID string) bool {
+	img, err := p.images.Get(ctx, name)
+	if err != nil {
+		return false
+	}
+	config, err := img.Config(ctx, p.contents, platforms.Default())
+	return err == nil && config.Digest.String() != imageID
+}
+
 // unpack is Unpack by one name. Documents are read as CRI reads them: clients and imports bring some that
 // are beyond the bounds of pulls.
 func (p *Puller) unpack(ctx context.Context, img images.Image, config ocispec.Descriptor, name string, sn snapshots.Snapshotter) error {

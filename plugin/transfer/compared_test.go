@@ -137,9 +137,10 @@ func TestSourcesOfEachRecord(t *testing.T) {
 		"the digest says nothing":  {a, silent, "a/app:2 of a,of", "a/app:2 of a,of"},
 		"each says another":        {a, b, "a/app:2 of a,of", "b/app:1 of b,of"},
 		"the tag is compared":      {compared, b, "a/app:2 compared", "b/app:1 of b,of"},
-		"… the digest has unknown": {compared, unsure, "a/app:2 compared", "b/app:1 of b,of"},
+		"… the digest has unknown": {compared, unsure, "a/app:2 compared", "a/app:2 of a,b compared"},
 		"… the digest has none":    {compared, silent, "a/app:2 compared", "a/app:2 compared"},
 		"the digest is compared":   {b, compared, "b/app:1 of b,of", "a/app:2 compared"},
+		"… the tag has unknown":    {unsure, compared, "a/app:2 of a,b compared", "a/app:2 compared"},
 		"… the tag has none":       {silent, compared, "a/app:2 compared", "a/app:2 compared"},
 	} {
 		n := newNode(t, true)

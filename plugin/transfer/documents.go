@@ -65,7 +65,11 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 			if !isConfig && !isDocument(children[i]) {
 				continue
 			}
-			if err := listed.check(ctx, children[i], isConfig); err != nil {
+			err := documents.Check(children[i].Digest, children[i].Size)
+			if err == nil && !images.IsIndexType(desc.MediaType) {
+				err = listed.check(ctx, children[i], isConfig)
+			}
+			if err != nil {
 				return nil, documents.In(desc.Digest, err)
 			}
 		}

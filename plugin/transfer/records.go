@@ -50,15 +50,16 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		}
 	}
 	l := &labelledRecords{Store: records, plan: s.plan}
-	l.before = l.states(ctx, desc)
 	if s.tracker != nil {
 		sources, err := s.tracker.contents.ofImage(ctx, desc, &s.delivered, s.tracker.snapshotters(s.UnpackPlatforms())...)
 		if err != nil {
 			prefixlog.G(ctx).WithError(err).Warnf("the sources of %s are not recorded", desc.Digest)
 		}
 		sources.asks = s.hosts
-		l.know(sources)
-		l.pulledAt = s.tracker.config.Now()
+		l.sources, l.pulledAt = &sources, s.tracker.config.Now()
+	}
+	if s.plan != nil {
+		l.remember(ctx, images.Image{Name: s.plan.Reference, Target: desc})
 	}
 	if s.plan != nil && s.plan.Compare != nil {
 		var err error
@@ -93,6 +94,9 @@ type labelledRecords struct {
 // with it show the image: that one is written first, so that at no moment there
 // is a record of this digest without its labels.
 func (l *labelledRecords) Create(ctx context.Context, img images.Image) (images.Image, error) {
+	if l.plan == nil {
+		l.remember(ctx, img)
+	}
 	if name := l.canonicalName(img); name != "" && name != img.Name {
 		canonical := img
 		canonical.Name = name

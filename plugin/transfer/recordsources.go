@@ -9,27 +9,23 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// states returns those of the image's records, that of the reference first, as far as they can be read.
-func (l *labelledRecords) states(ctx context.Context, target ocispec.Descriptor) (all []store.State) {
-	if l.plan == nil {
-		return nil
-	}
-	for _, name := range []string{l.plan.Reference, l.canonicalName(images.Image{Name: l.plan.Reference, Target: target})} {
-		if img, err := l.Get(ctx, name); err == nil && img.Target.Digest == target.Digest {
-			all = append(all, store.Decode(name, target.Digest, img.Labels))
+// remember notes what the image's records have said before, that of the image's own name first, as far as they can be read.
+func (l *labelledRecords) remember(ctx context.Context, img images.Image) {
+	l.before = nil
+	for _, name := range []string{img.Name, l.canonicalName(img)} {
+		if is, err := l.Get(ctx, name); err == nil && is.Target.Digest == img.Target.Digest {
+			l.before = append(l.before, store.Decode(name, is.Target.Digest, is.Labels))
 		}
 	}
-	return all
-}
-
-// know notes where the image came from, beside what its records have said before.
-func (l *labelledRecords) know(sources imageSources) {
-	l.sources, l.known = &sources, knownOf(l.before)
-	there := sources.to(l.known).from
-	l.before = append(l.before, store.State{ContentSources: there.Hosts, MoreSources: there.More})
+	l.known = knownOf(l.before)
+	if l.sources != nil {
+		there := l.sources.to(l.known).from
+		l.before = append(l.before, store.State{ContentSources: there.Hosts, MoreSources: there.More})
+	}
 }
 
 // foreseen returns what the record of the reference is to tell: its labels have no room for all sources, and
@@ -54,11 +50,15 @@ func (l *labelledRecords) withSources(s, before store.State) store.State {
 	case l.sources == nil:
 		return s
 	}
-	if before.PullSource == "" {
+	var own provenance.Provenance // hosts that stay beside those of another record
+	switch {
+	case before.PullSource == "":
 		before = l.known
+	case before.UnknownSources && l.known.Compared: // with what nobody knows
+		own, before = provenance.Provenance{Hosts: sourcesOf(before).Hosts, More: before.MoreSources}, l.known
 	}
 	if before.Compared {
-		return WithCompared(s, sourcesOf(before).Add(l.sources.fetched.InOrder(l.sources.asks)))
+		return WithCompared(s, sourcesOf(before).Add(own).Add(l.sources.fetched.InOrder(l.sources.asks)))
 	}
 	all := l.sources.to(before)
 	s = applyTo(s, all.from)

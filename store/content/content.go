@@ -34,6 +34,10 @@ type DB interface {
 // Images answers questions about the content of images, in the namespace of the
 // context. It changes nothing. It is safe for concurrent use.
 type Images struct {
+	// MayBeRemote reports whether a snapshotter may make remote snapshots: on those of others the mark of such is not
+	// the snapshotter's own. It is set before the first use. Default: nil, each may.
+	MayBeRemote func(snapshotter string) bool
+
 	db       DB
 	patience time.Duration // with a transfer of which no byte comes; 0 = no bound
 	layouts  *lru.Cache[layoutKey, layout]

@@ -24,6 +24,9 @@ type remoteKey struct {
 
 // remote reports whether a committed snapshot, or one below it, is remote.
 func (i *Images) remote(ctx context.Context, sn snapshots.Snapshotter, snapshotter string, top snapshots.Info) (bool, error) {
+	if i.MayBeRemote != nil && !i.MayBeRemote(snapshotter) {
+		return false, nil
+	}
 	namespace, err := namespaces.NamespaceRequired(ctx)
 	if err != nil {
 		return false, err

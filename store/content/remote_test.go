@@ -54,4 +54,6 @@ func TestRemote(t *testing.T) {
 	if _, err := i.remote(t.Context(), sn, "native", snapshots.Info{Name: "x"}); err == nil {
 		t.Error("without a namespace there is an answer")
 	}
+	i.MayBeRemote = func(snapshotter string) bool { return snapshotter != "native" }
+	want("base", false)
 }
