@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/plugins"
+	"github.com/containerd/containerd/v2/plugins/services"
 	"github.com/containerd/containerd/v2/version"
 	"github.com/containerd/plugin"
 	"github.com/containerd/plugin/registry"
@@ -27,9 +29,9 @@ const (
 	ID   string      = "pullwarden"
 )
 
-// Install registers pullwarden and puts its decorators around three of
-// containerd's built-ins: the local transfer service, its API, and the CRI
-// service. Call it once in main, after the built-ins are imported and before
+// Install registers pullwarden and puts its decorators around four of
+// containerd's built-ins: the local transfer service, its API, the snapshotters of
+// containerd's own client, and the CRI service. Call it once in main, after the built-ins are imported and before
 // containerd starts. Nothing changes until the configuration enables the
 // plugin.
 func Install() {
@@ -43,6 +45,8 @@ func Install() {
 			decorateTransfer(r)
 		case string(plugins.GRPCPlugin) + ".transfer":
 			decorateTransferAPI(r)
+		case string(plugins.ServicePlugin) + "." + services.SnapshotsService:
+			decorateSnapshotters(r)
 		case string(plugins.GRPCPlugin) + ".cri":
 			decorateCRI(r)
 		}
@@ -81,6 +85,18 @@ func decorateTransfer(r *plugin.Registration) {
 			return instance, nil
 		}
 		return pwtransfer.Decorate(transferrer), nil
+	}
+}
+
+// decorateSnapshotters lets CRI unpack an image for a container without labels that are not the image's to write.
+func decorateSnapshotters(r *plugin.Registration) {
+	inner := r.InitFn
+	r.InitFn = func(ic *plugin.InitContext) (any, error) {
+		instance, err := inner(ic)
+		if all, ok := instance.(map[string]snapshots.Snapshotter); ok && err == nil {
+			return pwtransfer.DecorateSnapshotters(all), nil
+		}
+		return instance, err // not what we know: it labels snapshots as ever
 	}
 }
 

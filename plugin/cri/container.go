@@ -94,12 +94,17 @@ func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateC
 func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
 	config := r.GetConfig()
 	name, image := s.imageOf(ctx, config.GetImage())
-	config.Annotations = sealed(config.GetAnnotations(), s.annotationsFor(ctx, name, image))
+	record := s.recordOf(ctx, name, image)
+	config.Annotations = sealed(config.GetAnnotations(), annotationsOf(record))
 	ours := config.Annotations
-	if err := s.unpack(ctx, r, usedImage{name, image, false}); err != nil {
+	if err := s.unpack(ctx, r, usedImage{name: name, image: image, told: record.Name}); err != nil {
 		return nil, err
 	}
-	response, err := s.RuntimeServiceServer.CreateContainer(ctx, r)
+	making := ctx
+	if s.Unpacker != nil {
+		making = s.Unpacker.Unpacking(ctx)
+	}
+	response, err := s.RuntimeServiceServer.CreateContainer(making, r)
 	if err == nil {
 		err = s.verifyMade(ctx, response.GetContainerId(), image.GetId(), ours)
 	}
@@ -149,20 +154,20 @@ func tagOf(name string, image *runtime.Image) string {
 	return named.String()
 }
 
-// annotationsFor returns the annotations for the image that a container is made of by a
-// name. The container starts in any case.
-func (s *RuntimeService) annotationsFor(ctx context.Context, name string, image *runtime.Image) map[string]string {
+// recordOf returns the record that speaks for the image that a container is made of by a
+// name; zero for none. The container starts in any case.
+func (s *RuntimeService) recordOf(ctx context.Context, name string, image *runtime.Image) store.Record {
 	if image == nil {
-		return nil
+		return store.Record{}
 	}
 	record, ok, err := recordFor(ctx, s.records, name, image, namesOf(image))
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warn("the source of its image is not kept with a container")
 	}
 	if !ok {
-		return nil
+		return store.Record{}
 	}
-	return annotationsOf(record)
+	return record
 }
 
 func (s *RuntimeService) image(ctx context.Context, name string) (*runtime.Image, error) {

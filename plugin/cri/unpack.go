@@ -20,6 +20,8 @@ type Unpacker interface {
 	ContainerSnapshotter(handler string) string
 	// Unpack unpacks the image with that ID, which has these names, unless that has been done.
 	Unpack(ctx context.Context, imageID string, names []string, snapshotter string) error
+	// Unpacking returns a context in which CRI, where it unpacks an image nevertheless, labels no snapshots as its layers say.
+	Unpacking(ctx context.Context) context.Context
 	// IsMoved reports whether the record of that name stands for another image than the one with that ID.
 	IsMoved(ctx context.Context, name, imageID string) bool
 	// MadeOf reports whether a container stands on the layers of the image with that ID, and by which
@@ -33,14 +35,15 @@ type Unpacker interface {
 type usedImage struct {
 	name   string
 	image  *runtime.Image // nil: containerd has none, and will say so
+	told   string         // the record that the container's annotations tell of; "" for none
 	volume bool
 }
 
 // unpack unpacks the images of a container and of its volumes (KEP-4639) for its sandbox, which may be
 // of another runtime handler than the images were pulled for. CRI would do so itself, and label the
 // snapshots, which other images share, as annotations of the layers say. It would do the same after
-// an error, which therefore is the container's, and for another image, for which the first name of one of these stands
-// by now: errOtherLayers then, once it has read the names again.
+// an error, which therefore is the container's. Nor is a container made by names that stand for other images by now, which
+// CRI has not read yet: it would unpack one of these, or the container tell of it. errOtherLayers then, once CRI has read them.
 func (s *RuntimeService) unpack(ctx context.Context, r *runtime.CreateContainerRequest, of usedImage) error {
 	if s.Unpacker == nil || r.GetPodSandboxId() == "" {
 		return nil
@@ -49,7 +52,7 @@ func (s *RuntimeService) unpack(ctx context.Context, r *runtime.CreateContainerR
 	for _, mount := range r.GetConfig().GetMounts() {
 		if mount.GetImage() != nil {
 			name, image := s.imageOf(ctx, mount.GetImage())
-			used = append(used, usedImage{name, image, true})
+			used = append(used, usedImage{name: name, image: image, volume: true})
 		}
 	}
 	used = slices.DeleteFunc(used, func(u usedImage) bool { return u.image == nil })
@@ -78,9 +81,12 @@ func (s *RuntimeService) unpack(ctx context.Context, r *runtime.CreateContainerR
 		}
 	}
 	for _, u := range used {
-		if names := namesOf(u.image); len(names) > 0 && s.Unpacker.IsMoved(ctx, names[0], u.image.GetId()) {
-			s.readAgain(ctx, names...)
-			return errOtherLayers
+		names := namesOf(u.image) // by the first of which CRI finds what runs
+		for _, name := range append([]string{u.told}, names[:min(len(names), 1)]...) {
+			if name != "" && s.Unpacker.IsMoved(ctx, name, u.image.GetId()) {
+				s.readAgain(ctx, append([]string{name}, names...)...)
+				return errOtherLayers
+			}
 		}
 	}
 	return nil

@@ -43,9 +43,14 @@ func (u *unpacking) MadeOf(context.Context, string, string) (made bool, record s
 	return u.looks > u.others, "registry.test/other:1", u.lookErr
 }
 
+func (u *unpacking) Unpacking(ctx context.Context) context.Context { return ctx }
+
 func (u *unpacking) IsMoved(_ context.Context, name, _ string) bool {
+	if name != "registry.test/a:1" {
+		return false
+	}
 	u.moved--
-	return name == "registry.test/a:1" && u.moved >= 0
+	return u.moved >= 0
 }
 
 func (u *unpacking) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {

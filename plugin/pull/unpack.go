@@ -66,6 +66,12 @@ func (p *Puller) Unpack(ctx context.Context, imageID string, names []string, sna
 	return err
 }
 
+// Unpacking returns a context in which CRI makes a container: where it unpacks an image for it nevertheless, which has come in
+// the place of the one that Unpack has unpacked, or was collected since, its layers label no snapshots as they like.
+func (p *Puller) Unpacking(ctx context.Context) context.Context {
+	return pwtransfer.WithUnforgedLabels(ctx, p.settings.SnapshotAnnotations)
+}
+
 // IsMoved reports whether the record of that name stands for another image than the one with that ID: CRI finds an image by
 // its ID in memory, and what it is to run by the first of its names in the database. Of a record that is not there, or
 // cannot be read, CRI runs nothing.
