@@ -53,26 +53,44 @@ func (r Refusal) Ends(f Fingerprint, p Proof, name string) bool {
 
 // Revoke takes the proofs of some holders away from all tags and digests of a
 // repository in the namespace of the context, as far as the refusals end them. It
-// holds at once, and Revoke returns when it is written, so that no crash can bring
-// a proof back. After an error it may hold only until the next restart.
+// holds at once for [Store.Get], and Revoke returns when it is written, so that no crash can bring
+// a proof back. Proofs that are given before the writer has begun with it end, too. After an error it may hold only
+// until the next restart, or not at all where that is the context's.
 func (s *Store) Revoke(ctx context.Context, repository string, holders []Fingerprint, refusals ...Refusal) error {
 	namespace, err := namespaces.NamespaceRequired(ctx)
 	if err != nil {
 		return err
 	}
+	var all []*revocation
+	for _, f := range holders {
+		all = append(all, &revocation{namespace, repository, f, refusals})
+	}
+	s.mu.Lock()
+	s.revoking = append(s.revoking, all...)
+	s.mu.Unlock()
+	defer func() { // where the writer has not come to it
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.begun(all...)
+	}()
 	return s.sync(ctx, func() error {
 		records, err := s.images.List(ctx)
 		if err != nil {
 			return fmt.Errorf("list the images of %s: %w", repository, err)
 		}
 		err = errNoMarks
-		for _, f := range holders {
-			if s.markRevoked(records, revocation{namespace, repository, f, refusals}) {
+		for _, r := range all {
+			if s.markRevoked(records, r) {
 				err = nil
 			}
 		}
 		return err
 	})
+}
+
+// begun forgets revocations that wait: marks say the same. It is to be called with the lock.
+func (s *Store) begun(all ...*revocation) {
+	s.revoking = slices.DeleteFunc(s.revoking, func(r *revocation) bool { return slices.Contains(all, r) })
 }
 
 // revocation takes the proofs of one holder away from the records of a repository.
@@ -125,9 +143,10 @@ func (r revocation) waitsIn(mark map[string]string) bool {
 // yet clears it away by itself. A label beside which no digest stands proves nothing. It
 // stays: it may be all that makes the image one that takes a proof. It reports whether anything has to be
 // written for it, be it by marks that are there: else a crash could bring a proof back.
-func (s *Store) markRevoked(records []images.Image, r revocation) (unwritten bool) {
+func (s *Store) markRevoked(records []images.Image, r *revocation) (unwritten bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.begun(r)
 	changes := marks{}
 	for k, mark := range s.pending { // also of what a record does not point at just now
 		if k.namespace == r.namespace && isOf(k.name, r.repository) {

@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -42,9 +43,10 @@ type Store struct {
 	decoded  *decoded
 
 	mu       sync.Mutex
-	pending  marks  // not yet taken by the writer
-	flushing marks  // in the transaction that is being written
-	flushed  uint64 // counts the transactions
+	pending  marks         // not yet taken by the writer
+	flushing marks         // in the transaction that is being written
+	flushed  uint64        // counts the transactions
+	revoking []*revocation // that the writer has not begun with
 
 	wake    chan struct{}
 	flushes chan flushRequest
@@ -72,7 +74,7 @@ func New(db DB, imageStore images.Store) *Store {
 }
 
 // Get returns the record of that name in the namespace of the context, with
-// marks that are not yet written. The error is errdefs.ErrNotFound when there
+// marks that are not yet written, and without proofs whose revocation waits for the writer. The error is errdefs.ErrNotFound when there
 // is no such record.
 func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 	namespace, err := namespaces.NamespaceRequired(ctx)
@@ -88,11 +90,17 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 		s.mu.Lock()
 		k := keyOf(namespace, img)
 		flushing, pending, after := s.flushing[k], s.pending[k], s.flushed
+		revoking := slices.Clone(s.revoking)
 		s.mu.Unlock()
 		if before != after {
 			continue // a mark may have been written after the record was read
 		}
 		all := marked(k, img.Labels, flushing, pending)
+		for _, r := range revoking {
+			if r.namespace == namespace && isOf(name, r.repository) {
+				all = labels.Overlay(all, r.change(name, all, nil))
+			}
+		}
 		return Record{Name: name, Target: img.Target, State: Decode(name, img.Target.Digest, all)}, nil
 	}
 }

@@ -61,6 +61,17 @@ func (q *question) ask() { q.asked = q.log.next() }
 
 func (q *question) answer() { q.answered = q.log.next() }
 
+// renew takes in a later question, which was answered with the same digest: what was acted upon between the two makes nothing
+// outdated that waits for it. Others hear of it once it is acted upon.
+func (q *question) renew(later *question) {
+	if q == nil || later == nil {
+		return
+	}
+	q.log.mu.Lock()
+	defer q.log.mu.Unlock()
+	q.asked, q.answered = max(q.asked, later.asked), max(q.answered, later.answered)
+}
+
 // actUpon notes that the name stands for what the answer says, unless a later one is noted. One
 // about something else than the name of the request has no question.
 func (a *answer) actUpon() {
