@@ -40,6 +40,7 @@ func TestOtherTenantsPull(t *testing.T) {
 	for _, pods := range []int{1, 2} {
 		t.Run(fmt.Sprint(pods), func(t *testing.T) {
 			s := newScene(t, nodetest.OpenToAll(t), atOnce)
+			s.Registry.Forget()
 			done := make(chan error, 1)
 			go func() {
 				id, err := s.Node.Node.Pull(t.Context(), s.ref, node.Pod("team-b", "b"), node.Hint("policy", "Always"))

@@ -14,7 +14,9 @@ import (
 )
 
 const (
-	maxReason = 256 // bytes of a registry's own words that an error repeats
+	maxReason     = 256     // bytes of a registry's own words that an error repeats
+	maxReasonText = 4 << 10 // of which more would take long to clean, and be left out: a secret may be before it
+	more          = " …"    // ends a reason of which there was more
 
 	// MaxAnswer is how much is read of the body of an answer that is an error, in bytes.
 	// Docker's resolver reads as much.
@@ -48,8 +50,8 @@ func (r *Redactor) ReadReason(resp *http.Response) string {
 }
 
 // CleanAnswer returns an answer without the secrets that are known by now, for Answer of a Redactor
-// that does not know them. Its reason is whole: half a secret that the other one knows would not be
-// found.
+// that does not know them. Its reason says where it is not whole: half a secret that the other one knows would not be
+// found else.
 func (r *Redactor) CleanAnswer(a remoteerrors.ErrUnexpectedStatus) remoteerrors.ErrUnexpectedStatus {
 	a.RequestURL, a.Body = r.rawURL(a.RequestURL), []byte(r.reason(a.Body))
 	return a
@@ -78,12 +80,24 @@ func (r *Redactor) reason(data []byte) string {
 			}
 			parts = append(parts, part)
 		}
-		return r.whole(strings.Join(parts, ", "), false)
+		return r.beginning(strings.Join(parts, ", "))
 	}
 	if contentType := http.DetectContentType(data); !strings.HasPrefix(contentType, "text/plain") {
 		return ""
 	}
-	return r.whole(string(data), false)
+	return r.beginning(string(data))
+}
+
+// beginning is the beginning of a reason, which may have been shortened before, without secrets.
+func (r *Redactor) beginning(text string) string {
+	text, rest := strings.CutSuffix(text, more)
+	if len(text) > maxReasonText {
+		text, rest = cut(text, maxReasonText), true
+	}
+	if text = r.whole(text, rest); rest && text != "" {
+		text += more
+	}
+	return text
 }
 
 // WithReason appends a reason to a text, unless it is "".

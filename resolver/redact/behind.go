@@ -5,14 +5,19 @@ package redact
 
 import "strings"
 
+// maxCompared bounds the bytes of secrets that are compared with what is behind the escapes of a text: a host chooses its
+// tokens and the text, and no context ends the comparison.
+const maxCompared = 16 << 20
+
 // placesBehindEscapes adds where values are of which an escape has taken the beginning: a host that
-// writes "%2" before "correct%20horse" has that read as ",orrect horse", and shown as it is.
+// writes "%2" before "correct%20horse" has that read as ",orrect horse", and shown as it is. Where that takes more than any text
+// takes that nobody has made up for it, all of it may be secret.
 func placesBehindEscapes(all []reading, ends []int, rest bool, values []string) []int {
 	byFirst := map[byte][]string{}
 	for _, v := range values {
 		byFirst[v[0]] = append(byFirst[v[0]], v)
 	}
-	text := fold(all[0].text)
+	text, budget := fold(all[0].text), maxCompared
 	for _, as := range all[1:] {
 		folded := fold(as.text)
 		for i := range as.from {
@@ -23,8 +28,13 @@ func placesBehindEscapes(all []reading, ends []int, rest bool, values []string) 
 				taken := text[begin:as.to[i]]
 				for _, v := range byFirst[taken[0]] {
 					left, ok := strings.CutPrefix(v, taken)
+					budget -= len(taken)
 					if ok && left != "" {
+						budget -= min(len(left), len(folded)-i-1)
 						ends = as.addBehind(ends, len(text), folded, left, begin, i+1, rest)
+					}
+					if budget < 0 {
+						return append([]int{len(text)}, make([]int, len(text)-1)...)
 					}
 				}
 			}

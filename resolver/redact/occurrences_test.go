@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 )
 
 // plainly is what occurrences finds, byte by byte.
@@ -57,7 +59,7 @@ func TestTimeOfClean(t *testing.T) {
 	if got := r.Clean("failed: " + strings.Repeat("a", 60_000) + " " + strings.Repeat("a", 1_000_000) + ": file name too long"); got != "failed: ***…" {
 		t.Errorf("got %.100s", got)
 	}
-	if got := r.Reason([]byte(strings.Repeat("a", MaxAnswer-1))); got != "***" {
+	if got := r.Reason([]byte("failed: " + strings.Repeat("a", 2_000) + " " + strings.Repeat("a", MaxAnswer-3_000))); got != "failed: *** …" {
 		t.Errorf("got %.100s", got)
 	}
 	for n := range maxValues {
@@ -106,6 +108,38 @@ func TestCleanLongTexts(t *testing.T) {
 			if got != "denied: ***…" && got != "denied:…" {
 				t.Errorf("%d bytes: got %s", cut, got)
 			}
+		}
+	}
+}
+
+// A registry chooses its tokens and its answers, each of which is cleaned: what would take seconds is left out, or hidden
+// as a whole.
+func TestTextsThatTakeLong(t *testing.T) {
+	const tail = ` %252e&#38;#46;\\\\.`
+	var r Redactor
+	for n := range maxTokens {
+		r.AddToken(fmt.Sprintf("Bearer %s%d", strings.Repeat("-", 16_000), n))
+	}
+	body := strings.Repeat(`\-`, (MaxAnswer-100)/2) + tail
+	if got := r.Reason([]byte(body)); got != "" {
+		t.Errorf("got %.100s", got)
+	}
+	if got := r.Clean(body); got != hidden {
+		t.Errorf("got %.100s", got)
+	}
+}
+
+// Who does not know a secret shortens a reason: who does must not take half of it for none.
+func TestShortenedReasons(t *testing.T) {
+	const secret = "correct horse"
+	var first, second Redactor
+	second.Add(secret)
+	first.Add("known")
+	for length := maxReasonText - 20; length < maxReasonText+20; length++ {
+		body := strings.Repeat("known", length/5) + strings.Repeat(" ", length%5+1) + secret + strings.Repeat(" and so on", 20)
+		got := second.Reason(first.CleanAnswer(remoteerrors.ErrUnexpectedStatus{Body: []byte(body)}).Body)
+		if strings.Contains(got, "correct") {
+			t.Errorf("%d: got %s", length, got)
 		}
 	}
 }

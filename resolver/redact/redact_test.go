@@ -45,8 +45,10 @@ func TestReason(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", body, got, want)
 		}
 	}
-	if got := (&Redactor{}).Reason(bytes.Repeat([]byte("x"), MaxAnswer-1)); len(got) != maxReason+len("…") {
-		t.Errorf("got %d bytes", len(got))
+	for text, want := range map[string]int{"x": 0, "x ": maxReason + len("…")} {
+		if got := (&Redactor{}).Reason(bytes.Repeat([]byte(text), (MaxAnswer-1)/len(text))); len(got) != want {
+			t.Errorf("%q: got %d bytes", text, len(got))
+		}
 	}
 }
 

@@ -98,14 +98,19 @@ func (r *Redactor) TokenBytes() int {
 // and query, not endless.
 func (r *Redactor) Clean(text string) string {
 	rest := len(text) > maxCleaned
-	if rest { // at a space: half a URL, or half a character, would not be known
-		text = text[:max(0, strings.LastIndexAny(text[:maxCleaned], " \t\r\n"))]
+	if rest {
+		text = cut(text, maxCleaned)
 	}
 	text = r.whole(text, rest)
 	if rest {
 		text += "…"
 	}
 	return limit(text, MaxText)
+}
+
+// cut returns a text up to a space: half a URL, or half a character, would not be known.
+func cut(text string, bytes int) string {
+	return text[:max(0, strings.LastIndexAny(text[:bytes], " \t\r\n"))]
 }
 
 // whole is a text that is clean, and not shortened: half a secret, or half a URL, would not be
