@@ -48,7 +48,7 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 	t := w.task
 	p, added := e.pulls.join(t.pullKey(c.answer.verified.Digest), func(p *sharedPull) bool {
 		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-		p.cancel, p.question = cancel, c.answer.question
+		p.cancel, p.answer = cancel, c.answer
 		k := w.share(c)
 		if !e.detached.start(own, func(ctx context.Context) { e.runShared(ctx, t, k, w.reason, p) }) {
 			k.end()
@@ -60,7 +60,7 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 		return e.pull(ctx, t, c, w.reason, w.session)
 	}
 	if !added { // whoever began it may have been told so before the tag was elsewhere for a while
-		p.question.renew(c.answer.question)
+		p.answer.renew(c.answer)
 	}
 	look := time.NewTimer(time.Until(c.overdue)) // it ends at once for who waits for another pull by then
 	defer look.Stop()

@@ -61,15 +61,18 @@ func (q *question) ask() { q.asked = q.log.next() }
 
 func (q *question) answer() { q.answered = q.log.next() }
 
-// renew takes in a later question, which was answered with the same digest: what was acted upon between the two makes nothing
-// outdated that waits for it. Others hear of it once it is acted upon.
-func (q *question) renew(later *question) {
-	if q == nil || later == nil {
+// renew takes in a later answer with the same digest: what was acted upon between the two makes nothing outdated that waits
+// for this one. Others hear of it once it is acted upon. It has to count as much: what a mirror says, in the place of the registry or
+// not, is no word of the registry's.
+func (a *answer) renew(later answer) {
+	same := later.verified.By == a.verified.By && (later.originFailed == failure.None) == (a.originFailed == failure.None)
+	if a.question == nil || later.question == nil || !same && (!later.verified.Origin || a.originFailed == failure.None) {
 		return
 	}
+	q := a.question
 	q.log.mu.Lock()
 	defer q.log.mu.Unlock()
-	q.asked, q.answered = max(q.asked, later.asked), max(q.answered, later.answered)
+	q.asked, q.answered = max(q.asked, later.question.asked), max(q.answered, later.question.answered)
 }
 
 // actUpon notes that the name stands for what the answer says, unless a later one is noted. One

@@ -53,8 +53,8 @@ type sharedPull struct {
 	key    pullKey
 	began  time.Time
 	cancel context.CancelCauseFunc
-	// question is that of the answer which it follows. Who joins it has been told the same later.
-	question *question
+	// answer is the one that it follows. Who joins it has been told the same later.
+	answer answer
 	// The mutex of sharedPulls guards these. begun says that its turn has come.
 	waiting     int
 	begun, kept bool
