@@ -97,7 +97,7 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 		}
 		all := marked(k, img.Labels, flushing, pending)
 		for _, r := range revoking {
-			if r.namespace == namespace && isOf(name, r.repository) {
+			if r.namespace == namespace && isOf(name, r.repository) && saysAnyDigest(all) {
 				all = labels.Overlay(all, r.change(name, all, nil))
 			}
 		}

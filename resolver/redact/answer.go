@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	maxReason     = 256     // bytes of a registry's own words that an error repeats
-	maxReasonText = 4 << 10 // of which more would take long to clean, and be left out: a secret may be before it
-	more          = " …"    // ends a reason of which there was more
+	maxReason = 256  // bytes of a registry's own words that an error repeats
+	more      = " …" // ends a reason of which there was more
 
 	// MaxAnswer is how much is read of the body of an answer that is an error, in bytes.
 	// Docker's resolver reads as much.
@@ -91,8 +90,8 @@ func (r *Redactor) reason(data []byte) string {
 // beginning is the beginning of a reason, which may have been shortened before, without secrets.
 func (r *Redactor) beginning(text string) string {
 	text, rest := strings.CutSuffix(text, more)
-	if len(text) > maxReasonText {
-		text, rest = cut(text, maxReasonText), true
+	if len(text) > maxCleaned {
+		text, rest = cut(text, maxCleaned), true
 	}
 	if text = r.whole(text, rest); rest && text != "" {
 		text += more

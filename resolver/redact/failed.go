@@ -38,6 +38,9 @@ func (r *Redactor) TellsHost(u *url.URL) bool {
 	rest := len(whole) > maxCleaned
 	whole = whole[:min(len(whole), maxCleaned)]
 	host := len((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, User: u.User, Host: u.Host}).String())
+	if host > len(whole) {
+		return false
+	}
 	sent, signed := r.gathered()
 	ends := places(whole, rest, sent, signed)
 	return !slices.ContainsFunc(ends[:min(len(ends), host)], func(end int) bool { return end > 0 })

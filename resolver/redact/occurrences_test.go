@@ -56,7 +56,7 @@ func TestTimeOfClean(t *testing.T) {
 	for n := range 16 {
 		r.AddToken("Bearer " + strings.Repeat("a", 30_000+n))
 	}
-	if got := r.Clean("failed: " + strings.Repeat("a", 60_000) + " " + strings.Repeat("a", 1_000_000) + ": file name too long"); got != "failed: ***…" {
+	if got := r.Clean("failed: " + strings.Repeat("a", maxCleaned-1_000) + " " + strings.Repeat("a", 1_000_000) + ": file name too long"); got != "failed: ***…" {
 		t.Errorf("got %.100s", got)
 	}
 	if got := r.Reason([]byte("failed: " + strings.Repeat("a", 2_000) + " " + strings.Repeat("a", MaxAnswer-3_000))); got != "failed: *** …" {
@@ -66,7 +66,7 @@ func TestTimeOfClean(t *testing.T) {
 		r.AddURL(&url.URL{RawQuery: fmt.Sprintf("s=%s%d", strings.Repeat("a", 50), n)}, "")
 	}
 	for _, unit := range []string{"a://x'", "a://x'@", `"a://x `, `"a://x @`, `"a://x @" `, `aaaaaaaa%2525&amp;amp;\\u005cu0025`, "a://", "a", `\/`} {
-		text := strings.Repeat(unit, (MaxAnswer-1)/len(unit))
+		text := strings.Repeat(unit, maxCleaned/len(unit))
 		if got := r.Clean(text); len(got) > MaxText+len("…") {
 			t.Errorf("%s: got %.100s", unit, got)
 		}
@@ -84,7 +84,7 @@ func TestMemoryOfClean(t *testing.T) {
 	}
 	var r Redactor
 	r.AddURL(&url.URL{RawQuery: strings.Join(signatures, "&")}, "")
-	text := strings.Repeat(letters, 63_000/len(letters)) + ` %25 &amp; \\\\`
+	text := strings.Repeat(letters, (maxCleaned-100)/len(letters)) + ` %25 &amp; \\\\`
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	got := r.Clean(text)
@@ -120,12 +120,14 @@ func TestTextsThatTakeLong(t *testing.T) {
 	for n := range maxTokens {
 		r.AddToken(fmt.Sprintf("Bearer %s%d", strings.Repeat("-", 16_000), n))
 	}
-	body := strings.Repeat(`\-`, (MaxAnswer-100)/2) + tail
-	if got := r.Reason([]byte(body)); got != "" {
-		t.Errorf("got %.100s", got)
-	}
-	if got := r.Clean(body); got != hidden {
-		t.Errorf("got %.100s", got)
+	for size, want := range map[int]string{MaxAnswer - 100: "", maxCleaned - 100: hidden} {
+		body := strings.Repeat(`\-`, size/2) + tail
+		if got := r.Reason([]byte(body)); got != want {
+			t.Errorf("the reason of %d bytes: got %.100s", size, got)
+		}
+		if got := strings.TrimSuffix(r.Clean(body), "…"); got != want {
+			t.Errorf("the text of %d bytes: got %.100s", size, got)
+		}
 	}
 }
 
@@ -135,7 +137,7 @@ func TestShortenedReasons(t *testing.T) {
 	var first, second Redactor
 	second.Add(secret)
 	first.Add("known")
-	for length := maxReasonText - 20; length < maxReasonText+20; length++ {
+	for length := maxCleaned - 20; length < maxCleaned+20; length++ {
 		body := strings.Repeat("known", length/5) + strings.Repeat(" ", length%5+1) + secret + strings.Repeat(" and so on", 20)
 		got := second.Reason(first.CleanAnswer(remoteerrors.ErrUnexpectedStatus{Body: []byte(body)}).Body)
 		if strings.Contains(got, "correct") {

@@ -19,9 +19,10 @@ const (
 	// Untold stands for a host with a part of a secret.
 	Untold = hidden
 
-	minSecret   = 4         // shorter ones would turn every text into stars
-	minRepeated = 16        // shorter ones are in digests by chance
-	maxCleaned  = MaxAnswer // bytes of a text that are looked at
+	minSecret   = 4       // shorter ones would turn every text into stars
+	minRepeated = 16      // shorter ones are in digests by chance
+	maxCleaned  = 4 << 10 // bytes of a text that are looked at: hosts choose texts and secrets, and no context ends the search
+	maxKnown    = 8 << 10 // bytes of what Knows and Crosses tell of
 	hidden      = "***"
 
 	padding    = "=" // of Base64: secrets are known without
@@ -191,16 +192,22 @@ func (r *Redactor) In(text string) bool {
 	return places(text, false, sent, nil) != nil
 }
 
-// Knows is In, also for what a URL is signed by.
+// Knows is In, also for what a URL is signed by. It is true for more than 8 KiB.
 func (r *Redactor) Knows(text string) bool {
+	if len(text) > maxKnown {
+		return true
+	}
 	sent, signed := r.gathered()
 	return places(text, false, sent, signed) != nil
 }
 
 // Crosses reports whether something of which Knows tells begins before a place in a text, and ends
 // behind it: cut there, neither part would be known. One that is whole on either side makes no
-// difference.
+// difference. It is true for more than 8 KiB.
 func (r *Redactor) Crosses(text string, at int) bool {
+	if len(text) > maxKnown {
+		return true
+	}
 	sent, signed := r.gathered()
 	ends := places(text, false, sent, signed)
 	return slices.ContainsFunc(ends[:min(at, len(ends))], func(end int) bool { return end > at })
