@@ -142,7 +142,7 @@ func TestNothingBesideAHostThatBreaksOff(t *testing.T) {
 					t.Errorf("got %v, %v", e, err)
 				}
 				for i, n := range asked {
-					if n := n.Load(); n < 2 || n > 24 {
+					if n := n.Load(); n < 2 || n > 32 {
 						t.Errorf("host %d was asked %d times", i, n)
 					}
 				}

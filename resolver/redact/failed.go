@@ -35,14 +35,13 @@ func (r *Redactor) Failed(req *http.Request, err error) error {
 // of that is the host which nobody finds, and whose name is all that others know of it.
 func (r *Redactor) TellsHost(u *url.URL) bool {
 	whole := u.String()
-	rest := len(whole) > maxCleaned
-	whole = whole[:min(len(whole), maxCleaned)]
-	host := len((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, User: u.User, Host: u.Host}).String())
-	if host > len(whole) {
+	if len(whole) > maxKnown {
 		return false
 	}
+	host := len((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, User: u.User, Host: u.Host}).String())
 	sent, signed := r.gathered()
-	ends := places(whole, rest, sent, signed)
+	budget := maxCompared
+	ends := places(whole, false, sent, signed, &budget)
 	return !slices.ContainsFunc(ends[:min(len(ends), host)], func(end int) bool { return end > 0 })
 }
 

@@ -145,3 +145,47 @@ func TestShortenedReasons(t *testing.T) {
 		}
 	}
 }
+
+// A text may be cut in the middle of a secret whose spaces are escaped.
+func TestCutAtAnEscapedSpace(t *testing.T) {
+	for _, space := range []string{" ", `\ `, `\\ `, "%20", "&#32;", "+", "%5c ", "&#92; "} {
+		var r Redactor
+		r.Add("known", "Tr0ub4dor correct horse")
+		for length := maxCleaned - 60; length < maxCleaned+20; length++ {
+			body := strings.Repeat("known", length/5) + strings.Repeat(" ", length%5+1) + strings.Join([]string{"Tr0ub4dor", "correct", "horse"}, space) + strings.Repeat(" and so on", 20)
+			if got := r.Reason([]byte(body)) + r.Clean(body); strings.Contains(got, "Tr0ub4dor") {
+				t.Errorf("%q, %d: got %s", space, length, got)
+			}
+		}
+	}
+}
+
+// What all texts of a session cost together is bounded, too: after that, those are hidden that may have a secret.
+func TestManyTextsThatTakeLong(t *testing.T) {
+	var r Redactor
+	for n := range maxTokens {
+		r.AddToken(fmt.Sprintf("Bearer %s%d", strings.Repeat("-", 16_000), n))
+	}
+	for n := range maxValues {
+		r.AddURL(&url.URL{RawQuery: fmt.Sprintf("sig=%s%d", strings.Repeat("-", 100), n)}, "")
+	}
+	text := "failed: " + strings.Repeat("-", 3_000)
+	shown := 0
+	for range 1_000 {
+		if r.Clean(text) != hidden {
+			shown++
+		}
+	}
+	if shown == 0 || shown > 100 {
+		t.Errorf("%d of 1000 were compared", shown)
+	}
+	for _, empty := range []string{"", strings.Repeat("x", maxCleaned+1)} {
+		_ = r.Clean(empty)
+	}
+	if got := r.Clean("no such host"); got != "no such host" {
+		t.Errorf("got %s", got)
+	}
+	if r.Knows("no such host") || !r.TellsHost(&url.URL{Scheme: "https", Host: "storage.test", Path: "/x"}) {
+		t.Error("what is refused depends on what was shown")
+	}
+}

@@ -209,22 +209,51 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// Hosts choose URLs, of which errors tell the beginning alone, and headers, of which a long one is doubtful.
+// Hosts choose URLs and headers: of long ones nothing is told, since what is cut off may part a secret.
 func TestLongURLsAndHeaders(t *testing.T) {
 	var r Redactor
 	r.Add("correct-horse")
-	u := &url.URL{Scheme: "https", Host: "storage.test", Path: "/" + strings.Repeat("a", maxCleaned-len("https://storage.test/")-len("corr")) + "correct-horse/" + strings.Repeat("b", 30_000)}
-	if got := r.URL(u); !strings.HasSuffix(got, "a***") || !strings.HasPrefix(got, "https://storage.test/a") {
-		t.Errorf("got %d bytes, that end in %s", len(got), got[max(0, len(got)-20):])
+	long := &url.URL{Scheme: "https", Host: "storage.test", Path: "/correct-horse" + strings.Repeat("a", 4_000)}
+	if got := r.URL(long); len(got) > maxURL+len("…") || !strings.HasPrefix(got, "https://storage.test/***a") || !r.TellsHost(long) {
+		t.Errorf("got %s", got)
 	}
-	if !r.TellsHost(u) {
-		t.Error("the host has no secret")
+	for _, u := range []*url.URL{
+		{Scheme: "https", Host: "storage.test", Path: "/" + strings.Repeat("a", maxKnown)},
+		{Scheme: "https", Host: "storage.test", RawQuery: strings.Repeat("a", maxKnown)},
+		{Scheme: "https", User: url.User(strings.Repeat("a", maxKnown)), Host: "correct-horse"},
+	} {
+		if got := r.URL(u); r.TellsHost(u) || got != "https://***" {
+			t.Errorf("got %.100s", got)
+		}
 	}
-	u = &url.URL{Scheme: "https", User: url.User(strings.Repeat("a", maxCleaned)), Host: "correct-horse"}
-	if got := r.URL(u); r.TellsHost(u) || got != "https://***" {
-		t.Errorf("a host behind a long user is told: %s", got)
-	}
-	if long := strings.Repeat("a", maxKnown+1); !r.Knows(long) || !r.Crosses(long, 1) || r.Knows(long[1:]) || r.Crosses(long[1:], 1) {
+	if text := strings.Repeat("a", maxKnown+1); !r.Knows(text) || !r.Crosses(text, 1) || r.Knows(text[1:]) || r.Crosses(text[1:], 1) {
 		t.Error("what is too long to be searched is taken for something without a secret")
+	}
+}
+
+// A password of some kilobytes may be in a URL that a host redirects to, whole or escaped, from the host's name on.
+func TestLongPasswordsInURLs(t *testing.T) {
+	var long strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&long, "x%06dy", i)
+	}
+	var r Redactor
+	r.AddCredentials("AWS", "first.part/"+long.String())
+	for plain := range 3 { // wherever an escape is when a text ends
+		var path strings.Builder
+		for i, b := range []byte(long.String()) {
+			if i < plain {
+				path.WriteByte(b)
+			} else {
+				fmt.Fprintf(&path, "%%%02X", b)
+			}
+		}
+		u, err := url.Parse("http://first.part/" + path.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.TellsHost(u) || strings.Contains(r.URL(u), "first") || strings.Contains(r.Clean(`Get "`+u.String()+`": no such host`), "first") {
+			t.Errorf("a part of the password is told of %.30s…", u)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 	minSecret   = 4       // shorter ones would turn every text into stars
 	minRepeated = 16      // shorter ones are in digests by chance
 	maxCleaned  = 4 << 10 // bytes of a text that are looked at: hosts choose texts and secrets, and no context ends the search
-	maxKnown    = 8 << 10 // bytes of what Knows and Crosses tell of
+	maxKnown    = 8 << 10 // bytes of a URL or a header: nothing is told of a longer one, which may end in half an escape
 	hidden      = "***"
 
 	padding    = "=" // of Base64: secrets are known without
@@ -42,6 +43,8 @@ type Redactor struct {
 	queries recent   // of URLs, with their passwords, to which hosts redirect
 	sent    []string // own and tokens; nil = not gathered yet
 	signed  []string // the queries; likewise
+
+	compared atomic.Int64 // bytes, for all texts that were shown: see maxCompared
 }
 
 // Add makes texts hide the values from now on. Values of less than four bytes
@@ -134,7 +137,10 @@ func (r *Redactor) hide(text string, rest bool) string { return r.hideBefore(tex
 // hideBefore is hide for the beginning of a text, of that many bytes. A secret may go beyond it.
 func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 	sent, signed := r.gathered()
-	ends := places(text, rest, sent, signed)
+	budget := maxCompared - int(r.compared.Load())
+	left := budget
+	ends := places(text, rest, sent, signed, &left)
+	r.compared.Add(int64(budget - left))
 	var b strings.Builder
 	hiddenTo := 0 // of what is hidden so far, its end
 	for from, to := range ends[:min(bytes, len(ends))] {
@@ -151,24 +157,50 @@ func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 
 // places returns where secrets are in a text: the furthest end of those that begin at a byte, 0 =
 // none does. A text without secrets has nil. Whoever chose them may have had them overlap
-// everywhere: so that takes no more memory than the text is long.
-func places(text string, rest bool, sent, signed []string) (ends []int) {
+// everywhere: so that takes no more memory than the text is long. Where it takes more of the budget than is left, all of
+// the text may be secret.
+func places(text string, rest bool, sent, signed []string, budget *int) (ends []int) {
 	if len(sent) > 0 {
 		all := readings(text)
-		ends = placesBehindEscapes(all, placesIn(all, ends, rest, sent), rest, sent)
+		ends = placesBehindEscapes(all, placesIn(all, ends, rest, sent, budget), rest, sent, budget)
 	}
 	if len(signed) > 0 {
 		all := signedReadings(text)
-		ends = placesBehindEscapes(all, placesIn(all, ends, rest, signed), rest, signed)
+		ends = placesBehindEscapes(all, placesIn(all, ends, rest, signed, budget), rest, signed, budget)
 	}
 	return ends
 }
 
+// everything is the place of a text as a whole.
+func everything(text string) []int {
+	ends := make([]int, len(text))
+	if len(ends) > 0 {
+		ends[0] = len(text)
+	}
+	return ends
+}
+
+// folded is the text of a reading to look for secrets in. rest says that the text was cut, which a space may have been that
+// a string of a program has behind a backslash.
+func (r reading) folded(rest bool) string {
+	text := fold(r.text)
+	if rest {
+		text = strings.TrimRight(text, `\`)
+	}
+	return text
+}
+
 // placesIn adds where values are in the readings of a text, of which the first is the text itself.
-func placesIn(all []reading, ends []int, rest bool, values []string) []int {
+func placesIn(all []reading, ends []int, rest bool, values []string, budget *int) []int {
 	for _, as := range all {
-		folded := fold(as.text)
+		folded := as.folded(rest)
 		for _, v := range values {
+			if from, may := mayBegin(folded, v, rest); may {
+				left := len(folded) - from
+				if *budget -= left + min(left, len(v)); *budget < 0 {
+					return everything(all[0].text)
+				}
+			}
 			for at := range occurrences(folded, v, rest) {
 				for range maxPadding {
 					if strings.HasPrefix(folded[at[1]:], padding) {
@@ -189,7 +221,8 @@ func placesIn(all []reading, ends []int, rest bool, values []string) []int {
 // In reports whether a text, of some kilobytes at most, has a secret that was sent.
 func (r *Redactor) In(text string) bool {
 	sent, _ := r.gathered()
-	return places(text, false, sent, nil) != nil
+	budget := maxCompared // of its own: what is refused must not depend on other texts
+	return places(text, false, sent, nil, &budget) != nil
 }
 
 // Knows is In, also for what a URL is signed by. It is true for more than 8 KiB.
@@ -198,7 +231,8 @@ func (r *Redactor) Knows(text string) bool {
 		return true
 	}
 	sent, signed := r.gathered()
-	return places(text, false, sent, signed) != nil
+	budget := maxCompared
+	return places(text, false, sent, signed, &budget) != nil
 }
 
 // Crosses reports whether something of which Knows tells begins before a place in a text, and ends
@@ -209,7 +243,8 @@ func (r *Redactor) Crosses(text string, at int) bool {
 		return true
 	}
 	sent, signed := r.gathered()
-	ends := places(text, false, sent, signed)
+	budget := maxCompared
+	ends := places(text, false, sent, signed, &budget)
 	return slices.ContainsFunc(ends[:min(at, len(ends))], func(end int) bool { return end > at })
 }
 

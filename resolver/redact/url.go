@@ -14,6 +14,9 @@ var (
 	slashes = regexp.MustCompile(`\\+/`) // as PHP writes them
 )
 
+// maxURL bounds what is shown of a URL, in bytes: an error tells what happened, too.
+const maxURL = 512
+
 // enclosers are what may stand around a URL, or behind it, or be in its user.
 const enclosers = `'<>\`
 
@@ -141,12 +144,10 @@ func (r *Redactor) URL(u *url.URL) string {
 	whole, shown := *u, URL(u)
 	whole.User = nil
 	text := whole.String()
-	if !strings.HasPrefix(text, shown) { // nobody knows where in the text a secret would be
+	if !strings.HasPrefix(text, shown) || len(text) > maxKnown { // nobody knows where in the text a secret would be
 		return u.Scheme + "://" + hidden
 	}
-	rest := len(text) > maxCleaned
-	text = text[:min(len(text), maxCleaned)]
-	return r.hideBefore(text, min(len(text), len(shown)), rest)
+	return limit(r.hideBefore(text, len(shown), false), maxURL)
 }
 
 // rawURL is URL for one that has been sent, as a text.
