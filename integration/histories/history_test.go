@@ -135,13 +135,20 @@ func (h *history) change(ctx context.Context, o Op) (err error) {
 // pullAndEnd does a pull and ends the daemon at once: what the pull found out is
 // not written yet. A kill may lose it, and a restart must not.
 func (h *history) pullAndEnd(ctx context.Context, o Op) error {
+	begun := h.worlds
 	if err := h.pulls(ctx, o); err != nil {
 		return err
 	}
 	if o.Kind == DoRestart {
 		return h.restart(ctx, h.node.Stop)
 	}
-	h.worlds = mixed(append(h.worlds, h.lost...))
+	all := append(h.worlds, h.lost...)
+	for _, w := range h.worlds {
+		for _, before := range begun {
+			all = append(all, w.unmarked(before))
+		}
+	}
+	h.worlds = mixed(all)
 	return h.restart(ctx, h.node.kill)
 }
 

@@ -68,6 +68,17 @@ func (w World) unwritten(begun World) World {
 	return lost
 }
 
+// unmarked is what is left where a kill comes between the writes of what a mirror has said in the place of the registry,
+// and of the image's use by that.
+func (w World) unmarked(begun World) World {
+	for name, was := range begun.Node {
+		if is := &w.Node[name]; is.Content == was.Content && is.Stale == MirrorFallback {
+			is.Stale = was.Stale
+		}
+	}
+	return w
+}
+
 // mixed returns what may be left where a kill can come between two writes: names of
 // one state, and repository@digest of another.
 func mixed(worlds []World) (all []World) {

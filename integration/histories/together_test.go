@@ -37,7 +37,7 @@ func (o orders) explain(ctx context.Context) error {
 		o.from(w, make([]bool, len(o.pulls)), 0)
 		for found := range maps.Keys(o.found) {
 			if fit = append(fit, found); o.killed {
-				fit = append(fit, found.unwritten(w))
+				fit = append(fit, found.unwritten(w), found.unmarked(w))
 			}
 		}
 	}

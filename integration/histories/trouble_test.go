@@ -49,3 +49,29 @@ func TestOpenImageWhileTheRegistryIsInTrouble(t *testing.T) {
 		t.Errorf("allowed is %v", all)
 	}
 }
+
+// The model allows that a kill leaves what a mirror has said in the place of the registry, and not that the image was used by
+// that: these are two marks.
+func TestKillBetweenTheMarksOfAFallback(t *testing.T) {
+	reg := Registry{Trouble: Swallows, Mirror: true, Rule: Rule{From: FromOriginThenMirrors}}
+	reg.Tag[0], reg.Pushed[0][1] = 1, true
+	reg.Allowed[0] = Origin.of(Alice.holder())
+	var begun World
+	begun.Node[0] = Image{Content: 1, Proofs: Origin.of(Alice.holder()), By: Origin}
+	begun.Has[0][1] = Origin.of(Alice.holder()) | known | marked
+	found := 0
+	for _, b := range begun.Pull(reg, reg, Pull{Caller: Alice, Policy: Always}) {
+		if b.Saw != (Saw{UsedCached, MirrorFallback}) {
+			continue
+		}
+		found++
+		want := b.After
+		want.Node[0].Stale = None
+		if got := b.After.unmarked(begun); got != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	if found == 0 {
+		t.Error("nothing is used by what a mirror has said")
+	}
+}
