@@ -5,6 +5,7 @@ package engine
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,7 +58,7 @@ func TestTagThatIsPushedOften(t *testing.T) {
 				n := changedNode() // its pulls take a minute
 				e := n.engine(rule(`policy = "IfDigestChanged"`, `pull_deadline = "1s"`))
 				e.Now = time.Now
-				old := 0
+				var old atomic.Int64
 				for i := range 40 {
 					n.mu.Lock()
 					n.remote = image(fmt.Sprint("v", i))
@@ -66,7 +67,7 @@ func TestTagThatIsPushedOften(t *testing.T) {
 						a := arrive(t, e, n.request(nil))
 						go func() {
 							if o := (<-a).outcome; o.Digest == first.Digest {
-								old = i
+								old.Store(int64(i))
 							}
 						}()
 						time.Sleep(100 * time.Millisecond)
@@ -74,7 +75,7 @@ func TestTagThatIsPushedOften(t *testing.T) {
 					time.Sleep(45 * time.Second)
 				}
 				synctest.Wait()
-				if old > 10 {
+				if old.Load() > 10 {
 					t.Errorf("pods start from the image of half an hour ago, though %d downloads have ended", n.pulls)
 				}
 				time.Sleep(10 * time.Minute)

@@ -14,7 +14,8 @@ var (
 	slashes = regexp.MustCompile(`\\+/`) // as PHP writes them
 )
 
-// maxURL bounds what is shown of a URL, in bytes: an error tells what happened, too.
+// maxURL bounds what is shown of a URL, in bytes, so that no error that has it is cut there: half a secret that another
+// Redactor knows would not be found.
 const maxURL = 512
 
 // enclosers are what may stand around a URL, or behind it, or be in its user.
@@ -144,10 +145,10 @@ func (r *Redactor) URL(u *url.URL) string {
 	whole, shown := *u, URL(u)
 	whole.User = nil
 	text := whole.String()
-	if !strings.HasPrefix(text, shown) || len(text) > maxKnown { // nobody knows where in the text a secret would be
+	if !strings.HasPrefix(text, shown) || len(text) > maxKnown || len(shown) > maxURL { // nobody knows where a secret would be
 		return u.Scheme + "://" + hidden
 	}
-	return limit(r.hideBefore(text, len(shown), false), maxURL)
+	return r.hideBefore(text, len(shown), false)
 }
 
 // rawURL is URL for one that has been sent, as a text.
