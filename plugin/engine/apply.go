@@ -38,7 +38,9 @@ func (e *Engine) apply(ctx context.Context, t task, c course, action Action) end
 // unchanged reuses the image that the registry, or a mirror in its place, confirmed
 // for these names. Whose it is by that is recorded first: to unpack it takes time, and may fail.
 func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action, turn turn, names ...string) course {
-	c.answer.actUpon() // before a pull that is under way looks whether somebody has
+	if !c.answer.actUponUnlessOutdated() { // before a pull that is under way looks whether somebody has
+		return c.ended(failed(ReasonPull, errOutdated))
+	}
 	if c.local.incomplete {
 		e.nameByDigest(ctx, t, c.local.target())
 	}

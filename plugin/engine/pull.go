@@ -68,7 +68,7 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 		action.Do = Pull
 	}
 	found := action.Do == Reuse
-	if action.Do == Pull && a.isOutdated() {
+	if a.isOutdated() { // an image that is found may have come by another host's word
 		return c.ended(failed(ReasonPull, errOutdated)), nil
 	}
 	p, err := e.possesses(ctx, t, a.verified.Digest)

@@ -39,7 +39,9 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	}
 	c.local.compare()
 	served := source.Served()
-	a.actUpon()
+	if !a.actUponUnlessOutdated() {
+		return c.ended(failed(ReasonPull, errOutdated)), nil
+	}
 	// Whose the image is goes before where it came from, by which others may have it, and before it is unpacked.
 	e.nameByDigest(ctx, t, target)
 	e.markPulled(ctx, target, t.names(target), func(before store.State) store.State { // with the checks that were made meanwhile
