@@ -31,7 +31,7 @@ func TestContainersWhileAnotherTenantsTagMoves(t *testing.T) {
 	pod := n.RunPodOf("", resolvertest.New(t))
 	id := n.MustPull("good.test/app:1", pod.Pulls())
 	n.MustPull("a.test/app:1")
-	n.PushTo(evil, "app:1", longToRead(t, img))
+	n.PushTo(evil, "app:1", longToRead(t, img, 60_000))
 	moved := make(chan struct{})
 	go func() {
 		defer close(moved)
@@ -50,11 +50,11 @@ func TestContainersWhileAnotherTenantsTagMoves(t *testing.T) {
 	}
 }
 
-// longToRead is an index of the image with another layer, whose documents have many annotations.
-func longToRead(t *testing.T, img v1.Image) v1.ImageIndex {
+// longToRead is an index of the image with another layer, whose documents have so many annotations.
+func longToRead(t *testing.T, img v1.Image, annotations int) v1.ImageIndex {
 	t.Helper()
 	many := map[string]string{}
-	for i := range 60000 {
+	for i := range annotations {
 		many[fmt.Sprintf("k%08d", i)] = "0123456"
 	}
 	other, err := mutate.AppendLayers(img, nodetest.Layer(t, 66))

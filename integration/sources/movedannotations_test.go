@@ -29,7 +29,7 @@ func TestAnnotationsOfAMovedTag(t *testing.T) {
 	n.PushTo(evil, "app:1", running(t))
 	pod := n.RunPodOf("native", resolvertest.New(t))
 	id := n.MustPull("a.test/app:1", pod.Pulls())
-	n.PushTo(evil, "app:1", longToRead(t, saidToBeRemote(t, nodetest.Layer(t, 77))))
+	n.PushTo(evil, "app:1", longToRead(t, saidToBeRemote(t, nodetest.Layer(t, 77)), 20_000))
 	moved := make(chan struct{})
 	go func() {
 		defer close(moved)

@@ -23,8 +23,9 @@ type unpacking struct {
 	snapshotter string
 	err         error
 
-	others         int // containers that are made of another image
-	moved          int // looks at which the first name stands for another image
+	others         int    // containers that are made of another image
+	moved          int    // looks at which that name stands for another image
+	movedName      string // "" = the first one
 	made           int
 	looks, removed int
 	readAgain      []string
@@ -46,7 +47,7 @@ func (u *unpacking) MadeOf(context.Context, string, string) (made bool, record s
 func (u *unpacking) Unpacking(ctx context.Context) context.Context { return ctx }
 
 func (u *unpacking) IsMoved(_ context.Context, name, _ string) bool {
-	if name != "registry.test/a:1" {
+	if name != "registry.test/a:1" && u.movedName == "" || u.movedName != "" && name != u.movedName {
 		return false
 	}
 	u.moved--
@@ -135,26 +136,29 @@ func TestUnpackVolumesBeforeCreate(t *testing.T) {
 }
 
 // A container that CRI has made of another image is removed and made again, a few times. One of which
-// nobody can tell is removed. None is made while the first name of its image stands for another one, which CRI would unpack.
+// nobody can tell is removed. None is made while the first name of its image stands for another one, which CRI would unpack, or
+// the one of which it is to tell does.
 func TestContainersOfAnotherImage(t *testing.T) {
-	i := &images{names: [][]string{{first.String(), "registry.test/a:1"}}}
+	const asked = "registry.test/b:1"
+	i := &images{names: [][]string{{first.String(), "registry.test/a:1", asked}}}
 	for what, tc := range map[string]struct {
 		u             unpacking
 		made, removed int
 		want          error
 	}{
-		"its own":               {unpacking{}, 1, 0, nil},
-		"another one, twice":    {unpacking{others: maxCreations - 1}, maxCreations, maxCreations - 1, nil},
-		"another one always":    {unpacking{others: maxCreations}, maxCreations, maxCreations, errOtherLayers},
-		"its name moves, twice": {unpacking{moved: maxCreations - 1}, 1, 0, nil},
-		"its name always moves": {unpacking{moved: maxCreations}, 0, 0, errOtherLayers},
-		"nobody knows":          {unpacking{lookErr: os.ErrNotExist}, 1, 1, os.ErrNotExist},
+		"its own":                {unpacking{}, 1, 0, nil},
+		"another one, twice":     {unpacking{others: maxCreations - 1}, maxCreations, maxCreations - 1, nil},
+		"another one always":     {unpacking{others: maxCreations}, maxCreations, maxCreations, errOtherLayers},
+		"its name moves, twice":  {unpacking{moved: maxCreations - 1}, 1, 0, nil},
+		"its name always moves":  {unpacking{moved: maxCreations}, 0, 0, errOtherLayers},
+		"what it tells of moves": {unpacking{moved: maxCreations, movedName: asked}, 0, 0, errOtherLayers},
+		"nobody knows":           {unpacking{lookErr: os.ErrNotExist}, 1, 1, os.ErrNotExist},
 	} {
 		again := tc.u.others+tc.u.moved > 0
-		s := NewRuntimeService(&tc.u, i, knows(), nil)
+		s := NewRuntimeService(&tc.u, i, knows(asked, "registry.test"), nil)
 		s.Unpacker = &tc.u
 		response, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{
-			PodSandboxId: "sandbox", Config: &runtime.ContainerConfig{Image: &runtime.ImageSpec{Image: first.String()}},
+			PodSandboxId: "sandbox", Config: &runtime.ContainerConfig{Image: &runtime.ImageSpec{Image: first.String(), UserSpecifiedImage: asked}},
 		})
 		if read := slices.Contains(tc.u.readAgain, "registry.test/a:1"); read != again {
 			t.Errorf("%s: read again: %v", what, tc.u.readAgain)
