@@ -74,8 +74,8 @@ func New(db DB, imageStore images.Store) *Store {
 }
 
 // Get returns the record of that name in the namespace of the context, with
-// marks that are not yet written, and without proofs whose revocation waits for the writer. The error is errdefs.ErrNotFound when there
-// is no such record.
+// marks that are not yet written, and without proofs whose revocation waits for the
+// writer. The error is errdefs.ErrNotFound when there is no such record.
 func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 	namespace, err := namespaces.NamespaceRequired(ctx)
 	if err != nil {

@@ -160,12 +160,9 @@ func (s *RuntimeService) recordOf(ctx context.Context, name string, image *runti
 	if image == nil {
 		return store.Record{}
 	}
-	record, ok, err := recordFor(ctx, s.records, name, image, namesOf(image))
+	record, _, err := recordFor(ctx, s.records, name, image, namesOf(image))
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warn("the source of its image is not kept with a container")
-	}
-	if !ok {
-		return store.Record{}
 	}
 	return record
 }

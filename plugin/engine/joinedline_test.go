@@ -24,9 +24,7 @@ func TestPullBesideOneThatIsJoinedInTheLine(t *testing.T) {
 				e.Now = time.Now
 				<-arrive(t, e, n.request(nil))
 				time.Sleep(10 * time.Second)
-				n.mu.Lock()
-				n.remote = image("third")
-				n.mu.Unlock()
+				n.push(image("third"))
 				var all []<-chan arrival
 				for range pods {
 					all = append(all, arrive(t, e, n.request(nil)))
@@ -60,9 +58,7 @@ func TestTagThatIsPushedOften(t *testing.T) {
 				e.Now = time.Now
 				var old atomic.Int64
 				for i := range 40 {
-					n.mu.Lock()
-					n.remote = image(fmt.Sprint("v", i))
-					n.mu.Unlock()
+					n.push(image(fmt.Sprint("v", i)))
 					for range pods {
 						a := arrive(t, e, n.request(nil))
 						go func() {
@@ -97,9 +93,7 @@ func TestPullOfAnotherTenantBesideOneThatIsJoined(t *testing.T) {
 					bobs.Namespace = "b"
 					waits := arrive(t, e, bobs)
 					time.Sleep(10 * time.Second)
-					n.mu.Lock()
-					n.remote = image("third")
-					n.mu.Unlock()
+					n.push(image("third"))
 					for range pods {
 						arrive(t, e, n.request(nil))
 						time.Sleep(100 * time.Millisecond)

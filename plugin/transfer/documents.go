@@ -65,8 +65,10 @@ func Documents(h images.HandlerFunc, contents content.Provider) images.HandlerFu
 			if !isConfig && !isDocument(children[i]) {
 				continue
 			}
-			err := documents.Check(children[i].Digest, children[i].Size)
-			if err == nil && !images.IsIndexType(desc.MediaType) {
+			var err error
+			if images.IsIndexType(desc.MediaType) {
+				err = documents.Check(children[i].Digest, children[i].Size)
+			} else {
 				err = listed.check(ctx, children[i], isConfig)
 			}
 			if err != nil {

@@ -42,13 +42,10 @@ type sources struct {
 	from provenance.Provenance
 	// unknown says that some came from nobody knows where.
 	unknown bool
-	// some says that there are such parts.
-	some bool
 }
 
 // add adds the hosts of a part of the image.
 func (s *sources) add(p provenance.Provenance) {
-	s.some = true
 	s.unknown = s.unknown || !p.Known()
 	s.from = s.from.Add(p)
 }
@@ -57,13 +54,10 @@ func (s *sources) add(p provenance.Provenance) {
 // were there already came from those. Of a record that has said nothing, their labels tell.
 func (s imageSources) to(before store.State) sources {
 	docs := s.there
-	if earlier := sourcesOf(before); earlier.Known() {
+	if earlier := sourcesOf(before); earlier.Known() && (docs.unknown || docs.from.Known()) {
 		docs.from, docs.unknown = earlier, docs.unknown && before.UnknownSources
 	}
-	if !s.there.some {
-		docs = sources{}
-	}
-	return sources{from: docs.from.Add(s.parts.from).InOrder(s.asks), unknown: docs.unknown || s.parts.unknown, some: true}
+	return sources{from: docs.from.Add(s.parts.from).InOrder(s.asks), unknown: docs.unknown || s.parts.unknown}
 }
 
 // imageWalk collects the sources of the content of an image, and of its layers

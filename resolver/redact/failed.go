@@ -40,8 +40,7 @@ func (r *Redactor) TellsHost(u *url.URL) bool {
 	}
 	host := len((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, User: u.User, Host: u.Host}).String())
 	sent, signed := r.gathered()
-	budget := maxCompared
-	ends := places(whole, false, sent, signed, &budget)
+	ends := placesOf(whole, sent, signed)
 	return !slices.ContainsFunc(ends[:min(len(ends), host)], func(end int) bool { return end > 0 })
 }
 

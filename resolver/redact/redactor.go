@@ -171,6 +171,13 @@ func places(text string, rest bool, sent, signed []string, budget *int) (ends []
 	return ends
 }
 
+// placesOf is places in a whole text, of which something is refused: that must not depend on other texts, so it has a budget
+// of its own.
+func placesOf(text string, sent, signed []string) []int {
+	budget := maxCompared
+	return places(text, false, sent, signed, &budget)
+}
+
 // everything is the place of a text as a whole.
 func everything(text string) []int {
 	ends := make([]int, len(text))
@@ -221,8 +228,7 @@ func placesIn(all []reading, ends []int, rest bool, values []string, budget *int
 // In reports whether a text, of some kilobytes at most, has a secret that was sent.
 func (r *Redactor) In(text string) bool {
 	sent, _ := r.gathered()
-	budget := maxCompared // of its own: what is refused must not depend on other texts
-	return places(text, false, sent, nil, &budget) != nil
+	return placesOf(text, sent, nil) != nil
 }
 
 // Knows is In, also for what a URL is signed by. It is true for more than 8 KiB.
@@ -231,8 +237,7 @@ func (r *Redactor) Knows(text string) bool {
 		return true
 	}
 	sent, signed := r.gathered()
-	budget := maxCompared
-	return places(text, false, sent, signed, &budget) != nil
+	return placesOf(text, sent, signed) != nil
 }
 
 // Crosses reports whether something of which Knows tells begins before a place in a text, and ends
@@ -243,8 +248,7 @@ func (r *Redactor) Crosses(text string, at int) bool {
 		return true
 	}
 	sent, signed := r.gathered()
-	budget := maxCompared
-	ends := places(text, false, sent, signed, &budget)
+	ends := placesOf(text, sent, signed)
 	return slices.ContainsFunc(ends[:min(at, len(ends))], func(end int) bool { return end > at })
 }
 
