@@ -38,9 +38,6 @@ func TestLargeDocuments(t *testing.T) {
 	described := func(mediaType string, d digest.Digest, size int64) ocispec.Descriptor {
 		return ocispec.Descriptor{MediaType: mediaType, Digest: d, Size: size}
 	}
-	index := func(of ocispec.Descriptor) ocispec.Index {
-		return ocispec.Index{Versioned: versioned, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{of}}
-	}
 	zeros := make([]byte, 9<<20)
 	large, here := digest.FromBytes(zeros), digest.Digest(layer.String())
 	const odd = "application/x-config"
@@ -63,10 +60,10 @@ func TestLargeDocuments(t *testing.T) {
 			return f.add(t, m)
 		},
 		"manifest": func(f *forgery) ocispec.Descriptor {
-			return f.add(t, index(described(ocispec.MediaTypeImageManifest, large, 9<<20)))
+			return f.addIndex(t, described(ocispec.MediaTypeImageManifest, large, 9<<20))
 		},
 		"manifest that is here": func(f *forgery) ocispec.Descriptor {
-			return f.add(t, index(described(ocispec.MediaTypeImageManifest, here, 100)))
+			return f.addIndex(t, described(ocispec.MediaTypeImageManifest, here, 100))
 		},
 		"the target, that is here": func(*forgery) ocispec.Descriptor { return described(ocispec.MediaTypeImageManifest, here, 100) },
 	} {
@@ -76,8 +73,11 @@ func TestLargeDocuments(t *testing.T) {
 			f.top = top(f)
 			defer evil.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { f.serve(w, r) })()
 			name, words := "evil.test", []string{"more than", "bytes", "not allowed"}
-			if what == "the target, that is here" || what == "manifest that is here" {
-				name, words = "behind.test", []string{"not_found", here.String()} // it has to deliver that
+			switch what { // it has to deliver that
+			case "manifest that is here":
+				words = []string{"not_found", here.String()}
+			case "the target, that is here":
+				name, words = "behind.test", []string{"not_found", here.String()}
 			}
 			n.In(t).MustFail(fmt.Sprintf("%s/app:%d", name, i), words)
 		})

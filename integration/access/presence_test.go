@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/containerd/platforms"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -52,6 +53,17 @@ func (f *forgery) addImageOf(t *testing.T, layer ocispec.Descriptor) {
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
 		Config: config, Layers: []ocispec.Descriptor{layer},
 	})
+}
+
+// addManifestOf has the forgery serve the manifest of an image too, and returns what an index names for the node's platform.
+func (f *forgery) addManifestOf(n *nodetest.Node, img v1.Image) ocispec.Descriptor {
+	n.T.Helper()
+	raw, err := img.RawManifest()
+	n.Must(err)
+	here := platforms.DefaultSpec()
+	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(raw), Size: int64(len(raw)), Platform: &here}
+	f.served[desc.Digest] = raw
+	return desc
 }
 
 // TestPresenceOfAPrivateImage has registries of a tenant's try to find out whether a private
@@ -98,6 +110,28 @@ func TestPresenceOfAPrivateImage(t *testing.T) {
 	}
 }
 
+// TestPresenceBySecondTag holds that a tenant does not find out whether the config of a private image is on the node, by an
+// index that calls it a manifest of another platform, and that is pulled by a second tag, where nothing is delivered any more.
+func TestPresenceBySecondTag(t *testing.T) {
+	t.Parallel()
+	for _, there := range []bool{false, true} {
+		t.Run(map[bool]string{true: "there", false: "absent"}[there], func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.New(t)
+			private, img := nodetest.Image(7), nodetest.Image(1)
+			if there {
+				n.Push("private:1", private)
+				n.MustPull(nodetest.Named("private:1"))
+			}
+			f := forge(n, img)
+			f.top = f.addIndex(t, f.addManifestOf(n, img), ofPlatform(manifestOf(n, private).Config, "plan9", "mips"))
+			n.Serve("evil.test", f.registry(t))
+			n.MustPull("evil.test/x:1")
+			n.MustPull("evil.test/x:2", node.Hint("policy", "Always"))
+		})
+	}
+}
+
 // TestDocumentsAreFetchedOnce has a registry name a document many times, which it has to deliver
 // itself: it is asked for it once.
 func TestDocumentsAreFetchedOnce(t *testing.T) {
@@ -105,15 +139,8 @@ func TestDocumentsAreFetchedOnce(t *testing.T) {
 	n := nodetest.New(t)
 	img := nodetest.Image(1)
 	f := forge(n, img)
-	raw, err := img.RawManifest()
-	n.Must(err)
-	here := platforms.DefaultSpec()
-	manifest := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(raw), Size: int64(len(raw)), Platform: &here}
-	f.served[manifest.Digest] = raw
-	f.top = f.add(t, ocispec.Index{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex,
-		Manifests: slices.Repeat([]ocispec.Descriptor{manifest}, 20),
-	})
+	manifest := f.addManifestOf(n, img)
+	f.top = f.addIndex(t, slices.Repeat([]ocispec.Descriptor{manifest}, 20)...)
 	registry := f.registry(t)
 	n.Serve("many.test", registry)
 	n.MustPull("many.test/x:1")

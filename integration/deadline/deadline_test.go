@@ -4,6 +4,8 @@
 package deadline
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -96,20 +98,28 @@ func TestFailsInTheBackground(t *testing.T) {
 	s.wantNew(mark)
 }
 
-// TestTagMovesAgain pulls what was pushed during a pull in the background after it.
+// TestTagMovesAgain pulls what was pushed during a pull in the background after it, for one pod or for two, which
+// wait for the same pull.
 func TestTagMovesAgain(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, nodetest.OpenToAll(t), atOnce)
-	mark := s.Mark()
-	s.wantCached()
-	third := s.Push("app:1", nodetest.Image(3))
-	nodetest.Want(t, "awaited", s.wantCached().Awaited, third.String())
-	s.release()
-	nodetest.Eventually(t, "both pulls end", func() bool { return s.background(mark) == "Pulled (changed)Pulled (changed)" })
-	nodetest.Want(t, "target", s.Target(s.ref), third)
-	s.MustPull(s.ref)
-	s.WantRunnable(s.ref)
-	s.WantTrueLabels()
+	for _, pods := range []int{1, 2} {
+		t.Run(fmt.Sprint(pods), func(t *testing.T) {
+			s := newScene(t, nodetest.OpenToAll(t), atOnce)
+			mark := s.Mark()
+			s.wantCached()
+			third := s.Push("app:1", nodetest.Image(3))
+			for range pods {
+				nodetest.Want(t, "awaited", s.wantCached().Awaited, third.String())
+			}
+			s.release()
+			nodetest.Eventually(t, "both pulls end", func() bool { return strings.Count(s.background(mark), "(") == 2 })
+			nodetest.Want(t, "ends", s.background(mark), "Pulled (changed)Pulled (changed)")
+			nodetest.Want(t, "target", s.Target(s.ref), third)
+			s.MustPull(s.ref)
+			s.WantRunnable(s.ref)
+			s.WantTrueLabels()
+		})
+	}
 }
 
 // TestRulesChangeMeanwhile lets a pull end under the rules that it began under; who comes

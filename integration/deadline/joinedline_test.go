@@ -14,25 +14,6 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// TestTagMovesAgainForTwo is TestTagMovesAgain, also with two pods that want what was pushed last.
-func TestTagMovesAgainForTwo(t *testing.T) {
-	t.Parallel()
-	for _, pods := range []int{1, 2} {
-		t.Run(fmt.Sprint(pods), func(t *testing.T) {
-			s := newScene(t, nodetest.OpenToAll(t), atOnce)
-			mark := s.Mark()
-			s.wantCached()
-			s.Push("app:1", nodetest.Image(3))
-			for range pods {
-				s.wantCached()
-			}
-			s.release()
-			nodetest.Eventually(t, "both pulls end", func() bool { return strings.Count(s.background(mark), "(") == 2 })
-			nodetest.Want(t, "ends", s.background(mark), "Pulled (changed)Pulled (changed)")
-		})
-	}
-}
-
 // TestOtherTenantsPull has a pod of another namespace wait for the image that it was told, whose bytes come while two pods wait
 // for one pull of what was pushed since. It gets that, though the registry answers nobody any more.
 func TestOtherTenantsPull(t *testing.T) {

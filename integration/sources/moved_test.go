@@ -32,21 +32,29 @@ func TestContainersWhileAnotherTenantsTagMoves(t *testing.T) {
 	id := n.MustPull("good.test/app:1", pod.Pulls())
 	n.MustPull("a.test/app:1")
 	n.PushTo(evil, "app:1", longToRead(t, img, 60_000))
+	want := nodetest.ChainOf(t, img)
+	whileItMoves(n, "a.test/app:1", func(name string) {
+		container, err := pod.Create(name, id, "good.test/app:1", nil)
+		n.Must(err)
+		nodetest.Want(t, "the layers of a container", n.StandsOn(container), want)
+	})
+}
+
+// whileItMoves makes containers, each of a name of its own, one after the other while a pull moves a tag, and one after that.
+func whileItMoves(n *nodetest.Node, ref string, create func(name string)) {
+	n.T.Helper()
 	moved := make(chan struct{})
 	go func() {
 		defer close(moved)
-		n.MustPull("a.test/app:1")
+		n.MustPull(ref)
 	}()
-	want := nodetest.ChainOf(t, img)
 	for i, moving := 0, true; moving; i++ {
 		select {
 		case <-moved:
 			moving = false
 		default:
 		}
-		container, err := pod.Create(fmt.Sprint("app", i), id, "good.test/app:1", nil)
-		n.Must(err)
-		nodetest.Want(t, "the layers of a container", n.StandsOn(container), want)
+		create(fmt.Sprint("app", i))
 	}
 }
 

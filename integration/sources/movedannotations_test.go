@@ -5,7 +5,6 @@ package sources
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -30,20 +29,10 @@ func TestAnnotationsOfAMovedTag(t *testing.T) {
 	pod := n.RunPodOf("native", resolvertest.New(t))
 	id := n.MustPull("a.test/app:1", pod.Pulls())
 	n.PushTo(evil, "app:1", longToRead(t, saidToBeRemote(t, nodetest.Layer(t, 77)), 20_000))
-	moved := make(chan struct{})
-	go func() {
-		defer close(moved)
-		n.MustPull("a.test/app:1") // for a pod of the default runtime
-	}()
-	for i, moving := 0, true; moving; i++ {
-		select {
-		case <-moved:
-			moving = false
-		default:
-		}
-		_, err := pod.Create(fmt.Sprint("app", i), id, "a.test/app:1", nil)
+	whileItMoves(n, "a.test/app:1", func(name string) { // for a pod of the default runtime
+		_, err := pod.Create(name, id, "a.test/app:1", nil)
 		n.Must(err)
-	}
+	})
 	n.Must(n.Client.SnapshotService("native").Walk(t.Context(), func(_ context.Context, info snapshots.Info) error {
 		if info.Labels["containerd.io/snapshot/remote"] != "" {
 			t.Errorf("snapshot %s has the labels %v", info.Name, info.Labels)

@@ -90,7 +90,7 @@ func TestUnpackingOfAComparedTag(t *testing.T) {
 func TestObservedPullForgetsNoMirror(t *testing.T) {
 	t.Parallel()
 	m, as := newPrivate(t, []string{"one", "two"}, nodetest.Section(nodetest.IfDigestChanged))
-	m.WriteRules("20.toml", "[[rule]]\nimages = [\"registry.test/**\"]\nnamespaces = [\"observed\"]\nmode = \"Observe\"\n")
+	m.observe()
 	for i, observed := range []string{"app:1", "app:2", "app:3"} {
 		byDigest := m.thriceNamed(int64(i))
 		m.MustPull(nodetest.Named("app:2"), strict, as("one"))
@@ -104,7 +104,7 @@ func TestObservedPullForgetsNoMirror(t *testing.T) {
 func TestObservedTagOfAComparedImage(t *testing.T) {
 	t.Parallel()
 	m, as := newPrivate(t, []string{"one", "two"}, nodetest.Section(nodetest.IfDigestChanged))
-	m.WriteRules("20.toml", "[[rule]]\nimages = [\"registry.test/**\"]\nnamespaces = [\"observed\"]\nmode = \"Observe\"\n")
+	m.observe()
 	m.thriceNamed(1)
 	m.pullsElsewhere(nodetest.Named("app:1"), as("two"))
 	m.wantStrict(nodetest.Named("app:2"), "Pulled (absent)", as("one"))
@@ -124,4 +124,10 @@ func (m *mirrored) thriceNamed(seed int64) string {
 		m.both(ref, img)
 	}
 	return nodetest.Named("app@" + m.Push("app:3", img).String())
+}
+
+// observe has containerd itself pull for pods of the namespace "observed".
+func (m *mirrored) observe() {
+	m.T.Helper()
+	m.WriteRules("20.toml", "[[rule]]\nimages = [\"registry.test/**\"]\nnamespaces = [\"observed\"]\nmode = \"Observe\"\n")
 }
