@@ -134,3 +134,19 @@ func TestPasswordsInRealmsOfBasic(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A host chooses its challenges, and has had the secrets be chosen that are looked for in them: what that costs is bounded for an
+// answer, however many there are.
+func TestManyChallenges(t *testing.T) {
+	for size, want := range map[int]string{30: "its challenges are longer than 8 KiB", 7: "token: "} {
+		server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			for range size {
+				w.Header().Add("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://127.0.0.1:1/%s",service="x"`, strings.Repeat("-", 900)))
+			}
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+		if text := told(t, server.URL, "summer2024xyz"); !strings.Contains(text, want) {
+			t.Errorf("%d: no %q in %s", size, want, text)
+		}
+	}
+}

@@ -43,17 +43,17 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names 
 	if !images.IsLayerType(desc.MediaType) {
 		return nil, nil
 	}
-	left := maxURLBytes
+	left, known := maxURLBytes, secrets.Texts()
 	for _, text := range desc.URLs[:min(len(desc.URLs), maxURLs)] {
 		if len(text) > min(maxURL, left) {
 			continue
 		}
 		left -= len(text)
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || !provenance.Names(u) || secrets.In(text) || !secrets.TellsHost(u) {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || !provenance.Names(u) || known.In(text) || !known.TellsHost(u) {
 			continue
 		}
-		if strings.Contains(text+u.Path, "#") || cutsSecret(u, secrets) {
+		if strings.Contains(text+u.Path, "#") || cutsSecret(u, known) {
 			continue
 		}
 		urls = append(urls, text)
@@ -66,9 +66,9 @@ func followable(desc ocispec.Descriptor, secrets *redact.Redactor) (urls, names 
 
 // cutsSecret reports whether a secret goes on behind the path of a url, as containerd asks for it: it
 // logs the query in another way, where nobody would know the rest.
-func cutsSecret(u *url.URL, secrets *redact.Redactor) bool {
+func cutsSecret(u *url.URL, known *redact.Texts) bool {
 	asked := u.Scheme + "://" + u.Host + u.Path + "?" + u.RawQuery
-	return secrets.Crosses(asked, strings.IndexByte(asked, '?'))
+	return known.Crosses(asked, strings.IndexByte(asked, '?'))
 }
 
 // GuardURLs has content behind the urls of descriptors fetched as that of hosts is: not encoded,

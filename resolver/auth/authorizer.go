@@ -153,8 +153,8 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 	if a.doubts(sent) {
 		return nil
 	}
-	if parts(last, a.options.Redactor) {
-		return a.fail(last.Request, failure.Invalid, a.answer(last, errParted.Error()).Error(), errParted)
+	if err := unfit(last, a.options.Redactor); err != nil {
+		return a.fail(last.Request, failure.Invalid, a.answer(last, err.Error()).Error(), err)
 	}
 	t := a.tokensOf(last.Request.URL.Host)
 	defer a.options.Cache.account(t) //nolint:contextcheck // it asks nobody

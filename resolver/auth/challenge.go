@@ -33,19 +33,37 @@ func meet(ctx context.Context, inner docker.Authorizer, wants *http.Response) er
 	return inner.AddResponses(redact.Mute(ctx), []*http.Response{wants})
 }
 
-var errParted = errors.New("the token server that it names has a secret in its name")
+// maxChallenges bounds the challenges of an answer together, in bytes: secrets are looked for in them.
+const maxChallenges = 8 << 10
+
+var (
+	errParted = errors.New("the token server that it names has a secret in its name")
+	errLong   = errors.New("its challenges are longer than 8 KiB")
+)
+
+// unfit says why the challenges of an answer cannot be met, whatever credentials there are.
+func unfit(resp *http.Response, redactor *redact.Redactor) error {
+	switch {
+	case challengeSize(resp) > maxChallenges:
+		return errLong
+	case parts(resp, redactor):
+		return errParted
+	}
+	return nil
+}
 
 // parts reports whether the token server of a challenge has the beginning of a secret before its
 // query, and the rest in that, or has one, and a name that docker's authorizer writes in another way:
 // that also sorts the query. Nobody would know the secret in what is asked.
 func parts(resp *http.Response, redactor *redact.Redactor) bool {
+	texts := redactor.Texts()
 	for _, c := range auth.ParseAuthHeader(resp.Header) {
 		if c.Scheme != auth.BearerAuth { // that of Basic is a text
 			continue
 		}
 		realm := c.Parameters["realm"]
 		name := beforeQuery(realm)
-		if redactor.Crosses(realm, len(name)) {
+		if texts.Crosses(realm, len(name)) {
 			return true
 		}
 		u, err := url.Parse(realm)
@@ -53,7 +71,7 @@ func parts(resp *http.Response, redactor *redact.Redactor) bool {
 			continue
 		}
 		u.Host = strings.TrimSuffix(u.Host, ":") // as net/http does
-		if beforeQuery(u.String()) != name && redactor.Knows(realm) {
+		if beforeQuery(u.String()) != name && texts.Knows(realm) {
 			return true
 		}
 	}
@@ -66,7 +84,7 @@ func beforeQuery(address string) string { return address[:strings.IndexAny(addre
 // repeats either does not: of a secret that ends the name of its token server, the beginning would
 // be asked for.
 func wantsToken(resp *http.Response, redactor *redact.Redactor) bool {
-	if slices.ContainsFunc(resp.Header.Values("WWW-Authenticate"), redactor.Knows) {
+	if slices.ContainsFunc(resp.Header.Values("WWW-Authenticate"), redactor.Texts().Knows) {
 		return false
 	}
 	return slices.ContainsFunc(auth.ParseAuthHeader(resp.Header), func(c auth.Challenge) bool { return c.Scheme == auth.BearerAuth })

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
-	"slices"
 	"syscall"
 
 	"github.com/pullwarden/pullwarden/internal/quoted"
@@ -28,20 +26,6 @@ func (r *Redactor) Failed(req *http.Request, err error) error {
 		text = kindOf(err)
 	}
 	return r.Wrap(fmt.Sprintf("%s %s: %s", req.Method, r.URL(req.URL), text), err)
-}
-
-// TellsHost reports whether scheme, user and host of a URL have nothing of a secret that was sent,
-// or of what another URL is signed by: a registry may redirect to http://<password>, where a part
-// of that is the host which nobody finds, and whose name is all that others know of it.
-func (r *Redactor) TellsHost(u *url.URL) bool {
-	whole := u.String()
-	if len(whole) > maxKnown {
-		return false
-	}
-	host := len((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, User: u.User, Host: u.Host}).String())
-	sent, signed := r.gathered()
-	ends := placesOf(whole, sent, signed)
-	return !slices.ContainsFunc(ends[:min(len(ends), host)], func(end int) bool { return end > 0 })
 }
 
 // kindOf says why there was no answer, in words that no host has chosen.

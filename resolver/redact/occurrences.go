@@ -19,7 +19,7 @@ const maxIndexed = 32
 func occurrences(text, value string, rest bool) iter.Seq[[2]int] {
 	return func(yield func([2]int) bool) {
 		if from, may := mayBegin(text, value, rest); may {
-			search(text, value, from, rest, yield)
+			matches(text, value, from, rest, yield)
 		}
 	}
 }
@@ -35,8 +35,8 @@ func mayBegin(text, value string, rest bool) (from int, may bool) {
 	return max(0, len(text)-len(value)+1), rest
 }
 
-// search is occurrences in the rest of a text.
-func search(text, value string, from int, rest bool, yield func([2]int) bool) {
+// matches is occurrences in the rest of a text.
+func matches(text, value string, from int, rest bool, yield func([2]int) bool) {
 	borders := bordersOf(value[:min(len(value), len(text)-from)])
 	matched := 0       // bytes of the value that end here
 	begin, end := 0, 0 // of those that overlap so far; an end of 0 = there are none

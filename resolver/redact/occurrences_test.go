@@ -189,3 +189,64 @@ func TestManyTextsThatTakeLong(t *testing.T) {
 		t.Error("what is refused depends on what was shown")
 	}
 }
+
+// Traces show a URL for each request, without the query by which it was just signed: that takes nothing of what may be compared.
+func TestManySignedURLs(t *testing.T) {
+	var r Redactor
+	for n := range 2_000 {
+		signature := strings.Repeat("%2Bc", 500)
+		u := &url.URL{Scheme: "https", Host: "storage.test", Path: "/layer", RawQuery: fmt.Sprintf("policy=%s%d&sig=%s", signature, n, signature)}
+		r.AddURL(u, "")
+		if got := r.URL(u); got != "https://storage.test/layer" {
+			t.Fatalf("%d: got %s", n, got)
+		}
+	}
+	if got := r.Clean("denied: " + strings.Repeat("+c", 500)); got != "denied: ***" {
+		t.Errorf("got %s", got)
+	}
+	if got := r.compared.Load(); got > 1<<20 {
+		t.Errorf("%d bytes were compared", got)
+	}
+}
+
+// Something is refused by the texts of one answer: what they cost together is bounded, and of other answers makes no difference.
+func TestTextsOfOneAnswer(t *testing.T) {
+	var r Redactor
+	for n := range maxValues {
+		r.AddURL(&url.URL{RawQuery: fmt.Sprintf("sig=%s%d", strings.Repeat("-", 100), n)}, "")
+	}
+	text := strings.Repeat("-", 3_000)
+	for range 2 {
+		texts, refused := r.Texts(), 0
+		for range 1_000 {
+			if texts.Knows(text) {
+				refused++
+			}
+		}
+		if refused < 900 || refused == 1_000 || !texts.Crosses(text, 1_000) || !texts.TellsHost(&url.URL{Scheme: "https", Host: "-", Path: text}) {
+			t.Errorf("%d of 1000 were refused", refused)
+		}
+		if texts.Knows("no such host") {
+			t.Error("a text without the beginning of a secret is refused")
+		}
+	}
+}
+
+// BenchmarkRefusal is one text, of those of which something is refused, that takes as long as it can.
+func BenchmarkRefusal(b *testing.B) {
+	var r Redactor
+	for n := range maxTokens {
+		r.AddToken(fmt.Sprintf("Bearer %s%d", strings.Repeat("-", 16_000), n))
+	}
+	for n := range maxValues {
+		r.AddURL(&url.URL{RawQuery: fmt.Sprintf("sig=%s%d", strings.Repeat("-", 100), n)}, "")
+	}
+	for _, size := range []int{500, 1_000, 2_000, 4_000, 8_000} {
+		text := strings.Repeat("-", size-50) + ` %252e&#38;#46;\\\\.`
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			for b.Loop() {
+				r.Knows(text)
+			}
+		})
+	}
+}

@@ -72,6 +72,24 @@ func (r reading) place(at [2]int) [2]int {
 	return [2]int{r.from[at[0]], r.to[at[1]-1]}
 }
 
+// begin returns where a byte of the reading is in the text as it is, or earlier.
+func (r reading) begin(at int) int {
+	if at >= len(r.from) {
+		return at
+	}
+	return r.from[at]
+}
+
+// folded is the text of a reading to look for secrets in. rest says that the text was cut, which a space may have been that
+// a string of a program has behind a backslash.
+func (r reading) folded(rest bool) string {
+	text := fold(r.text)
+	if rest {
+		text = strings.TrimRight(text, `\`)
+	}
+	return text
+}
+
 // unescaped returns the reading without one layer of escapes of some kinds.
 func (r reading) unescaped(kinds ...escape) reading {
 	text := make([]byte, 0, len(r.text))

@@ -7,6 +7,7 @@ package redact
 
 import (
 	"encoding/base64"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -138,9 +139,9 @@ func (r *Redactor) hide(text string, rest bool) string { return r.hideBefore(tex
 func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 	sent, signed := r.gathered()
 	budget := maxCompared - int(r.compared.Load())
-	left := budget
-	ends := places(text, rest, sent, signed, &left)
-	r.compared.Add(int64(budget - left))
+	s := search{text: text, before: bytes, rest: rest, left: budget}
+	ends := s.places(sent, signed)
+	r.compared.Add(int64(budget - s.left))
 	var b strings.Builder
 	hiddenTo := 0 // of what is hidden so far, its end
 	for from, to := range ends[:min(bytes, len(ends))] {
@@ -155,102 +156,17 @@ func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 	return b.String() + text[min(hiddenTo, bytes):bytes]
 }
 
-// places returns where secrets are in a text: the furthest end of those that begin at a byte, 0 =
-// none does. A text without secrets has nil. Whoever chose them may have had them overlap
-// everywhere: so that takes no more memory than the text is long. Where it takes more of the budget than is left, all of
-// the text may be secret.
-func places(text string, rest bool, sent, signed []string, budget *int) (ends []int) {
-	if len(sent) > 0 {
-		all := readings(text)
-		ends = placesBehindEscapes(all, placesIn(all, ends, rest, sent, budget), rest, sent, budget)
-	}
-	if len(signed) > 0 {
-		all := signedReadings(text)
-		ends = placesBehindEscapes(all, placesIn(all, ends, rest, signed, budget), rest, signed, budget)
-	}
-	return ends
-}
+// In is that of [Texts] for one text.
+func (r *Redactor) In(text string) bool { return r.Texts().In(text) }
 
-// placesOf is places in a whole text, of which something is refused: that must not depend on other texts, so it has a budget
-// of its own.
-func placesOf(text string, sent, signed []string) []int {
-	budget := maxCompared
-	return places(text, false, sent, signed, &budget)
-}
+// Knows is that of [Texts] for one text.
+func (r *Redactor) Knows(text string) bool { return r.Texts().Knows(text) }
 
-// everything is the place of a text as a whole.
-func everything(text string) []int {
-	ends := make([]int, len(text))
-	if len(ends) > 0 {
-		ends[0] = len(text)
-	}
-	return ends
-}
+// Crosses is that of [Texts] for one text.
+func (r *Redactor) Crosses(text string, at int) bool { return r.Texts().Crosses(text, at) }
 
-// folded is the text of a reading to look for secrets in. rest says that the text was cut, which a space may have been that
-// a string of a program has behind a backslash.
-func (r reading) folded(rest bool) string {
-	text := fold(r.text)
-	if rest {
-		text = strings.TrimRight(text, `\`)
-	}
-	return text
-}
-
-// placesIn adds where values are in the readings of a text, of which the first is the text itself.
-func placesIn(all []reading, ends []int, rest bool, values []string, budget *int) []int {
-	for _, as := range all {
-		folded := as.folded(rest)
-		for _, v := range values {
-			if from, may := mayBegin(folded, v, rest); may {
-				left := len(folded) - from
-				if *budget -= left + min(left, len(v)); *budget < 0 {
-					return everything(all[0].text)
-				}
-			}
-			for at := range occurrences(folded, v, rest) {
-				for range maxPadding {
-					if strings.HasPrefix(folded[at[1]:], padding) {
-						at[1]++
-					}
-				}
-				if ends == nil {
-					ends = make([]int, len(all[0].text))
-				}
-				at = as.place(at)
-				ends[at[0]] = max(ends[at[0]], at[1])
-			}
-		}
-	}
-	return ends
-}
-
-// In reports whether a text, of some kilobytes at most, has a secret that was sent.
-func (r *Redactor) In(text string) bool {
-	sent, _ := r.gathered()
-	return placesOf(text, sent, nil) != nil
-}
-
-// Knows is In, also for what a URL is signed by. It is true for more than 8 KiB.
-func (r *Redactor) Knows(text string) bool {
-	if len(text) > maxKnown {
-		return true
-	}
-	sent, signed := r.gathered()
-	return placesOf(text, sent, signed) != nil
-}
-
-// Crosses reports whether something of which Knows tells begins before a place in a text, and ends
-// behind it: cut there, neither part would be known. One that is whole on either side makes no
-// difference. It is true for more than 8 KiB.
-func (r *Redactor) Crosses(text string, at int) bool {
-	if len(text) > maxKnown {
-		return true
-	}
-	sent, signed := r.gathered()
-	ends := placesOf(text, sent, signed)
-	return slices.ContainsFunc(ends[:min(at, len(ends))], func(end int) bool { return end > at })
-}
+// TellsHost is that of [Texts] for one URL.
+func (r *Redactor) TellsHost(u *url.URL) bool { return r.Texts().TellsHost(u) }
 
 // Repeats reports whether a text has, as it is, a secret that was sent, and is too long to be
 // there by chance.

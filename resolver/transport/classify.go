@@ -127,8 +127,9 @@ func (c *classify) follows(resp *http.Response) bool {
 	if err != nil || target.Host == "" { // net/http would follow to nobody, and errors tell the path
 		return false
 	}
+	texts := c.redactor.Texts()
 	text, whole := resp.Header.Get("Location"), target.String()
-	if c.cutsBase(resp.Request.URL.String(), text, whole) {
+	if cutsBase(texts, resp.Request.URL.String(), text, whole) {
 		return false
 	}
 	asWritten := strings.HasSuffix(whole, text)
@@ -138,21 +139,21 @@ func (c *classify) follows(resp *http.Response) bool {
 		return true
 	case len(text) > maxParted:
 		return false
-	case !c.redactor.Knows(text):
+	case !texts.Knows(text):
 		return true
 	case !asWritten: // but for the query, which net/url leaves as it is
 		rest, fragment, _ := strings.Cut(text, "#")
 		query := strings.IndexByte(rest, '?')
-		return query > 0 && fragment == "" && !c.redactor.Knows(rest[:query]) && !c.redactor.Crosses(text, query)
+		return query > 0 && fragment == "" && !texts.Knows(rest[:query]) && !texts.Crosses(text, query)
 	}
 	end := len(target.Scheme) + len("://") + len(target.User.String())
 	begin := end - len(url.UserPassword("", password).String()) + len(":")
-	return !c.redactor.Crosses(whole, begin) && !c.redactor.Crosses(whole, end)
+	return !texts.Crosses(whole, begin) && !texts.Crosses(whole, end)
 }
 
 // cutsBase reports whether a relative redirect leaves out the end of a secret of the URL that was
 // asked.
-func (c *classify) cutsBase(asked, text, target string) bool {
+func cutsBase(texts *redact.Texts, asked, text, target string) bool {
 	reference, err := url.Parse(text)
 	if err != nil || reference.IsAbs() || reference.Host != "" {
 		return false // nothing of that URL is taken but the scheme
@@ -173,7 +174,7 @@ func (c *classify) cutsBase(asked, text, target string) bool {
 	case same < len(target):
 		same = strings.LastIndexByte(asked[:same], '/') + 1
 	}
-	return c.redactor.Crosses(asked, same)
+	return texts.Crosses(asked, same)
 }
 
 // retryAfter is how long an answer asks its client to wait: seconds or a date.
