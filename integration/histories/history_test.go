@@ -189,20 +189,30 @@ func (h *history) settle(ctx context.Context) error {
 	return h.allowed(ctx)
 }
 
-// allowed waits until the node is in a state that the model allows.
+// allowed waits until the node is in a state that the model allows. What makes no difference yet may make one later, so
+// all has to be written where that is another state.
 func (h *history) allowed(ctx context.Context) error {
 	var got World
 	var err error
+	written := false
 	for deadline := time.Now().Add(h.patience); ; time.Sleep(5 * time.Millisecond) {
 		got, err = h.node.observe(ctx, h.reg)
 		if err != nil {
 			return violated("a record on the node is wrong", "%v", err)
 		}
 		var fit []World
+		same := false
 		for _, w := range h.worlds {
 			if got.Blamed = w.Blamed; w.seenAs(got) == got.seenAs(got) {
-				fit = append(fit, got)
+				fit, same = append(fit, got), same || w == got
 			}
+		}
+		if len(fit) > 0 && !same && !written {
+			if err := h.node.flush(ctx); err != nil {
+				return err
+			}
+			written = true
+			continue
 		}
 		if len(fit) > 0 {
 			h.worlds, h.lost, h.settled = fit, nil, true

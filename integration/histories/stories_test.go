@@ -38,6 +38,17 @@ var stories = map[string][]Op{
 		{Kind: DoPush, Name: 1, Content: 1},
 		{Kind: DoPull, Pulls: []Pull{{Caller: Bob, Name: 1}}},
 	},
+	// On the record of its name it says nothing until that of repository@digest has another.
+	"a mirror's proof beside the registry's": {
+		{Kind: DoPush, Name: 1, Content: 1},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Bob}}},
+		{Kind: DoRule, Rule: Rule{Policy: Always, From: FromMirrors}},
+		{Kind: DoMirror, Mirror: true},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice, Name: 1}}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice}}},
+		{Kind: DoRule, Rule: Rule{Policy: Always, From: FromOrigin}},
+		{Kind: DoPull, Pulls: []Pull{{Caller: Alice, Name: 1}}},
+	},
 	"a local tag under a deadline": {
 		{Kind: DoPush, Name: 1, Content: 3},
 		{Kind: DoRule, Rule: Rule{Policy: Never, Access: AnyCaller, From: FromOriginThenMirrors, Authority: true, Fresh: Freshness{Starts: true, Deadline: true, Pin: true, Manifest: true}}},
