@@ -100,7 +100,7 @@ func (o *orders) after(w World, done []bool, i, now int) (all []World) {
 	}
 	for _, b := range branches {
 		if b.Saw == a.Saw && o.h.isImage(a, b.After.content(p)) {
-			all = append(all, b.After, o.moved(w, b.After, p), o.denied(b.After, done, p))
+			all = append(all, b.After, o.moved(w, b.After, p), o.denied(b.After, done, p), o.unstale(w, b.After, done, p))
 			if o.killed {
 				all = append(all, b.Lost)
 			}
@@ -127,6 +127,18 @@ func (o *orders) moved(before, after World, p Pull) World {
 	content := before.content(p)
 	if has := before.Has[p.repo()][content]; len(o.pulls) > 1 && p.Digest == 0 && !has.has(known) {
 		after.Has[p.repo()][content] = has
+	}
+	return after
+}
+
+// unstale is what is left of a fallback to an image that another request has brought or confirmed since the check failed:
+// no mark, or one that the other's own mark takes away.
+func (o *orders) unstale(before, after World, done []bool, p Pull) World {
+	for j, q := range o.pulls {
+		checked := o.answers[j].Outcome == Pulled || o.answers[j].Outcome == Unchanged
+		if done[j] && checked && p.Digest == 0 && q.Digest == 0 && q.Name == p.Name && before.content(p) == after.content(p) {
+			after.Node[p.Name].Stale = before.Node[p.Name].Stale
+		}
 	}
 	return after
 }

@@ -75,3 +75,23 @@ func TestKillBetweenTheMarksOfAFallback(t *testing.T) {
 		t.Error("nothing is used by what a mirror has said")
 	}
 }
+
+// The model allows that a fallback to an image which another request has brought since the check failed leaves no mark; one
+// that was done before that does.
+func TestFallbackToWhatWasCheckedSince(t *testing.T) {
+	fallback := Pull{Caller: Bob, Policy: IfDigestChanged}
+	var before World
+	before.Node[0] = Image{Content: 2, Proofs: Origin.of(Alice.holder()), By: Origin}
+	after := before
+	after.Node[0].Stale = Unauthorized
+	for _, done := range []bool{true, false} {
+		o := orders{pulls: []Pull{fallback, {Caller: Alice}}, answers: []answer{{Saw: Saw{UsedCached, Unauthorized}}, {Saw: Saw{Outcome: Pulled}}}}
+		want := after
+		if done {
+			want = before
+		}
+		if got := o.unstale(before, after, []bool{false, done}, fallback); got != want {
+			t.Errorf("done %v: got %v", done, got)
+		}
+	}
+}
