@@ -223,6 +223,8 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 			Now:     time.Now,
 			Started: time.Now(),
 			Node:    key.Node(),
+
+			Patience: host.puller.ProgressTimeout(),
 		},
 	}
 	err = counts.Register(prometheus.DefaultRegisterer, metrics.Sources{

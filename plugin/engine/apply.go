@@ -123,35 +123,39 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	if !local.incomplete {
 		return nil
 	}
+	scope := t.lineScope()
 	if turn == takeTurn && !t.restricted() {
 		// A pull has the turn for as long as a registry likes, and may hold up nobody who has the
 		// image. Who else completes it is waited for: the container of each would unpack it.
-		next, err := e.completions.Lock(ctx, t.Name)
+		own, next, err := e.completions.Lock(ctx, t.Name, scope, e.Patience)
 		if err != nil {
 			return err
 		}
 		defer next()
+		ctx = own
 		turn = ifFree
 	}
 	by := t.Name
 	switch turn {
 	case hasTurn:
 	case ifFree:
-		unlock, free := e.turns.TryLock(by)
+		own, unlock, free := e.turns.TryLock(ctx, by, scope)
 		if !free { // the pull that has it moves that name alone: who proves the image is noted by its digest
 			by = t.canonical(local.target())
-			unlock, free = e.turns.TryLock(by)
+			own, unlock, free = e.turns.TryLock(ctx, by, scope)
 		}
 		if !free {
 			return nil
 		}
 		defer unlock()
+		ctx = own
 	default:
-		unlock, err := e.turns.Lock(ctx, t.Name)
+		own, unlock, err := e.turns.Lock(ctx, t.Name, scope, e.Patience)
 		if err != nil {
 			return err
 		}
 		defer unlock()
+		ctx = own
 	}
 	// Another pull may have taken the name since, and a denial a proof.
 	now, err := e.Records.Get(ctx, t.Name)

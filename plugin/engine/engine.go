@@ -69,10 +69,13 @@ type Engine struct {
 	// together again. 0 = all of it.
 	Node uint64
 
+	// Patience is for how long one pull waits for those of other repositories: see [isolation.Config].
+	Patience time.Duration
+
 	checks shared.Group[checkKey, checked, course]
-	turns  shared.Lock[string] // of the pulls of one name
+	turns  lines // of the pulls of one name
 	// completions are the turns of those who complete the image of one name, and wait for no pull.
-	completions shared.Lock[string]
+	completions lines
 	tries       shared.Map[pullKey, *tries]
 	denials     denials
 	newest      newest
