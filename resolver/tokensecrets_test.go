@@ -138,7 +138,7 @@ func TestPasswordsInRealmsOfBasic(t *testing.T) {
 // A host chooses its challenges, and has had the secrets be chosen that are looked for in them: what that costs is bounded for an
 // answer, however many there are.
 func TestManyChallenges(t *testing.T) {
-	for size, want := range map[int]string{30: "its challenges are longer than 8 KiB", 7: "token: "} {
+	for size, want := range map[int]string{30: "it names token servers in more than 8 KiB", 7: "token: "} {
 		server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			for range size {
 				w.Header().Add("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://127.0.0.1:1/%s",service="x"`, strings.Repeat("-", 900)))

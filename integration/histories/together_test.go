@@ -191,6 +191,7 @@ func (o *orders) branches(w World, p Pull, now, later Registry) []Branch {
 		all = append(all, w.ask(now, later, p)...)
 		all = append(all, o.early(w, p, now, later)...)
 		all = append(all, o.unproved(w, p, now, later)...)
+		all = append(all, o.refusedSince(w, p, now)...)
 	}
 	return all
 }
@@ -203,6 +204,20 @@ func (o *orders) unproved(w World, p Pull, now, later Registry) []Branch {
 	}
 	p.unproved = true
 	return w.ask(now, later, p)
+}
+
+// refusedSince is a pull that has asked no host in trouble, since a fallback would do, and whose proof a refusal of another has
+// ended by then: it fails by the trouble.
+func (o *orders) refusedSince(w World, p Pull, now Registry) (all []Branch) {
+	if o.begun.grant(now, p) != given || w.grant(now, p) == given {
+		return nil
+	}
+	for class := range o.begun.Blamed.of(p).each() {
+		if now.inNeed(p, class).class == class {
+			all = append(all, w.failed(now, p, said{class: class}, false))
+		}
+	}
+	return all
 }
 
 // early is a pull that fails without looking again for an image which there was not when

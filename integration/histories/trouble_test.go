@@ -95,3 +95,25 @@ func TestFallbackToWhatWasCheckedSince(t *testing.T) {
 		}
 	}
 }
+
+// The model allows that a pull which has asked nobody, by a trouble that it knows and a proof that another's refusal has ended
+// meanwhile, fails; where the proof is there it does not.
+func TestRefusedWhileAFallbackWouldDo(t *testing.T) {
+	reg := Registry{Rule: Rule{ByNamespace: true}}
+	reg.Tag[0], reg.Pushed[0][1] = 1, true
+	reg.Allowed[0] = Origin.of(Alice.holder())
+	alice := Pull{Caller: Alice, Namespace: TeamA, Policy: IfDigestChanged}
+	var begun World
+	begun.Node[0] = Image{Content: 1, Proofs: Origin.of(TeamA.holder()), By: Origin}
+	begun.Has[0][1] = Origin.of(TeamA.holder()) | known | marked
+	begun.Blamed.Host.add(RateLimited)
+	refused := begun
+	refused.refused(Pull{Caller: Nobody, Namespace: TeamA}, Unauthorized)
+	for w, want := range map[World]bool{begun: false, refused: true} {
+		o := orders{begun: begun, pulls: []Pull{alice}}
+		got := slices.ContainsFunc(o.branches(w, alice, reg, reg), func(b Branch) bool { return b.Saw == Saw{Failed, RateLimited} })
+		if got != want {
+			t.Errorf("fails: %v, want %v", got, want)
+		}
+	}
+}

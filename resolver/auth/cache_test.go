@@ -88,10 +88,10 @@ func TestBytesOfTokensAreBounded(t *testing.T) {
 	}
 }
 
-// Challenges count as tokens do, also those that no token has met, or that are presumed.
+// Long challenges count as tokens do, also those that no token has met, or that are presumed.
 func TestBytesOfChallengesAreBounded(t *testing.T) {
 	c := NewCache()
-	long := `Bearer realm="http://auth.test/token",service="` + strings.Repeat("x", 8000) + `"`
+	long := `Bearer realm="http://auth.test/token",service="` + strings.Repeat("x", 30<<10) + `"`
 	for i := range 1000 {
 		a := newAuthorizerBy(&server{}, c, Scope{Configuration: &hosts, Repository: fmt.Sprint(i)}, fixed(username, fmt.Sprint(i)))
 		err := a.AddResponses(t.Context(), []*http.Response{{

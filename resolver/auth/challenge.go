@@ -33,18 +33,18 @@ func meet(ctx context.Context, inner docker.Authorizer, wants *http.Response) er
 	return inner.AddResponses(redact.Mute(ctx), []*http.Response{wants})
 }
 
-// maxChallenges bounds the challenges of an answer together, in bytes: secrets are looked for in them.
-const maxChallenges = 8 << 10
+// maxRealms bounds the names of token servers in an answer together, in bytes: secrets are looked for in them.
+const maxRealms = 8 << 10
 
 var (
 	errParted = errors.New("the token server that it names has a secret in its name")
-	errLong   = errors.New("its challenges are longer than 8 KiB")
+	errLong   = errors.New("it names token servers in more than 8 KiB")
 )
 
 // unfit says why the challenges of an answer cannot be met, whatever credentials there are.
 func unfit(resp *http.Response, redactor *redact.Redactor) error {
 	switch {
-	case challengeSize(resp) > maxChallenges:
+	case realmSize(resp) > maxRealms:
 		return errLong
 	case parts(resp, redactor):
 		return errParted
@@ -62,6 +62,9 @@ func parts(resp *http.Response, redactor *redact.Redactor) bool {
 			continue
 		}
 		realm := c.Parameters["realm"]
+		if realm == "" {
+			continue
+		}
 		name := beforeQuery(realm)
 		if texts.Crosses(realm, len(name)) {
 			return true
@@ -79,6 +82,16 @@ func parts(resp *http.Response, redactor *redact.Redactor) bool {
 }
 
 func beforeQuery(address string) string { return address[:strings.IndexAny(address+"?", "?#")] }
+
+// realmSize is how long the names of token servers are in an answer, in bytes.
+func realmSize(resp *http.Response) (size int) {
+	for _, c := range auth.ParseAuthHeader(resp.Header) {
+		if c.Scheme == auth.BearerAuth {
+			size += len(c.Parameters["realm"])
+		}
+	}
+	return size
+}
 
 // wantsToken reports whether an answer to a user name and password asks for a token. One that
 // repeats either does not: of a secret that ends the name of its token server, the beginning would

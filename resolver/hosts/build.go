@@ -147,13 +147,10 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 			}
 			h.Base, h.Probe = b.pool(t), unshared(t)
 			if wrapped {
-				h.Base, h.Probe = &httpFallback{base: h.Base}, &httpFallback{base: h.Probe}
+				h.Base, h.Probe = &httpFallback{base: h.Base, host: c.Host}, &httpFallback{base: h.Probe, host: c.Host}
 			}
 			if withCertificates(t) {
 				h.away = b.pool(withoutCertificates(t))
-				if wrapped {
-					h.away = &httpFallback{base: h.away}
-				}
 			}
 		}
 		if h.Probe == nil {

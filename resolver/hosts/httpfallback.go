@@ -13,9 +13,11 @@ import (
 // httpFallback is containerd's way from HTTPS to HTTP, which some hosts on loopback
 // or with http:// in hosts.toml go. containerd remembers that for as long as a
 // pull; a transport that is shared must
-// find it out again when it stops working.
+// find it out again when it stops working. No other host is asked in clear where its address is
+// https://: whoever is on the way there would get what the node has for it.
 type httpFallback struct {
 	base http.RoundTripper
+	host string // with its port, as containerd asks it
 
 	mu      sync.Mutex
 	current http.RoundTripper
@@ -23,6 +25,9 @@ type httpFallback struct {
 
 // RoundTrip implements http.RoundTripper.
 func (f *httpFallback) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host != f.host {
+		return f.base.RoundTrip(req)
+	}
 	f.mu.Lock()
 	if f.current == nil {
 		f.current = docker.NewHTTPFallback(f.base)

@@ -8,6 +8,9 @@ import "strings"
 // behindEscapes looks for values of which an escape has taken the beginning: a host that
 // writes "%2" before "correct%20horse" has that read as ",orrect horse", and shown as it is.
 func (s *search) behindEscapes(all []reading, values []string) {
+	if len(all) == 1 || s.before == 0 {
+		return
+	}
 	byFirst := map[byte][]string{}
 	for _, v := range values {
 		byFirst[v[0]] = append(byFirst[v[0]], v)
