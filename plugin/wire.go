@@ -220,10 +220,9 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 					observe(ctx, o)
 				}
 			},
-			Now:     time.Now,
-			Started: time.Now(),
-			Node:    key.Node(),
-
+			Now:      time.Now,
+			Started:  time.Now(),
+			Node:     key.Node(),
 			Patience: host.puller.ProgressTimeout(),
 		},
 	}
