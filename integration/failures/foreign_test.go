@@ -131,12 +131,18 @@ func (ts tenants) wantSoon(ref string, img v1.Image) {
 func (ts tenants) wantOutcomeSoon(ref, outcome string, opts ...node.PullOption) {
 	ts.T.Helper()
 	mark := ts.Mark()
+	ts.pullWithin(soon, ref, opts...)
+	nodetest.Want(ts.T, "outcome", ts.Decision(mark, nodetest.Named(ref)).Outcome, outcome)
+}
+
+// pullWithin requests an image, which must not wait for another's pull.
+func (ts tenants) pullWithin(limit time.Duration, ref string, opts ...node.PullOption) {
+	ts.T.Helper()
 	began := time.Now()
 	ts.MustPull(nodetest.Named(ref), opts...)
-	if took := time.Since(began); took > soon {
+	if took := time.Since(began); took > limit {
 		ts.T.Errorf("the pull of %s waited for another's: it took %v", ref, took)
 	}
-	nodetest.Want(ts.T, "outcome", ts.Decision(mark, nodetest.Named(ref)).Outcome, outcome)
 }
 
 // TestForeignDownload has another registry trickle the layers of an image that is

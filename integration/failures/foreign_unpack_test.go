@@ -55,6 +55,20 @@ func (ts tenants) image(diffIDs []v1.Hash, layers ...v1.Layer) v1.Image {
 	return img
 }
 
+// slowAs makes an image whose first layer takes minutes to unpack, and is said to unpack to the first layer of another image.
+// It has the same bytes as layers of these types.
+func (ts tenants) slowAs(img v1.Image, mediaTypes ...types.MediaType) v1.Image {
+	ts.T.Helper()
+	config, err := img.ConfigFile()
+	ts.Must(err)
+	slow := ts.slow("one")
+	var layers []v1.Layer
+	for _, m := range mediaTypes {
+		layers = append(layers, static.NewLayer(slow, m))
+	}
+	return ts.image(config.RootFS.DiffIDs[:1], layers...)
+}
+
 // unpacking counts the slow layers that a snapshotter has been given some of.
 func (ts tenants) unpacking(snapshotter string, dirs ...string) int {
 	ts.T.Helper()
@@ -73,12 +87,9 @@ func TestForeignUnpackOfWhatIsThere(t *testing.T) {
 	img := nodetest.Image(1)
 	ts.Push("app:1", img)
 	ts.wantOutcomeSoon("app:1", "Pulled")
-	config, err := img.ConfigFile()
-	ts.Must(err)
 	// The first pull unpacks nothing, since the snapshot is there, and fetches the bytes as
 	// those of the second layer, which has no type that is unpacked.
-	slow := ts.slow("one")
-	ts.PushTo(ts.foreign, "app:1", ts.image(config.RootFS.DiffIDs[:1], static.NewLayer(slow, types.DockerLayer), static.NewLayer(slow, "application/x-test")))
+	ts.PushTo(ts.foreign, "app:1", ts.slowAs(img, types.DockerLayer, "application/x-test"))
 	ts.MustPull(foreignRef)
 	native := node.RuntimeHandler("native")
 	end := ts.begin(func(ctx context.Context) { _, _ = ts.Node.Node.Pull(ctx, foreignRef, native) })

@@ -207,18 +207,16 @@ func (h *history) allowed(ctx context.Context) error {
 				fit, same = append(fit, got), same || w == got
 			}
 		}
-		if len(fit) > 0 && !same && !written {
+		switch {
+		case len(fit) > 0 && (same || written):
+			h.worlds, h.lost, h.settled = fit, nil, true
+			return nil
+		case len(fit) > 0:
 			if err := h.node.flush(ctx); err != nil {
 				return err
 			}
 			written = true
-			continue
-		}
-		if len(fit) > 0 {
-			h.worlds, h.lost, h.settled = fit, nil, true
-			return nil
-		}
-		if time.Now().After(deadline) {
+		case time.Now().After(deadline):
 			return violated("the state of the node is not allowed", "it is\n%v\nallowed is\n%v", got, h.worlds)
 		}
 	}

@@ -23,7 +23,7 @@ func TestPatienceInLines(t *testing.T) {
 			var got []time.Duration
 			hold := func(ctx context.Context, unlock func()) { // until the patience is over
 				began := time.Now()
-				<-isolation.Impatient(ctx)
+				<-isolation.Patience(ctx).Done()
 				got = append(got, time.Since(began))
 				unlock()
 			}

@@ -43,8 +43,7 @@ type locker struct {
 	patience time.Duration
 	own      shared.Lock[string] // between the parts of this pull: an image may have a layer twice
 	places   *places             // that it has for content; nil = there is no bound
-	// hurried calls a function once the patience is over for another reason, unless it is stopped.
-	hurried func(func()) (stop func() bool)
+	hurried  context.Context     // is done once the patience is over for another reason
 
 	mu         sync.Mutex
 	deadline   time.Time         // of all waiting for other repositories; zero = it has not waited yet
@@ -53,9 +52,10 @@ type locker struct {
 	away       int               // why there are no turns of the registry; 0 = there are
 }
 
-func newLocker(ctx context.Context, scope Scope, turns *shared.Lock[turnKey], patience time.Duration) *locker {
+// newLocker takes turns for a pull of the context's scope.
+func newLocker(ctx context.Context, turns *shared.Lock[turnKey], patience time.Duration) *locker {
 	return &locker{
-		scope: scope, turns: turns, patience: patience, hurried: hurriedIn(ctx),
+		scope: ScopeOf(ctx), turns: turns, patience: patience, hurried: Patience(ctx),
 		held: map[string]func(){}, ofRegistry: map[string]func(){},
 	}
 }
@@ -106,7 +106,7 @@ func (l *locker) lockRegistry(ctx context.Context, key string) {
 	if !ok {
 		ctx, cancel := context.WithDeadline(ctx, l.waitUntil())
 		defer cancel()
-		defer l.hurried(cancel)()
+		defer context.AfterFunc(l.hurried, cancel)() //nolint:contextcheck // it ends before the pull, or with it
 		var err error
 		if leave, err = l.turns.Lock(ctx, turn); err != nil {
 			return

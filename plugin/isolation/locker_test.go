@@ -21,7 +21,7 @@ const blob = "blob://sha256:1"
 type pulls struct{ turns shared.Lock[turnKey] }
 
 func (p *pulls) of(repository, caller string) *locker {
-	return newLocker(context.Background(), Source{Repository: repository, Caller: caller}.Scope(), &p.turns, time.Minute)
+	return newLocker(With(context.Background(), Source{Repository: repository, Caller: caller}.Scope()), &p.turns, time.Minute)
 }
 
 // waits returns how long a pull waits for a turn. It does not give it back.

@@ -77,25 +77,16 @@ type patienceKey struct{}
 // WithPatience returns a context for pulls that wait no longer for work which other repositories have begun once end is called,
 // nor once the patience of the context is over that it is made of. end must be called.
 func WithPatience(ctx context.Context) (_ context.Context, end func()) {
-	patience, end := context.WithCancel(patienceOf(ctx))
+	patience, end := context.WithCancel(Patience(ctx))
 	return context.WithValue(ctx, patienceKey{}, patience), end
 }
 
-// Impatient is closed when the patience of a context's pulls is over; nil = it is theirs alone.
-func Impatient(ctx context.Context) <-chan struct{} { return patienceOf(ctx).Done() }
-
-// patienceOf is done when the patience of pulls is over, whatever their own time.
-func patienceOf(ctx context.Context) context.Context {
+// Patience is done when WithPatience has the patience of a context's pulls end, whatever their own time.
+func Patience(ctx context.Context) context.Context {
 	if patience, ok := ctx.Value(patienceKey{}).(context.Context); ok {
 		return patience
 	}
 	return context.Background()
-}
-
-// hurriedIn calls functions once the patience of a context is over.
-func hurriedIn(ctx context.Context) func(func()) (stop func() bool) {
-	patience := patienceOf(ctx)
-	return func(f func()) (stop func() bool) { return context.AfterFunc(patience, f) }
 }
 
 // ScopeOf returns the scope of the pull that the context is for.

@@ -58,7 +58,7 @@ func NewService(c Config) *Service {
 func (s *Service) Transfer(ctx context.Context, source, destination any, opts ...transfer.Opt) error {
 	config := s.config.Transfer
 	config.UnpackPlatforms = s.unpackPlatforms()
-	turns, contents := newLocker(ctx, ScopeOf(ctx), &s.turns, s.config.Patience), viewOf(ctx, s.config.Contents)
+	turns, contents := newLocker(ctx, &s.turns, s.config.Patience), viewOf(ctx, s.config.Contents)
 	config.DuplicationSuppressor, contents.followsURLs = turns, turns.leaveRegistry
 	turns.places = newPlaces(config.MaxConcurrentDownloads, contents.has)
 	return local.NewTransferService(contents, s.config.Images, config).Transfer(ctx, source, destination, opts...)

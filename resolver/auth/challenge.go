@@ -43,10 +43,17 @@ var (
 
 // unfit says why the challenges of an answer cannot be met, whatever credentials there are.
 func unfit(resp *http.Response, redactor *redact.Redactor) error {
+	texts, size := redactor.Texts(), 0
+	var realms []string
+	for _, c := range auth.ParseAuthHeader(resp.Header) {
+		if realm := c.Parameters["realm"]; c.Scheme == auth.BearerAuth && realm != "" { // that of Basic is a text
+			realms, size = append(realms, realm), size+len(realm)
+		}
+	}
 	switch {
-	case realmSize(resp) > maxRealms:
+	case size > maxRealms:
 		return errLong
-	case parts(resp, redactor):
+	case slices.ContainsFunc(realms, func(realm string) bool { return parts(realm, texts) }):
 		return errParted
 	}
 	return nil
@@ -55,43 +62,20 @@ func unfit(resp *http.Response, redactor *redact.Redactor) error {
 // parts reports whether the token server of a challenge has the beginning of a secret before its
 // query, and the rest in that, or has one, and a name that docker's authorizer writes in another way:
 // that also sorts the query. Nobody would know the secret in what is asked.
-func parts(resp *http.Response, redactor *redact.Redactor) bool {
-	texts := redactor.Texts()
-	for _, c := range auth.ParseAuthHeader(resp.Header) {
-		if c.Scheme != auth.BearerAuth { // that of Basic is a text
-			continue
-		}
-		realm := c.Parameters["realm"]
-		if realm == "" {
-			continue
-		}
-		name := beforeQuery(realm)
-		if texts.Crosses(realm, len(name)) {
-			return true
-		}
-		u, err := url.Parse(realm)
-		if err != nil {
-			continue
-		}
-		u.Host = strings.TrimSuffix(u.Host, ":") // as net/http does
-		if beforeQuery(u.String()) != name && texts.Knows(realm) {
-			return true
-		}
+func parts(realm string, texts *redact.Texts) bool {
+	name := beforeQuery(realm)
+	if texts.Crosses(realm, len(name)) {
+		return true
 	}
-	return false
+	u, err := url.Parse(realm)
+	if err != nil {
+		return false
+	}
+	u.Host = strings.TrimSuffix(u.Host, ":") // as net/http does
+	return beforeQuery(u.String()) != name && texts.Knows(realm)
 }
 
 func beforeQuery(address string) string { return address[:strings.IndexAny(address+"?", "?#")] }
-
-// realmSize is how long the names of token servers are in an answer, in bytes.
-func realmSize(resp *http.Response) (size int) {
-	for _, c := range auth.ParseAuthHeader(resp.Header) {
-		if c.Scheme == auth.BearerAuth {
-			size += len(c.Parameters["realm"])
-		}
-	}
-	return size
-}
 
 // wantsToken reports whether an answer to a user name and password asks for a token. One that
 // repeats either does not: of a secret that ends the name of its token server, the beginning would

@@ -112,14 +112,26 @@ func TestCleanLongTexts(t *testing.T) {
 	}
 }
 
+// addTokensOfDashes adds as many tokens as are known, which begin all the same; addSignaturesOfDashes does so with what URLs are
+// signed by.
+func addTokensOfDashes(r *Redactor) {
+	for n := range maxTokens {
+		r.AddToken(fmt.Sprintf("Bearer %s%d", strings.Repeat("-", 16_000), n))
+	}
+}
+
+func addSignaturesOfDashes(r *Redactor) {
+	for n := range maxValues {
+		r.AddURL(&url.URL{RawQuery: fmt.Sprintf("sig=%s%d", strings.Repeat("-", 100), n)}, "")
+	}
+}
+
 // A registry chooses its tokens and its answers, each of which is cleaned: what would take seconds is left out, or hidden
 // as a whole.
 func TestTextsThatTakeLong(t *testing.T) {
 	const tail = ` %252e&#38;#46;\\\\.`
 	var r Redactor
-	for n := range maxTokens {
-		r.AddToken(fmt.Sprintf("Bearer %s%d", strings.Repeat("-", 16_000), n))
-	}
+	addTokensOfDashes(&r)
 	for size, want := range map[int]string{MaxAnswer - 100: "", maxCleaned - 100: hidden} {
 		body := strings.Repeat(`\-`, size/2) + tail
 		if got := r.Reason([]byte(body)); got != want {
@@ -163,12 +175,8 @@ func TestCutAtAnEscapedSpace(t *testing.T) {
 // What all texts of a session cost together is bounded, too: after that, those are hidden that may have a secret.
 func TestManyTextsThatTakeLong(t *testing.T) {
 	var r Redactor
-	for n := range maxTokens {
-		r.AddToken(fmt.Sprintf("Bearer %s%d", strings.Repeat("-", 16_000), n))
-	}
-	for n := range maxValues {
-		r.AddURL(&url.URL{RawQuery: fmt.Sprintf("sig=%s%d", strings.Repeat("-", 100), n)}, "")
-	}
+	addTokensOfDashes(&r)
+	addSignaturesOfDashes(&r)
 	text := "failed: " + strings.Repeat("-", 3_000)
 	shown := 0
 	for range 1_000 {
@@ -185,7 +193,7 @@ func TestManyTextsThatTakeLong(t *testing.T) {
 	if got := r.Clean("no such host"); got != "no such host" {
 		t.Errorf("got %s", got)
 	}
-	if r.Knows("no such host") || !r.TellsHost(&url.URL{Scheme: "https", Host: "storage.test", Path: "/x"}) {
+	if r.Texts().Knows("no such host") || !r.TellsHost(&url.URL{Scheme: "https", Host: "storage.test", Path: "/x"}) {
 		t.Error("what is refused depends on what was shown")
 	}
 }
@@ -212,9 +220,7 @@ func TestManySignedURLs(t *testing.T) {
 // Something is refused by the texts of one answer: what they cost together is bounded, and of other answers makes no difference.
 func TestTextsOfOneAnswer(t *testing.T) {
 	var r Redactor
-	for n := range maxValues {
-		r.AddURL(&url.URL{RawQuery: fmt.Sprintf("sig=%s%d", strings.Repeat("-", 100), n)}, "")
-	}
+	addSignaturesOfDashes(&r)
 	text := strings.Repeat("-", 3_000)
 	for range 2 {
 		texts, refused := r.Texts(), 0
@@ -235,17 +241,13 @@ func TestTextsOfOneAnswer(t *testing.T) {
 // BenchmarkRefusal is one text, of those of which something is refused, that takes as long as it can.
 func BenchmarkRefusal(b *testing.B) {
 	var r Redactor
-	for n := range maxTokens {
-		r.AddToken(fmt.Sprintf("Bearer %s%d", strings.Repeat("-", 16_000), n))
-	}
-	for n := range maxValues {
-		r.AddURL(&url.URL{RawQuery: fmt.Sprintf("sig=%s%d", strings.Repeat("-", 100), n)}, "")
-	}
+	addTokensOfDashes(&r)
+	addSignaturesOfDashes(&r)
 	for _, size := range []int{500, 1_000, 2_000, 4_000, 8_000} {
 		text := strings.Repeat("-", size-50) + ` %252e&#38;#46;\\\\.`
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			for b.Loop() {
-				r.Knows(text)
+				r.Texts().Knows(text)
 			}
 		})
 	}

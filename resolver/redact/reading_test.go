@@ -98,7 +98,7 @@ func TestCleanKnowsSpellings(t *testing.T) {
 		if got := r.Clean("not with " + said + ", alice"); got != "not with ***, alice" {
 			t.Errorf("%q: got %s", said, got)
 		}
-		if !r.In("http://" + said + ".test/") {
+		if !r.Texts().In("http://" + said + ".test/") {
 			t.Errorf("%q is not known", said)
 		}
 	}

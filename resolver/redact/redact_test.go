@@ -158,7 +158,7 @@ func TestCleanOddSecrets(t *testing.T) {
 		if got := r.Clean(strings.Repeat("x", 3_000)); got != "***" {
 			t.Errorf("%s: the token: %q", what, got)
 		}
-		if r.In("nothing of it") || !r.In("it is "+secret+"!") || !r.In(strings.Repeat("x", 3_000)) {
+		if r.Texts().In("nothing of it") || !r.Texts().In("it is "+secret+"!") || !r.Texts().In(strings.Repeat("x", 3_000)) {
 			t.Errorf("%s is not known", what)
 		}
 	}
@@ -230,7 +230,7 @@ func TestLongURLsAndHeaders(t *testing.T) {
 			t.Errorf("got %.100s", got)
 		}
 	}
-	if text := strings.Repeat("a", maxKnown+1); !r.Knows(text) || !r.Crosses(text, 1) || r.Knows(text[1:]) || r.Crosses(text[1:], 1) {
+	if text := strings.Repeat("a", maxKnown+1); !r.Texts().Knows(text) || !r.Texts().Crosses(text, 1) || r.Texts().Knows(text[1:]) || r.Texts().Crosses(text[1:], 1) {
 		t.Error("what is too long to be searched is taken for something without a secret")
 	}
 }

@@ -156,15 +156,6 @@ func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 	return b.String() + text[min(hiddenTo, bytes):bytes]
 }
 
-// In is that of [Texts] for one text.
-func (r *Redactor) In(text string) bool { return r.Texts().In(text) }
-
-// Knows is that of [Texts] for one text.
-func (r *Redactor) Knows(text string) bool { return r.Texts().Knows(text) }
-
-// Crosses is that of [Texts] for one text.
-func (r *Redactor) Crosses(text string, at int) bool { return r.Texts().Crosses(text, at) }
-
 // TellsHost is that of [Texts] for one URL.
 func (r *Redactor) TellsHost(u *url.URL) bool { return r.Texts().TellsHost(u) }
 

@@ -56,7 +56,7 @@ func TestSecretsThatACutParts(t *testing.T) {
 		"/sum|mer?more&summer?more": true,
 	} {
 		before, after, _ := strings.Cut(text, "|")
-		if got := r.Crosses(before+after, len(before)); got != want {
+		if got := r.Texts().Crosses(before+after, len(before)); got != want {
 			t.Errorf("%s: got %v", text, got)
 		}
 	}
