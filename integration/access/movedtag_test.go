@@ -119,15 +119,15 @@ func TestContainersBesideATagThatCRICouldRead(t *testing.T) {
 	nodetest.Want(t, "the layers of a container", n.StandsOn(container), nodetest.ChainOf(t, img))
 }
 
-// holdAsLayers begins a pull of b.evil.test/app:1, whose layers are these documents, and one that does not come until
-// fail is called. That ends the pull.
+// holdAsLayers begins a pull of b.evil.test/app:1, whose layers are one that does not come until fail is called, for which
+// the unpacking waits, and these documents. That ends the pull.
 func holdAsLayers(t *testing.T, n *nodetest.Node, f *forgery, img v1.Image, documents ...ocispec.Descriptor) (fail func()) {
 	t.Helper()
 	never := digest.FromString("never")
 	m := manifestOf(n, img)
 	m.Layers = nil
 	var diffIDs []digest.Digest
-	for _, d := range append(documents, ocispec.Descriptor{Digest: never, Size: 500}) {
+	for _, d := range append([]ocispec.Descriptor{{Digest: never, Size: 500}}, documents...) {
 		m.Layers = append(m.Layers, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: d.Digest, Size: d.Size})
 		diffIDs = append(diffIDs, digest.FromString(fmt.Sprint(len(diffIDs))))
 	}
