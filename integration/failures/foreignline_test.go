@@ -18,32 +18,43 @@ import (
 const inLineLimit = 10 * time.Second
 
 // Mallory, who has any secret, has an image in a repository of hers at the same registry, which takes long to unpack and is said to
-// unpack to the first layer of app:1. Her pods ask for app:1, and wait for her own unpacking. Alice's pod, with other
-// credentials, stands behind them, and waits for neither; however many they are, and leave before their patience ends.
+// unpack to the first layer of app:1. Her pods ask for app:1, and wait for her own unpacking. Alice's pod stands behind them,
+// and waits for neither for long; however many they are, by whichever names they ask, and if they leave before their patience ends.
 func TestForeignUnpackInTheLineOfAName(t *testing.T) {
-	for what, stays := range map[string][]time.Duration{
-		"one pod":               {time.Minute},
-		"three pods that leave": {15 * time.Second, 30 * time.Second, 45 * time.Second},
+	copies := []string{"app:copy1", "app:copy2", "app:copy3", "app:copy4"}
+	mallorys := node.Credentials("mallory", "m")
+	for what, tc := range map[string]struct {
+		evil   string
+		before []string // that mallory's pods ask for
+		stays  time.Duration
+		as     node.PullOption // her credentials
+	}{
+		"one pod":                  {"mallory/evil:1", []string{"app:1"}, time.Minute, mallorys},
+		"three pods that leave":    {"mallory/evil:1", []string{"app:1", "app:1", "app:1"}, 15 * time.Second, mallorys},
+		"pods by several names":    {"mallory/evil:1", append(copies, "app:1"), time.Minute, mallorys},
+		"from the same repository": {"app:evil", []string{"app:1"}, time.Minute, mallorys},
+		"the same credentials":     {"mallory/evil:1", []string{"app:1"}, time.Minute, node.Credentials("alice", "a")},
 	} {
 		t.Run(what, func(t *testing.T) {
 			ts := newTenants(t)
 			img := nodetest.Image(1)
-			ts.Push("app:1", img)
-			alice, mallory := node.Credentials("alice", "a"), node.Credentials("mallory", "m")
-			ts.Push("mallory/evil:1", ts.slowAs(img, types.DockerLayer))
+			for _, name := range tc.before {
+				ts.Push(name, img)
+			}
+			ts.Push(tc.evil, ts.slowAs(img, types.DockerLayer))
 			ts.begin(func(ctx context.Context) {
-				_, _ = ts.Node.Node.Pull(ctx, nodetest.Named("mallory/evil:1"), mallory, node.Pod("mallory", "evil"))
+				_, _ = ts.Node.Node.Pull(ctx, nodetest.Named(tc.evil), tc.as, node.Pod("mallory", "evil"))
 			})
 			nodetest.Eventually(t, "her layer is being unpacked", func() bool { return ts.unpacking("overlayfs", "fs") == 1 })
-			for _, stay := range stays {
+			for i, name := range tc.before {
 				ts.begin(func(ctx context.Context) {
-					ctx, cancel := context.WithTimeout(ctx, stay) // the pod is removed
+					ctx, cancel := context.WithTimeout(ctx, time.Duration(i+1)*tc.stays) // the pod is removed
 					defer cancel()
-					_, _ = ts.Node.Node.Pull(ctx, nodetest.Named("app:1"), mallory, node.Pod("mallory", "app"))
+					_, _ = ts.Node.Node.Pull(ctx, nodetest.Named(name), tc.as, node.Pod("mallory", "app"))
 				})
 				time.Sleep(time.Second) // they come one after the other
 			}
-			ts.pullWithin(inLineLimit, "app:1", alice, node.Pod("alice", "app"))
+			ts.pullWithin(inLineLimit, "app:1", node.Credentials("alice", "a"), node.Pod("alice", "app"))
 		})
 	}
 }

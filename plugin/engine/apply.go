@@ -123,11 +123,10 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	if !local.incomplete {
 		return nil
 	}
-	scope := t.lineScope()
 	if turn == takeTurn && !t.restricted() {
 		// A pull has the turn for as long as a registry likes, and may hold up nobody who has the
 		// image. Who else completes it is waited for: the container of each would unpack it.
-		own, next, err := e.completions.Lock(ctx, t.Name, scope, e.Patience)
+		own, next, err := e.completions.Lock(ctx, t.Name, e.Patience)
 		if err != nil {
 			return err
 		}
@@ -139,10 +138,10 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 	switch turn {
 	case hasTurn:
 	case ifFree:
-		own, unlock, free := e.turns.TryLock(ctx, by, scope)
+		own, unlock, free := e.turns.TryLock(ctx, by)
 		if !free { // the pull that has it moves that name alone: who proves the image is noted by its digest
 			by = t.canonical(local.target())
-			own, unlock, free = e.turns.TryLock(ctx, by, scope)
+			own, unlock, free = e.turns.TryLock(ctx, by)
 		}
 		if !free {
 			return nil
@@ -150,7 +149,7 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 		defer unlock()
 		ctx = own
 	default:
-		own, unlock, err := e.turns.Lock(ctx, t.Name, scope, e.Patience)
+		own, unlock, err := e.turns.Lock(ctx, t.Name, e.Patience)
 		if err != nil {
 			return err
 		}

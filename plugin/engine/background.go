@@ -40,7 +40,7 @@ func (e *Engine) pullShared(ctx context.Context, t task, k checked, reason Reaso
 	c := k.course
 	try := e.newTry(t, c.answer.verified.Digest)
 	defer try.leave()
-	ctx, unlock, err := e.turns.Lock(ctx, t.Name, t.lineScope(), e.Patience)
+	ctx, unlock, err := e.turns.Lock(ctx, t.Name, e.Patience)
 	if err != nil {
 		return e.finish(ctx, t, k, c.ended(failed(ReasonCanceled, err)))
 	}

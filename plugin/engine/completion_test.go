@@ -76,7 +76,7 @@ func TestCompletionBesideAPull(t *testing.T) {
 		c := &completions{node: &node{record: r, remote: first, packed: true}}
 		e := c.engine(rule(`policy = "IfNotPresent"`, `pin = true`))
 		if pulled {
-			_, unlock, _ := e.turns.TryLock(t.Context(), name, isolation.Scope{})
+			_, unlock, _ := e.turns.TryLock(t.Context(), name)
 			defer unlock()
 		}
 		req := c.request(nil)

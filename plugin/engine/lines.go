@@ -4,7 +4,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -13,9 +12,9 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/isolation"
 )
 
-// lines are those in which requests stand for the turn of a name. Who has the turn may wait meanwhile for what pulls of other
-// repositories do: see [isolation.WithPatience]. That ends once somebody stands in the line who would not wait for it, or
-// has stood there for as long as one pull may. So it holds nobody up for longer, whoever stands before. The zero value is ready.
+// lines are those in which requests stand for the turn of a name. Who has the turn may wait meanwhile for what other pulls
+// do, which may be no concern of those who stand behind, and as slow as somebody likes. So who has stood in the line for a while hurries
+// all that have the turn before: see [isolation.WithPatience]. The zero value is ready.
 type lines struct {
 	turns shared.Lock[string]
 
@@ -26,54 +25,51 @@ type lines struct {
 // line is that of one name.
 type line struct {
 	waiting map[*inLine]bool
-	holder  *inLine // who has the turn; nil = nobody
+	hurry   func() // hurries who has the turn; nil = nobody has it
 }
 
-// inLine is somebody in a line.
-type inLine struct {
-	scope isolation.Scope
-	late  bool   // has stood there for long enough
-	hurry func() // ends the patience of who has the turn
-}
+// inLine is somebody who waits in a line.
+type inLine struct{ late bool } // has stood there for a while
 
-// Lock waits for the turn, to act in that scope by the context that it returns, and returns the function that passes the turn on,
-// which must be called once. The error is the context's, and nothing is held then. A patience of 0 is [isolation.DefaultPatience].
-func (l *lines) Lock(ctx context.Context, name string, scope isolation.Scope, patience time.Duration) (_ context.Context, unlock func(), err error) {
-	if ctx, unlock, ok := l.TryLock(ctx, name, scope); ok {
+// Lock waits for the turn, to act by the context that it returns, and returns the function that passes the turn on,
+// which must be called once. The error is the context's, and nothing is held then. What is done in the turn waits for other repositories for
+// that patience, less the time in the line: in all, however many stand there. 0 or less is [isolation.DefaultPatience].
+func (l *lines) Lock(ctx context.Context, name string, patience time.Duration) (_ context.Context, unlock func(), err error) {
+	if ctx, unlock, ok := l.TryLock(ctx, name); ok {
 		return ctx, unlock, nil
 	}
-	own := &inLine{scope: scope}
+	if patience <= 0 {
+		patience = isolation.DefaultPatience
+	}
+	own, until := &inLine{}, time.Now().Add(patience)
 	l.change(name, func(of *line) { of.waiting[own] = true })
-	timer := time.AfterFunc(cmp.Or(patience, isolation.DefaultPatience), func() {
-		l.change(name, func(*line) { own.late = true })
-	})
+	timer := time.AfterFunc(patience/10, func() { l.change(name, func(*line) { own.late = true }) })
 	next, err := l.turns.Lock(ctx, name)
 	timer.Stop()
 	l.change(name, func(of *line) { delete(of.waiting, own) })
 	if err != nil {
 		return ctx, nil, err
 	}
-	ctx, unlock = l.hold(ctx, name, scope, next)
+	ctx, unlock = l.hold(ctx, name, next, until)
 	return ctx, unlock, nil
 }
 
-// TryLock is Lock if nobody has the turn, and reports whether that is so.
-func (l *lines) TryLock(ctx context.Context, name string, scope isolation.Scope) (_ context.Context, unlock func(), ok bool) {
+// TryLock is Lock if nobody has the turn, and reports whether that is so. Its patience is that of any pull.
+func (l *lines) TryLock(ctx context.Context, name string) (_ context.Context, unlock func(), ok bool) {
 	next, ok := l.turns.TryLock(name)
 	if !ok {
 		return ctx, nil, false
 	}
-	ctx, unlock = l.hold(ctx, name, scope, next)
+	ctx, unlock = l.hold(ctx, name, next, time.Time{})
 	return ctx, unlock, true
 }
 
 // hold notes who has the turn, which next passes on.
-func (l *lines) hold(ctx context.Context, name string, scope isolation.Scope, next func()) (_ context.Context, unlock func()) {
-	ctx, hurry := isolation.WithPatience(ctx)
-	own := &inLine{scope: scope, hurry: hurry}
-	l.change(name, func(of *line) { of.holder = own })
+func (l *lines) hold(ctx context.Context, name string, next func(), until time.Time) (_ context.Context, unlock func()) {
+	ctx, hurry := isolation.WithPatience(ctx, until)
+	l.change(name, func(of *line) { of.hurry = hurry })
 	return ctx, func() {
-		l.change(name, func(of *line) { of.holder = nil })
+		l.change(name, func(of *line) { of.hurry = nil })
 		hurry()
 		next()
 	}
@@ -88,7 +84,7 @@ func (l *lines) change(name string, change func(*line)) {
 		of = &line{waiting: map[*inLine]bool{}}
 	}
 	change(of)
-	if of.holder == nil && len(of.waiting) == 0 {
+	if of.hurry == nil && len(of.waiting) == 0 {
 		delete(l.all, name)
 		return
 	}
@@ -97,11 +93,8 @@ func (l *lines) change(name string, change func(*line)) {
 	}
 	l.all[name] = of
 	for other := range of.waiting {
-		if of.holder != nil && (other.late || other.scope != of.holder.scope) {
-			of.holder.hurry()
+		if other.late && of.hurry != nil {
+			of.hurry()
 		}
 	}
 }
-
-// lineScope is that of a task in lines: whoever has the same waits for the same.
-func (t *task) lineScope() isolation.Scope { return t.scope(nil).OfRegistry() }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -25,7 +24,7 @@ func TestProvedNamespaceSharesNoFailureOfTheUnproved(t *testing.T) {
 		n.record.Access = map[store.Fingerprint]store.Proof{"proved": {At: now, By: "registry.test"}}
 		e := n.engine(rule(`policy = "Always"`, `access_identity = "Namespace"`))
 		e.Observe = nil
-		_, unlock, err := e.turns.Lock(t.Context(), name, isolation.Scope{}, 0) // somebody else's pull
+		_, unlock, err := e.turns.Lock(t.Context(), name, 0) // somebody else's pull
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +82,7 @@ func TestSharedRefusalEndsNoLaterProof(t *testing.T) {
 				n.record.Access = map[store.Fingerprint]store.Proof{alice: later} // by another tag
 			}
 		}
-		_, unlock, err := e.turns.Lock(t.Context(), name, isolation.Scope{}, 0) // somebody else's pull
+		_, unlock, err := e.turns.Lock(t.Context(), name, 0) // somebody else's pull
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,52 +12,75 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/isolation"
 )
 
-// Who has a turn loses the patience for other repositories at once where somebody with other credentials stands in the line,
-// and with the same ones once that has stood there for as long as one pull may: all who have the turn before count together.
+// Who stands in a line hurries all that have the turn before once it has stood there for a tenth of what a pull waits for others; and
+// the time in the line counts as waited for them.
 func TestPatienceInLines(t *testing.T) {
-	of := func(caller string) isolation.Scope { return isolation.Source{Caller: caller}.Scope() }
-	for caller, want := range map[string]string{"bob": "[0s 0s]", "alice": "[1m0s 0s]"} {
-		synctest.Test(t, func(t *testing.T) {
-			var l lines
-			var got []time.Duration
-			hold := func(ctx context.Context, unlock func()) { // until the patience is over
-				began := time.Now()
-				<-isolation.Patience(ctx).Done()
-				got = append(got, time.Since(began))
-				unlock()
+	synctest.Test(t, func(t *testing.T) {
+		var l lines
+		began := time.Now()
+		hurried := func(ctx context.Context, want time.Duration) {
+			t.Helper()
+			<-hurriedOf(ctx)
+			if got := time.Since(began); got != want {
+				t.Errorf("hurried after %v, want %v", got, want)
 			}
-			ctx, unlock, ok := l.TryLock(t.Context(), name, of("alice"))
-			if !ok {
-				t.Fatal("the turn is taken")
+		}
+		ctx, unlock, ok := l.TryLock(t.Context(), name)
+		if until, _ := isolation.PatienceOf(ctx); !ok || !until.IsZero() {
+			t.Fatalf("who has not waited has the turn: %v; until %v", ok, until)
+		}
+		ends := make(chan struct{}, 2)
+		go func() {
+			defer func() { ends <- struct{}{} }()
+			ctx, unlock, err := l.Lock(t.Context(), name, time.Hour)
+			must(t, err)
+			if until, _ := isolation.PatienceOf(ctx); !until.Equal(began.Add(time.Hour)) {
+				t.Errorf("waits until %v for others", until)
 			}
-			go func() {
-				ctx, unlock, err := l.Lock(t.Context(), name, of("alice"), time.Hour)
-				must(t, err)
-				hold(ctx, unlock)
-			}()
-			synctest.Wait()
-			last := make(chan struct{})
-			go func() {
-				defer close(last)
-				_, unlock, err := l.Lock(t.Context(), name, of(caller), time.Minute)
-				must(t, err)
-				unlock()
-			}()
-			hold(ctx, unlock)
-			<-last
-			if s := fmt.Sprint(got); s != want || len(l.all) != 0 {
-				t.Errorf("behind %s: %s, want %s; %d lines are left", caller, s, want, len(l.all))
-			}
-			left, cancel := context.WithCancel(t.Context())
-			cancel()
-			_, unlock, _ = l.TryLock(t.Context(), name, of("alice"))
-			if _, _, err := l.Lock(left, name, of("bob"), 0); err == nil {
-				t.Error("somebody who has left gets the turn")
-			}
+			hurried(ctx, 6*time.Second)
 			unlock()
-			if len(l.all) != 0 {
-				t.Error("a line is left")
-			}
-		})
-	}
+		}()
+		synctest.Wait()
+		go func() {
+			defer func() { ends <- struct{}{} }()
+			_, unlock, err := l.Lock(t.Context(), name, time.Minute)
+			must(t, err)
+			unlock()
+		}()
+		hurried(ctx, 6*time.Second)
+		unlock()
+		<-ends
+		<-ends
+		if len(l.all) != 0 {
+			t.Errorf("%d lines are left", len(l.all))
+		}
+	})
+}
+
+// Who has left a line hurries nobody, and gets no turn.
+func TestWhoHasLeftALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l lines
+		ctx, unlock, _ := l.TryLock(t.Context(), name)
+		left, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, _, err := l.Lock(left, name, -1); err == nil {
+			t.Error("somebody who has left gets the turn")
+		}
+		time.Sleep(time.Hour)
+		select {
+		case <-hurriedOf(ctx):
+			t.Error("somebody who has left hurries others")
+		default:
+		}
+		unlock()
+		if len(l.all) != 0 {
+			t.Error("a line is left")
+		}
+	})
+}
+
+func hurriedOf(ctx context.Context) <-chan struct{} {
+	_, hurried := isolation.PatienceOf(ctx)
+	return hurried
 }

@@ -35,7 +35,7 @@ const (
 func (e *Engine) pull(ctx context.Context, t task, c course, reason Reason, session resolver.Session) course {
 	try := e.newTry(t, c.answer.verified.Digest)
 	defer try.leave()
-	ctx, unlock, err := e.turns.Lock(ctx, t.Name, t.lineScope(), e.Patience)
+	ctx, unlock, err := e.turns.Lock(ctx, t.Name, e.Patience)
 	if err != nil {
 		return c.ended(failed(ReasonCanceled, err))
 	}

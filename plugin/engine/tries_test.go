@@ -14,7 +14,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/plugin/isolation"
 	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
@@ -145,7 +144,7 @@ func TestLeftPullSharesNoRefusal(t *testing.T) {
 		}
 		e := n.engine(rule(`policy = "Always"`))
 		e.Observe = nil
-		_, unlock, err := e.turns.Lock(t.Context(), name, isolation.Scope{}, 0) // somebody else's pull
+		_, unlock, err := e.turns.Lock(t.Context(), name, 0) // somebody else's pull
 		if err != nil {
 			t.Fatal(err)
 		}

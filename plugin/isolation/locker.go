@@ -12,21 +12,6 @@ import (
 	"github.com/pullwarden/pullwarden/internal/shared"
 )
 
-// turnKey is the turn to fetch or unpack something for one source, or for all
-// sources of one registry.
-type turnKey struct {
-	scope Scope
-	of    level
-	key   string
-}
-
-type level int
-
-const (
-	ofSource level = iota
-	ofRegistry
-)
-
 // locker takes the turns of one pull, so that pulls of the same content do its
 // work once. It is an unpack.KeyedLocker. A pull waits without a bound for those
 // of its own source, of which each ends for lack of progress by itself. It waits
@@ -34,28 +19,33 @@ const (
 // as its patience lasts: a repository may be another tenant's. It does not wait
 // for other registries and callers.
 //
-// So a pull has turns of the registry only while all that it waits for comes from
+// What is unpacked may be as slow as the image that it comes from likes, and is known
+// by what a config claims: a pull that is hurried waits for no other that unpacks. For content
+// it does: that comes at the pace of the registry and of its repository, and has its digest.
+//
+// A pull has turns of the registry only while all that it waits for comes from
 // there: it leaves them when it follows urls, which lead wherever a manifest says,
 // and while it waits for another pull of its source, which may do that.
 type locker struct {
 	scope    Scope
-	turns    *shared.Lock[turnKey]
+	turns    *turns
 	patience time.Duration
 	own      shared.Lock[string] // between the parts of this pull: an image may have a layer twice
 	places   *places             // that it has for content; nil = there is no bound
-	hurried  context.Context     // is done once the patience is over for another reason
+	hurried  <-chan struct{}     // is closed once it waits for no unpacking of others any more
 
 	mu         sync.Mutex
 	deadline   time.Time         // of all waiting for other repositories; zero = it has not waited yet
-	held       map[string]func() // passes a turn on to the pulls of the source
+	held       map[string]func() // passes turns on to the pulls of the source, and all else but those of the registry
 	ofRegistry map[string]func() // passes one on to those of the registry
 	away       int               // why there are no turns of the registry; 0 = there are
 }
 
 // newLocker takes turns for a pull of the context's scope.
-func newLocker(ctx context.Context, turns *shared.Lock[turnKey], patience time.Duration) *locker {
+func newLocker(ctx context.Context, turns *turns, patience time.Duration) *locker {
+	until, hurried := PatienceOf(ctx)
 	return &locker{
-		scope: ScopeOf(ctx), turns: turns, patience: patience, hurried: Patience(ctx),
+		scope: ScopeOf(ctx), turns: turns, patience: patience, hurried: hurried, deadline: until,
 		held: map[string]func(){}, ofRegistry: map[string]func(){},
 	}
 }
@@ -66,12 +56,11 @@ func (l *locker) Lock(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	leaveSource, err := l.lockSource(ctx, turnKey{scope: l.scope, of: ofSource, key: key})
+	leaveSource, err := l.take(ctx, key)
 	if err != nil {
 		leaveOwn()
 		return err
 	}
-	l.lockRegistry(ctx, key)
 	// Whoever has a place waits for no turn: it is taken last.
 	leavePlace, err := l.places.enter(ctx, key)
 	l.mu.Lock()
@@ -84,41 +73,64 @@ func (l *locker) Lock(ctx context.Context, key string) error {
 	return nil
 }
 
-// lockSource waits for the turn among all pulls of the source, and meanwhile leaves
-// those of the registry.
-func (l *locker) lockSource(ctx context.Context, key turnKey) (leave func(), err error) {
-	if leave, ok := l.turns.TryLock(key); ok {
-		return leave, nil
-	}
-	l.leaveRegistry()
-	defer l.returnToRegistry()
-	return l.turns.Lock(ctx, key)
-}
-
-// lockRegistry waits for the turn among all pulls of the registry, or goes on
-// without it when the patience ends, or the pull has left the registry.
-func (l *locker) lockRegistry(ctx context.Context, key string) {
+// take waits for the turn among all pulls of the source, and for that among all of the
+// registry, unless the pull has left that. Those that it does not wait for to the end it has if they are free.
+func (l *locker) take(ctx context.Context, key string) (leaveSource func(), err error) {
+	source, registry := turnKey{l.scope, ofSource, key}, turnKey{l.scope.OfRegistry(), ofRegistry, key}
+	wanted := []turnKey{source, registry}
 	if l.isAway() {
-		return
+		wanted = wanted[:1]
 	}
-	turn := turnKey{scope: l.scope.OfRegistry(), of: ofRegistry, key: key}
-	leave, ok := l.turns.TryLock(turn)
-	if !ok {
-		ctx, cancel := context.WithDeadline(ctx, l.waitUntil())
-		defer cancel()
-		defer context.AfterFunc(l.hurried, cancel)() //nolint:contextcheck // it ends before the pull, or with it
-		var err error
-		if leave, err = l.turns.Lock(ctx, turn); err != nil {
-			return
-		}
+	taken := l.turns.take(wanted...)
+	if err := l.wait(ctx, taken, source, registry); err != nil {
+		l.turns.leave(taken, wanted...)
+		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.away > 0 {
-		leave()
-		return
+		l.turns.leave(taken, registry)
+	} else {
+		l.ofRegistry[key] = func() { l.turns.leave(taken, registry) }
 	}
-	l.ofRegistry[key] = leave
+	return func() { l.turns.leave(taken, source) }, nil
+}
+
+// wait returns when the turns are granted, for as long as the pull waits for each. The error is the context's.
+func (l *locker) wait(ctx context.Context, taken *taker, source, registry turnKey) error {
+	select {
+	case <-taken.granted:
+		return nil
+	default:
+	}
+	if l.turns.isTaken(source) {
+		l.leaveRegistry()
+		defer l.returnToRegistry()
+	}
+	var hurried <-chan struct{}
+	if _, isContent := blobOf(source.key); !isContent {
+		hurried = l.hurried
+	}
+	patience := time.NewTimer(time.Until(l.waitUntil()))
+	defer patience.Stop()
+	select {
+	case <-taken.granted:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-patience.C:
+	case <-hurried:
+	}
+	l.turns.spare(taken, registry)
+	select {
+	case <-taken.granted:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-hurried:
+	}
+	l.turns.spare(taken, source)
+	return nil
 }
 
 func (l *locker) isAway() bool {
@@ -146,8 +158,8 @@ func (l *locker) returnToRegistry() {
 	l.away--
 }
 
-// waitUntil returns when the patience of the pull ends. It begins to count when
-// the pull waits for the first time.
+// waitUntil returns when the patience of the pull ends. Unless its context says until when,
+// it begins to count when the pull waits for the first time.
 func (l *locker) waitUntil() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

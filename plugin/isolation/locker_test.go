@@ -11,14 +11,12 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
-
-	"github.com/pullwarden/pullwarden/internal/shared"
 )
 
 const blob = "blob://sha256:1"
 
 // pulls makes lockers of pulls that take turns.
-type pulls struct{ turns shared.Lock[turnKey] }
+type pulls struct{ turns turns }
 
 func (p *pulls) of(repository, caller string) *locker {
 	return newLocker(With(context.Background(), Source{Repository: repository, Caller: caller}.Scope()), &p.turns, time.Minute)

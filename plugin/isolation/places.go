@@ -43,12 +43,12 @@ func newPlaces(limit int, has func(context.Context, digest.Digest) bool) *places
 // enter waits for a place for what a key of containerd's unpacker locks. Snapshots need none. The
 // error is the context's.
 func (p *places) enter(ctx context.Context, key string) (leave func(), err error) {
-	blob, ok := strings.CutPrefix(key, "blob://")
+	blob, ok := blobOf(key)
 	if p == nil || !ok {
 		return func() {}, nil
 	}
 	in := p.downloads
-	if p.has(ctx, digest.Digest(blob)) {
+	if p.has(ctx, blob) {
 		in = p.present
 	}
 	select {
@@ -57,4 +57,10 @@ func (p *places) enter(ctx context.Context, key string) (leave func(), err error
 	case <-ctx.Done():
 		return func() {}, ctx.Err()
 	}
+}
+
+// blobOf returns the content that a key of containerd's unpacker locks. The others are of snapshots.
+func blobOf(key string) (_ digest.Digest, ok bool) {
+	blob, ok := strings.CutPrefix(key, "blob://")
+	return digest.Digest(blob), ok
 }

@@ -72,23 +72,6 @@ func With(ctx context.Context, s Scope) context.Context {
 	return context.WithValue(ctx, scopeKey{}, s)
 }
 
-type patienceKey struct{}
-
-// WithPatience returns a context for pulls that wait no longer for work which other repositories have begun once end is called,
-// nor once the patience of the context is over that it is made of. end must be called.
-func WithPatience(ctx context.Context) (_ context.Context, end func()) {
-	patience, end := context.WithCancel(Patience(ctx))
-	return context.WithValue(ctx, patienceKey{}, patience), end
-}
-
-// Patience is done when WithPatience has the patience of a context's pulls end, whatever their own time.
-func Patience(ctx context.Context) context.Context {
-	if patience, ok := ctx.Value(patienceKey{}).(context.Context); ok {
-		return patience
-	}
-	return context.Background()
-}
-
 // ScopeOf returns the scope of the pull that the context is for.
 func ScopeOf(ctx context.Context) Scope {
 	s, _ := ctx.Value(scopeKey{}).(Scope)

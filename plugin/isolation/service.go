@@ -16,8 +16,6 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer/local"
 	"github.com/containerd/containerd/v2/core/unpack"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
-	"github.com/pullwarden/pullwarden/internal/shared"
 )
 
 // DefaultPatience is containerd's default of image_pull_progress_timeout.
@@ -42,7 +40,7 @@ type Config struct {
 // have the same source. It is safe for concurrent use.
 type Service struct {
 	config  Config
-	turns   shared.Lock[turnKey]
+	turns   turns
 	further slots // for layers beyond one of each pull
 }
 

@@ -1,0 +1,147 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package isolation
+
+import (
+	"slices"
+	"sync"
+)
+
+// turnKey is the turn to fetch or unpack something for one source, or for all
+// sources of one registry.
+type turnKey struct {
+	scope Scope
+	of    level
+	key   string
+}
+
+type level int
+
+const (
+	ofSource level = iota
+	ofRegistry
+)
+
+// turns are those of all pulls. Who wants several takes them at once, or none:
+// nobody has one while it waits for another, which may be held up by somebody who
+// is no concern of those that wait for the first. The zero value is ready, and safe
+// for concurrent use.
+type turns struct {
+	mu  sync.Mutex
+	all map[turnKey]*turn
+}
+
+// turn is who has it, and who waits for it, in the order in which they came.
+type turn struct {
+	holder  *taker // nil = nobody
+	waiting []*taker
+}
+
+// taker is somebody who takes some turns.
+type taker struct {
+	wants   map[turnKey]bool // those that it waits for, or has; false = it goes on without the turn if that is not free
+	granted chan struct{}    // is closed once it has them
+}
+
+// take wants these turns, and waits for all of them: see taker.granted. Whatever comes of it, leave must be called for each.
+func (t *turns) take(keys ...turnKey) *taker {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all == nil {
+		t.all = map[turnKey]*turn{}
+	}
+	w := &taker{wants: map[turnKey]bool{}, granted: make(chan struct{})}
+	for _, key := range keys {
+		if t.all[key] == nil {
+			t.all[key] = &turn{}
+		}
+		t.all[key].waiting = append(t.all[key].waiting, w)
+		w.wants[key] = true
+	}
+	t.grant(w)
+	return w
+}
+
+// spare has somebody who waits go on without the turn if that is not free once the others are.
+func (t *turns) spare(w *taker, key turnKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.waits() && w.wants[key] {
+		w.wants[key] = false
+		t.grant(w)
+	}
+}
+
+// grant gives somebody who waits all that it wants, if what it waits for is free.
+func (t *turns) grant(w *taker) {
+	for key, waits := range w.wants {
+		if waits && t.all[key].holder != nil {
+			return
+		}
+	}
+	for key := range w.wants {
+		t.unlist(w, key)
+		if t.all[key].holder == nil {
+			t.all[key].holder = w
+		} else {
+			delete(w.wants, key)
+		}
+	}
+	close(w.granted)
+}
+
+// leave gives turns up: who has them passes them on, and who waits for them does so no longer. What it has not, or wants no more, does not count.
+func (t *turns) leave(w *taker, keys ...turnKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, key := range keys {
+		if _, ok := w.wants[key]; !ok {
+			continue
+		}
+		delete(w.wants, key)
+		if w.waits() {
+			t.unlist(w, key)
+		} else {
+			t.pass(key)
+		}
+		if of := t.all[key]; of.holder == nil && len(of.waiting) == 0 {
+			delete(t.all, key)
+		}
+	}
+}
+
+// pass gives a turn to the first who waits for it and for nothing else that is taken.
+func (t *turns) pass(key turnKey) {
+	of := t.all[key]
+	of.holder = nil
+	for _, next := range slices.Clone(of.waiting) {
+		if t.grant(next); of.holder != nil {
+			return
+		}
+	}
+}
+
+// unlist has somebody wait for a turn no more.
+func (t *turns) unlist(w *taker, key turnKey) {
+	of := t.all[key]
+	of.waiting = slices.DeleteFunc(of.waiting, func(other *taker) bool { return other == w })
+}
+
+// isTaken reports whether somebody has the turn.
+func (t *turns) isTaken(key turnKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.all[key]
+	return of != nil && of.holder != nil
+}
+
+// waits reports whether somebody has not got what it wants yet. The caller has the lock of the turns.
+func (w *taker) waits() bool {
+	select {
+	case <-w.granted:
+		return false
+	default:
+		return true
+	}
+}
