@@ -35,9 +35,11 @@ func TestRedirectToAPassword(t *testing.T) {
 
 const hexSecret = "5f1d7a84db7d2fce53b1a4e1d5b6c6ff0e2d4a84db7d2fce53b1a4e1d5b6c6aa"
 
-// Passwords that are most of a digest, or half of a longer one, are repeated as digests.
+// Passwords that are a part of a digest, most of one, or half of a longer one, are repeated as digests.
 func TestDigestsWithPasswords(t *testing.T) {
 	for _, c := range []struct{ secret, algorithm, rest string }{
+		{hexSecret[:8], "sha256", strings.Repeat("0", 56)},
+		{"820417365502981", "sha256", strings.Repeat("0", 49)},
 		{hexSecret[:40], "sha256", strings.Repeat("0", 24)},
 		{hexSecret[:63], "sha256", "0"},
 		{hexSecret, "sha512", strings.Repeat("0", 64)},

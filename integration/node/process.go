@@ -62,6 +62,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
+		n.logGoroutines()
 		return err
 	}
 	if err := n.connect(); err != nil {
@@ -71,6 +72,13 @@ func (n *Node) Run(ctx context.Context) error {
 		_, err := n.Client.IntrospectionService().Plugins(ctx)
 		return err
 	})
+}
+
+// logGoroutines has a daemon that is there write into its log what its goroutines do.
+func (n *Node) logGoroutines() {
+	if n.Alive() && n.process.cmd.Process.Signal(syscall.SIGUSR1) == nil {
+		time.Sleep(time.Second) // it writes when it likes
+	}
 }
 
 // launch starts a process that a terminal's Ctrl-C does not reach, and that the

@@ -22,7 +22,7 @@ const (
 	Untold = hidden
 
 	minSecret   = 4       // shorter ones would turn every text into stars
-	minRepeated = 16      // shorter ones are in digests by chance
+	minRepeated = 8       // shorter ones are in digests by chance, of this length in one of 75 million
 	maxCleaned  = 4 << 10 // bytes of a text that are looked at: hosts choose texts and secrets, and no context ends the search
 	maxKnown    = 8 << 10 // bytes of a URL or a header: nothing is told of a longer one, which may end in half an escape
 	hidden      = "***"
