@@ -22,11 +22,11 @@ func (e *Engine) pullWithin(ctx context.Context, t task, k checked, c course, ac
 	if e.dry {
 		return e.finish(ctx, t, k, e.foreseeWithin(ctx, t, k, c, action))
 	}
-	if err := e.complete(ctx, t, c.local, ifFree); err != nil {
-		return e.finish(ctx, t, k, c.ended(failed(ReasonCanceled, err)))
-	}
 	if longest, _ := action.Within.Bound(); c.overdue.IsZero() {
 		c.overdue = time.Now().Add(longest)
+	}
+	if err := e.complete(ctx, t, c.local, ifFree); err != nil {
+		return e.finish(ctx, t, k, c.ended(failed(ReasonCanceled, err)))
 	}
 	w := pullWait{task: t, checked: k, reason: action.Reason}
 	for !c.over() {

@@ -177,10 +177,11 @@ func TestOverdueOnlyWhereTheCachedImageWouldDo(t *testing.T) {
 	}
 }
 
-// unpacking is CRI that can complete images.
+// unpacking is CRI that can complete images, which takes 4 seconds.
 type unpacking struct{ *node }
 
 func (u unpacking) Complete(ctx context.Context, target ocispec.Descriptor, plan *transfer.Plan) error {
+	time.Sleep(4 * time.Second)
 	u.mu.Lock()
 	u.packed = false
 	u.mu.Unlock()
@@ -188,7 +189,7 @@ func (u unpacking) Complete(ctx context.Context, target ocispec.Descriptor, plan
 }
 
 // A cached image that has content and no snapshot is unpacked before the pull, which has
-// the turn of the name after that.
+// the turn of the name after that. Both have the time until the deadline.
 func TestCachedImageIsCompletedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := changedNode()
