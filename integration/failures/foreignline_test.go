@@ -5,6 +5,9 @@ package failures
 
 import (
 	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,4 +92,32 @@ func TestForeignUnpackInTheLineOfACompletion(t *testing.T) {
 			ts.pullWithin(inLineLimit, "app:1", opts...)
 		})
 	}
+}
+
+// So it is with a download: the registry is long in sending the first layer of app:1 for mallory's repository.
+func TestForeignDownloadInTheLineOfAName(t *testing.T) {
+	ts := newTenants(t)
+	img := nodetest.Image(1)
+	ts.Push("app:1", img)
+	ts.Push("mallory/evil:1", img)
+	var asked atomic.Bool
+	ts.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/mallory/evil/blobs/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		asked.Store(true)
+		trickle(w, r)
+	})
+	mallory := node.Credentials("mallory", "m")
+	ts.begin(func(ctx context.Context) {
+		_, _ = ts.Node.Node.Pull(ctx, nodetest.Named("mallory/evil:1"), mallory, node.Pod("mallory", "evil"))
+	})
+	nodetest.Eventually(t, "the layer is being sent", asked.Load)
+	time.Sleep(time.Second) // both of its blobs
+	ts.begin(func(ctx context.Context) {
+		_, _ = ts.Node.Node.Pull(ctx, nodetest.Named("app:1"), mallory, node.Pod("mallory", "app"))
+	})
+	time.Sleep(time.Second)
+	ts.pullWithin(inLineLimit, "app:1", node.Credentials("alice", "a"), node.Pod("alice", "app"))
 }

@@ -14,7 +14,7 @@ import (
 
 // lines are those in which requests stand for the turn of a name. Who has the turn may wait meanwhile for what other pulls
 // do, which may be no concern of those who stand behind, and as slow as somebody likes. So who has stood in the line for a while hurries
-// all that have the turn before: see [isolation.WithPatience]. The zero value is ready.
+// all that have the turn before, and they take over what others are at for too long: see [isolation.WithPatience]. The zero value is ready.
 type lines struct {
 	turns shared.Lock[string]
 

@@ -20,8 +20,9 @@ import (
 // for other registries and callers.
 //
 // What is unpacked may be as slow as the image that it comes from likes, and is known
-// by what a config claims: a pull that is hurried waits for no other that unpacks. For content
-// it does: that comes at the pace of the registry and of its repository, and has its digest.
+// by what a config claims; and who has the turn to download a layer may have others to
+// download first. So a pull that is hurried takes over a turn which another one has had for a tenth of the
+// patience.
 //
 // A pull has turns of the registry only while all that it waits for comes from
 // there: it leaves them when it follows urls, which lead wherever a manifest says,
@@ -32,7 +33,7 @@ type locker struct {
 	patience time.Duration
 	own      shared.Lock[string] // between the parts of this pull: an image may have a layer twice
 	places   *places             // that it has for content; nil = there is no bound
-	hurried  <-chan struct{}     // is closed once it waits for no unpacking of others any more
+	hurried  <-chan struct{}     // is closed once it takes turns over
 
 	mu         sync.Mutex
 	deadline   time.Time         // of all waiting for other repositories; zero = it has not waited yet
@@ -40,6 +41,9 @@ type locker struct {
 	ofRegistry map[string]func() // passes one on to those of the registry
 	away       int               // why there are no turns of the registry; 0 = there are
 }
+
+// lookInterval is how long a pull that waits goes on before it looks who has the turns now.
+const lookInterval = time.Second
 
 // newLocker takes turns for a pull of the context's scope.
 func newLocker(ctx context.Context, turns *turns, patience time.Duration) *locker {
@@ -103,35 +107,44 @@ func (l *locker) wait(ctx context.Context, taken *taker, source, registry turnKe
 		return nil
 	default:
 	}
-	if l.turns.isTaken(source) {
-		l.leaveRegistry()
-		defer l.returnToRegistry()
-	}
-	var hurried <-chan struct{}
-	if _, isContent := blobOf(source.key); !isContent {
-		hurried = l.hurried
-	}
-	patience := time.NewTimer(time.Until(l.waitUntil()))
+	hurried, patience := l.hurried, time.NewTimer(time.Until(l.waitUntil()))
 	defer patience.Stop()
-	select {
-	case <-taken.granted:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-patience.C:
-	case <-hurried:
+	look := time.NewTicker(min(lookInterval, l.tenth()))
+	defer look.Stop()
+	for left, takesOver := false, false; ; {
+		if !left && l.turns.isTaken(taken, source) {
+			left = true
+			l.leaveRegistry()
+			defer l.returnToRegistry()
+		}
+		select {
+		case <-taken.granted:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-patience.C:
+			l.turns.spare(taken, registry)
+		case <-hurried:
+			hurried, takesOver = nil, true
+		case <-look.C:
+		}
+		if takesOver {
+			l.turns.takeOver(taken, l.tenth(), l.takenOver(source, registry)...)
+		}
 	}
-	l.turns.spare(taken, registry)
-	select {
-	case <-taken.granted:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-hurried:
-	}
-	l.turns.spare(taken, source)
-	return nil
 }
+
+// takenOver are the turns that a pull which is hurried takes over. Content of one source is never downloaded twice at a time: it ends
+// by itself where nothing comes, and two could not write it.
+func (l *locker) takenOver(source, registry turnKey) []turnKey {
+	if _, isContent := blobOf(source.key); isContent {
+		return []turnKey{registry}
+	}
+	return []turnKey{source, registry}
+}
+
+// tenth is for how long somebody has a turn before a pull that is hurried takes it over.
+func (l *locker) tenth() time.Duration { return max(l.patience/10, time.Millisecond) }
 
 func (l *locker) isAway() bool {
 	l.mu.Lock()

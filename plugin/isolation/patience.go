@@ -17,7 +17,8 @@ type patience struct {
 type patienceKey struct{}
 
 // WithPatience returns a context for pulls that wait for the work of other repositories until then (zero: for [Config.Patience], from
-// when they first do), and for no unpacking of others once hurry is called; nor for longer than those of the context that it is made of. hurry must be called.
+// when they first wait), and once hurry is called for nobody who has been at it for a tenth of [Config.Patience], but for downloads
+// from their own source; nor for longer than those of the context that it is made of. hurry must be called.
 func WithPatience(ctx context.Context, until time.Time) (_ context.Context, hurry func()) {
 	p := patienceOf(ctx)
 	if p.until.IsZero() || !until.IsZero() && until.Before(p.until) {
@@ -28,7 +29,7 @@ func WithPatience(ctx context.Context, until time.Time) (_ context.Context, hurr
 }
 
 // PatienceOf returns until when the pulls of a context wait for other repositories, zero if nothing says so, and
-// what is closed once they wait for no unpacking of others. See WithPatience.
+// what is closed once they are hurried. See WithPatience.
 func PatienceOf(ctx context.Context) (until time.Time, hurried <-chan struct{}) {
 	p := patienceOf(ctx)
 	return p.until, p.hurried.Done()

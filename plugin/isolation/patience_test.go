@@ -5,6 +5,10 @@ package isolation
 
 import (
 	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,18 +42,20 @@ func TestPatienceOfAllPullsOfASource(t *testing.T) {
 	})
 }
 
-// A pull that is hurried waits for nobody who unpacks, also of its own source, and for content as before. No pull
+// A pull that is hurried takes over what another one has had for a tenth of its patience, but a download from its own source. No pull
 // waits for other repositories for longer than its context says.
 func TestHurriedPull(t *testing.T) {
 	const snapshot = "sn://sha256:1"
 	for what, tc := range map[string]struct {
 		repository, key string
-		want            time.Duration
+		hurried, want   time.Duration
 	}{
-		"unpacked in another repository":   {"registry.test/other", snapshot, time.Second},
-		"unpacked from the source":         {"registry.test/app", snapshot, time.Second},
-		"downloaded in another repository": {"registry.test/other", blob, 10 * time.Second},
-		"downloaded from the source":       {"registry.test/app", blob, time.Hour},
+		"at once":                          {"registry.test/other", snapshot, 0, 6 * time.Second},
+		"unpacked in another repository":   {"registry.test/other", snapshot, 8 * time.Second, 8 * time.Second},
+		"unpacked from the source":         {"registry.test/app", snapshot, 8 * time.Second, 8 * time.Second},
+		"downloaded in another repository": {"registry.test/other", blob, 8 * time.Second, 8 * time.Second},
+		"downloaded from the source":       {"registry.test/app", blob, 0, time.Hour},
+		"out of patience":                  {"registry.test/other", blob, time.Minute, 10 * time.Second},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -61,7 +67,7 @@ func TestHurriedPull(t *testing.T) {
 				defer end()
 				ctx, hurry := WithPatience(ctx, time.Now().Add(time.Hour))
 				defer hurry()
-				time.AfterFunc(time.Second, hurry)
+				time.AfterFunc(tc.hurried, hurry)
 				second := newLocker(ctx, &p.turns, time.Minute)
 				done := make(chan struct{})
 				go func() {
@@ -80,6 +86,75 @@ func TestHurriedPull(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of many pulls that are hurried, one begins the work once more at a time, and the others wait for that.
+func TestHurriedPullsTakeTurns(t *testing.T) {
+	for _, of := range []string{"registry.test/app", "registry.test/%d"} {
+		synctest.Test(t, func(t *testing.T) {
+			var p pulls
+			var unpacks atomic.Int32
+			var wg sync.WaitGroup
+			for i := range 10 {
+				wg.Go(func() {
+					ctx := With(t.Context(), Source{Repository: strings.ReplaceAll(of, "%d", fmt.Sprint(i)), Caller: "alice"}.Scope())
+					ctx, hurry := WithPatience(ctx, time.Time{})
+					defer hurry()
+					time.AfterFunc(6*time.Second, hurry)
+					l := newLocker(ctx, &p.turns, time.Minute)
+					waits(t, l, "sn://sha256:1")
+					if time.Since(synctestBegan) < 20*time.Second {
+						unpacks.Add(1)
+						time.Sleep(time.Until(synctestBegan.Add(20 * time.Second))) // it is there then
+					}
+					l.Unlock("sn://sha256:1")
+				})
+			}
+			wg.Wait()
+			if n := unpacks.Load(); n > 4 {
+				t.Errorf("%d pulls of %s have unpacked a layer, which takes a third of their patience", n, of)
+			}
+			if len(p.turns.all) > 0 {
+				t.Errorf("%v are left", p.turns.all)
+			}
+		})
+	}
+}
+
+// synctestBegan is the time at which each bubble of synctest begins.
+var synctestBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Who waits passes on what it has of the registry as soon as the turn that it waits for is that of another pull of its source.
+func TestSourceTakenMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulls
+		busy := p.of("registry.test/busy", "alice")
+		waits(t, busy, blob)
+		theirs, byURL := p.of("registry.test/theirs", "alice"), p.of("registry.test/theirs", "alice")
+		waits(t, theirs, "sn://sha256:1")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			waits(t, theirs, blob)
+		}()
+		synctest.Wait()
+		byURL.leaveRegistry()
+		waits(t, byURL, blob)
+		busy.Unlock(blob)
+		pull := p.of("registry.test/app", "alice")
+		if got := waits(t, pull, "sn://sha256:1"); got > lookInterval {
+			t.Errorf("waited %v for a pull that waits for one which may follow urls", got)
+		}
+		pull.Unlock("sn://sha256:1")
+		time.Sleep(time.Hour)
+		byURL.Unlock(blob)
+		<-done
+		theirs.Unlock(blob)
+		theirs.Unlock("sn://sha256:1")
+		if len(p.turns.all) > 0 {
+			t.Errorf("%v are left", p.turns.all)
+		}
+	})
 }
 
 // Turns are taken together, or not at all, in the order of those who wait for nothing else.

@@ -6,6 +6,7 @@ package isolation
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
 // turnKey is the turn to fetch or unpack something for one source, or for all
@@ -35,6 +36,7 @@ type turns struct {
 // turn is who has it, and who waits for it, in the order in which they came.
 type turn struct {
 	holder  *taker // nil = nobody
+	since   time.Time
 	waiting []*taker
 }
 
@@ -82,13 +84,39 @@ func (t *turns) grant(w *taker) {
 	}
 	for key := range w.wants {
 		t.unlist(w, key)
-		if t.all[key].holder == nil {
-			t.all[key].holder = w
+		if of := t.all[key]; of.holder == nil {
+			of.holder, of.since = w, time.Now()
 		} else {
 			delete(w.wants, key)
 		}
 	}
 	close(w.granted)
+}
+
+// takeOver has somebody who waits get those of its turns that others have had for that long, if it gets all that it waits for
+// then. They go on without, and who waits for the same waits for the new one: so work is not begun once more by all
+// of them together.
+func (t *turns) takeOver(w *taker, held time.Duration, keys ...turnKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !w.waits() {
+		return
+	}
+	var over []turnKey
+	for key, waits := range w.wants {
+		switch of := t.all[key]; {
+		case !waits, of.holder == nil:
+		case slices.Contains(keys, key) && time.Since(of.since) >= held:
+			over = append(over, key)
+		default:
+			return
+		}
+	}
+	for _, key := range over {
+		delete(t.all[key].holder.wants, key)
+		t.all[key].holder = nil
+	}
+	t.grant(w)
 }
 
 // leave gives turns up: who has them passes them on, and who waits for them does so no longer. What it has not, or wants no more, does not count.
@@ -128,12 +156,11 @@ func (t *turns) unlist(w *taker, key turnKey) {
 	of.waiting = slices.DeleteFunc(of.waiting, func(other *taker) bool { return other == w })
 }
 
-// isTaken reports whether somebody has the turn.
-func (t *turns) isTaken(key turnKey) bool {
+// isTaken reports whether a turn, for which somebody waits, is another's.
+func (t *turns) isTaken(w *taker, key turnKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	of := t.all[key]
-	return of != nil && of.holder != nil
+	return w.waits() && t.all[key].holder != nil
 }
 
 // waits reports whether somebody has not got what it wants yet. The caller has the lock of the turns.
