@@ -190,7 +190,7 @@ func TestInsistingOnAToken(t *testing.T) {
 			return answer(req, http.StatusOK, nil, `{"access_token":"fresh"}`), nil
 		})
 		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
-		tokens := health.Key{Host: "http://auth.test", For: "http://" + registryName}
+		tokens := health.Key{Host: "http://auth.test", For: "http://" + registryName, Tokens: true}
 		trouble(t, r, tokens, unavailable)
 		_, err := once(t.Context(), r, Query{Credentials: alice, Fallback: failure.SetOf(failure.All()...)}, time.Second)
 		wantClass(t, err, failure.Unavailable)

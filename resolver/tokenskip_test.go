@@ -98,7 +98,7 @@ func TestFetchFromAMirrorWhoseTokenServerIsInTrouble(t *testing.T) {
 			r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(mirror.URL, origin.URL))}})
 			key := health.Key{Host: mirror.URL}
 			if !own {
-				key = health.Key{Host: tokens.URL(), For: mirror.URL}
+				key = health.Key{Host: tokens.URL(), For: mirror.URL, Tokens: true}
 			}
 			trouble(t, r, key, unavailable)
 			s := openAt(t, r, Query{Credentials: alice})

@@ -63,6 +63,9 @@ type Key struct {
 	// "" = the host is configured itself. So no registry speaks for the token server of
 	// another.
 	For string
+	// Tokens says that it is asked for tokens, be it at the configured host's own address:
+	// one of the two may hang behind that where the other answers.
+	Tokens bool
 }
 
 // KeyOf is the key of a host without any configuration, the same for all of its names. Host is
@@ -133,8 +136,10 @@ func (e *OpenError) Error() string {
 	return fmt.Sprintf("not asked, in trouble since %s: %s", e.Since.UTC().Format(time.RFC3339), e.reason)
 }
 
-// partOf reports whether a key is that of a configured host or of what the host led to.
-func (k Key) partOf(host Key) bool { return k == host || k.For == host.Host && k.How == host.How }
+// partOf reports whether a key is another one, or what a configured host of that key led to.
+func (k Key) partOf(host Key) bool {
+	return k == host || host.For == "" && k.For == host.Host && k.How == host.How
+}
 
 // pause is how long a host is left alone after its nth failure in a row, counted from
 // 1, give or take a quarter so that nodes do not come back together.

@@ -198,6 +198,13 @@ func (v *View) Slow(key Key, probe Probe, until time.Time) {
 	}
 }
 
+// Suspect has a host probed that may be the reason why a request failed. A nil probe asks nobody.
+func (v *View) Suspect(key Key, probe Probe) {
+	if v != nil && probe != nil && !v.replaced() {
+		v.shared.Failed(key, v.current(probe), v.isNamed(key))
+	}
+}
+
 // Failed says that a request failed, and has the host probed; but not after a 429, which
 // is an answer about the caller. The session itself leaves the host alone from now on
 // after a time-out, which has cost enough; after a 429, for as long as that says; after
@@ -208,10 +215,10 @@ func (v *View) Failed(key Key, probe Probe, f Failure) {
 		return
 	}
 	limited := f.Class == failure.RateLimited
+	if !limited {
+		v.Suspect(key, probe)
+	}
 	if !v.replaced() {
-		if probe != nil && !limited {
-			v.shared.Failed(key, v.current(probe), v.isNamed(key))
-		}
 		v.remember(key, f)
 	}
 	v.mu.Lock()

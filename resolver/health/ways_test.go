@@ -6,6 +6,7 @@ package health
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
@@ -41,5 +42,33 @@ func TestWaysToAskAHost(t *testing.T) {
 		want(true, mine, tokens)
 		s.Forget(mine)
 		want(false, mine, tokens)
+	})
+}
+
+// Tokens at a host's own address have a health of their own, which speaks for nothing else that the host leads to.
+func TestTokensAtTheHostsOwnAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.set(silent, 0)
+		tokens, elsewhere := Key{Host: host.Host, For: host.Host, Tokens: true}, Key{Host: "https://storage.test", For: host.Host}
+		view := s.View(team("a"), host)
+		view.Failed(tokens, s.probe, keptWaiting(time.Second, false))
+		view.Failed(elsewhere, nil, keptWaiting(time.Second, false))
+		synctest.Wait()
+		if !s.Blocked(tokens) || s.Blocked(host) || s.View(team("a")).Blocked(host, 0) {
+			t.Errorf("got %+v", s.States())
+		}
+		s.View(nil).Answered(host, false)
+		if !s.Blocked(tokens) {
+			t.Error("an answer of the host ends their trouble")
+		}
+		s.View(nil).Answered(tokens, false)
+		if s.Blocked(tokens) || !s.View(team("a")).Blocked(elsewhere, 0) {
+			t.Errorf("once tokens are given: got %+v, elsewhere is left alone: %v", s.States(), s.View(team("a")).Blocked(elsewhere, 0))
+		}
+		s.Forget(host)
+		if s.View(team("a")).Blocked(tokens, 0) || s.View(team("a")).Blocked(elsewhere, 0) {
+			t.Error("a changed configuration is not forgotten about")
+		}
 	})
 }

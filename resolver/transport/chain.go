@@ -57,14 +57,14 @@ func (c Config) Registry(examine func(next http.RoundTripper) http.RoundTripper)
 	if examine != nil {
 		rt = examine(rt)
 	}
-	return &share{next: c.guarded(&retry{next: rt}), redactor: c.Redactor}
+	return &share{next: c.guarded(&retry{next: rt}, false), redactor: c.Redactor}
 }
 
 // Token returns the chain for requests to token servers. Each is one try: those who wait for the
 // token decide whether there is another one.
 func (c Config) Token() http.RoundTripper {
 	limited := &limit{next: c.judged(&whole{next: &shortDial{next: c.Base}, tokens: true}, true), redactor: c.Redactor}
-	return &keepHome{next: c.guarded(limited), redactor: c.Redactor}
+	return &keepHome{next: c.guarded(limited, true), redactor: c.Redactor}
 }
 
 func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
@@ -73,6 +73,6 @@ func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
 	return &report{next: next, host: c.Key, prober: newProber(c), tokens: tokens, redactor: c.Redactor}
 }
 
-func (c Config) guarded(next http.RoundTripper) http.RoundTripper {
-	return QuietSpans{Next: &guard{next: next, host: c.Key, redactor: c.Redactor}, Redactor: c.Redactor}
+func (c Config) guarded(next http.RoundTripper, tokens bool) http.RoundTripper {
+	return QuietSpans{Next: &guard{next: next, host: c.Key, tokens: tokens, redactor: c.Redactor}, Redactor: c.Redactor}
 }

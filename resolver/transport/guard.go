@@ -17,27 +17,28 @@ import (
 type guard struct {
 	next     http.RoundTripper
 	host     health.Key // the configured one
+	tokens   bool       // the requests are for tokens
 	redactor *redact.Redactor
 }
 
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := skip(req.Context(), keyOf(g.host, req), req, g.redactor); err != nil {
+	if err := skip(req.Context(), targetOf(g.host, req, g.tokens), req, g.redactor); err != nil {
 		return nil, err
 	}
 	return g.next.RoundTrip(req)
 }
 
 // skip says why a host is not asked on behalf of the caller of ctx, nil if it is.
-func skip(ctx context.Context, key health.Key, req *http.Request, redactor *redact.Redactor) error {
+func skip(ctx context.Context, t target, req *http.Request, redactor *redact.Redactor) error {
 	p := purpose.Of(ctx)
-	// A check has made up its mind about its host, and perhaps the token server is the
-	// same.
-	if p.Admitted == key {
-		return nil
-	}
-	if open := trouble(ctx, p, key); open != nil {
-		return &fault.Fault{Class: open.Class, Err: redactor.Request(req, open), ShortCircuited: true, Troubled: key}
+	for _, key := range []health.Key{t.self, t.key} {
+		if key == (health.Key{}) || key == p.Admitted { // a check has made up its mind about its host
+			continue
+		}
+		if open := trouble(ctx, p, key); open != nil {
+			return &fault.Fault{Class: open.Class, Err: redactor.Request(req, open), ShortCircuited: true, Troubled: key}
+		}
 	}
 	return nil
 }
@@ -55,14 +56,33 @@ func trouble(ctx context.Context, p purpose.Purpose, key health.Key) *health.Ope
 	return open
 }
 
+// target is what a request asks.
+type target struct {
+	key health.Key // what becomes of the request counts for that
+
+	// self is the configured host where it is asked for tokens at its own address; zero = it is not. It
+	// may be silent there since it is silent everywhere, and nobody needs a token for whom that is. That
+	// it gives tokens says nothing of it: they may come from another server behind that address.
+	self health.Key
+}
+
+// targetOf is that of a request by way of the configured host.
+func targetOf(configured health.Key, req *http.Request, tokens bool) target {
+	t := target{key: keyOf(configured, req, tokens)}
+	if tokens && t.key.Host == configured.Host && !fault.Strayed(req) {
+		t.self = configured
+	}
+	return t
+}
+
 // keyOf is the key of the host that a request goes to: the configured one, or another
-// to which that has led. What the configured one does where another has led back to it is not
-// held against it: who chooses the URL finds one that is limited, or hangs.
-func keyOf(configured health.Key, req *http.Request) health.Key {
+// to which that has led, be it for tokens alone. What the configured one does where another has led
+// back to it is not held against it: who chooses the URL finds one that is limited, or hangs.
+func keyOf(configured health.Key, req *http.Request, tokens bool) health.Key {
 	key := health.KeyOf(req.URL.Scheme, req.URL.Host)
 	key.How = configured.How
-	if key != configured || fault.Strayed(req) {
-		key.For = configured.Host
+	if tokens || key != configured || fault.Strayed(req) {
+		key.For, key.Tokens = configured.Host, tokens
 	}
 	return key
 }

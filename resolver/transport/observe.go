@@ -60,7 +60,7 @@ func (o *observe) RoundTrip(req *http.Request) (*http.Response, error) {
 		if target, err := resp.Location(); err == nil && redirects(resp) {
 			o.redactor.AddURL(target, asked(req)) // a warning may say by what it is signed
 		}
-		if !o.tokens && keyOf(o.key, req) == o.key { // nobody knows yet which tokens an answer has
+		if keyOf(o.key, req, o.tokens) == o.key { // nobody knows yet which tokens an answer has
 			seen.Quota, seen.Warnings = readQuota(resp.Header), o.warnings(resp.Header)
 		}
 	}

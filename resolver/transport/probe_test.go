@@ -157,7 +157,7 @@ func TestProbesOfTokenServers(t *testing.T) {
 				if !slices.Equal(asked, test.asked) {
 					t.Errorf("asked %v, want %v", asked, test.asked)
 				}
-				tokens := health.Key{Host: "http://auth.test", For: key.Host} // probed again for who asks about it
+				tokens := health.Key{Host: "http://auth.test", For: key.Host, Tokens: true} // probed again for who asks about it
 				if open := breakers.Trouble(tokens); (open != nil) != (test.class != failure.None) || breakers.Blocked(health.KeyOf("http", "auth.test")) {
 					t.Errorf("got %v", open)
 				}

@@ -48,8 +48,8 @@ type report struct {
 func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
 	left := p.TimeLeft(req.Context())
-	of := request{health: p.Health, host: keyOf(r.host, req), queue: &pool.Queue{Left: left}}
-	of.probe = r.probe(of.host, req)
+	of := request{health: p.Health, target: targetOf(r.host, req, r.tokens), queue: &pool.Queue{Left: left}}
+	of.probe, of.probeSelf = r.probe(of.key, req), r.probe(of.self, req)
 	of.began = time.Now()
 	defer p.Asked.Begin(&together{request: of, req: req, redactor: r.redactor})()
 	if p.Kind == purpose.Check {
@@ -77,16 +77,26 @@ func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 // request is one request to a host.
 type request struct {
 	health *health.View
-	host   health.Key
-	probe  health.Probe // nil = none is made
-	began  time.Time
-	queue  *pool.Queue // the time in which it waits is not the host's
+	target
+	probe     health.Probe // nil = none is made
+	probeSelf health.Probe // the same of target.self
+	began     time.Time
+	queue     *pool.Queue // the time in which it waits is not the host's
 }
 
 // slow tells that there is no answer so far, of the time that there is for one.
 func (r request) slow(left time.Duration) {
 	if !r.queue.Waiting() {
-		r.health.Slow(r.host, r.probe, r.began.Add(left))
+		r.health.Slow(r.key, r.probe, r.began.Add(left))
+		r.health.Slow(r.self, r.probeSelf, r.began.Add(left))
+	}
+}
+
+// failed tells that it has failed.
+func (r request) failed(f health.Failure) {
+	r.health.Failed(r.key, r.probe, f)
+	if f.Class != failure.RateLimited {
+		r.health.Suspect(r.self, r.probeSelf)
 	}
 }
 
@@ -97,19 +107,19 @@ func (r request) ended(resp *http.Response, err, cause error) {
 	switch {
 	case judged:
 		if seen := judge(f, r.began); seen.Class != failure.None {
-			r.health.Failed(r.host, r.probe, seen)
+			r.failed(seen)
 		} else {
-			r.health.Answered(r.host, false)
+			r.health.Answered(r.key, false)
 		}
 	case err == nil:
-		r.health.Answered(r.host, resp.StatusCode == http.StatusUnauthorized)
+		r.health.Answered(r.key, resp.StatusCode == http.StatusUnauthorized)
 	case errors.Is(cause, ErrBudget):
 		silence := time.Since(r.began)
-		r.health.Failed(r.host, r.probe, health.Failure{
+		r.failed(health.Failure{
 			Class: failure.Unreachable, Reason: tooLate, Timeout: silence >= patience, Began: r.began, Silence: silence,
 		})
 	case errors.Is(cause, ErrSlow): // as where it is the error: see judge
-		r.health.Failed(r.host, r.probe, health.Failure{Class: failure.Unreachable, Reason: tooLate, Timeout: true, Began: r.began})
+		r.failed(health.Failure{Class: failure.Unreachable, Reason: tooLate, Timeout: true, Began: r.began})
 	}
 }
 
@@ -117,7 +127,7 @@ func (r request) ended(resp *http.Response, err, cause error) {
 // of redirects, and of those that are not told, so nothing is said of them beyond the session.
 func (r *report) probe(key health.Key, req *http.Request) health.Probe {
 	switch {
-	case r.prober == nil:
+	case r.prober == nil, key == health.Key{}:
 		return nil
 	case key == r.host:
 		return r.prober.registry

@@ -115,7 +115,7 @@ type reportedBody struct {
 func (b *reportedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == ErrSilent { //nolint:errorlint // it is never wrapped
-		b.of.health.Failed(b.of.host, b.of.probe, health.Failure{
+		b.of.failed(health.Failure{
 			Class: failure.Unreachable, Reason: unfinished, Timeout: true, Began: time.Now().Add(-b.wait),
 		})
 	}

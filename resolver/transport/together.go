@@ -24,7 +24,7 @@ var _ purpose.AskedHost = (*together)(nil)
 
 // Skip implements purpose.AskedHost.
 func (t *together) Skip(ctx context.Context) error {
-	return skip(ctx, t.host, t.req, t.redactor)
+	return skip(ctx, t.target, t.req, t.redactor)
 }
 
 // GaveUp implements purpose.AskedHost. The host has kept the caller waiting for no longer than that

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,7 +61,7 @@ func (test slowToken) run(t *testing.T) {
 	breakers := health.New()
 	defer breakers.Close()
 	test.purpose.Health = breakers.View(nil)
-	probes := 0
+	var probes atomic.Int32
 	c := config(roundTrip(func(req *http.Request) (*http.Response, error) {
 		time.Sleep(test.begins)
 		resp := answer(req, cmp.Or(test.status, http.StatusOK), "", "Location", "/elsewhere")
@@ -68,7 +69,7 @@ func (test slowToken) run(t *testing.T) {
 		return resp, nil
 	}))
 	c.Probe = roundTrip(func(req *http.Request) (*http.Response, error) {
-		probes++
+		probes.Add(1)
 		return answering(http.StatusUnauthorized)(req)
 	})
 	ctx := t.Context()
@@ -87,7 +88,7 @@ func (test slowToken) run(t *testing.T) {
 		t.Errorf("got %v after %v, want %v after %v", err, took, test.want, test.took)
 	}
 	synctest.Wait()
-	if left := test.purpose.Health.Blocked(key, 0); left != (test.want != nil) || (probes > 0) != (test.want != nil || test.purpose.Kind == purpose.Check) {
-		t.Errorf("left alone: %v, %d probes", left, probes)
+	if left := test.purpose.Health.Blocked(health.Key{Host: key.Host, For: key.Host, Tokens: true}, 0); left != (test.want != nil) || (probes.Load() > 0) != (test.want != nil || test.purpose.Kind == purpose.Check) {
+		t.Errorf("left alone: %v, %d probes", left, probes.Load())
 	}
 }
