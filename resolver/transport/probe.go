@@ -108,7 +108,7 @@ func (p *prober) ask(ctx context.Context, address string, headers []http.Header)
 	if !judged { // the time of the probe has ended
 		f = &fault.Fault{Class: failure.Unreachable, Err: errors.Join(err, context.DeadlineExceeded)}
 	}
-	if seen := judge(f, start); seen.Class != failure.RateLimited {
+	if seen, _ := judge(f, start); seen.Class != failure.RateLimited {
 		v.Class, v.Reason = seen.Class, seen.Reason
 	}
 	return nil, v

@@ -106,9 +106,10 @@ func (r request) ended(resp *http.Response, err, cause error) {
 	f, judged := fault.As(err)
 	switch {
 	case judged:
-		if seen := judge(f, r.began); seen.Class != failure.None {
+		switch seen, says := judge(f, r.began); {
+		case seen.Class != failure.None:
 			r.failed(seen)
-		} else {
+		case says:
 			r.health.Answered(r.key, false)
 		}
 	case err == nil:
@@ -137,19 +138,22 @@ func (r *report) probe(key health.Key, req *http.Request) health.Probe {
 	return nil
 }
 
-// judge says what a fault tells of the host. Class None = it answered, or failed at once,
-// which costs nothing.
-func judge(f *fault.Fault, began time.Time) health.Failure {
-	seen := health.Failure{Class: f.Class, Reason: answered + fault.StatusText(f.Status), RetryAfter: f.RetryAfter}
+// judge says what a fault tells of the host: that it is in trouble, or that it has answered, with
+// class None; or nothing, where says is false. What failed at once, without an answer, costs nothing,
+// and ends no trouble either, nor the time for which the host has asked to be left alone.
+func judge(f *fault.Fault, began time.Time) (seen health.Failure, says bool) {
+	seen = health.Failure{Class: f.Class, Reason: answered + fault.StatusText(f.Status), RetryAfter: f.RetryAfter}
 	switch {
 	case f.Class == failure.RateLimited, f.Class == failure.Unavailable && f.Status >= 500:
-		return seen
-	case f.Status != 0, f.Class != failure.Unreachable:
-		return health.Failure{}
+		return seen, true
+	case f.Status != 0:
+		return health.Failure{}, true
+	case f.Class != failure.Unreachable:
+		return health.Failure{}, false
 	case fault.TimedOut(f.Err):
-		return health.Failure{Class: f.Class, Reason: tooLate, Timeout: true, Began: began}
+		return health.Failure{Class: f.Class, Reason: tooLate, Timeout: true, Began: began}, true
 	case time.Since(began) >= patience:
-		return health.Failure{Class: f.Class, Reason: unheard, Timeout: true, Began: began}
+		return health.Failure{Class: f.Class, Reason: unheard, Timeout: true, Began: began}, true
 	}
-	return health.Failure{}
+	return health.Failure{}, false
 }

@@ -5,6 +5,7 @@ package transport
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net/http"
@@ -88,6 +89,37 @@ func TestReports(t *testing.T) {
 				}
 				if breakers.Blocked(key) || (probes > 0) != test.probed {
 					t.Errorf("%d probes, in trouble for all: %v", probes, breakers.Blocked(key))
+				}
+			})
+		})
+	}
+}
+
+// What fails at once, and is no answer, ends neither a trouble nor a limit, of the session, its scope or all. An
+// answer does, be it a refusal.
+func TestNoAnswerEndsNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		rt   roundTrip
+		ends bool
+	}{
+		"refused":                {failing(syscall.ECONNREFUSED), false},
+		"hangs up":               {failing(io.EOF), false},
+		"no trusted host":        {failing(x509.UnknownAuthorityError{}), false},
+		"401":                    {answering(http.StatusUnauthorized), true},
+		"404":                    {answering(http.StatusNotFound), true},
+		"304, which is no sense": {answering(http.StatusNotModified), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				breakers := health.New()
+				defer breakers.Close()
+				view := breakers.View(nil)
+				view.Failed(key, func(context.Context) health.Verdict { return health.Verdict{Class: failure.Unavailable} }, health.Failure{Class: failure.Unavailable})
+				view.Failed(key, nil, health.Failure{Class: failure.RateLimited, RetryAfter: time.Minute})
+				synctest.Wait()
+				_, _ = send(t.Context(), t, config(test.rt).Registry(nil), purpose.Purpose{Kind: purpose.Check, Last: true, Health: view})
+				if all, own := breakers.Blocked(key), view.Blocked(key, 0); all == test.ends || own == test.ends {
+					t.Errorf("in trouble for all: %v, left alone: %v", all, own)
 				}
 			})
 		})
