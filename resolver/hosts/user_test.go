@@ -35,6 +35,26 @@ func TestErrorsTellNoUser(t *testing.T) {
 	}
 }
 
+// Nor where a slash too many has it stand in the path of a URL: nobody could be asked by that.
+func TestUserBehindAThirdSlash(t *testing.T) {
+	const host = "https:///user:hush@mirror.test:5000"
+	for text, right := range map[string]bool{
+		"[host.\"" + host + "\"]\n":                               false,
+		"[host.\"" + host + "\"]\ndial_timeout = \"5\"\n":         false,
+		"[host.\"/user:hush@mirror.test\"]\n":                     false,
+		"[host.\"\"]\n":                                           false,
+		"server = \"" + host + "\"\ncapabilities = [\"fly\"]\n":   false,
+		"server = \"" + host + "\"\nserver = \"" + host + "\"\n":  false,
+		"server = \"" + host + "\"\n":                             true, // the registry's own name counts
+		"server = \"https://\"\n[host.\"https://mirror.test\"]\n": true,
+	} {
+		_, err := parse("/etc/certs.d/registry.test", []byte(text))
+		if (err == nil) != right || err != nil && strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // A header's value that looks like a number, of which somebody has forgotten the quotes, or the table
 // around it, is in no error.
 func TestErrorsTellNoHeaderThatIsANumber(t *testing.T) {

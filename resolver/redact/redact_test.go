@@ -25,6 +25,10 @@ func TestRawURL(t *testing.T) {
 		"user:pass@host:5000/v2/x?ns=y":           "host:5000/v2/x",
 		"us_er:pa%zz@host/x#y":                    "host/x",
 		"host:5000":                               "host:5000",
+		"https:///user:pass@host:5000/v2/x?y":     "https://***",
+		"https:////user:pass@host":                "https://***",
+		"https:///user:pa%zz@host/x":              "https://host/x",
+		"file:///etc/x":                           "file:///etc/x",
 	} {
 		if got := RawURL(raw); got != want {
 			t.Errorf("%s: got %s, want %s", raw, got, want)

@@ -131,8 +131,12 @@ func RawURL(raw string) string {
 	return scheme + plain[strings.LastIndex(plain, "@")+1:]
 }
 
-// URL returns scheme, host and path of a URL.
+// URL returns scheme, host and path of a URL. Where a slash too many stands before the host, user and
+// password are in the path.
 func URL(u *url.URL) string {
+	if u.Host == "" && strings.Contains(u.Path, "@") {
+		return u.Scheme + "://" + hidden
+	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, OmitHost: u.OmitHost}).String()
 }
 
