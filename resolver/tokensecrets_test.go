@@ -12,6 +12,7 @@ import (
 
 	"github.com/containerd/log"
 
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
@@ -148,5 +149,46 @@ func TestManyChallenges(t *testing.T) {
 		if text := told(t, server.URL, "summer2024xyz"); !strings.Contains(text, want) {
 			t.Errorf("%d: no %q in %s", size, want, text)
 		}
+	}
+}
+
+// Nor can a caller that was refused have that not count, by a user name that the registry repeats in its
+// challenge at such length. The same of another to which it redirects is no refusal.
+func TestRefusalsByLongChallenges(t *testing.T) {
+	refuse := func(w http.ResponseWriter, r *http.Request) {
+		user, _, _ := r.BasicAuth()
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://127.0.0.1:1/%s",service="x"`, strings.Repeat(user, 3)))
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+	asksFirst := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		refuse(w, r)
+	}
+	storage, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://127.0.0.1:1/%s"`, strings.Repeat("-", 9<<10)))
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		refused bool
+	}{
+		"the registry refuses": {asksFirst, true},
+		"a storage service asks for too": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, storage.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, _ := serve(t, test.handler)
+			s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: as(strings.Repeat("tenant", 700), "summer2024xyz")})
+			_, err := s.Resolve(t.Context(), plenty)
+			e := wantClass(t, err, failure.Unauthorized)
+			if !strings.Contains(e.Error(), "it names token servers in more than 8 KiB") || len(e.Refusals()) > 0 != test.refused {
+				t.Errorf("%d refusals: %v", len(e.Refusals()), e)
+			}
+		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/auth"
 
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
@@ -41,8 +42,10 @@ var (
 	errLong   = errors.New("it names token servers in more than 8 KiB")
 )
 
-// unfit says why the challenges of an answer cannot be met, whatever credentials there are.
-func unfit(resp *http.Response, redactor *redact.Redactor) error {
+// unfit says why the challenges of an answer cannot be met, whatever credentials there are, and of which class
+// that is. Of those that are too long nobody knows what they want: with its status the answer refuses the caller,
+// who may be why they are so long.
+func unfit(resp *http.Response, redactor *redact.Redactor) (failure.Class, error) {
 	texts, size := redactor.Texts(), 0
 	var realms []string
 	for _, c := range auth.ParseAuthHeader(resp.Header) {
@@ -52,11 +55,11 @@ func unfit(resp *http.Response, redactor *redact.Redactor) error {
 	}
 	switch {
 	case size > maxRealms:
-		return errLong
+		return failure.Unauthorized, errLong
 	case slices.ContainsFunc(realms, func(realm string) bool { return parts(realm, texts) }):
-		return errParted
+		return failure.Invalid, errParted
 	}
-	return nil
+	return failure.None, nil
 }
 
 // parts reports whether the token server of a challenge has the beginning of a secret before its
