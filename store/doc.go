@@ -10,9 +10,9 @@
 // later, each only while its record is the one that was there when the mark was
 // made, and still points at the digest that was checked: a record that was removed
 // and made again under its name gets none of them. At no moment does a label claim
-// a digest that its record does not have. Get and First show marks before they are
-// written. A crash may lose marks of the last moments, but never a revocation that
-// has returned.
+// a digest that its record does not have. A revocation is of no record: it waits as it is, and is
+// written to all that have the proofs by then. Get and First show both before that. A
+// crash may lose marks of the last moments, but never a revocation that has returned.
 //
 // Other clients of containerd change records without us: they move the target of
 // one and keep its labels, or copy the labels to another name. So every write binds
@@ -48,7 +48,7 @@
 //     [Store.Used]. MarkVerified and MarkPulled note the use of the proofs that
 //     they give.
 //   - When a registry refused a caller, before the request ends: [Store.Revoke].
-//     It waits for the disk. Where it fails, the request must fail.
+//     It waits for the disk. Where it fails, the request must fail, and it is tried again.
 //   - When an image of a tag may have no record of repository@digest, or one without its proofs:
 //     [Store.ShareProofs], before marks are made for both. It waits for the disk, too.
 //   - To pin images and to release them: [Store.Pins] and [Store.SetPins], which waits

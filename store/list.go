@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"slices"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata/boltutil"
@@ -64,12 +64,13 @@ func (s *Store) view(ctx context.Context, namespace string, fn func(context.Cont
 		err := s.db.View(func(tx *bolt.Tx) error {
 			s.mu.Lock()
 			r := transactionReader{
-				images: s.images, namespace: namespace, flushing: maps.Clone(s.flushing), pending: maps.Clone(s.pending),
+				images: s.images, namespace: namespace, flushing: s.flushing.clone(), pending: s.pending.clone(),
 				raw: rawRecords(tx, namespace), decoded: s.decoded,
 			}
 			after := s.flushed
 			s.mu.Unlock()
 			r.marked = markedNames(namespace, r.flushing, r.pending)
+			r.revoking = r.flushing.revoking()[namespace] || r.pending.revoking()[namespace]
 			if again = before != after; again {
 				return nil // a mark may have been written that this transaction does not see
 			}
@@ -89,12 +90,13 @@ type reader interface {
 }
 
 // transactionReader reads in the transaction of the context, and lays over the
-// records the marks that were not yet written when it began.
+// records what was not yet written when it began.
 type transactionReader struct {
 	images            images.Store
 	namespace         string
-	flushing, pending marks
+	flushing, pending batch
 	marked            map[string]bool // names of records that have a mark
+	revoking          bool            // any may have lost a proof
 	raw               *bolt.Bucket    // nil where there are no records
 	decoded           *decoded
 }
@@ -104,7 +106,7 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 		return nil, err
 	}
 	sum, found := r.decoded.sum(r.raw, name)
-	keep := found && !r.marked[name]
+	keep := found && !r.marked[name] && !r.revoking
 	if record, ok := r.decoded.get(recordName{r.namespace, name}, sum); ok && keep {
 		return record, nil
 	}
@@ -117,7 +119,7 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 	}
 	k := keyOf(r.namespace, img)
 	var record *Record
-	if state := Decode(k.name, k.target, marked(k, img.Labels, r.flushing[k], r.pending[k])); state.Known() {
+	if state := Decode(k.name, k.target, r.pending.over(k, r.flushing.over(k, img.Labels))); state.Known() {
 		record = &Record{Name: name, Target: img.Target, State: state}
 	}
 	if keep {
@@ -127,10 +129,10 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 }
 
 // markedNames returns the names of a namespace's records that have a mark.
-func markedNames(namespace string, all ...marks) map[string]bool {
+func markedNames(namespace string, all ...batch) map[string]bool {
 	names := map[string]bool{}
-	for _, marks := range all {
-		for k := range marks {
+	for _, l := range slices.Concat(all...) {
+		for k := range l.marks {
 			if k.namespace == namespace {
 				names[k.name] = true
 			}

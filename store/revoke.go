@@ -5,7 +5,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -54,128 +53,131 @@ func (r Refusal) Ends(f Fingerprint, p Proof, name string) bool {
 // Revoke takes the proofs of some holders away from all tags and digests of a
 // repository in the namespace of the context, as far as the refusals end them. It
 // holds at once for [Store.Get], and Revoke returns when it is written, so that no crash can bring
-// a proof back. Proofs that are given before the writer has begun with it end, too. After an error it may hold only
-// until the next restart, or not at all where that is the context's.
+// a proof back. Proofs that are given before the writer has come to it end, too. After an error it
+// holds all the same until it is written, which is tried again; a crash before that loses it.
 func (s *Store) Revoke(ctx context.Context, repository string, holders []Fingerprint, refusals ...Refusal) error {
 	namespace, err := namespaces.NamespaceRequired(ctx)
 	if err != nil {
 		return err
 	}
-	var all []*revocation
+	var all []revocation
 	for _, f := range holders {
-		all = append(all, &revocation{namespace, repository, f, refusals})
+		all = append(all, revocation{namespace: namespace, repository: repository, holder: f, refusals: refusals})
 	}
+	s.revoke(all)
+	err = s.sync(ctx, func() error { return s.settle(ctx, all) })
+	if ctx.Err() != nil { // the writer may not have taken the request
+		s.wakeWriter()
+	}
+	return err
+}
+
+// revoke lays revocations over all that waits. It reports whether they take anything out of it.
+func (s *Store) revoke(all []revocation) (takes bool) {
 	s.mu.Lock()
-	s.revoking = append(s.revoking, all...)
-	s.mu.Unlock()
-	defer func() { // where the writer has not come to it
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.begun(all...)
-	}()
-	return s.sync(ctx, func() error {
+	defer s.mu.Unlock()
+	for _, r := range all {
+		takes = s.pending.revoke(r) || takes
+	}
+	return takes
+}
+
+// settle lays the revocations over the marks that have come since, and forgets those that take nothing
+// away: a denial of nothing, which any secret gets, costs no write and makes no listing stale. The writer
+// calls it: nothing is written meanwhile. What cannot be read may have something to take away.
+func (s *Store) settle(ctx context.Context, all []revocation) error {
+	if !s.revoke(all) {
 		records, err := s.images.List(ctx)
-		if err != nil {
-			return fmt.Errorf("list the images of %s: %w", repository, err)
+		needless := slices.DeleteFunc(slices.Clone(all), func(r revocation) bool {
+			return err != nil || slices.ContainsFunc(records, func(img images.Image) bool {
+				return len(r.change(keyOf(r.namespace, img), img.Labels)) > 0
+			})
+		})
+		s.mu.Lock()
+		for _, r := range needless {
+			s.pending.forget(r)
 		}
-		err = errNoMarks
-		for _, r := range all {
-			if s.markRevoked(records, r) {
-				err = nil
-			}
+		s.mu.Unlock()
+		if len(needless) == len(all) {
+			return errNoMarks
 		}
-		return err
-	})
+	}
+	s.listings.changed()
+	return nil
 }
 
-// begun forgets revocations that wait: marks say the same. It is to be called with the lock.
-func (s *Store) begun(all ...*revocation) {
-	s.revoking = slices.DeleteFunc(s.revoking, func(r *revocation) bool { return slices.Contains(all, r) })
-}
-
-// revocation takes the proofs of one holder away from the records of a repository.
+// revocation takes the proofs of one holder away from the records of a repository, or those of
+// everybody from all records of the namespace.
 type revocation struct {
 	namespace, repository string
 	holder                Fingerprint
 	refusals              []Refusal
+	everybody             bool
 }
 
-func (r revocation) ends(p Proof, name string) bool {
-	return slices.ContainsFunc(r.refusals, func(refusal Refusal) bool { return refusal.Ends(r.holder, p, name) })
-}
-
-// change is what the revocation changes of the labels of a record, with its marks, that were
-// written for that name; nil for nothing. It says of both proofs of the holder what becomes of
-// them, but for one that onDisk has already: else that which goes would be kept beside a mirror's
-// next one (withEarlier).
-func (r revocation) change(of string, all, onDisk map[string]string) map[string]string {
-	change, revokes := map[string]string{}, false
-	for _, label := range r.labels() {
-		switch value := all[label]; {
-		case value != "" && r.ends(decodeProof(value), of):
-			change[label], revokes = "", true
-		case value == "" || value != onDisk[label]:
-			change[label] = value
+// ofEverybody returns those that end all that these do, one for each namespace.
+func ofEverybody(all []revocation) (out []revocation) {
+	for _, r := range all {
+		r = revocation{namespace: r.namespace, everybody: true}
+		if !slices.ContainsFunc(out, r.same) {
+			out = append(out, r)
 		}
 	}
-	if !revokes {
+	return out
+}
+
+// same reports whether the other ends the same.
+func (r revocation) same(other revocation) bool {
+	return r.namespace == other.namespace && r.repository == other.repository && r.holder == other.holder &&
+		r.everybody == other.everybody && slices.Equal(r.refusals, other.refusals)
+}
+
+// isOf reports whether it is about images of that name.
+func (r revocation) isOf(name string) bool { return r.everybody || isOf(name, r.repository) }
+
+// ends reports whether it takes away what a label says, which was written for that name.
+func (r revocation) ends(label, value, name string) bool {
+	f, _, ok := holderOf(label)
+	return ok && value != "" && (r.everybody || f == r.holder && slices.ContainsFunc(r.refusals, func(refusal Refusal) bool {
+		return refusal.Ends(f, decodeProof(value), name)
+	}))
+}
+
+// change is what the revocation changes of the labels of a record. A proof that was copied to a record of
+// another name goes too, so that no copy back brings it back, and one that was given for another target, so that
+// no move back does. A label beside which no digest stands proves nothing. It stays: it may be all that makes
+// the image one that takes a proof.
+func (r revocation) change(k key, all map[string]string) map[string]string {
+	of := k.name
+	if from := writtenFor(all); r.isOf(from) {
+		of = from
+	}
+	if k.namespace != r.namespace || !r.isOf(of) || !saysAnyDigest(all) {
 		return nil
+	}
+	change := map[string]string{}
+	for label, value := range all {
+		if r.ends(label, value, of) {
+			change[label] = ""
+		}
 	}
 	return change
 }
 
-// labels are those of the holder's proofs.
-func (r revocation) labels() []string {
-	return []string{LabelAccess + string(r.holder), besideProof(r.holder)}
-}
-
-// waitsIn reports whether a mark that is not written yet takes a proof of the holder away.
-func (r revocation) waitsIn(mark map[string]string) bool {
-	return slices.ContainsFunc(r.labels(), func(label string) bool {
-		value, marked := mark[label]
-		return marked && value == ""
-	})
-}
-
-// markRevoked adds the marks that take proofs away from the records where the revocation ends
-// them: those on disk, and those of marks which are not written yet. A proof that was copied to a
-// record of another name goes too, so that no copy back brings it back; a mark that is not written
-// yet clears it away by itself. A label beside which no digest stands proves nothing. It
-// stays: it may be all that makes the image one that takes a proof. It reports whether anything has to be
-// written for it, be it by marks that are there: else a crash could bring a proof back.
-func (s *Store) markRevoked(records []images.Image, r *revocation) (unwritten bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.begun(r)
-	changes := marks{}
-	for k, mark := range s.pending { // also of what a record does not point at just now
-		if k.namespace == r.namespace && isOf(k.name, r.repository) {
-			changes[k] = r.change(k.name, mark, nil)
-			unwritten = unwritten || r.waitsIn(mark)
+// takesFrom reports whether one of the marks has a proof that the revocation ends, also of a record that
+// has moved.
+func (r revocation) takesFrom(marks marks) bool {
+	for k, mark := range marks {
+		if k.namespace != r.namespace || !r.isOf(k.name) {
+			continue
+		}
+		for label, value := range mark {
+			if r.ends(label, value, k.name) {
+				return true
+			}
 		}
 	}
-	for _, img := range records {
-		k, of := keyOf(r.namespace, img), img.Name
-		mark := s.pending[k]
-		if from := writtenFor(img.Labels); mark[LabelRecord] == "" && isOf(from, r.repository) {
-			of = from
-		}
-		if saysAnyDigest(img.Labels) && isOf(of, r.repository) {
-			changes[k] = r.change(of, marked(k, img.Labels, mark), img.Labels)
-			unwritten = unwritten || r.change(of, img.Labels, nil) != nil
-		}
-	}
-	revoked := false
-	for k, change := range changes {
-		if change != nil {
-			s.pending.add(k, change)
-			revoked = true
-		}
-	}
-	if revoked { // a denial that takes nothing away makes no listing stale
-		s.listings.changed()
-	}
-	return revoked || unwritten
+	return false
 }
 
 // isOf reports whether an image name is a tag or a digest of the repository, by
@@ -185,13 +187,15 @@ func isOf(name, repository string) bool {
 	return ok && rest != "" && (rest[0] == ':' || rest[0] == '@')
 }
 
-// revocations returns the part of a mark that takes proofs away. That which is not written yet can
+// revocations returns the part of changes that takes proofs away. That which is not written yet can
 // be the newer one of a holder, or stand in the place of the earlier one: in doubt both end.
-func revocations(mark map[string]string) map[string]string {
+func revocations(changes ...map[string]string) map[string]string {
 	out := map[string]string{}
-	for label, value := range mark {
-		if f, _, ok := holderOf(label); ok && value == "" {
-			out[LabelAccess+string(f)], out[besideProof(f)] = "", ""
+	for _, change := range changes {
+		for label, value := range change {
+			if f, _, ok := holderOf(label); ok && value == "" {
+				out[LabelAccess+string(f)], out[besideProof(f)] = "", ""
+			}
 		}
 	}
 	return out

@@ -46,8 +46,8 @@ func TestRevocationThatWaits(t *testing.T) {
 	if got := proofs(name); got != 2 {
 		t.Errorf("after a later yes it has %d proofs", got)
 	}
-	if err := s.Close(); err != nil || len(s.revoking) > 0 {
-		t.Errorf("%d revocations still wait, %v", len(s.revoking), err)
+	if err := s.Close(); err != nil || len(s.pending.revoking()) > 0 {
+		t.Errorf("%d revocations still wait, %v", len(s.pending.revoking()), err)
 	}
 }
 
@@ -67,7 +67,7 @@ func waiting(ctx context.Context, t *testing.T, s *Store) (end func()) {
 	go func() { done <- s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin) }()
 	for waits := false; !waits; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
-		waits = len(s.revoking) > 0
+		waits = len(s.pending.revoking()) > 0
 		s.mu.Unlock()
 	}
 	return func() {

@@ -5,7 +5,6 @@ package store
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -43,10 +42,9 @@ type Store struct {
 	decoded  *decoded
 
 	mu       sync.Mutex
-	pending  marks         // not yet taken by the writer
-	flushing marks         // in the transaction that is being written
-	flushed  uint64        // counts the transactions
-	revoking []*revocation // that the writer has not begun with
+	pending  batch  // not yet taken by the writer
+	flushing batch  // in the transaction that is being written
+	flushed  uint64 // counts the transactions
 
 	wake    chan struct{}
 	flushes chan flushRequest
@@ -62,7 +60,6 @@ func New(db DB, imageStore images.Store) *Store {
 		images:  imageStore,
 		uses:    newUses(),
 		decoded: newDecoded(),
-		pending: marks{},
 		wake:    make(chan struct{}, 1),
 		flushes: make(chan flushRequest),
 		stop:    make(chan struct{}),
@@ -74,8 +71,7 @@ func New(db DB, imageStore images.Store) *Store {
 }
 
 // Get returns the record of that name in the namespace of the context, with
-// marks that are not yet written, and without proofs whose revocation waits for the
-// writer. The error is errdefs.ErrNotFound when there is no such record.
+// marks that are not yet written, and without proofs whose revocation is not. The error is errdefs.ErrNotFound when there is no such record.
 func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 	namespace, err := namespaces.NamespaceRequired(ctx)
 	if err != nil {
@@ -89,18 +85,12 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 		}
 		s.mu.Lock()
 		k := keyOf(namespace, img)
-		flushing, pending, after := s.flushing[k], s.pending[k], s.flushed
-		revoking := slices.Clone(s.revoking)
+		flushing, pending, after := s.flushing.of(k), s.pending.of(k), s.flushed
 		s.mu.Unlock()
 		if before != after {
 			continue // a mark may have been written after the record was read
 		}
-		all := marked(k, img.Labels, flushing, pending)
-		for _, r := range revoking {
-			if r.namespace == namespace && isOf(name, r.repository) && saysAnyDigest(all) {
-				all = labels.Overlay(all, r.change(name, all, nil))
-			}
-		}
+		all := pending.over(k, flushing.over(k, img.Labels))
 		return Record{Name: name, Target: img.Target, State: Decode(name, img.Target.Digest, all)}, nil
 	}
 }
@@ -193,6 +183,11 @@ func (s *Store) mark(ctx context.Context, target digest.Digest, names []string, 
 	}
 	s.mu.Unlock()
 	s.listings.changed()
+	s.wakeWriter()
+}
+
+// wakeWriter has the writer write what is pending, soon.
+func (s *Store) wakeWriter() {
 	select {
 	case s.wake <- struct{}{}:
 	default:

@@ -15,7 +15,6 @@ import (
 	"github.com/containerd/errdefs"
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/pullwarden/pullwarden/internal/labels"
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 )
 
@@ -143,11 +142,11 @@ func warn(err error) {
 	}
 }
 
-// flush writes all pending marks in one transaction. If that fails they stay
-// pending, and Get goes on showing them.
+// flush writes all that is pending in one transaction. If that fails it stays
+// pending, and Get goes on showing it.
 func (s *Store) flush() error {
 	s.mu.Lock()
-	s.flushing, s.pending = s.pending, marks{}
+	s.flushing, s.pending = s.pending, nil
 	taken := s.flushing
 	s.mu.Unlock()
 	if len(taken) == 0 {
@@ -160,28 +159,29 @@ func (s *Store) flush() error {
 	s.flushed++
 	newer := s.pending
 	s.pending = unwritten
-	for k, m := range newer {
-		s.pending.add(k, m)
-	}
+	s.pending.then(newer)
 	return err
 }
 
-// writeAll writes marks in one transaction, and returns what must stay pending:
-// everything, if the transaction failed, and otherwise the revocations of records
+// writeAll writes a batch in one transaction, and returns what must stay pending:
+// everything, if the transaction failed, and otherwise the removals of proofs from records
 // that could not be written. Other changes of such records are given up: one
 // record must not cost the others.
-func (s *Store) writeAll(taken marks) (unwritten marks, err error) {
+func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 	var failed []error
 	err = s.db.Update(func(tx *bolt.Tx) error {
-		unwritten, failed = marks{}, nil
-		for k, m := range taken {
-			ctx := namespaces.WithNamespace(boltutil.WithTransaction(context.Background(), tx), k.namespace)
-			err := s.write(ctx, k, m)
+		unwritten, failed = nil, nil
+		records, err := s.changing(tx, taken)
+		if err != nil {
+			return err
+		}
+		for k, all := range records {
+			err := s.write(inTransaction(tx, k.namespace), k, taken)
 			if err == nil {
 				continue
 			}
-			if r := revocations(m); len(r) > 0 {
-				unwritten[k] = r
+			if r := taken.removals(k, all); len(r) > 0 {
+				unwritten.add(k, r)
 				failed = append(failed, err)
 				continue
 			}
@@ -190,9 +190,38 @@ func (s *Store) writeAll(taken marks) (unwritten marks, err error) {
 		return nil
 	})
 	if err != nil {
-		return taken, fmt.Errorf("write the labels of %d image records: %w", len(taken), err)
+		return taken, fmt.Errorf("write the labels of image records: %w", err)
 	}
 	return unwritten, errors.Join(failed...)
+}
+
+// changing returns the records that a batch may change, with the labels of those from which it may take
+// proofs away: which these are is looked up in each transaction anew.
+func (s *Store) changing(tx *bolt.Tx, b batch) (map[key]map[string]string, error) {
+	records := map[key]map[string]string{}
+	for _, l := range b {
+		for k := range l.marks {
+			records[k] = nil
+		}
+	}
+	for namespace := range b.revoking() {
+		all, err := s.images.List(inTransaction(tx, namespace))
+		if err != nil {
+			return nil, fmt.Errorf("list the images whose proofs are taken back: %w", err)
+		}
+		for _, img := range all {
+			k := keyOf(namespace, img)
+			if _, marked := records[k]; marked || b.revokes(k, img.Labels) {
+				records[k] = img.Labels
+			}
+		}
+	}
+	return records, nil
+}
+
+// inTransaction is the context in which to read and write the records of a namespace.
+func inTransaction(tx *bolt.Tx, namespace string) context.Context {
+	return namespaces.WithNamespace(boltutil.WithTransaction(context.Background(), tx), namespace)
 }
 
 // prune forgets the uses of proofs that the record does not have, nor will by a mark that waits: how
@@ -200,12 +229,12 @@ func (s *Store) writeAll(taken marks) (unwritten marks, err error) {
 func (s *Store) prune(k key, written map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.uses.prune(k.record(), labels.Overlay(written, s.pending[k]))
+	s.uses.prune(k.record(), s.pending.over(k, written))
 }
 
 // write changes the labels of one record inside the transaction of the
 // context, if the record is still the one that was checked.
-func (s *Store) write(ctx context.Context, k key, mark map[string]string) error {
+func (s *Store) write(ctx context.Context, k key, changes batch) error {
 	img, err := s.images.Get(ctx, k.name)
 	if errdefs.IsNotFound(err) {
 		s.uses.prune(k.record(), nil)
@@ -217,11 +246,11 @@ func (s *Store) write(ctx context.Context, k key, mark map[string]string) error 
 	if keyOf(k.namespace, img) != k {
 		return nil
 	}
-	all := marked(k, img.Labels, mark)
+	all := changes.over(k, img.Labels)
 	kept := trimProofs(all, s.uses.known(k.record()))
 	s.prune(k, kept)
 	changed := map[string]string{}
-	paths := make([]string, 0, len(mark))
+	var paths []string
 	for label := range all {
 		if value := kept[label]; img.Labels[label] != value {
 			changed[label] = value

@@ -40,7 +40,8 @@ func (s *Store) WriteSources(ctx context.Context, target digest.Digest, sources 
 				}
 				change := sources(Decode(name, target, img.Labels)).content()
 				change[LabelRecord] = binding(name, target)
-				if err := s.write(ctx, keyOf(namespace, img), change); err != nil {
+				k := keyOf(namespace, img)
+				if err := s.write(ctx, k, batch{{marks: marks{k: change}}}); err != nil {
 					return err
 				}
 			}
