@@ -43,20 +43,37 @@ func (s *Store) ShareProofs(ctx context.Context, target digest.Digest, from, to 
 	})
 }
 
-// createLike makes a record that says what the giver does. Without the check that its proofs hold by it would
-// open the image, and is not made.
+// createLike makes a record that says what the giver does. Proofs without the check that they hold by are
+// no part of a state: without them the record would open the image, so it gets them as they are, and they
+// prove nothing there either.
 func (s *Store) createLike(ctx context.Context, giver Record, name string) error {
-	if giver.Restricted && !giver.Said() {
-		return nil
-	}
 	giver.Pin = Pin{}
 	all := labels.Present(giver.Labels(name, giver.Target.Digest))
+	if giver.Restricted && !giver.Said() {
+		img, err := s.images.Get(ctx, giver.Name)
+		if err != nil {
+			return fmt.Errorf("read image record %q: %w", giver.Name, err)
+		}
+		if img.Target.Digest != giver.Target.Digest || !copyProofs(all, img.Labels) {
+			return nil
+		}
+	}
 	all[labels.CRIManaged] = labels.CRIManagedValue
 	_, err := s.images.Create(ctx, images.Image{Name: name, Target: giver.Target, Labels: all})
 	if err != nil && !errdefs.IsAlreadyExists(err) {
 		return fmt.Errorf("create image record %q: %w", name, err)
 	}
 	return nil
+}
+
+// copyProofs reports whether there are any.
+func copyProofs(to, from map[string]string) (copied bool) {
+	for label, value := range from {
+		if _, _, ok := holderOf(label); ok && value != "" {
+			to[label], copied = value, true
+		}
+	}
+	return copied
 }
 
 // lacking are the labels of the check, and the proofs of holders, that the taker lacks. Proofs are

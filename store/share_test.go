@@ -106,17 +106,17 @@ func TestShareBothProofs(t *testing.T) {
 }
 
 // A record that there is not is made, and says what the other does but for its pin; where that tells of proofs that nothing
-// is said to hold by, none is made: it would open the image.
+// is said to hold by, it opens the image as little, and the next yes gives a proof.
 func TestShareWithARecordThatIsNotThere(t *testing.T) {
 	const to = "registry.test/app@sha256:0"
 	for what, tc := range map[string]struct {
 		labels map[string]string
 		says   bool
-		made   bool
+		closed bool
 	}{
-		"nothing is known":  {nil, false, true},
+		"nothing is known":  {nil, false, false},
 		"checked":           {map[string]string{LabelPinned: "true"}, true, true},
-		"proofs of nothing": {map[string]string{LabelAccess + string(alice): encodeTime(time.Unix(1, 0))}, false, false},
+		"proofs of nothing": {map[string]string{LabelAccess + string(alice): encodeTime(time.Unix(1, 0))}, false, true},
 	} {
 		ctx, s, records := newStore(t)
 		create(ctx, t, records, one, tc.labels)
@@ -127,15 +127,21 @@ func TestShareWithARecordThatIsNotThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		img, err := records.Get(ctx, to)
-		if (err == nil) != tc.made {
-			t.Errorf("%s: made is %v, want %v: %v", what, err == nil, tc.made, err)
+		if err != nil || img.Target.Digest != one.Digest || img.Labels[labels.CRIManaged] != labels.CRIManagedValue || img.Labels[LabelPinned] != "" {
+			t.Errorf("%s: got %+v, %v", what, img, err)
 		}
-		if err == nil && (img.Target.Digest != one.Digest || img.Labels[labels.CRIManaged] != labels.CRIManagedValue || img.Labels[LabelPinned] != "") {
-			t.Errorf("%s: got %+v", what, img)
+		if state := Decode(to, one.Digest, img.Labels); state.Restricted != tc.closed {
+			t.Errorf("%s: restricted is %v, want %v", what, state.Restricted, tc.closed)
 		}
 		if tc.says {
 			wantGivers(t, what, Decode(to, one.Digest, img.Labels), []string{origin.Host})
 		}
+		before := who(ctx, t, s, to)
+		if (len(before) > 0) != tc.says {
+			t.Errorf("%s: it has proofs of %v", what, before)
+		}
+		s.MarkVerified(ctx, one.Digest, verified(one), by(bob), to)
+		wantWho(ctx, t, s, to, append(before, bob)...)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
