@@ -74,6 +74,23 @@ func TestAbsentIsOneRequest(t *testing.T) {
 	}
 }
 
+// A session that has forgotten the manifest asks for it anew.
+func TestForgottenManifestIsAskedForAnew(t *testing.T) {
+	server, log := serve(t, serveManifest)
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Absent: true})
+	got, err := s.Resolve(t.Context(), plenty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Forget()
+	if data, err := read(t, s.Source(got.Descriptor), got.Descriptor); err != nil || data != string(manifest) {
+		t.Errorf("got %q, %v", data, err)
+	}
+	if n := len(log.list()); n != 2 {
+		t.Errorf("%d requests, want 2", n)
+	}
+}
+
 // What is not needed, is large, or has another size or digest is not kept.
 func TestNotKept(t *testing.T) {
 	long := []byte(`{"schemaVersion":2,"annotations":{"long":"` + strings.Repeat("x", maxKept) + `"}}`)

@@ -64,6 +64,8 @@ type Session interface {
 	// CredentialsShown reports whether a host was shown the credentials of the session, or a token
 	// for them, for anything that it has served. It may be called after Close.
 	CredentialsShown() bool
+	// Forget drops the manifest that a check has read, so that a source asks for it anew.
+	Forget()
 	// Close ends the session and its sources. Its connections stay for other
 	// sessions, unless the configuration of the hosts has changed.
 	Close()
@@ -100,9 +102,12 @@ func (s *session) MayShow() bool { return s.identified || s.query.Credentials !=
 // CredentialsShown implements Session.
 func (s *session) CredentialsShown() bool { return s.openness.credentialsShown() }
 
+// Forget implements Session.
+func (s *session) Forget() { s.kept.Store(nil) }
+
 // Close implements Session.
 func (s *session) Close() {
-	s.kept.Store(nil)
+	s.Forget()
 	s.release()
 }
 

@@ -87,6 +87,8 @@ func (pauseSession) MayShow() bool { return false }
 
 func (pauseSession) CredentialsShown() bool { return false }
 
+func (pauseSession) Forget() {}
+
 func TestSandboxImage(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	s := &sandboxed{down: true}

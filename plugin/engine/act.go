@@ -97,7 +97,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		}
 		return ended, action, false
 	}
-	action, stop := e.judge(ctx, t, &c, k.watch)
+	action, stop := e.judge(ctx, t, &c, k)
 	if stop != nil {
 		return c.ended(*stop), action, false
 	}
@@ -193,13 +193,13 @@ func (e *Engine) readUnread(ctx context.Context, t task, c course, session resol
 // judge decides by a registry's answer about the reference. Where only the caller's
 // right to the cached image is in doubt, it asks about that too, which may stop the
 // request.
-func (e *Engine) judge(ctx context.Context, t task, c *course, watch denialWatches) (action Action, stop *end) {
+func (e *Engine) judge(ctx context.Context, t task, c *course, k checked) (action Action, stop *end) {
 	tag := c.answer
 	action = Decide(t.directives.Directives, c.local, tag.check(NotAsked))
 	if action.Do != AskCached {
 		return action, nil
 	}
-	if c.cached, stop = e.askCached(ctx, t, c, watch); stop != nil {
+	if c.cached, stop = e.askCached(ctx, t, c, k); stop != nil {
 		return Action{}, stop
 	}
 	return Decide(t.directives.Directives, c.local, tag.check(c.cached)), nil

@@ -220,7 +220,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 // caller who may have the tag gets here: the error of one who may not must be the same as
 // without an image. So nothing that a registry refuses here is an error. The request stops
 // where no host can be asked, or where the caller went away.
-func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialWatches) (Confirmation, *end) {
+func (e *Engine) askCached(ctx context.Context, t task, c *course, k checked) (Confirmation, *end) {
 	q := t.query(t.canonical(c.local.target()), c.local)
 	q.Absent = c.unread // an index is read with it, in a request that is made anyway
 	session, err := e.Registry.Open(ctx, q)
@@ -243,7 +243,10 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	if failedThere {
 		refusals = slices.Concat(refusals, refusalsAmong(cause.Attempts))
 	}
-	if err := e.revokeIfDenied(ctx, t, watch, refusals); err != nil { // the yes to the tag stays
+	if len(refusals) > 0 {
+		k.session.Forget() // what was read before them is no word of the hosts any more
+	}
+	if err := e.revokeIfDenied(ctx, t, k.watch, refusals); err != nil { // the yes to the tag stays
 		stop := failed(ReasonInternal, err)
 		return NotConfirmed, &stop
 	}
@@ -254,7 +257,7 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, watch denialW
 	case unread != nil:
 		return NotConfirmed, unread
 	case confirmed && err == nil:
-		a.watch = watch
+		a.watch = k.watch
 		c.answered(a)
 		return Confirmed, nil
 	}

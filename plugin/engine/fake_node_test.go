@@ -106,6 +106,7 @@ type node struct {
 	references      []string
 	verifiedContent []digest.Digest
 	manifestsRead   int
+	forgot          int // sessions that were told to forget the manifest of their check
 	completed       []digest.Digest
 	proved          []store.Fingerprint
 	revoked         []store.Fingerprint

@@ -102,6 +102,9 @@ func (s fakeSession) CredentialsShown() bool {
 	return !s.anonymous && !s.byNode || s.guarded && (s.manifestsRead > 0 || s.pulls > 0)
 }
 
+// Forget counts the sessions whose manifest is not to be taken from the check.
+func (s fakeSession) Forget() { s.forgot++ }
+
 func (s fakeSession) Origin() string { return "registry.test" }
 
 func (s fakeSession) Named() bool { return s.named }

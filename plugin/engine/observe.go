@@ -145,7 +145,7 @@ func (e *Engine) foresee(ctx context.Context, t task, c course, local Local, err
 		return e.foreseeFailed(ctx, t, c, k.err)
 	}
 	o.answer, o.nested = c.answer, nested(c.local)
-	action, stop := e.judge(ctx, t, &c, k.watch)
+	action, stop := e.judge(ctx, t, &c, k)
 	if stop != nil {
 		return c.ended(*stop)
 	}
