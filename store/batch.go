@@ -10,7 +10,7 @@ import (
 	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
-// maxRevocations bounds how many revocations wait to be written: beyond that they take the proofs of
+// maxRevocations bounds how many revocations wait for another try: beyond that they take the proofs of
 // everybody. Those wait that take something away, as far as the records can be read.
 const maxRevocations = 1024
 
@@ -42,11 +42,11 @@ func (b *batch) revoke(r revocation) (takes bool) {
 	} else {
 		*b = append(*b, layer{[]revocation{r}, marks{}})
 	}
-	b.bound()
 	return takes
 }
 
-// bound has everybody's proofs end where too many revocations wait: in doubt they end.
+// bound has everybody's proofs end where too many revocations could not be written: in doubt they end. Those of
+// requests that are there just now, most of which take nothing away, do not count.
 func (b *batch) bound() {
 	var all []revocation
 	for _, l := range *b {

@@ -153,6 +153,7 @@ func TestTooManyUnwrittenRevocations(t *testing.T) {
 		defer s.mu.Unlock()
 		b.revoke(r)
 		s.pending.then(b)
+		s.pending.bound()
 	}
 	b.revoke(revocation{namespace: "k8s.io", repository: "registry.test/other", holder: "0"}) // again
 	lay(revocation{namespace: "k8s.io", repository: "registry.test/other", holder: "1"})

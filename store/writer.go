@@ -158,6 +158,7 @@ func (s *Store) flush() error {
 	s.flushing = nil
 	s.flushed++
 	newer := s.pending
+	unwritten.bound()
 	s.pending = unwritten
 	s.pending.then(newer)
 	return err
