@@ -76,6 +76,11 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 			return failed(ReasonSource, err)
 		}
 	}
+	if local.incomplete && action.Kind != Unchanged {
+		if err := e.stillGranted(ctx, t, local); err != nil {
+			return failed(ReasonInternal, err)
+		}
+	}
 	if action.Kind != Unchanged && local.Grant.By != "" {
 		e.Proofs.Used(ctx, local.Grant.By, e.Now(), t.names(target.Digest)...)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -119,6 +120,16 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 	g = t.grant(all.by(by.lasting), all.by(by.inNeed), restricted)
 	g.held = all
 	return g, nameMissing, nil
+}
+
+// stillGranted returns an error, with which the request begins anew, where the grant of an image has ended meanwhile: it was
+// unpacked, for which others may have been waited for.
+func (e *Engine) stillGranted(ctx context.Context, t task, local Local) error {
+	now, _, err := e.authorize(ctx, t, local.Record, e.trusted(ctx, t))
+	if err == nil && now.Kind == GrantNone && local.Grant.Kind != GrantNone {
+		err = fmt.Errorf("nothing proves any more that the caller may have %s: %w", local.target(), transfer.ErrGone)
+	}
+	return err
 }
 
 // held has the hosts that have given proofs to everybody and to the holder.
