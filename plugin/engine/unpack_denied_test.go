@@ -34,7 +34,7 @@ func TestProofThatEndsInTheUnpacking(t *testing.T) {
 					c.mu.Lock()
 					c.checkFails = failure.Forbidden
 					c.mu.Unlock()
-					refused := c.node.request(nil)
+					refused := c.request(nil)
 					refused.Namespace, refused.PodNamespace = "b", "b"
 					refused.Runtime = c.node
 					if o, _ := e.Ensure(t.Context(), refused); o.Kind != Failed || len(c.record.Proofs(alice)) > 0 {
@@ -42,7 +42,7 @@ func TestProofThatEndsInTheUnpacking(t *testing.T) {
 					}
 					time.Sleep(time.Minute)
 				}
-				req := c.node.request(nil)
+				req := c.request(nil)
 				req.Runtime = c
 				o, err := e.Ensure(t.Context(), req)
 				if c.name == "" {
