@@ -189,8 +189,8 @@ func (l *locker) Unlock(key string) {
 	delete(l.held, key)
 	delete(l.ofRegistry, key)
 	l.mu.Unlock()
-	if leaveRegistry != nil {
+	leave()
+	if leaveRegistry != nil { // last: who waits for both may have come first
 		leaveRegistry()
 	}
-	leave()
 }

@@ -6,6 +6,7 @@ package isolation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -155,6 +156,33 @@ func TestSourceTakenMeanwhile(t *testing.T) {
 			t.Errorf("%v are left", p.turns.all)
 		}
 	})
+}
+
+// The turns of a pull that ends go to whoever has come first, be it from its own source or from another repository.
+func TestOrderOfThoseWhoWait(t *testing.T) {
+	for _, all := range [][]string{{"registry.test/app", "registry.test/other"}, {"registry.test/other", "registry.test/app"}} {
+		synctest.Test(t, func(t *testing.T) {
+			var p pulls
+			first := p.of("registry.test/app", "alice")
+			waits(t, first, blob)
+			var came []string
+			var wg sync.WaitGroup
+			for _, repository := range all {
+				wg.Go(func() {
+					l := p.of(repository, "alice")
+					waits(t, l, blob)
+					came = append(came, repository)
+					l.Unlock(blob)
+				})
+				synctest.Wait()
+			}
+			first.Unlock(blob)
+			wg.Wait()
+			if !slices.Equal(came, all) {
+				t.Errorf("%v have come in place of %v", came, all)
+			}
+		})
+	}
 }
 
 // Turns are taken together, or not at all, in the order of those who wait for nothing else.
