@@ -22,6 +22,7 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
 	"github.com/containerd/containerd/v2/pkg/tracing"
+	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	"github.com/containerd/platforms"
 	"github.com/distribution/reference"
@@ -182,6 +183,9 @@ func (p *Puller) ProgressTimeout() time.Duration { return p.settings.ProgressTim
 
 // transfer returns what the reference was stored with.
 func (p *Puller) transfer(ctx context.Context, plan *pwtransfer.Plan, snapshotter string) (ocispec.Descriptor, error) {
+	if p.snapshotters[snapshotter] == nil { // of which containerd says that no unpack platforms are defined
+		return ocispec.Descriptor{}, fmt.Errorf("snapshotter %q is not loaded: %w", snapshotter, errdefs.ErrFailedPrecondition)
+	}
 	ref := plan.Reference
 	to := image.NewStore(ref,
 		image.WithPlatforms(platforms.DefaultSpec()),

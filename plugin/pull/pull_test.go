@@ -159,6 +159,9 @@ func TestPullFails(t *testing.T) {
 		if name == "refused" && !errors.Is(err, refused) {
 			t.Errorf("%s: %v", name, err)
 		}
+		if name == "no snapshotter" && !strings.Contains(err.Error(), `snapshotter "unheard-of" is not loaded`) {
+			t.Errorf("%s: %v", name, err)
+		}
 		if _, err := n.Images.Get(n.ctx, ref); !errdefs.IsNotFound(err) {
 			t.Errorf("%s: there is a record: %v", name, err)
 		}
