@@ -90,8 +90,13 @@ func settings() Settings {
 // puller returns one that pulls with the settings.
 func (n *node) puller(s Settings) *Puller {
 	n.t.Helper()
-	own := transferlocal.NewTransferService(n.Contents, n.Images, localConfig(n.Node, s))
-	inner, err := NewService(n.Node, s, own)
+	return n.pullerBy(s, localConfig(n.Node, s))
+}
+
+// pullerBy returns one on a node whose own transfer service has that configuration.
+func (n *node) pullerBy(s Settings, configured transferlocal.TransferConfig) *Puller {
+	n.t.Helper()
+	inner, err := NewService(n.Node, s, transferlocal.NewTransferService(n.Contents, n.Images, configured))
 	check(n.t, err)
 	service := pwtransfer.Decorate(inner)
 	service.Track(pwtransfer.TrackingConfig{Contents: n.Contents, Files: n.files, Snapshotter: n.db.Snapshotter, Now: func() time.Time { return noon }})

@@ -32,6 +32,9 @@ type Node struct {
 	// Exports are what the plugins of the snapshotters export, by the name of
 	// the snapshotter.
 	Exports map[string]map[string]string
+	// Capabilities are what these plugins say that they can do, by the name of the
+	// snapshotter.
+	Capabilities map[string][]string
 	// Applier unpacks layers. It is the one of containerd's diff service, which
 	// CRI uses when it pulls by itself.
 	Applier diff.Applier
@@ -65,12 +68,13 @@ func NodeOf(ic *plugin.InitContext) (Node, error) {
 		Leases:       manager,
 		Snapshotters: db.Snapshotters(),
 		Exports:      map[string]map[string]string{},
+		Capabilities: map[string][]string{},
 		Applier:      applier,
 		Verifiers:    verifiers,
 	}
 	for name := range node.Snapshotters {
 		if p := ic.Plugins().Get(plugins.SnapshotPlugin, name); p != nil {
-			node.Exports[name] = p.Meta.Exports
+			node.Exports[name], node.Capabilities[name] = p.Meta.Exports, p.Meta.Capabilities
 		}
 	}
 	return node, nil

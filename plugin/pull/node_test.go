@@ -27,7 +27,7 @@ func initContext(t *testing.T, instances map[string]any, exports map[string]stri
 	for uri, instance := range instances {
 		dot := strings.LastIndex(uri, ".")
 		r := plugin.Registration{Type: plugin.Type(uri[:dot]), ID: uri[dot+1:], InitFn: func(ic *plugin.InitContext) (any, error) {
-			ic.Meta.Exports = exports
+			ic.Meta.Exports, ic.Meta.Capabilities = exports, []string{"of " + uri}
 			return instance, nil
 		}}
 		check(t, set.Add(r.Init(plugin.NewContext(t.Context(), set, nil))))
@@ -59,6 +59,8 @@ func TestNodeOf(t *testing.T) {
 	if got.Exports["native"]["address"] != "/run/s.sock" || got.Exports["second"] != nil {
 		t.Errorf("exports %v", got.Exports)
 	}
+	equal(t, "capabilities", got.Capabilities["native"], []string{"of " + snapshotURI})
+	equal(t, "capabilities of no plugin", got.Capabilities["second"], nil)
 	layer := digest.FromString("layer")
 	if applied, err := got.Applier.Apply(t.Context(), ocispec.Descriptor{Digest: layer}, nil); err != nil || applied.Digest != layer {
 		t.Errorf("the diff service is not asked: %v, %v", applied, err)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/containerd/containerd/v2/core/diff"
 	"github.com/containerd/containerd/v2/core/transfer"
@@ -26,10 +27,10 @@ import (
 const remoteAnnotations = "enable_remote_snapshot_annotations"
 
 // NewService returns the transfer service that pulls are made with. Where CRI
-// pulls by the node's own transfer service, it does what that one does. Where CRI
-// pulls without it, it does with CRI's settings what CRI does with them, and only
-// pulls: other transfers are errdefs.ErrNotImplemented. The error says that the
-// node's own is none that we know.
+// pulls by the node's own transfer service, it does what that one does, and unpacks
+// by the snapshotters of all runtime handlers. Where CRI pulls without it, it does with
+// CRI's settings what CRI does with them, and only pulls: other transfers are
+// errdefs.ErrNotImplemented. The error says that the node's own is none that we know.
 func NewService(node Node, settings Settings, own transfer.Transferrer) (transfer.Transferrer, error) {
 	if settings.Local {
 		return &service{inner: isolated(node, settings, localConfig(node, settings)), settings: settings}, nil
@@ -38,6 +39,7 @@ func NewService(node Node, settings Settings, own transfer.Transferrer) (transfe
 	if err != nil {
 		return nil, err
 	}
+	config.UnpackPlatforms = withUsed(config.UnpackPlatforms, node, settings)
 	return isolated(node, settings, config), nil
 }
 
@@ -77,6 +79,32 @@ func (s *service) Transfer(ctx context.Context, source, to any, opts ...transfer
 		return fmt.Errorf("pull to a %T: %w", to, errdefs.ErrNotImplemented)
 	}
 	return s.inner.Transfer(ctx, from, &destination{imageStorer: store, discard: s.settings.DiscardLayers}, opts...)
+}
+
+// withUsed returns what a transfer service is configured to unpack by, as it is, and those snapshotters that pulls are
+// for and that it lacks: by default it has overlayfs and erofs alone. Nobody has to write an unpack_config for
+// the snapshotter of a runtime handler: stock containerd pulls by the default one, and unpacks by that one as
+// the container is made, with the differs of the diff service.
+func withUsed(configured []unpack.Platform, node Node, settings Settings) []unpack.Platform {
+	all, pulled := slices.Clone(configured), platforms.DefaultSpec()
+	for _, name := range settings.used() {
+		snapshotter := node.Snapshotters[name]
+		there := slices.ContainsFunc(configured, func(p unpack.Platform) bool {
+			return p.SnapshotterKey == name && p.Platform.Match(pulled)
+		})
+		if snapshotter == nil || there {
+			continue // a pull for one that is not loaded says so
+		}
+		all = append(all, unpack.Platform{
+			Platform:                platforms.OnlyOS(pulled), // as without check_platform_supported
+			SnapshotterKey:          name,
+			Snapshotter:             snapshotter,
+			SnapshotterExports:      node.Exports[name],
+			SnapshotterCapabilities: node.Capabilities[name],
+			Applier:                 node.Applier,
+		})
+	}
+	return all
 }
 
 // unpackPlatforms lets every snapshotter of the node unpack images of every
