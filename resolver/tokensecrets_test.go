@@ -192,3 +192,29 @@ func TestRefusalsByLongChallenges(t *testing.T) {
 		})
 	}
 }
+
+// Nor by a password that goes into the name of the token server.
+func TestRefusalsByPartedChallenges(t *testing.T) {
+	for name, test := range map[string]struct{ user, password, realm string }{
+		"the user, in the query":        {"tenant", "account=tenant", "http://127.0.0.1:1/token?account=tenant"},
+		"it crosses path and query":     {"tenant", "token?account=tenant", "http://127.0.0.1:1/token?account=tenant"},
+		"it crosses what is always so":  {"tenant", "oken?acc", "http://127.0.0.1:1/token?account=all"},
+		"the user, escaped in the path": {"ten^ant", "ten^ant", "http://127.0.0.1:1/ten^ant"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				challenge := `Basic realm="x"`
+				if r.Header.Get("Authorization") != "" {
+					challenge = fmt.Sprintf(`Bearer realm="%s",service="x"`, test.realm)
+				}
+				w.Header().Set("WWW-Authenticate", challenge)
+				w.WriteHeader(http.StatusUnauthorized)
+			})
+			s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: as(test.user, test.password)})
+			_, err := s.Resolve(t.Context(), plenty)
+			if e := wantClass(t, err, failure.Unauthorized); len(e.Refusals()) == 0 {
+				t.Errorf("no refusal: %v", e)
+			}
+		})
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/distribution/reference"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -137,7 +136,7 @@ func (s *ImageService) request(r *runtime.PullImageRequest, snapshotter string) 
 		Pod:         r.GetSandboxConfig().GetMetadata().GetName(),
 		Name:        named.String(),
 		Credentials: s.config.credentials(r.GetAuth()),
-		Caller:      s.caller(r.GetAuth(), reference.Domain(named)),
+		Caller:      s.caller(r.GetAuth()),
 
 		PodNamespace:   s.key.NamespaceFingerprint(r.GetSandboxConfig().GetMetadata().GetNamespace()),
 		CredentialHost: r.GetAuth().GetServerAddress(),
@@ -148,15 +147,11 @@ func (s *ImageService) request(r *runtime.PullImageRequest, snapshotter string) 
 }
 
 // caller is the fingerprint of the credentials of the request, whatever host
-// they are for: the same secret is the same caller. Credentials that cannot be
-// read have none.
-func (s *ImageService) caller(auth *runtime.AuthConfig, registry string) store.Fingerprint {
+// they are for: the same secret is the same caller. Those that the node has for a host
+// are nobody's: who sends none is everybody. Credentials that cannot be read have none.
+func (s *ImageService) caller(auth *runtime.AuthConfig) store.Fingerprint {
 	if auth == nil {
-		host, err := docker.DefaultHost(registry)
-		if err != nil {
-			return ""
-		}
-		auth = s.config.auth(host)
+		return store.Anonymous
 	}
 	username, secret, err := credentialsFor(auth, anyHost)
 	if err != nil {

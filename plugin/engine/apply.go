@@ -76,7 +76,7 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 			return failed(ReasonSource, err)
 		}
 	}
-	if local.incomplete && action.Kind != Unchanged {
+	if local.incomplete && !e.dry && !hasHeardYes(local, action) {
 		if err := e.stillGranted(ctx, t, local); err != nil {
 			return failed(ReasonInternal, err)
 		}
@@ -85,6 +85,11 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 		e.Proofs.Used(ctx, local.Grant.By, e.Now(), t.names(target.Digest)...)
 	}
 	return reused(action, local)
+}
+
+// hasHeardYes reports whether the request reuses an image for what its own check was told.
+func hasHeardYes(local Local, action Action) bool {
+	return action.Kind == Unchanged || action.Reason == ReasonMirrorFallback || local.compared
 }
 
 // reused ends a request with the cached image.

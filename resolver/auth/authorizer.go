@@ -153,8 +153,8 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 	if a.doubts(sent) {
 		return nil
 	}
-	if class, err := unfit(last, a.options.Redactor); err != nil {
-		return a.fail(last.Request, class, a.answer(last, err.Error()).Error(), err)
+	if err := unfit(last, a.options.Redactor); err != nil {
+		return a.fail(last.Request, failure.Unauthorized, a.answer(last, err.Error()).Error(), err)
 	}
 	t := a.tokensOf(last.Request.URL.Host)
 	defer a.options.Cache.account(t) //nolint:contextcheck // it asks nobody

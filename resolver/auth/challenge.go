@@ -14,7 +14,6 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/auth"
 
-	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
@@ -42,10 +41,9 @@ var (
 	errLong   = errors.New("it names token servers in more than 8 KiB")
 )
 
-// unfit says why the challenges of an answer cannot be met, whatever credentials there are, and of which class
-// that is. Of those that are too long nobody knows what they want: with its status the answer refuses the caller,
-// who may be why they are so long.
-func unfit(resp *http.Response, redactor *redact.Redactor) (failure.Class, error) {
+// unfit says why the challenges of an answer cannot be met, whatever credentials there are. With its status the
+// answer refuses the caller all the same, who may be why they are so long, or have the secret.
+func unfit(resp *http.Response, redactor *redact.Redactor) error {
 	texts, size := redactor.Texts(), 0
 	var realms []string
 	for _, c := range auth.ParseAuthHeader(resp.Header) {
@@ -55,11 +53,11 @@ func unfit(resp *http.Response, redactor *redact.Redactor) (failure.Class, error
 	}
 	switch {
 	case size > maxRealms:
-		return failure.Unauthorized, errLong
+		return errLong
 	case slices.ContainsFunc(realms, func(realm string) bool { return parts(realm, texts) }):
-		return failure.Invalid, errParted
+		return errParted
 	}
-	return failure.None, nil
+	return nil
 }
 
 // parts reports whether the token server of a challenge has the beginning of a secret before its

@@ -136,6 +136,12 @@ func (e *OpenError) Error() string {
 	return fmt.Sprintf("not asked, in trouble since %s: %s", e.Since.UTC().Format(time.RFC3339), e.reason)
 }
 
+// ownTokens is the key of tokens at the address of a configured host.
+func (k Key) ownTokens() Key {
+	k.For, k.Tokens = k.Host, true
+	return k
+}
+
 // partOf reports whether a key is another one, or what a configured host of that key led to.
 func (k Key) partOf(host Key) bool {
 	return k == host || host.For == "" && k.For == host.Host && k.How == host.How

@@ -127,7 +127,11 @@ func (v *View) Await(ctx context.Context, key Key, left time.Duration, waits Wai
 
 // Blocked reports whether Trouble would say why. It asks nobody.
 func (v *View) Blocked(key Key, left time.Duration) bool {
-	return v != nil && (v.shared.Blocked(key) || v.failed(key, left) != nil)
+	if v == nil {
+		return false
+	}
+	blocked := func(key Key) bool { return v.shared.Blocked(key) || v.failed(key, left) != nil }
+	return blocked(key) || key.For == "" && blocked(key.ownTokens())
 }
 
 // Known returns what speaks against asking a host in a request that has so much time

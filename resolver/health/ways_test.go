@@ -55,8 +55,11 @@ func TestTokensAtTheHostsOwnAddress(t *testing.T) {
 		view.Failed(tokens, s.probe, keptWaiting(time.Second, false))
 		view.Failed(elsewhere, nil, keptWaiting(time.Second, false))
 		synctest.Wait()
-		if !s.Blocked(tokens) || s.Blocked(host) || s.View(team("a")).Blocked(host, 0) {
+		if !s.Blocked(tokens) || s.Blocked(host) || s.View(team("a")).Known(host, 0) != nil {
 			t.Errorf("got %+v", s.States())
+		}
+		if !s.View(team("a")).Blocked(host, 0) {
+			t.Error("a host whose tokens are in trouble is not passed over")
 		}
 		s.View(nil).Answered(host, false)
 		if !s.Blocked(tokens) {

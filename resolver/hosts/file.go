@@ -62,7 +62,7 @@ func readText(dir string) ([]byte, error) {
 	return text, nil
 }
 
-// parse refuses what containerd refuses in the hosts.toml of dir, names that are no text, and mirrors without one. It allows what
+// parse refuses what containerd refuses in the hosts.toml of dir, and names that are no text. It allows what
 // containerd allows: unknown keys, keys in any case. Nothing is in the result of an
 // empty text.
 func parse(dir string, text []byte) (*hostsFile, error) {
@@ -135,13 +135,6 @@ func validServer(server string) bool {
 	return err == nil && utf8.ValidString(u.Host)
 }
 
-// validMirror is validServer for a host of a table. It must have a name: containerd takes the registry's own
-// for a server without one, and asks nobody for a mirror.
-func validMirror(host string) bool {
-	u, err := url.Parse(withScheme(host))
-	return err == nil && u.Host != "" && validServer(host)
-}
-
 // withScheme is how containerd reads a host.
 func withScheme(host string) string {
 	if !strings.HasPrefix(host, "http") {
@@ -167,7 +160,7 @@ func (c *checker) check(data []byte) error {
 	}
 	c.entry(nil, c.hosts.hostEntry)
 	for name, entry := range c.hosts.Hosts {
-		if !validMirror(name) {
+		if !validServer(name) {
 			c.fail([]string{"host", name}, "the host must be a URL such as \"https://mirror.example.com\"")
 		}
 		c.entry([]string{"host", name}, entry)

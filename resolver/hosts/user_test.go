@@ -37,20 +37,30 @@ func TestErrorsTellNoUser(t *testing.T) {
 
 // Nor where a slash too many has it stand in the path of a URL: nobody could be asked by that.
 func TestUserBehindAThirdSlash(t *testing.T) {
-	const host = "https:///user:hush@mirror.test:5000"
-	for text, right := range map[string]bool{
-		"[host.\"" + host + "\"]\n":                               false,
-		"[host.\"" + host + "\"]\ndial_timeout = \"5\"\n":         false,
-		"[host.\"/user:hush@mirror.test\"]\n":                     false,
-		"[host.\"\"]\n":                                           false,
-		"server = \"" + host + "\"\ncapabilities = [\"fly\"]\n":   false,
-		"server = \"" + host + "\"\nserver = \"" + host + "\"\n":  false,
-		"server = \"" + host + "\"\n":                             true, // the registry's own name counts
-		"server = \"https://\"\n[host.\"https://mirror.test\"]\n": true,
+	for _, host := range []string{
+		"https:///user:hush@mirror.test:5000", "https:///user:hush?word@mirror.test:5000", "https:///user:hush#word@mirror.test",
+		"https:////user:hush?x@mirror.test", "https:///user:hush%zz?a@mirror.test", "/user:hush@mirror.test", "/user:hush?word@mirror.test",
 	} {
-		_, err := parse("/etc/certs.d/registry.test", []byte(text))
-		if (err == nil) != right || err != nil && strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: %v", text, err)
+		for _, text := range []string{
+			"[host.\"" + host + "\"]\ndial_timeout = \"5\"\n",
+			"[host.\"" + host + "\"]\nca = 1\n",
+			"server = \"" + host + "\"\ncapabilities = [\"fly\"]\n",
+			"server = \"" + host + "\"\nserver = \"" + host + "\"\n",
+		} {
+			_, err := parse("/etc/certs.d/registry.test", []byte(text))
+			if err == nil || strings.Contains(err.Error(), "hush") {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+}
+
+// Mirrors without a name, or without a scheme where the name begins as one does, are nobody's to ask, as in containerd, and no mistake for
+// which the whole file would be passed over.
+func TestMirrorsWithoutAName(t *testing.T) {
+	for _, host := range []string{"", "https:///mirror.test", "http-cache.test:5000", "httpd.test", "httpd.test/path"} {
+		if _, err := parse("/etc/certs.d/registry.test", []byte("server = \"https://registry.test\"\n[host.\""+host+"\"]\n")); err != nil {
+			t.Errorf("%q: %v", host, err)
 		}
 	}
 }

@@ -166,6 +166,7 @@ func (r *Redactor) rawURL(raw string) string {
 // mayHaveUser reports whether what looks like a port, and a query or a fragment without a path,
 // may be a user and a password.
 func mayHaveUser(rest string) bool {
+	rest = strings.TrimLeft(rest, "/") // one too many
 	end := strings.IndexAny(rest, "/?#")
 	return end >= 0 && rest[end] != '/' && strings.Contains(rest[:end], ":") && strings.Contains(rest[end:], "@")
 }

@@ -95,7 +95,11 @@ func (r request) slow(left time.Duration) {
 // failed tells that it has failed.
 func (r request) failed(f health.Failure) {
 	r.health.Failed(r.key, r.probe, f)
-	if f.Class != failure.RateLimited {
+	switch {
+	case r.self == health.Key{}:
+	case f.Class == failure.RateLimited: // perhaps of all that is asked at that address
+		r.health.Failed(r.self, nil, f)
+	default:
 		r.health.Suspect(r.self, r.probeSelf)
 	}
 }
