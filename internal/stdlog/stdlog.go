@@ -9,23 +9,14 @@ package stdlog
 import (
 	"io"
 	"log"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"golang.org/x/time/rate"
-
+	"github.com/pullwarden/pullwarden/internal/kinds"
 	"github.com/pullwarden/pullwarden/internal/quoted"
 )
 
-const (
-	maxKinds  = 64 // of lines that are told apart
-	maxKind   = 64 // bytes of a line that tell
-	kindBurst = 5  // lines of a kind at once, and then one in kindTime
-	kindTime  = 10 * time.Second
-)
+const kindBurst = 5 // lines of a kind at once
 
 // Guard has the standard logger write where it wrote before, and as it did, but leave out what
 // lines quote, and bound how many of a kind there are. Others in the daemon that log by it, such
@@ -41,53 +32,20 @@ func guard(l *log.Logger) {
 
 // writer passes on the lines of a logger.
 type writer struct {
-	next func(...any) // prints a line
-
-	mu    sync.Mutex
-	kinds *simplelru.LRU[string, *kind]
-}
-
-// kind is lines that begin alike.
-type kind struct {
-	limit *rate.Limiter
-	left  int // out, since the last that was passed on
+	next  func(...any) // prints a line
+	kinds *kinds.Kinds // by how lines begin
 }
 
 var _ io.Writer = (*writer)(nil)
 
-func newWriter(next func(...any)) *writer {
-	kinds, _ := simplelru.NewLRU[string, *kind](maxKinds, nil) // fails for sizes below 1 only
-	return &writer{next: next, kinds: kinds}
-}
+func newWriter(next func(...any)) *writer { return &writer{next: next, kinds: kinds.New(kindBurst)} }
 
 // Write implements io.Writer.
 func (w *writer) Write(line []byte) (int, error) {
 	text := strings.TrimSuffix(string(line), "\n")
-	if left, ok := w.take(text); ok {
-		text = quoted.Cut(text)
-		if left > 0 {
-			text += " (" + strconv.Itoa(left) + " more like it)"
-		}
-		w.next(text)
+	kind, _, _ := strings.Cut(text, `"`)
+	if left, ok := w.kinds.Take(kind); ok {
+		w.next(kinds.Told(quoted.Cut(text), left))
 	}
 	return len(line), nil
-}
-
-// take reports whether a line is passed on, and how many like it were not since the last one.
-func (w *writer) take(text string) (left int, ok bool) {
-	text, _, _ = strings.Cut(text, `"`)
-	text = strings.Clone(text[:min(len(text), maxKind)])
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	k, known := w.kinds.Get(text)
-	if !known {
-		k = &kind{limit: rate.NewLimiter(rate.Every(kindTime), kindBurst)}
-		w.kinds.Add(text, k)
-	}
-	if !k.limit.Allow() {
-		k.left++
-		return 0, false
-	}
-	left, k.left = k.left, 0
-	return left, true
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pullwarden/pullwarden/internal/kinds"
 )
 
 // guarded is a logger that is guarded, and what it writes.
@@ -55,7 +57,7 @@ func TestLinesOfAKindAreBounded(t *testing.T) {
 			t.Errorf("got\n%s", written)
 		}
 		written.Reset()
-		time.Sleep(kindTime)
+		time.Sleep(kinds.Every)
 		l.Print(`a host said ""`)
 		l.Print(`a host said ""`)
 		if got, want := written.String(), "a host said \"…\" (995 more like it)\n"; got != want {
@@ -71,21 +73,5 @@ func TestLinesHaveTheirTime(t *testing.T) {
 	stamp, text, _ := strings.Cut(strings.TrimSuffix(written.String(), "\n"), " hello")
 	if _, err := time.Parse("2006/01/02 15:04:05", stamp); err != nil || text != "" {
 		t.Errorf("got %q", written)
-	}
-}
-
-// Lines that begin in other ways each, however long, leave nothing behind.
-func TestKindsAreBounded(t *testing.T) {
-	w := newWriter(func(...any) {})
-	for i := range 10 * maxKinds {
-		_, _ = fmt.Fprintf(w, "%d %s", i, strings.Repeat("x", 10*maxKind))
-	}
-	if n := w.kinds.Len(); n > maxKinds {
-		t.Errorf("%d kinds are known", n)
-	}
-	for _, k := range w.kinds.Keys() {
-		if len(k) > maxKind {
-			t.Errorf("%q is known", k)
-		}
 	}
 }
