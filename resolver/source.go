@@ -62,8 +62,9 @@ type Source interface {
 	Progress() (waiting, bytes int64)
 	// Redacted returns a context in which what is logged has no secret of the pull, and Clean
 	// an error with that cause whose text has none; nil stays nil. containerd repeats what
-	// registries say, who may say what they were sent.
-	Redacted(ctx context.Context) context.Context
+	// registries say, who may say what they were sent. Lines of a kind are bounded; end, which is
+	// called once the pull has ended, tells how many are left out.
+	Redacted(ctx context.Context) (redacted context.Context, end func())
 	Clean(err error) error
 	// Failure judges the error of a transfer from this source by what was seen
 	// of the registries. It returns nil when none of them was at fault: no
@@ -144,7 +145,7 @@ func (src *source) SetResolverOptions(options ...transfer.ImageResolverOption) {
 
 // Fetcher implements transfer.ImageFetcher.
 func (src *source) Fetcher(ctx context.Context, _ string) (transfer.Fetcher, error) {
-	inner, err := src.resolver.Fetcher(src.Redacted(ctx), src.session.spec.String())
+	inner, err := src.resolver.Fetcher(src.session.redactor.WithRedactedLogger(ctx), src.session.spec.String())
 	if err != nil {
 		return nil, src.Clean(err)
 	}
@@ -198,8 +199,8 @@ func (src *source) Refusals() []Attempt { return src.log.withRefusals(nil) }
 func (src *source) Progress() (waiting, bytes int64) { return src.log.progress.state() }
 
 // Redacted implements Source.
-func (src *source) Redacted(ctx context.Context) context.Context {
-	return src.session.redactor.WithRedactedLogger(ctx)
+func (src *source) Redacted(ctx context.Context) (redacted context.Context, end func()) {
+	return src.session.redactor.WithBoundedLogger(ctx)
 }
 
 // Clean implements Source.

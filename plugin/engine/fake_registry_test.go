@@ -154,7 +154,7 @@ func (s fakeSource) Refusals() []resolver.Attempt {
 
 func (s fakeSource) Progress() (waiting, bytes int64) { return 0, 0 }
 
-func (s fakeSource) Redacted(ctx context.Context) context.Context { return ctx }
+func (s fakeSource) Redacted(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
 
 func (s fakeSource) Clean(err error) error { return err }
 

@@ -36,8 +36,9 @@ import (
 // secretSource is a source that knows the secrets of its pull: registries may repeat what they
 // were sent, and containerd logs and returns what registries say.
 type secretSource interface {
-	// Redacted returns a context in which what is logged has no secret.
-	Redacted(ctx context.Context) context.Context
+	// Redacted returns a context in which what is logged has no secret, nor more lines of a kind than
+	// a few. end tells of the others.
+	Redacted(ctx context.Context) (redacted context.Context, end func())
 	// Clean returns an error with that cause whose text has no secret; nil for nil.
 	Clean(err error) error
 }
@@ -133,7 +134,9 @@ func (p *Puller) NeedsSandboxImage(handler string) bool {
 // image by its ID, its tag and its digest.
 func (p *Puller) Pull(ctx context.Context, plan *pwtransfer.Plan, snapshotter string) (imageID string, err error) {
 	if source, ok := plan.Source.(secretSource); ok {
-		ctx = source.Redacted(ctx)
+		redacted, end := source.Redacted(ctx)
+		ctx = redacted
+		defer end()
 		defer func() { err = source.Clean(err) }()
 	}
 	started := time.Now()

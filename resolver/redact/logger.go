@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/containerd/log"
+
+	"github.com/pullwarden/pullwarden/internal/kinds"
 )
 
 // WithQuietLogger returns a context whose logger is redacted, and leaves out what
@@ -21,40 +23,46 @@ func (r *Redactor) WithQuietLogger(ctx context.Context) context.Context {
 	if debug := log.G(ctx).Logger.GetLevel(); debug >= log.DebugLevel {
 		level = debug
 	}
-	return r.withLogger(ctx, level)
+	return r.withLogger(ctx, level, nil)
 }
 
 // WithRedactedLogger returns a context in which what is logged repeats no secrets, at
 // no level, nor do the errors of spans. Docker's resolver and fetcher log whole answers.
 func (r *Redactor) WithRedactedLogger(ctx context.Context) context.Context {
-	return r.withLogger(ctx, log.G(ctx).Logger.GetLevel())
+	return r.withLogger(ctx, log.G(ctx).Logger.GetLevel(), nil)
 }
 
 // Mute returns a context in which nothing but errors is logged: a text that was cut in the middle
 // of a secret cannot be cleaned.
 func Mute(ctx context.Context) context.Context {
-	return new(Redactor).withLogger(ctx, log.ErrorLevel)
+	return new(Redactor).withLogger(ctx, log.ErrorLevel, nil)
 }
 
-// withLogger redacts the spans, too: what fails is told in both.
-func (r *Redactor) withLogger(ctx context.Context, level log.Level) context.Context {
+// withLogger redacts the spans, too: what fails is told in both. Lines of these kinds are bounded;
+// nil for none.
+func (r *Redactor) withLogger(ctx context.Context, level log.Level, of *kinds.Kinds) context.Context {
 	ctx = r.withSpans(ctx)
 	entry := log.G(ctx)
-	if f, ok := entry.Logger.Formatter.(*formatter); ok && f.redactor == r && level == entry.Logger.GetLevel() {
+	if f, ok := entry.Logger.Formatter.(*formatter); ok && f.redactor == r && level == entry.Logger.GetLevel() && of == nil {
 		return ctx // it is redacted
 	}
+	return log.WithLogger(ctx, changed(entry, level, lines{redactor: r, kinds: of}))
+}
+
+// changed is an entry whose logger writes what becomes of lines.
+func changed(entry *log.Entry, level log.Level, by lines) *log.Entry {
 	logger := like(entry.Logger)
 	logger.Out, logger.Hooks = entry.Logger.Out, maps.Clone(entry.Logger.Hooks)
 	if len(logger.Hooks) > 0 {
 		clear(logger.Hooks)
-		logger.AddHook(&hook{next: entry.Logger.Hooks, redactor: r})
+		logger.AddHook(&hook{lines: by.again(), next: entry.Logger.Hooks})
 	}
 	logger.ReportCaller, logger.ExitFunc, logger.BufferPool = entry.Logger.ReportCaller, entry.Logger.ExitFunc, entry.Logger.BufferPool
-	logger.Formatter = &formatter{next: entry.Logger.Formatter, redactor: r}
+	logger.Formatter = &formatter{lines: by, next: entry.Logger.Formatter}
 	logger.Level = level
 	own := entry.Dup()
 	own.Logger = logger
-	return log.WithLogger(ctx, own)
+	return own
 }
 
 // like returns a new value of the type of another: a logger must not be
@@ -64,10 +72,10 @@ func like[T any](*T) *T { return new(T) }
 // formatter formats entries without secrets, and without users and queries of
 // URLs.
 type formatter struct {
+	lines
 	next interface {
 		Format(e *log.Entry) ([]byte, error)
 	}
-	redactor *Redactor
 }
 
 // headerPrefix begins the fields in which docker's resolver logs the headers of a
@@ -98,16 +106,22 @@ func isTold(key string) bool {
 	return !ok || slices.Contains(toldHeaders, header)
 }
 
-// Format implements the formatter of a logger.
-func (f *formatter) Format(e *log.Entry) ([]byte, error) { return f.next.Format(f.redactor.entry(e)) }
+// Format implements the formatter of a logger, which writes the empty line of an entry that is left out.
+func (f *formatter) Format(e *log.Entry) ([]byte, error) {
+	e, ok := f.take(e)
+	if !ok {
+		return nil, nil
+	}
+	return f.next.Format(e)
+}
 
 // hook passes entries on without secrets: containerd has a hook that makes events of spans of
 // them.
 type hook struct {
+	lines
 	next interface {
 		Fire(level log.Level, e *log.Entry) error
 	}
-	redactor *Redactor
 }
 
 // Levels implements the hook of a logger.
@@ -119,7 +133,13 @@ func (h *hook) Levels() (all []log.Level) {
 }
 
 // Fire implements the hook of a logger.
-func (h *hook) Fire(e *log.Entry) error { return h.next.Fire(e.Level, h.redactor.entry(e)) }
+func (h *hook) Fire(e *log.Entry) error {
+	e, ok := h.take(e)
+	if !ok {
+		return nil
+	}
+	return h.next.Fire(e.Level, e)
+}
 
 // entry returns an entry without secrets.
 func (r *Redactor) entry(e *log.Entry) *log.Entry {
