@@ -15,6 +15,8 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/internal/shorterror"
+	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -74,11 +76,29 @@ func (s *RuntimeService) RunPodSandbox(ctx context.Context, r *runtime.RunPodSan
 	return s.RuntimeServiceServer.RunPodSandbox(ctx, r)
 }
 
+// maxErrorText bounds the text of an error of a container, in bytes: images choose names of files and
+// programs, of which CRI and runtimes tell.
+const maxErrorText = 2 << 10
+
 // CreateContainer adds the state of the image to the annotations of the
 // container. Keys of pullwarden in the request itself are dropped: tenants write
 // it. A container that CRI has made of another image, whose name was moved meanwhile, is
-// removed and made again.
+// removed and made again. Log and error are bounded: the image may be unpacked for it.
 func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
+	bounded, told := redact.Bounded(ctx)
+	defer told()
+	response, err := s.createAgain(bounded, r)
+	return response, shorterror.Bounded(err, maxErrorText)
+}
+
+// StartContainer starts a container. Its error is bounded.
+func (s *RuntimeService) StartContainer(ctx context.Context, r *runtime.StartContainerRequest) (*runtime.StartContainerResponse, error) {
+	response, err := s.RuntimeServiceServer.StartContainer(ctx, r)
+	return response, shorterror.Bounded(err, maxErrorText)
+}
+
+// createAgain creates a container until it is of the image that was asked for.
+func (s *RuntimeService) createAgain(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
 	if r.GetConfig() == nil {
 		return s.RuntimeServiceServer.CreateContainer(ctx, r)
 	}
@@ -90,7 +110,7 @@ func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateC
 	}
 }
 
-// create is CreateContainer, once.
+// create is createAgain, once.
 func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
 	config := r.GetConfig()
 	name, image := s.imageOf(ctx, config.GetImage())

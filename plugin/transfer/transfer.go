@@ -28,6 +28,7 @@ import (
 	"github.com/containerd/containerd/v2/core/transfer/registry"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/pullwarden/pullwarden/internal/shorterror"
 	"github.com/pullwarden/pullwarden/plugin/isolation"
 )
 
@@ -65,7 +66,7 @@ func (s *Service) Pull(ctx context.Context, plan *Plan, to *image.Store, opts ..
 	if source, ok := plan.Source.(interface{ Clean(err error) error }); ok {
 		err = source.Clean(err) // before it is cut: half a secret would not be found any more
 	}
-	return bounded(err)
+	return shorterror.Bounded(err, maxErrorText)
 }
 
 // Transfer lets the source of a pull from a registry be tracked.

@@ -1,0 +1,32 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shorterror
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// A long error has the beginning of its text, which is text, and stays what it is; a short one is the same.
+func TestErrorsAreBounded(t *testing.T) {
+	const most = 100
+	cause := errors.New("cause")
+	for _, name := range []string{"a", strings.Repeat("x", most), strings.Repeat("ä", 1<<20), "x" + strings.Repeat("ä", 1<<20)} {
+		long := fmt.Errorf("mkdir %s: %w", name, cause)
+		err := Bounded(long, most)
+		text := err.Error()
+		if !errors.Is(err, cause) || len(text) > most+len("…") || !utf8.ValidString(text) || !strings.HasPrefix(text, "mkdir ") {
+			t.Errorf("a text of %d bytes: %.200q", len(text), text)
+		}
+		if len(long.Error()) <= most && text != long.Error() {
+			t.Errorf("got %q, want all of it", text)
+		}
+	}
+	if err := Bounded(nil, most); err != nil {
+		t.Error(err)
+	}
+}
