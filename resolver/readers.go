@@ -113,7 +113,7 @@ func (r *verifyingReader) load() error {
 			err = fmt.Errorf("content with digest %s instead of %s", got, r.desc.Digest)
 		} else if size := int64(len(data)); size != r.desc.Size {
 			err = fmt.Errorf("%s has %d bytes instead of %d", r.desc.Digest, size, r.desc.Size)
-		} else if err = documents.Validate(r.desc.MediaType, data); err != nil {
+		} else if err = r.validate(data); err != nil {
 			err = fmt.Errorf("%s: %w", r.desc.Digest, err)
 		}
 		if err != nil {
@@ -128,6 +128,18 @@ func (r *verifyingReader) load() error {
 	r.data = bytes.NewReader(data)
 	if r.verified != nil {
 		r.verified(data)
+	}
+	return nil
+}
+
+// validate returns an error for a document that names things by what is no digest or too long, or by a secret of the
+// pull where that would get into errors and logs of containers, in which nobody knows it any more.
+func (r *verifyingReader) validate(data []byte) error {
+	if err := documents.Validate(r.desc.MediaType, data); err != nil {
+		return err
+	}
+	if field := documents.RepeatsIn(r.desc.MediaType, data, r.log.redactor.LongTexts().In); field != "" {
+		return fmt.Errorf("%s has a secret of the request", field)
 	}
 	return nil
 }

@@ -16,14 +16,10 @@ import (
 // maxMediaType bounds media types, in bytes: a type and a subtype have 127 each (RFC 6838).
 const maxMediaType = 255
 
-// maxUser bounds the user of a config, in bytes: CRI has it in each list of all images, of which a
-// kubelet takes 16 MiB.
-const maxUser = 4 << 10
-
 // Validate returns an error for a manifest, an index or a config, as the media type says,
 // that has too many objects, or names something by a digest which is none, by a media type
-// that is too long, or with data that is too large. The first two would get into labels, errors
-// and names of files. The error names the field. What is no such JSON is left to those who read it.
+// that is too long, or with data that is too large, or is a config that has CRI write too much into
+// errors and logs. The first two would get into labels, errors and names of files. The error names the field. What is no such JSON is left to those who read it.
 func Validate(mediaType string, data []byte) error {
 	var c counter
 	c.add(data)
@@ -61,25 +57,6 @@ func validateFields(mediaType string, data []byte) error {
 		return validateConfig(data)
 	}
 	return nil
-}
-
-func validateConfig(data []byte) error {
-	// Each by itself: one that cannot be read hides the other from nobody.
-	var c struct {
-		Config struct{ User string } `json:"config"`
-	}
-	var layers struct {
-		RootFS ocispec.RootFS `json:"rootfs"`
-	}
-	if decoded(data, &c) {
-		if err := checkLength("config.User", len(c.Config.User), maxUser); err != nil {
-			return err
-		}
-	}
-	if !decoded(data, &layers) {
-		return nil
-	}
-	return checkDiffIDs(layers.RootFS.DiffIDs)
 }
 
 // configField is the config of a manifest. As to containerd, a null takes away nothing that the

@@ -42,6 +42,23 @@ func TestPartsOfSecrets(t *testing.T) {
 	}
 }
 
+// Long texts, such as those of an image, have short secrets by chance, and words that some take for passwords.
+func TestLongTexts(t *testing.T) {
+	var r Redactor
+	r.Add("abc1234", "postgres", "abcd1234", "correct-horse-battery", "post gres")
+	for text, want := range map[string]bool{
+		"/app": false, "abc1234": false, "/var/lib/postgresql": false, "ABCD1234": true, "/abcd%31234": true,
+		"/correct-horse-battery/x": true, "/correct-horse": false, "post+gres": true,
+	} {
+		if got := r.LongTexts().In(text); got != want {
+			t.Errorf("%s: got %v", text, got)
+		}
+		if !want && text != "/app" && text != "/correct-horse" && !r.Texts().In(text) {
+			t.Errorf("%s: others do not look for short ones", text)
+		}
+	}
+}
+
 // A cut parts a secret, as it is or escaped, also where it is whole on either side.
 func TestSecretsThatACutParts(t *testing.T) {
 	var r Redactor

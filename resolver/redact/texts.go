@@ -6,6 +6,7 @@ package redact
 import (
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // Texts tells whether texts have secrets, such as those of one answer, so that something is refused. That must not depend on other
@@ -19,6 +20,16 @@ type Texts struct {
 func (r *Redactor) Texts() *Texts {
 	sent, signed := r.gathered()
 	return &Texts{sent, signed, maxRefused}
+}
+
+// LongTexts is Texts of an image, which refuses those that have a secret of some length: texts have a short one by chance, or
+// where it is a word such as postgres.
+func (r *Redactor) LongTexts() *Texts {
+	t := r.Texts()
+	t.sent = slices.DeleteFunc(slices.Clone(t.sent), func(v string) bool {
+		return len(v) < minRepeated || len(v) < minQuery && isWords(strings.ToLower(v))
+	})
+	return t
 }
 
 // In reports whether a text, of some kilobytes at most, has a secret that was sent.

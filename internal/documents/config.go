@@ -1,0 +1,115 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package documents
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/pkg/labels"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+const (
+	// maxUser bounds the user of a config, in bytes: CRI has it in each list of all images, of which a
+	// kubelet takes 16 MiB.
+	maxUser = 4 << 10
+	// maxPath bounds what else CRI, or a runtime, writes of a config into errors, in bytes: of
+	// Linux's paths, none has more.
+	maxPath = 4 << 10
+	// maxLabelKey bounds the key of a label, in bytes. Values are free: builders keep lists there.
+	maxLabelKey = 512
+	// maxLabelsLeft bounds the labels of which CRI warns for each container.
+	maxLabelsLeft = 64
+)
+
+func validateConfig(data []byte) error {
+	c := runConfig(data)
+	for _, t := range toldOf(c) {
+		if err := checkLength(t.field, len(t.text), t.most); err != nil {
+			return err
+		}
+	}
+	if left := labelsLeft(c.Labels); left > maxLabelsLeft {
+		return fmt.Errorf("config.Labels has %d that are reserved for containerd, or too long for it: more than %d are not allowed", left, maxLabelsLeft)
+	}
+	var layers struct {
+		RootFS ocispec.RootFS `json:"rootfs"`
+	}
+	if !decoded(data, &layers) {
+		return nil
+	}
+	return checkDiffIDs(layers.RootFS.DiffIDs)
+}
+
+// runConfig is what CRI reads of a config for containers. A field that cannot be read hides no other.
+func runConfig(data []byte) ocispec.ImageConfig {
+	var c struct {
+		Config ocispec.ImageConfig `json:"config"`
+	}
+	_ = json.Unmarshal(data, &c)
+	return c.Config
+}
+
+// told is a text of a config that gets into errors or logs.
+type told struct {
+	field, text string
+	most        int // bytes that it may have
+}
+
+// toldOf lists what CRI, or a runtime, tells of a config. Arguments, and values of variables and labels, are not
+// among it: programs take these, and they may be of any length.
+func toldOf(c ocispec.ImageConfig) []told {
+	all := []told{
+		{"config.User", c.User, maxUser},
+		{"config.WorkingDir", c.WorkingDir, maxPath},
+		{"config.StopSignal", c.StopSignal, maxPath},
+	}
+	for _, words := range []struct {
+		field string
+		words []string
+	}{{"config.Entrypoint", c.Entrypoint}, {"config.Cmd", c.Cmd}} {
+		if len(words.words) > 0 { // the first is the program, the others may be a script
+			all = append(all, told{words.field + "[0]", words.words[0], maxPath})
+			break
+		}
+	}
+	for _, variable := range c.Env {
+		name, _, _ := strings.Cut(variable, "=")
+		all = append(all, told{"a name in config.Env", name, maxPath})
+	}
+	for volume := range c.Volumes {
+		all = append(all, told{"a key of config.Volumes", volume, maxPath})
+	}
+	for key := range c.Labels {
+		all = append(all, told{"a key of config.Labels", key, maxLabelKey})
+	}
+	return all
+}
+
+// labelsLeft counts the labels that CRI leaves out of containers, and warns of.
+func labelsLeft(all map[string]string) (left int) {
+	for key, value := range all {
+		if labels.IsReserved(key) || labels.Validate(key, value) != nil {
+			left++
+		}
+	}
+	return left
+}
+
+// RepeatsIn returns the field of a config, of which CRI or a runtime tells, that has something; "" for none, and
+// for what is no config.
+func RepeatsIn(mediaType string, data []byte, has func(text string) bool) (field string) {
+	if !images.IsConfigType(mediaType) {
+		return ""
+	}
+	all := toldOf(runConfig(data))
+	if i := slices.IndexFunc(all, func(t told) bool { return has(t.text) }); i >= 0 {
+		return all[i].field
+	}
+	return ""
+}
