@@ -21,7 +21,7 @@ import (
 const inLineLimit = 10 * time.Second
 
 // Mallory, who has any secret, has an image in a repository of hers at the same registry, which takes long to unpack and is said to
-// unpack to the first layer of app:1. Her pods ask for app:1, and wait for her own unpacking. Alice's pod stands behind them,
+// unpack to the first layer of app:1. Her pods ask for app:1. Alice's pod stands behind them,
 // and waits for neither for long; however many they are, by whichever names they ask, and if they leave before their patience ends.
 func TestForeignUnpackInTheLineOfAName(t *testing.T) {
 	copies := []string{"app:copy1", "app:copy2", "app:copy3", "app:copy4"}
@@ -37,11 +37,13 @@ func TestForeignUnpackInTheLineOfAName(t *testing.T) {
 		"pods by several names":    {"mallory/evil:1", append(copies, "app:1"), time.Minute, mallorys},
 		"from the same repository": {"app:evil", []string{"app:1"}, time.Minute, mallorys},
 		"the same credentials":     {"mallory/evil:1", []string{"app:1"}, time.Minute, node.Credentials("alice", "a")},
+		"nobody before":            {"mallory/evil:1", nil, 0, node.Credentials("alice", "a")},
+		"… in the same repository": {"app:evil", nil, 0, node.Credentials("alice", "a")},
 	} {
 		t.Run(what, func(t *testing.T) {
 			ts := newTenants(t)
 			img := nodetest.Image(1)
-			for _, name := range tc.before {
+			for _, name := range append(tc.before, "app:1") {
 				ts.Push(name, img)
 			}
 			ts.Push(tc.evil, ts.slowAs(img, types.DockerLayer))

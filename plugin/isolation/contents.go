@@ -25,6 +25,9 @@ type contents struct {
 	labels Labels
 	// own is what the pull may see of documents; nil = everything, for what is no pull of a plan's.
 	own *ownDocuments
+	// layers and progress are told what the pull reads and receives; nil = nobody is.
+	layers   *layers
+	progress *progress
 	// followsURLs is called before content is fetched that may come by urls; nil = nobody
 	// is told.
 	followsURLs func()

@@ -16,7 +16,9 @@
 //	  ├─ locker    its turns: equal scopes take turns, those of one registry and
 //	  │            caller wait for each other for some time, others never, nor
 //	  │            anybody else for what a manifest has fetched by urls
-//	  │    └─ places  how many layers it begins with at a time, of any number
+//	  │    ├─ layers    what it unpacks of which content: equal unpackings take turns
+//	  │    ├─ progress  what it is at: others take over what it has only begun
+//	  │    └─ places    how many layers it begins with at a time, of any number
 //	  └─ contents  its view of the content store: unfinished content of its own
 //	       │       scope only
 //	       ├─ ownDocuments  of what is finished, documents are hidden from a source that

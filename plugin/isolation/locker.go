@@ -19,10 +19,8 @@ import (
 // as its patience lasts: a repository may be another tenant's. It does not wait
 // for other registries and callers.
 //
-// What is unpacked may be as slow as the image that it comes from likes, and is known
-// by what a config claims; and who has the turn to download a layer may have others to
-// download first. So a pull that is hurried takes over a turn which another one has had for a tenth of the
-// patience.
+// Who has the turn for a layer may have others to download, or to unpack, first. So a pull that is hurried takes
+// over a turn whose pull has not been at it for a tenth of the patience.
 //
 // A pull has turns of the registry only while all that it waits for comes from
 // there: it leaves them when it follows urls, which lead wherever a manifest says,
@@ -34,6 +32,8 @@ type locker struct {
 	own      shared.Lock[string] // between the parts of this pull: an image may have a layer twice
 	places   *places             // that it has for content; nil = there is no bound
 	hurried  <-chan struct{}     // is closed once it takes turns over
+	layers   layers
+	progress progress
 
 	mu         sync.Mutex
 	deadline   time.Time         // of all waiting for other repositories; zero = it has not waited yet
@@ -80,12 +80,13 @@ func (l *locker) Lock(ctx context.Context, key string) error {
 // take waits for the turn among all pulls of the source, and for that among all of the
 // registry, unless the pull has left that. Those that it does not wait for to the end it has if they are free.
 func (l *locker) take(ctx context.Context, key string) (leaveSource func(), err error) {
-	source, registry := turnKey{l.scope, ofSource, key}, turnKey{l.scope.OfRegistry(), ofRegistry, key}
+	turn, of := l.layers.turnOf(key)
+	source, registry := turnKey{l.scope, ofSource, turn}, turnKey{l.scope.OfRegistry(), ofRegistry, turn}
 	wanted := []turnKey{source, registry}
 	if l.isAway() {
 		wanted = wanted[:1]
 	}
-	taken := l.turns.take(wanted...)
+	taken := l.turns.take(func() time.Time { return l.progress.last(of) }, wanted...)
 	if err := l.wait(ctx, taken, source, registry); err != nil {
 		l.turns.leave(taken, wanted...)
 		return nil, err

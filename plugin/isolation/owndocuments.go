@@ -148,6 +148,9 @@ func (c *contents) ReaderAt(ctx context.Context, desc ocispec.Descriptor) (conte
 	if err == nil && c.hidesFromReaders(desc.Digest, r.Size()) {
 		return nil, errors.Join(errHidden(desc.Digest), r.Close())
 	}
+	if err == nil && c.layers != nil {
+		c.layers.reads(desc, r)
+	}
 	return r, err
 }
 

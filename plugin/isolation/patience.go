@@ -17,7 +17,7 @@ type patience struct {
 type patienceKey struct{}
 
 // WithPatience returns a context for pulls that wait for the work of other repositories until then (zero: for [Config.Patience], from
-// when they first wait), and once hurry is called for nobody who has been at it for a tenth of [Config.Patience], but for downloads
+// when they first wait), and once hurry is called for nobody who has not been at it for a tenth of [Config.Patience], but for downloads
 // from their own source; nor for longer than those of the context that it is made of. hurry must be called.
 func WithPatience(ctx context.Context, until time.Time) (_ context.Context, hurry func()) {
 	p := patienceOf(ctx)

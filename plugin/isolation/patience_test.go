@@ -13,6 +13,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // However many pulls of one source wait for another repository, by other names: each waits for as long as its own patience
@@ -125,6 +128,50 @@ func TestHurriedPullsTakeTurns(t *testing.T) {
 // synctestBegan is the time at which each bubble of synctest begins.
 var synctestBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// A pull that is hurried takes over nothing that another one is at: a download of which bytes come, or a layer that is being unpacked.
+func TestNobodyTakesOverWhatIsGoingOn(t *testing.T) {
+	a := digest.FromString("a unpacked")
+	snapshot, of := "sn://overlayfs/"+a.String(), layerOf("a").Digest
+	for what, key := range map[string]string{"downloaded": "blob://" + of.String(), "unpacked": snapshot} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var p pulls
+				first := p.of("registry.test/other", "alice")
+				ctx, hurry := WithPatience(With(t.Context(), Source{Repository: "registry.test/app", Caller: "alice"}.Scope()), time.Time{})
+				hurry()
+				second := newLocker(ctx, &p.turns, time.Minute)
+				for _, l := range []*locker{first, second} {
+					l.layers.image(t, configOf(a), []ocispec.Descriptor{layerOf("a")})
+				}
+				waits(t, first, key)
+				go func() {
+					if key == snapshot {
+						defer first.progress.unpacks(of)()
+						time.Sleep(20 * time.Second)
+						return
+					}
+					for range 10 {
+						first.progress.receives(of)
+						time.Sleep(2 * time.Second)
+					}
+				}()
+				want := 20 * time.Second
+				if key != snapshot {
+					want = 24 * time.Second // a tenth after the last bytes, which come at 18 s
+				}
+				if got := waits(t, second, key); got < want || got > want+2*time.Second {
+					t.Errorf("waited %v, want %v", got, want)
+				}
+				first.Unlock(key)
+				second.Unlock(key)
+				if len(p.turns.all) > 0 {
+					t.Errorf("%v are left", p.turns.all)
+				}
+			})
+		})
+	}
+}
+
 // Who waits passes on what it has of the registry as soon as the turn that it waits for is that of another pull of its source.
 func TestSourceTakenMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -188,11 +235,12 @@ func TestOrderOfThoseWhoWait(t *testing.T) {
 // Turns are taken together, or not at all, in the order of those who wait for nothing else.
 func TestTurns(t *testing.T) {
 	key := func(k string) turnKey { return turnKey{key: k} }
+	never := func() time.Time { return time.Time{} }
 	var ts turns
 	has := func(w *taker) bool { return !w.waits() }
-	a, ab := ts.take(key("a")), ts.take(key("a"), key("b"))
-	b, b2 := ts.take(key("b")), ts.take(key("b"))
-	ab2 := ts.take(key("a"), key("b"))
+	a, ab := ts.take(never, key("a")), ts.take(never, key("a"), key("b"))
+	b, b2 := ts.take(never, key("b")), ts.take(never, key("b"))
+	ab2 := ts.take(never, key("a"), key("b"))
 	if !has(a) || has(ab) || !has(b) || has(b2) || has(ab2) {
 		t.Fatal("who waits for one turn has another")
 	}

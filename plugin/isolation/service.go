@@ -55,8 +55,9 @@ func NewService(c Config) *Service {
 // Transfer carries out one transfer, in the scope of its context.
 func (s *Service) Transfer(ctx context.Context, source, destination any, opts ...transfer.Opt) error {
 	config := s.config.Transfer
-	config.UnpackPlatforms = s.unpackPlatforms()
 	turns, contents := newLocker(ctx, &s.turns, s.config.Patience), viewOf(ctx, s.config.Contents)
+	contents.layers, contents.progress = &turns.layers, &turns.progress
+	config.UnpackPlatforms = s.unpackPlatforms(&turns.progress)
 	config.DuplicationSuppressor, contents.followsURLs = turns, turns.leaveRegistry
 	turns.places = newPlaces(config.MaxConcurrentDownloads, contents.has)
 	return local.NewTransferService(contents, s.config.Images, config).Transfer(ctx, source, destination, opts...)
@@ -64,15 +65,27 @@ func (s *Service) Transfer(ctx context.Context, source, destination any, opts ..
 
 // unpackPlatforms returns those of one pull. Where the limit is 1, containerd itself unpacks
 // the layers of each pull one after the other.
-func (s *Service) unpackPlatforms() []unpack.Platform {
-	if cap(s.further) == 0 {
-		return s.config.Transfer.UnpackPlatforms
-	}
+func (s *Service) unpackPlatforms(progress *progress) []unpack.Platform {
 	all, first := slices.Clone(s.config.Transfer.UnpackPlatforms), make(slots, 1)
 	for i := range all {
-		all[i].Applier = &limitedApplier{next: all[i].Applier, first: first, further: s.further}
+		all[i].Applier = &toldApplier{next: all[i].Applier, progress: progress}
+		if cap(s.further) > 0 {
+			all[i].Applier = &limitedApplier{next: all[i].Applier, first: first, further: s.further}
+		}
 	}
 	return all
+}
+
+// toldApplier tells which layers are being unpacked.
+type toldApplier struct {
+	next     diff.Applier
+	progress *progress
+}
+
+// Apply implements diff.Applier.
+func (a *toldApplier) Apply(ctx context.Context, desc ocispec.Descriptor, mounts []mount.Mount, opts ...diff.ApplyOpt) (ocispec.Descriptor, error) {
+	defer a.progress.unpacks(desc.Digest)()
+	return a.next.Apply(ctx, desc, mounts, opts...)
 }
 
 // limitedApplier unpacks the layers of one pull. One at a time it always unpacks: a layer

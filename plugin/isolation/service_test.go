@@ -47,7 +47,7 @@ func (a *slowApplier) unpack(t *testing.T, limit, pulls, layers int) (most int, 
 	began := time.Now()
 	var all sync.WaitGroup
 	for range pulls {
-		platforms := s.unpackPlatforms()
+		platforms := s.unpackPlatforms(new(progress))
 		for i := range layers {
 			all.Go(func() {
 				_, err := platforms[i%2].Applier.Apply(t.Context(), desc, nil)
@@ -96,7 +96,7 @@ func TestUnpacksThatHang(t *testing.T) {
 		s := NewService(Config{Transfer: local.TransferConfig{MaxConcurrentUnpacks: 2, UnpackPlatforms: []unpack.Platform{{Applier: hangingApplier{}}}}})
 		ctx, cancel := context.WithCancel(t.Context())
 		var hanging sync.WaitGroup
-		pull := s.unpackPlatforms()
+		pull := s.unpackPlatforms(new(progress))
 		for range 4 {
 			hanging.Go(func() {
 				if _, err := pull[0].Applier.Apply(ctx, desc, nil); !errors.Is(err, context.Canceled) {
@@ -105,7 +105,7 @@ func TestUnpacksThatHang(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		other, began := s.unpackPlatforms()[0].Applier.(*limitedApplier), time.Now()
+		other, began := s.unpackPlatforms(new(progress))[0].Applier.(*limitedApplier), time.Now()
 		other.next = &slowApplier{}
 		for range 3 {
 			_, err := other.Apply(t.Context(), desc, nil)

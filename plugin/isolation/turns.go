@@ -42,18 +42,19 @@ type turn struct {
 
 // taker is somebody who takes some turns.
 type taker struct {
+	isAt    func() time.Time // when it was last at what it has the turns for; zero = never
 	wants   map[turnKey]bool // those that it waits for, or has; false = it goes on without the turn if that is not free
 	granted chan struct{}    // is closed once it has them
 }
 
 // take wants these turns, and waits for all of them: see taker.granted. Whatever comes of it, leave must be called for each.
-func (t *turns) take(keys ...turnKey) *taker {
+func (t *turns) take(isAt func() time.Time, keys ...turnKey) *taker {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.all == nil {
 		t.all = map[turnKey]*turn{}
 	}
-	w := &taker{wants: map[turnKey]bool{}, granted: make(chan struct{})}
+	w := &taker{isAt: isAt, wants: map[turnKey]bool{}, granted: make(chan struct{})}
 	for _, key := range keys {
 		if t.all[key] == nil {
 			t.all[key] = &turn{}
@@ -93,10 +94,10 @@ func (t *turns) grant(w *taker) {
 	close(w.granted)
 }
 
-// takeOver has somebody who waits get those of its turns that others have had for that long, if it gets all that it waits for
-// then. They go on without, and who waits for the same waits for the new one: so work is not begun once more by all
-// of them together.
-func (t *turns) takeOver(w *taker, held time.Duration, keys ...turnKey) {
+// takeOver has somebody who waits get those of its turns that others have had for that long and have not been at for that long, if it gets
+// all that it waits for then. They go on without, and who waits for the same waits for the new one: so work is not begun once
+// more by all of them together.
+func (t *turns) takeOver(w *taker, idle time.Duration, keys ...turnKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !w.waits() {
@@ -106,7 +107,7 @@ func (t *turns) takeOver(w *taker, held time.Duration, keys ...turnKey) {
 	for key, waits := range w.wants {
 		switch of := t.all[key]; {
 		case !waits, of.holder == nil:
-		case slices.Contains(keys, key) && time.Since(of.since) >= held:
+		case slices.Contains(keys, key) && time.Since(of.since) >= idle && time.Since(of.holder.isAt()) >= idle:
 			over = append(over, key)
 		default:
 			return

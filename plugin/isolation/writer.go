@@ -40,6 +40,9 @@ func (w *writer) Write(p []byte) (int, error) {
 	if size := w.desc.Size; size > 0 && status.Offset+int64(len(p)) > size {
 		return 0, w.again(w.ctx, fmt.Errorf("more than the %d bytes of %s: %w", size, w.desc.Digest, errdefs.ErrFailedPrecondition))
 	}
+	if w.contents.progress != nil {
+		w.contents.progress.receives(w.desc.Digest)
+	}
 	return w.Writer.Write(p)
 }
 

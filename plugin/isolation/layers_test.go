@@ -1,0 +1,119 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package isolation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/identity"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// inMemory is a document.
+type inMemory struct{ *bytes.Reader }
+
+func (inMemory) Close() error { return nil }
+
+// document has layers read something, and returns its descriptor.
+func document(t *testing.T, l *layers, mediaType string, v any) ocispec.Descriptor {
+	t.Helper()
+	data, err := json.Marshal(v)
+	check(t, err)
+	d := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	l.reads(d, inMemory{bytes.NewReader(data)})
+	return d
+}
+
+// configOf is the config of an image whose layers unpack to these.
+func configOf(diffIDs ...digest.Digest) ocispec.Image {
+	return ocispec.Image{RootFS: ocispec.RootFS{Type: "layers", DiffIDs: diffIDs}}
+}
+
+// image has layers read an image, whose config claims that.
+func (l *layers) image(t *testing.T, config ocispec.Image, manifests ...[]ocispec.Descriptor) {
+	t.Helper()
+	var unread layers
+	of := document(t, &unread, ocispec.MediaTypeImageConfig, config)
+	for _, all := range manifests {
+		document(t, l, ocispec.MediaTypeImageManifest, ocispec.Manifest{Config: of, Layers: all})
+	}
+	document(t, l, ocispec.MediaTypeImageConfig, config)
+}
+
+func layerOf(name string) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString(name), Size: 1}
+}
+
+// Two pulls wait for each other's unpacking where they unpack the same content to the same snapshot, from the lowest layer on: what
+// the config of an image claims of other layers holds up nobody.
+func TestTurnsOfUnpackings(t *testing.T) {
+	a, b := digest.FromString("a unpacked"), digest.FromString("b unpacked")
+	key := func(diffIDs ...digest.Digest) string { return "sn://overlayfs/" + identity.ChainID(diffIDs).String() }
+	type pair = []ocispec.Descriptor
+	odd := layerOf("a")
+	odd.MediaType = "application/x-test"
+	for what, tc := range map[string]struct {
+		config    ocispec.Image
+		manifests [][]ocispec.Descriptor
+		same      []bool // as an image of layers a and b, of its first and of its second layer
+	}{
+		"the same":                     {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), layerOf("b")}}, []bool{true, true}},
+		"the lower one":                {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), layerOf("evil")}}, []bool{true, false}},
+		"the upper one":                {configOf(a, b), [][]ocispec.Descriptor{{layerOf("evil"), layerOf("b")}}, []bool{false, false}},
+		"an attestation beside them":   {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), odd, layerOf("b")}}, []bool{true, true}},
+		"of a type of some other kind": {configOf(a, b), [][]ocispec.Descriptor{{odd, layerOf("b")}}, []bool{true, true}},
+		"too few":                      {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a")}}, []bool{false, false}},
+		"two manifests":                {configOf(a, b), [][]ocispec.Descriptor{{layerOf("evil"), layerOf("b")}, {layerOf("a"), layerOf("b")}}, []bool{false, false}},
+		"nothing that is known":        {configOf(a, b), nil, []bool{false, false}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var good, other layers
+			good.image(t, configOf(a, b), pair{layerOf("a"), layerOf("b")})
+			other.image(t, tc.config, tc.manifests...)
+			for i, chain := range [][]digest.Digest{{a}, {a, b}} {
+				want, of := good.turnOf(key(chain...))
+				got, _ := other.turnOf(key(chain...))
+				if (got == want) != tc.same[i] {
+					t.Errorf("layer %d: %s and %s", i, want, got)
+				}
+				if of != layerOf([]string{"a", "b"}[i]).Digest {
+					t.Errorf("layer %d is %s", i, of)
+				}
+			}
+		})
+	}
+	var l layers
+	if turn, of := l.turnOf("blob://" + a.String()); turn != "blob://"+a.String() || of != a {
+		t.Errorf("the turn of content is %s, of %s", turn, of)
+	}
+}
+
+// A pull learns that from what containerd reads by its view.
+func TestLayersOfWhatIsRead(t *testing.T) {
+	ctx, view := newContents(t)
+	c := view(alice)
+	c.layers = new(layers)
+	write := func(mediaType string, v any) ocispec.Descriptor {
+		data, err := json.Marshal(v)
+		check(t, err)
+		d := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+		check(t, content.WriteBlob(ctx, c, d.Digest.String(), bytes.NewReader(data), d))
+		return d
+	}
+	a := digest.FromString("a unpacked")
+	config := write(ocispec.MediaTypeImageConfig, configOf(a))
+	manifest := write(ocispec.MediaTypeImageManifest, ocispec.Manifest{Config: config, Layers: []ocispec.Descriptor{layerOf("a")}})
+	for _, d := range []ocispec.Descriptor{manifest, config} {
+		_, err := content.ReadBlob(context.WithoutCancel(ctx), c, d)
+		check(t, err)
+	}
+	if _, of := c.layers.turnOf("sn://overlayfs/" + a.String()); of != layerOf("a").Digest {
+		t.Errorf("%s is unpacked", of)
+	}
+}
