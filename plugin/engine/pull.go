@@ -222,7 +222,12 @@ func (e *Engine) verifyStored(t task, a answer, source resolver.Source, p posses
 			if err := e.verifyPossession(ctx, t, target, source); err != nil {
 				return err
 			}
+			return e.verifyFound(ctx, t, a, target, source, true)
 		}
-		return e.verifyFound(ctx, t, a, target, source, p.proved || !p.known)
+		now, err := e.possesses(ctx, t, target.Digest) // a proof may have ended in the minutes of the pull
+		if err != nil {
+			return err
+		}
+		return e.verifyFound(ctx, t, a, target, source, p.proved && now.proved)
 	}
 }
