@@ -10,10 +10,6 @@ import (
 	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
-// maxRevocations bounds how many revocations wait for another try: beyond that they take the proofs of
-// everybody. Those wait that take something away, as far as the records can be read.
-const maxRevocations = 1024
-
 // batch is what waits to be written in one transaction, the oldest layer first. A mark is of one
 // record. A revocation is of whichever records have a proof that it ends at the moment at which it is
 // written: until then other clients may move them, or copy them.
@@ -21,7 +17,7 @@ type batch []layer
 
 // layer has revocations, and marks that are newer than these.
 type layer struct {
-	revocations []revocation // never changed in place: readers have it
+	revocations revocations
 	marks       marks
 }
 
@@ -33,40 +29,37 @@ func (b *batch) add(k key, mark map[string]string) {
 	(*b)[len(*b)-1].marks.add(k, mark)
 }
 
-// revoke lays a revocation over what waits. It reports whether it takes anything out of the marks.
-func (b *batch) revoke(r revocation) (takes bool) {
+// revoke lays a revocation over what waits.
+func (b *batch) revoke(r revocation) {
 	b.forget(r) // nothing that it ends is left by an earlier one like it
-	takes = slices.ContainsFunc(*b, func(l layer) bool { return r.takesFrom(l.marks) })
 	if last := len(*b) - 1; last >= 0 && !r.takesFrom((*b)[last].marks) {
-		(*b)[last].revocations = append(slices.Clip((*b)[last].revocations), r)
+		(*b)[last].revocations = (*b)[last].revocations.with(r)
 	} else {
-		*b = append(*b, layer{[]revocation{r}, marks{}})
+		*b = append(*b, layer{revocations{}.with(r), marks{}})
 	}
-	return takes
 }
 
-// bound has everybody's proofs end where too many revocations could not be written: in doubt they end. Those of
-// requests that are there just now, most of which take nothing away, do not count.
-func (b *batch) bound() {
-	var all []revocation
-	for _, l := range *b {
-		all = append(all, l.revocations...)
-	}
-	if len(all) <= maxRevocations {
-		return
-	}
-	var out batch
-	for _, l := range *b {
-		out.lay(layer{nil, l.marks})
-	}
-	*b = append(out, layer{ofEverybody(all), marks{}})
+// gives reports whether the marks have a proof that the revocation ends.
+func (b batch) gives(r revocation) bool {
+	return slices.ContainsFunc(b, func(l layer) bool { return r.takesFrom(l.marks) })
 }
 
-// forget leaves a revocation out.
-func (b *batch) forget(r revocation) {
+// withdraw takes the proofs that the revocation ends out of the marks.
+func (b batch) withdraw(r revocation) {
+	for _, l := range b {
+		for k, mark := range l.marks {
+			if r.isOf(k.namespace, k.name) {
+				l.marks[k] = r.left(k.name, mark)
+			}
+		}
+	}
+}
+
+// forget leaves revocations out.
+func (b *batch) forget(all ...revocation) {
 	var out batch
 	for _, l := range *b {
-		out.lay(layer{slices.DeleteFunc(slices.Clone(l.revocations), r.same), l.marks})
+		out.lay(layer{l.revocations.without(all...), l.marks})
 	}
 	*b = out
 }
@@ -86,7 +79,7 @@ func (b *batch) lay(l layer) {
 // then lays a newer batch over this one.
 func (b *batch) then(newer batch) {
 	for _, l := range newer {
-		for _, r := range l.revocations {
+		for r := range l.revocations.each() {
 			b.revoke(r)
 		}
 		for k, mark := range l.marks {
@@ -120,42 +113,43 @@ func (b batch) over(k key, all map[string]string) map[string]string {
 }
 
 func (l layer) over(k key, all map[string]string) map[string]string {
-	if len(l.revocations) > 0 {
-		all = labels.Overlay(all, l.revoked(k, all))
+	if change := l.revocations.change(k, all); len(change) > 0 {
+		all = labels.Overlay(all, change)
 	}
 	return marked(k, all, l.marks[k])
 }
 
-// revoked is what the revocations change of the labels of the record of k.
-func (l layer) revoked(k key, all map[string]string) map[string]string {
-	change := map[string]string{}
-	for _, r := range l.revocations {
-		maps.Copy(change, r.change(k, all))
-	}
-	return change
-}
-
 // revokes reports whether a revocation changes the labels of the record of k.
 func (b batch) revokes(k key, all map[string]string) bool {
-	return slices.ContainsFunc(b, func(l layer) bool { return len(l.revoked(k, all)) > 0 })
+	return slices.ContainsFunc(b, func(l layer) bool { return len(l.revocations.change(k, all)) > 0 })
 }
 
-// removals are the proofs that the batch takes away from the labels of the record of k.
-func (b batch) removals(k key, all map[string]string) map[string]string {
-	var changes []map[string]string
+// ending returns the revocations that change the labels of the record of k.
+func (b batch) ending(k key, all map[string]string) (ending []revocation) {
 	for _, l := range b {
-		changes = append(changes, l.revoked(k, all), l.marks[k])
-		all = l.over(k, all)
+		for r, name := range l.revocations.about(k, all) {
+			if len(r.change(name, all)) > 0 {
+				ending = append(ending, r)
+			}
+		}
 	}
-	return revocations(changes...)
+	return ending
+}
+
+// all are the revocations.
+func (b batch) all() (all []revocation) {
+	for _, l := range b {
+		all = slices.AppendSeq(all, l.revocations.each())
+	}
+	return all
 }
 
 // revoking are the namespaces in which something is revoked.
 func (b batch) revoking() map[string]bool {
 	in := map[string]bool{}
 	for _, l := range b {
-		for _, r := range l.revocations {
-			in[r.namespace] = true
+		for p := range l.revocations {
+			in[p.namespace] = true
 		}
 	}
 	return in

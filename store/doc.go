@@ -11,8 +11,9 @@
 // made, and still points at the digest that was checked: a record that was removed
 // and made again under its name gets none of them. At no moment does a label claim
 // a digest that its record does not have. A revocation is of no record: it waits as it is, and is
-// written to all that have the proofs by then. Get and First show both before that. A
-// crash may lose marks of the last moments, but never a revocation that has returned.
+// written to all that have the proofs by then; where no record on disk has any, it is done once no mark
+// gives one. Get and First show both before that. A crash may lose marks of the last moments, but never
+// a revocation that has returned.
 //
 // Other clients of containerd change records without us: they move the target of
 // one and keep its labels, or copy the labels to another name. So every write binds

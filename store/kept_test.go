@@ -138,7 +138,7 @@ func copyTo(ctx context.Context, records images.Store, from, to string) error {
 	return err
 }
 
-// Too many revocations that cannot be written end everybody's proofs, in their namespace, and hold no more memory.
+// Too many revocations of as many registries that cannot be written end everybody's proofs, in their namespace, and hold no more memory.
 func TestTooManyUnwrittenRevocations(t *testing.T) {
 	ctx, s, records := newStore(t)
 	create(ctx, t, records, one, nil)
@@ -146,22 +146,21 @@ func TestTooManyUnwrittenRevocations(t *testing.T) {
 	flush(ctx, t, s)
 	var b batch
 	for i := range maxRevocations {
-		b.revoke(revocation{namespace: "k8s.io", repository: "registry.test/other", holder: Fingerprint(fmt.Sprint(i))})
+		b.revoke(revocation{place: placeOf("k8s.io", fmt.Sprintf("registry-%d.test/other", i)), holder: alice})
 	}
-	lay := func(r revocation) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		b.revoke(r)
-		s.pending.then(b)
-		s.pending.bound()
+	b.revoke(revocation{place: placeOf("k8s.io", "registry-0.test/other"), holder: alice}) // again
+	b.bound()
+	if n := len(b[0].revocations); n != maxRevocations {
+		t.Errorf("%d wait, which are not too many", n)
 	}
-	b.revoke(revocation{namespace: "k8s.io", repository: "registry.test/other", holder: "0"}) // again
-	lay(revocation{namespace: "k8s.io", repository: "registry.test/other", holder: "1"})
-	wantWho(ctx, t, s, name, alice, bob, Anonymous)
-	lay(revocation{namespace: "k8s.io", repository: "registry.test/other", holder: alice})
-	if n := len(s.pending); n != 1 || len(s.pending[0].revocations) != 1 {
-		t.Errorf("%d layers wait", n)
+	b.revoke(revocation{place: placeOf("k8s.io", "registry.test/other"), holder: alice})
+	b.bound()
+	if len(b) != 1 || len(b[0].revocations) != 1 {
+		t.Errorf("%d layers wait", len(b))
 	}
+	s.mu.Lock() // out of the writer's sight
+	s.pending.then(b)
+	s.mu.Unlock()
 	wantWho(ctx, t, s, name)
 	s.MarkVerified(ctx, one.Digest, verified(one), by(bob), name)
 	wantWho(ctx, t, s, name, bob)

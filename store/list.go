@@ -64,13 +64,13 @@ func (s *Store) view(ctx context.Context, namespace string, fn func(context.Cont
 		err := s.db.View(func(tx *bolt.Tx) error {
 			s.mu.Lock()
 			r := transactionReader{
-				images: s.images, namespace: namespace, flushing: s.flushing.clone(), pending: s.pending.clone(),
+				images: s.images, namespace: namespace, flushing: s.flushing.clone(), pending: s.waiting().clone(),
 				raw: rawRecords(tx, namespace), decoded: s.decoded,
 			}
 			after := s.flushed
 			s.mu.Unlock()
 			r.marked = markedNames(namespace, r.flushing, r.pending)
-			r.revoking = r.flushing.revoking()[namespace] || r.pending.revoking()[namespace]
+			r.revoked = revokedPlaces(r.flushing, r.pending)
 			if again = before != after; again {
 				return nil // a mark may have been written that this transaction does not see
 			}
@@ -96,8 +96,8 @@ type transactionReader struct {
 	namespace         string
 	flushing, pending batch
 	marked            map[string]bool // names of records that have a mark
-	revoking          bool            // any may have lost a proof
-	raw               *bolt.Bucket    // nil where there are no records
+	revoked           map[place]bool
+	raw               *bolt.Bucket // nil where there are no records
 	decoded           *decoded
 }
 
@@ -106,7 +106,7 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 		return nil, err
 	}
 	sum, found := r.decoded.sum(r.raw, name)
-	keep := found && !r.marked[name] && !r.revoking
+	keep := found && !r.marked[name] && !r.mayRevoke(name)
 	if record, ok := r.decoded.get(recordName{r.namespace, name}, sum); ok && keep {
 		return record, nil
 	}
@@ -126,6 +126,23 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 		r.decoded.add(recordName{r.namespace, name}, sum, record)
 	}
 	return record, nil
+}
+
+// mayRevoke reports whether the record of that name may show less than it has. Labels that were written for another
+// name show no proof, revoked or not.
+func (r transactionReader) mayRevoke(name string) bool {
+	return len(r.revoked) > 0 && slices.ContainsFunc(placesOf(r.namespace, name), func(p place) bool { return r.revoked[p] })
+}
+
+// revokedPlaces returns where something is revoked.
+func revokedPlaces(all ...batch) map[place]bool {
+	places := map[place]bool{}
+	for _, l := range slices.Concat(all...) {
+		for p := range l.revocations {
+			places[p] = true
+		}
+	}
+	return places
 }
 
 // markedNames returns the names of a namespace's records that have a mark.

@@ -276,19 +276,21 @@ func TestRevokeThatCannotBeWritten(t *testing.T) {
 	wantWho(ctx, t, s, name, bob)
 }
 
-func TestIsOf(t *testing.T) {
+func TestRepositoryOf(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.test/b:1": true, "a.test/b@" + string(digest.FromString("")): true,
 		"a.test/b": false, "a.test/b2:1": false, "a.test/b/c:1": false, "a.test:5000/b:1": false,
 		"A.test/b:1": true, "a.test:443/b:1": true, "a.test/B:1": false,
 	} {
-		if got := isOf(name, "a.test/b"); got != want {
+		if got := repositoryOf(name) == "a.test/b"; got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	for _, name := range []string{"docker.io/library/b:1", "registry-1.docker.io/b:1", "Docker.io/b@" + string(digest.FromString(""))} {
-		if !isOf(name, "docker.io/library/b") || !isOf(name, "index.docker.io/b") {
-			t.Errorf("%s is no image of docker.io/library/b", name)
+		for _, repository := range []string{"docker.io/library/b", "index.docker.io/b"} {
+			if r := (revocation{place: placeOf("k8s.io", repository)}); !r.isOf("k8s.io", name) || r.isOf("other", name) {
+				t.Errorf("%s is no image of %s", name, repository)
+			}
 		}
 	}
 }

@@ -5,13 +5,9 @@ package store
 
 import (
 	"context"
-	"slices"
 	"strings"
 
-	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-
-	"github.com/pullwarden/pullwarden/internal/registryname"
 )
 
 // Refusal is a host that refused a caller.
@@ -52,151 +48,73 @@ func (r Refusal) Ends(f Fingerprint, p Proof, name string) bool {
 
 // Revoke takes the proofs of some holders away from all tags and digests of a
 // repository in the namespace of the context, as far as the refusals end them. It
-// holds at once for [Store.Get], and Revoke returns when it is written, so that no crash can bring
-// a proof back. Proofs that are given before the writer has come to it end, too. After an error it
+// holds at once for [Store.Get], and Revoke returns when no crash can bring a proof back: when it is
+// written, or at once where no such proof has been. Proofs that are given before the writer has come to it end, too. After an error it
 // holds all the same until it is written, which is tried again; a crash before that loses it.
 func (s *Store) Revoke(ctx context.Context, repository string, holders []Fingerprint, refusals ...Refusal) error {
 	namespace, err := namespaces.NamespaceRequired(ctx)
 	if err != nil {
 		return err
 	}
-	var all []revocation
+	all := revocations{}
 	for _, f := range holders {
-		all = append(all, revocation{namespace: namespace, repository: repository, holder: f, refusals: refusals})
+		all = all.with(revocation{place: placeOf(namespace, repository), holder: f, refusals: refusals})
 	}
-	s.revoke(all)
+	s.mu.Lock()
+	for r := range all.each() {
+		s.asked = s.asked.with(r)
+	}
+	s.mu.Unlock()
 	err = s.sync(ctx, func() error { return s.settle(ctx, all) })
 	if ctx.Err() != nil { // the writer may not have taken the request
+		s.release(all)
 		s.wakeWriter()
 	}
 	return err
 }
 
-// revoke lays revocations over all that waits. It reports whether they take anything out of it.
-func (s *Store) revoke(all []revocation) (takes bool) {
+// release has the writer write revocations that it has not looked at, since nobody waits for that any more.
+func (s *Store) release(all revocations) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range all {
-		takes = s.pending.revoke(r) || takes
-	}
-	return takes
-}
-
-// settle lays the revocations over the marks that have come since, and forgets those that take nothing
-// away: a denial of nothing, which any secret gets, costs no write and makes no listing stale. The writer
-// calls it: nothing is written meanwhile. What cannot be read may have something to take away.
-func (s *Store) settle(ctx context.Context, all []revocation) error {
-	if !s.revoke(all) {
-		records, err := s.images.List(ctx)
-		needless := slices.DeleteFunc(slices.Clone(all), func(r revocation) bool {
-			return err != nil || slices.ContainsFunc(records, func(img images.Image) bool {
-				return len(r.change(keyOf(r.namespace, img), img.Labels)) > 0
-			})
-		})
-		s.mu.Lock()
-		for _, r := range needless {
-			s.pending.forget(r)
-		}
-		s.mu.Unlock()
-		if len(needless) == len(all) {
-			return errNoMarks
+	for r := range all.each() {
+		if s.asked.has(r) {
+			s.asked = s.asked.without(r)
+			s.pending.revoke(r)
 		}
 	}
+	s.mu.Unlock()
 	s.listings.changed()
-	return nil
 }
 
-// revocation takes the proofs of one holder away from the records of a repository, or those of
-// everybody from all records of the namespace.
-type revocation struct {
-	namespace, repository string
-	holder                Fingerprint
-	refusals              []Refusal
-	everybody             bool
-}
-
-// ofEverybody returns those that end all that these do, one for each namespace.
-func ofEverybody(all []revocation) (out []revocation) {
-	for _, r := range all {
-		r = revocation{namespace: r.namespace, everybody: true}
-		if !slices.ContainsFunc(out, r.same) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// same reports whether the other ends the same.
-func (r revocation) same(other revocation) bool {
-	return r.namespace == other.namespace && r.repository == other.repository && r.holder == other.holder &&
-		r.everybody == other.everybody && slices.Equal(r.refusals, other.refusals)
-}
-
-// isOf reports whether it is about images of that name.
-func (r revocation) isOf(name string) bool { return r.everybody || isOf(name, r.repository) }
-
-// ends reports whether it takes away what a label says, which was written for that name.
-func (r revocation) ends(label, value, name string) bool {
-	f, _, ok := holderOf(label)
-	return ok && value != "" && (r.everybody || f == r.holder && slices.ContainsFunc(r.refusals, func(refusal Refusal) bool {
-		return refusal.Ends(f, decodeProof(value), name)
-	}))
-}
-
-// change is what the revocation changes of the labels of a record. A proof that was copied to a record of
-// another name goes too, so that no copy back brings it back, and one that was given for another target, so that
-// no move back does. A label beside which no digest stands proves nothing. It stays: it may be all that makes
-// the image one that takes a proof.
-func (r revocation) change(k key, all map[string]string) map[string]string {
-	of := k.name
-	if from := writtenFor(all); r.isOf(from) {
-		of = from
-	}
-	if k.namespace != r.namespace || !r.isOf(of) || !saysAnyDigest(all) {
-		return nil
-	}
-	change := map[string]string{}
-	for label, value := range all {
-		if r.ends(label, value, of) {
-			change[label] = ""
-		}
-	}
-	return change
-}
-
-// takesFrom reports whether one of the marks has a proof that the revocation ends, also of a record that
-// has moved.
-func (r revocation) takesFrom(marks marks) bool {
-	for k, mark := range marks {
-		if k.namespace != r.namespace || !r.isOf(k.name) {
+// settle lays the revocations over all that waits, the marks that have come since among it, as far as there is
+// something of them on disk. Of others no crash can bring anything back: they are done once no mark has any of it,
+// and cost no write, be it that many secrets are let in and refused, or that nothing is denied, which any secret
+// gets and which makes no listing stale. The writer calls it: nothing is written meanwhile. What cannot be read may
+// have something to take away.
+func (s *Store) settle(ctx context.Context, all revocations) error {
+	records, err := s.images.List(ctx)
+	ended, had := all.onDisk(records)
+	s.mu.Lock()
+	waits, changed := false, false
+	for r := range all.each() {
+		takes := s.pending.gives(r)
+		changed = changed || takes
+		s.asked = s.asked.without(r)
+		// Without the mark, what it replaces of the same holder would be there again.
+		if err != nil || ended[r.holder] || takes && had[r.holder] {
+			s.pending.revoke(r)
+			waits = true
 			continue
 		}
-		for label, value := range mark {
-			if r.ends(label, value, k.name) {
-				return true
-			}
-		}
+		s.pending.forget(r)
+		s.pending.withdraw(r)
 	}
-	return false
-}
-
-// isOf reports whether an image name is a tag or a digest of the repository, by
-// whichever names of their registry.
-func isOf(name, repository string) bool {
-	rest, ok := strings.CutPrefix(registryname.Repository(name), registryname.Repository(repository))
-	return ok && rest != "" && (rest[0] == ':' || rest[0] == '@')
-}
-
-// revocations returns the part of changes that takes proofs away. That which is not written yet can
-// be the newer one of a holder, or stand in the place of the earlier one: in doubt both end.
-func revocations(changes ...map[string]string) map[string]string {
-	out := map[string]string{}
-	for _, change := range changes {
-		for label, value := range change {
-			if f, _, ok := holderOf(label); ok && value == "" {
-				out[LabelAccess+string(f)], out[besideProof(f)] = "", ""
-			}
-		}
+	s.mu.Unlock()
+	if waits || changed {
+		s.listings.changed()
 	}
-	return out
+	if !waits {
+		return errNoMarks
+	}
+	return nil
 }

@@ -67,7 +67,7 @@ func waiting(ctx context.Context, t *testing.T, s *Store) (end func()) {
 	go func() { done <- s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin) }()
 	for waits := false; !waits; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
-		waits = len(s.pending.revoking()) > 0
+		waits = len(s.asked) > 0
 		s.mu.Unlock()
 	}
 	return func() {

@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -42,9 +43,10 @@ type Store struct {
 	decoded  *decoded
 
 	mu       sync.Mutex
-	pending  batch  // not yet taken by the writer
-	flushing batch  // in the transaction that is being written
-	flushed  uint64 // counts the transactions
+	asked    revocations // which the writer has not looked at yet: their callers wait for that
+	pending  batch       // not yet taken by the writer
+	flushing batch       // in the transaction that is being written
+	flushed  uint64      // counts the transactions
 
 	wake    chan struct{}
 	flushes chan flushRequest
@@ -85,7 +87,7 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 		}
 		s.mu.Lock()
 		k := keyOf(namespace, img)
-		flushing, pending, after := s.flushing.of(k), s.pending.of(k), s.flushed
+		flushing, pending, after := s.flushing.of(k), s.waiting().of(k), s.flushed
 		s.mu.Unlock()
 		if before != after {
 			continue // a mark may have been written after the record was read
@@ -93,6 +95,15 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 		all := pending.over(k, flushing.over(k, img.Labels))
 		return Record{Name: name, Target: img.Target, State: Decode(name, img.Target.Digest, all)}, nil
 	}
+}
+
+// waiting is what the writer has not taken yet. What is asked for ends all proofs that are given before the
+// writer has come to it.
+func (s *Store) waiting() batch {
+	if len(s.asked) == 0 {
+		return s.pending
+	}
+	return slices.Concat(s.pending, batch{{s.asked, nil}})
 }
 
 // transactions counts the writer's transactions so far. A reader that finds the

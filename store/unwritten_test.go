@@ -89,8 +89,8 @@ func TestRefusalOfNothingOnAFullDisk(t *testing.T) {
 	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, Refusal{Host: "mirror.test"}); err != nil {
 		t.Errorf("of a host that has given nothing: %v", err)
 	}
-	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("of one that has: %v", err)
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); err != nil {
+		t.Errorf("of one that has, which is not on disk: %v", err)
 	}
 	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{bob}, Refusal{Host: "mirror.test"}); err != nil {
 		t.Errorf("of another caller, of a host that has given nothing: %v", err)

@@ -41,7 +41,7 @@ func (s *Store) Close() error {
 // add marks, and then write all that are pending.
 type flushRequest struct {
 	run   func() error
-	flush bool // false: only run it
+	flush bool // false: only run it, once the revocations that wait have been tried again
 	done  chan error
 }
 
@@ -71,7 +71,8 @@ func (s *Store) sync(ctx context.Context, mark func() error) error {
 // WriteProofs runs a write of records that may give them proofs, as that of a pull does,
 // and returns its error. The store writes nothing meanwhile: so a revocation has ended
 // before, and the caller who asks then which proofs still hold knows of the refusal, or it
-// finds what was written. One transaction would do the same, but containerd publishes no
+// finds what was written. One that could not be written yet is tried again before, so that it does not end
+// what is written now. One transaction would do the same, but containerd publishes no
 // events of what is written in a caller's own, and CRI hears of images by these. Where the
 // error is the store's, or the context's, the write has not begun; once it has, WriteProofs
 // waits for its end.
@@ -123,12 +124,19 @@ func (s *Store) writer() {
 				again, wait = time.After(longer), longer
 			}
 		case r := <-s.flushes:
+			if !r.flush && s.revoking() {
+				warn(flush())
+			}
 			err := r.run()
 			if err == nil && r.flush {
 				err = flush()
 			}
 			r.done <- err
 		case <-s.stop:
+			s.mu.Lock()
+			asked := s.asked
+			s.mu.Unlock()
+			s.release(asked)
 			warn(s.flush())
 			return
 		}
@@ -142,6 +150,13 @@ func warn(err error) {
 	}
 }
 
+// revoking reports whether revocations wait that the writer has looked at.
+func (s *Store) revoking() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pending.revoking()) > 0
+}
+
 // flush writes all that is pending in one transaction. If that fails it stays
 // pending, and Get goes on showing it.
 func (s *Store) flush() error {
@@ -153,20 +168,20 @@ func (s *Store) flush() error {
 		return nil
 	}
 	unwritten, err := s.writeAll(taken)
+	unwritten.bound()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.flushing = nil
 	s.flushed++
 	newer := s.pending
-	unwritten.bound()
 	s.pending = unwritten
 	s.pending.then(newer)
 	return err
 }
 
 // writeAll writes a batch in one transaction, and returns what must stay pending:
-// everything, if the transaction failed, and otherwise the removals of proofs from records
-// that could not be written. Other changes of such records are given up: one
+// everything, if the transaction failed, and otherwise the revocations of proofs that records have
+// which could not be written. The marks of such records are given up: one
 // record must not cost the others.
 func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 	var failed []error
@@ -181,8 +196,10 @@ func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 			if err == nil {
 				continue
 			}
-			if r := taken.removals(k, all); len(r) > 0 {
-				unwritten.add(k, r)
+			if ending := taken.ending(k, all); len(ending) > 0 {
+				for _, r := range ending {
+					unwritten.revoke(r)
+				}
 				failed = append(failed, err)
 				continue
 			}

@@ -1,0 +1,51 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+// maxRevocations bounds how many revocations wait for another try: beyond that they take away more than
+// they have to. Those wait that take something away which is on disk, as far as the records can be read.
+const maxRevocations = 1024
+
+// bound has revocations that could not be written end more, where there are too many: in doubt proofs end. Those of
+// requests that are there just now, most of which take nothing away, do not count.
+func (b *batch) bound() {
+	for {
+		all := b.all()
+		if len(all) <= maxRevocations || len(most(all, place.everywhere)) == 1 {
+			return
+		}
+		b.widen(all)
+	}
+}
+
+// widen puts one revocation in the place of several. It is where most were refused that everybody's proofs end: a
+// registry may be somebody's own, who has it refuse as often as it takes. First those of one repository become
+// one, then those of its registry, and all of a namespace only where each registry has no more than one.
+func (b *batch) widen(all []revocation) {
+	registry := most(all, place.registry)
+	several, to := most(registry, func(p place) place { return p }), registry[0].registry()
+	switch {
+	case len(several) > 1:
+		to = several[0].place
+	case len(registry) > 1:
+		several = registry
+	default:
+		several = most(all, place.everywhere)
+		to = several[0].everywhere()
+	}
+	b.forget(several...)
+	b.revoke(revocation{place: to, everybody: true})
+}
+
+// most returns the revocations of the place that has most of them.
+func most(all []revocation, in func(place) place) (several []revocation) {
+	groups := map[place][]revocation{}
+	for _, r := range all {
+		p := in(r.place)
+		if groups[p] = append(groups[p], r); len(groups[p]) > len(several) {
+			several = groups[p]
+		}
+	}
+	return several
+}

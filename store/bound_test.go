@@ -1,0 +1,169 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/images"
+	bolt "go.etcd.io/bbolt"
+)
+
+// tenant refuses whomever a tenant wants: it is the tenant's own registry.
+var tenant = Refusal{Host: "tenant.test", Origin: true}
+
+func tenants(i int) (repository, name string) {
+	repository = fmt.Sprintf("tenant.test/r%d", i)
+	return repository, repository + ":1"
+}
+
+// filled is a store with alice's and bob's proofs, and bob's of n repositories of a tenant, on a disk that is full since then.
+func filled(t *testing.T, n int) (context.Context, *Store, images.Store, *fullDisk) {
+	t.Helper()
+	ctx, s, records := newStore(t)
+	create(ctx, t, records, one, nil)
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice, bob, Anonymous), name)
+	flush(ctx, t, s)
+	proof := map[string]string{LabelVerifiedDigest: one.Digest.String(), LabelAccess + string(bob): Proof{noon, tenant.Host}.encode()}
+	if err := s.db.Update(func(tx *bolt.Tx) error {
+		for i := range n {
+			_, of := tenants(i)
+			if _, err := records.Create(inTransaction(tx, "k8s.io"), images.Image{Name: of, Target: one, Labels: bound(of, one, proof)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	disk := &fullDisk{DB: s.db}
+	s.db = disk
+	disk.full.Store(true)
+	return ctx, s, records, disk
+}
+
+// Whom a registry lets in and then refuses, as often as its owner likes, while nothing can be written: there is nothing to take back from
+// the disk, so nothing waits for it, and nobody else's proof ends.
+func TestRefusalsOfProofsThatNeverWereOnDisk(t *testing.T) {
+	ctx, s, records, disk := filled(t, 1)
+	repository, of := tenants(0)
+	v := Verified{At: noon, By: tenant.Host, Origin: true}
+	for i := range 3 {
+		f := Fingerprint(fmt.Sprintf("%032d", i))
+		s.MarkVerified(ctx, one.Digest, v, by(f), of)
+		wantWho(ctx, t, s, of, bob, f)
+		if err := s.Revoke(ctx, repository, []Fingerprint{f, "a namespace"}, tenant); err != nil {
+			t.Fatal(err)
+		}
+		wantWho(ctx, t, s, of, bob)
+		s.mu.Lock()
+		if len(s.pending.revoking()) > 0 || len(s.asked) > 0 {
+			t.Error("a revocation waits")
+		}
+		s.mu.Unlock()
+	}
+	// What the mark replaces on disk must not be there again.
+	s.MarkVerified(ctx, one.Digest, v, by(bob), of)
+	if err := s.Revoke(ctx, repository, []Fingerprint{bob, "a namespace"}, tenant); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v", err)
+	}
+	wantWho(ctx, t, s, of)
+	s.mu.Lock()
+	if n := len(s.pending.all()); n != 1 {
+		t.Errorf("%d revocations wait, one of which has anything to take away", n)
+	}
+	s.mu.Unlock()
+	disk.full.Store(false)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantHas(t, labelsOf(ctx, t, records), bob)
+	img, err := records.Get(ctx, of)
+	if err != nil || len(Decode(of, one.Digest, img.Labels).Access) > 0 {
+		t.Errorf("on disk are %v, %v", img.Labels, err)
+	}
+}
+
+// Too many revocations of a registry that cannot be written end all proofs of its images, and of no other's.
+func TestTooManyUnwrittenRevocationsOfOneRegistry(t *testing.T) {
+	ctx, s, records, disk := filled(t, maxRevocations+1)
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	s.mu.Lock() // as if each had been tried
+	for i := range maxRevocations - 1 {
+		repository, _ := tenants(i)
+		s.pending.revoke(revocation{place: placeOf("k8s.io", repository), holder: bob, refusals: []Refusal{tenant}})
+	}
+	s.mu.Unlock()
+	repository, _ := tenants(maxRevocations - 1)
+	if err := s.Revoke(ctx, repository, []Fingerprint{bob}, tenant); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	_, last := tenants(maxRevocations) // which has not been refused
+	wantWho(ctx, t, s, last)
+	wantWho(ctx, t, s, name, bob, Anonymous)
+	disk.full.Store(false)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if state := Decode(name, one.Digest, labelsOf(ctx, t, records)); len(state.Access) != 2 || state.Proofs(alice) != nil {
+		t.Errorf("on disk are %v", state.Access)
+	}
+}
+
+// The proofs of everybody end where most were refused: first of one repository, then of its registry, and of a namespace only
+// where each registry has refused once.
+func TestRevocationsWiden(t *testing.T) {
+	lay := func(b *batch, repository string, holder int) {
+		b.revoke(revocation{place: placeOf("k8s.io", repository), holder: Fingerprint(fmt.Sprint(holder)), refusals: []Refusal{origin}})
+	}
+	const others = 24
+	for what, tc := range map[string]struct {
+		of   func(i int) (repository string, holder int)
+		want string
+	}{
+		"secrets":      {func(i int) (string, int) { return "tenant.test/r", i }, "tenant.test/r"},
+		"repositories": {func(i int) (string, int) { return fmt.Sprintf("tenant.test/r%d", i), 0 }, "tenant.test"},
+	} {
+		var b batch
+		for i := range maxRevocations {
+			repository, holder := "registry.test/app", i
+			if i >= others {
+				repository, holder = tc.of(i)
+			}
+			lay(&b, repository, holder)
+		}
+		if b.bound(); len(b.all()) != maxRevocations {
+			t.Errorf("%s: %d are not too many, and are %d now", what, maxRevocations, len(b.all()))
+		}
+		repository, holder := tc.of(maxRevocations)
+		lay(&b, repository, holder)
+		b.bound()
+		var wide []string
+		for _, r := range b.all() {
+			if r.everybody {
+				wide = append(wide, r.within)
+			}
+		}
+		if !slices.Equal(wide, []string{tc.want}) {
+			t.Errorf("%s: everybody's proofs end of %v", what, wide)
+		}
+		if n := len(b[0].revocations[placeOf("k8s.io", "registry.test/app")]); n != others {
+			t.Errorf("%s: %d of another registry are as they were", what, n)
+		}
+	}
+	var b batch
+	for i := range maxRevocations + 1 {
+		b.revoke(revocation{place: place{namespace: fmt.Sprint(i)}, everybody: true})
+	}
+	if b.bound(); len(b.all()) != maxRevocations+1 {
+		t.Errorf("of as many namespaces %d are left", len(b.all()))
+	}
+}
