@@ -54,7 +54,7 @@ func (f *fetcher) open(ctx context.Context, desc ocispec.Descriptor, of *fetch) 
 	of.digest, of.document, of.size = desc.Digest, isDocument(desc), desc.Size
 	of.hosts = f.hosts
 	of.blob, of.downloads = !images.IsManifestType(desc.MediaType) && !images.IsIndexType(desc.MediaType), f.downloads
-	desc.URLs, of.elsewhere = followable(desc, of.log.redactor)
+	desc.URLs, of.elsewhere = followable(desc, of.log.documents())
 	if f.registryOnly {
 		of.log.unfollow(of.elsewhere)
 		desc.URLs, of.elsewhere = nil, nil

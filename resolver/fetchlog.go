@@ -16,10 +16,10 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
-// fetchLog is who served what in a pull, and who failed. Safe for concurrent
-// use: layers are fetched side by side.
+// fetchLog is who served what in a pull, and who failed. Safe for concurrent use: layers are fetched side by side.
 type fetchLog struct {
 	redactor *redact.Redactor
+	chosen   *redact.Redactor // of what the documents choose: nil = redactor. See documents
 	progress *progress
 	openness *openness   // of the session; nil = nobody wants to know
 	left     *leftHosts  // of the pull

@@ -22,7 +22,7 @@ import (
 )
 
 // host is one host of a session. Its connections and tokens are shared with
-// others; its redactor, and so the text of its errors, is the session's.
+// others; the text of its errors has no secret that its session knows.
 type host struct {
 	hosts.Host
 	chain      transport.Config
@@ -48,9 +48,10 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 	}, named...).Telling(redactor.TellsHost).Until(set.Replaced)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
+		of := redactor.ForHost()
 		h := &host{Host: configured, health: view, spelled: set.Spelled(), chain: transport.Config{
 			Host: configured.Host, Configured: configured.Configured, Key: configured.Key(), Base: configured.Base,
-			Redactor: redactor, Observe: r.options.Observe, Warned: new(atomic.Int32),
+			Redactor: of, Observe: r.options.Observe, Warned: new(atomic.Int32),
 			Probe: configured.Probe, Root: configured.Root(), Headers: []http.Header{r.options.Headers, configured.Header},
 		}}
 		redactor.AddHeaders(configured.Header)
@@ -60,7 +61,7 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 				Scope:       auth.Scope{Configuration: set, Host: i, Repository: repository},
 				Host:        configured.Host,
 				Credentials: creds,
-				Redactor:    redactor,
+				Redactor:    of,
 				Headers:     []http.Header{r.options.Headers, configured.Header},
 				Client:      h.tokenClient,
 

@@ -138,7 +138,7 @@ func (r *verifyingReader) validate(data []byte) error {
 	if err := documents.Validate(r.desc.MediaType, data); err != nil {
 		return err
 	}
-	if field := documents.RepeatsIn(r.desc.MediaType, data, r.log.redactor.LongTexts().In); field != "" {
+	if field := documents.RepeatsIn(r.desc.MediaType, data, r.log.documents().LongTexts().In); field != "" {
 		return fmt.Errorf("%s has a secret of the request", field)
 	}
 	return nil

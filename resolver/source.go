@@ -94,7 +94,9 @@ var (
 
 // Source implements Session.
 func (s *session) Source(desc ocispec.Descriptor) Source {
-	return s.source(desc, &fetchLog{redactor: s.redactor, progress: &progress{}, openness: s.openness, left: &leftHosts{}})
+	return s.source(desc, &fetchLog{
+		redactor: s.redactor, chosen: s.redactor.ForHost(s.choosers()...), progress: &progress{}, openness: s.openness, left: &leftHosts{},
+	})
 }
 
 func (s *session) source(desc ocispec.Descriptor, log *fetchLog) *source {

@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -97,7 +98,7 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if of == nil {
 		return t.before.RoundTrip(req)
 	}
-	secrets := of.log.redactor
+	secrets := of.log.documents()
 	secrets.AddURL(req.URL, "")
 	of.log.asksURLs.Store(true)
 	clean := transport.Elsewhere{Next: transport.Unencoded{Next: t.own}, Redactor: secrets}
@@ -133,7 +134,7 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (f *fetch) urlFailed(req *http.Request, class failure.Class, err error, start time.Time) {
-	a := urlAttempt(req, class, err, f.log.redactor)
+	a := urlAttempt(req, class, err, f.log.documents())
 	a.Elapsed = time.Since(start)
 	f.log.urlFailed(f.digest, a)
 }
@@ -171,7 +172,7 @@ func (b *urlBody) Read(p []byte) (int, error) {
 	if err == io.EOF {
 		return n, err
 	}
-	clean := b.fetch.log.redactor.Failed(b.req, err)
+	clean := b.fetch.log.documents().Failed(b.req, err)
 	if b.req.Context().Err() == nil { // else a piece is given up
 		b.fetch.urlFailed(b.req, fault.TransportClass(err, false), clean, b.start)
 	}
@@ -196,7 +197,7 @@ func (f *fetch) brokenOff(err error) error {
 // of them has led. That of an url may lead anybody anywhere.
 func (b *urlBody) servers() []string {
 	last := redact.Untold
-	if u := b.req.URL; provenance.Names(u) && b.fetch.log.redactor.TellsHost(u) {
+	if u := b.req.URL; provenance.Names(u) && b.fetch.log.documents().TellsHost(u) {
 		last = provenance.HostOf(u)
 	}
 	if b.req.Response == nil || slices.Contains(b.fetch.elsewhere, last) {
@@ -234,3 +235,6 @@ func (t lazyTransport) now() http.RoundTripper {
 func (t lazyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.now().RoundTrip(req)
 }
+
+// documents is the redactor by which documents are refused, and hosts that these name.
+func (l *fetchLog) documents() *redact.Redactor { return cmp.Or(l.chosen, l.redactor) }

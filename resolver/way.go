@@ -30,7 +30,7 @@ type way struct {
 // nil = none.
 func (s *session) newWay(h *host, watch func(next http.RoundTripper) http.RoundTripper) *way {
 	w := &way{session: s, host: h, began: time.Now()}
-	w.examiner = &examiner{host: h, known: s.query.Known, wanted: s.spec.Digest(), redactor: s.redactor}
+	w.examiner = &examiner{host: h, known: s.query.Known, wanted: s.spec.Digest(), redactor: h.chain.Redactor}
 	var authorizer docker.Authorizer
 	if h.authorizer != nil {
 		w.authorizer = h.authorizer.Way()

@@ -39,7 +39,7 @@ type Options struct {
 	// Credentials of the session, as Redacted gives them.
 	Credentials Credentials
 
-	// Redactor of the session.
+	// Redactor of the host in the session.
 	Redactor *redact.Redactor
 
 	// Headers are sent with every request, to token servers too. An
@@ -136,7 +136,7 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 // another port; or from TLS to where another has none. In clear, anybody can answer, ask for
 // credentials, and name a token server of their own.
 func (a *Authorizer) astray(req *http.Request) bool {
-	return fault.SameHost(req.URL.Host, a.options.Host) && fault.Strayed(req) ||
+	return fault.SameHost(req.URL.Host, a.options.Host) && !fault.Own(req) ||
 		fault.First(req).URL.Scheme == "https" && req.URL.Scheme == "http"
 }
 

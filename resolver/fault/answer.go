@@ -30,10 +30,15 @@ func First(req *http.Request) *http.Request {
 }
 
 // Own reports whether the answer to a request is one of the host that was asked first: it
-// gave the answer, and nobody else has led there. Whoever may choose what a host is asked
+// gave the answer, and nobody else has led there, a subdomain of it neither. Whoever may choose what a host is asked
 // for finds something that it refuses.
 func Own(req *http.Request) bool {
-	return SameHost(req.URL.Host, First(req).URL.Host) && !Strayed(req)
+	for first := First(req); req != first; req = req.Response.Request {
+		if !SameHost(req.URL.Host, first.URL.Host) || !AtHome(req.URL, first.URL) {
+			return false
+		}
+	}
+	return true
 }
 
 // Strayed reports whether redirects have led to a request from elsewhere, or lead elsewhere by

@@ -54,8 +54,8 @@ func TestOwnAnswers(t *testing.T) {
 	}{
 		{"https://registry.test/v2/", true},
 		{"https://registry.test:443/v2/other/", true},
-		{"https://eu.registry.test/v2/", false}, // at home, but another host
-		{"https://registry.test/v2/third/", true},
+		{"https://eu.registry.test/v2/", false},    // at home, but another host
+		{"https://registry.test/v2/third/", false}, // by whom it may be led to what it refuses
 		{"https://registry.test:80/v2/", false},
 		{"https://registry.test/v2/", false}, // by whom another one has led to it
 	} {

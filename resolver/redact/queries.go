@@ -20,8 +20,11 @@ const (
 
 // AddURL makes texts hide what a URL has to which a host redirects, in its query and its user: a
 // storage service may repeat by what it was signed. asked is host and path of what was asked for
-// before, "" = nothing: what is in that is no secret.
+// before, "" = nothing: what is in that is no secret, nor is a URL that it is, or begins with.
 func (r *Redactor) AddURL(u *url.URL, asked string) {
+	if r.session != nil {
+		r.session.AddURL(u, asked)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.addUser(u.User)
@@ -59,12 +62,19 @@ func (r *Redactor) addValue(name, value, asked string) {
 	if len(value) < minQuery && !signs {
 		return
 	}
-	if isAlgorithm(value) || aTime.MatchString(value) || strings.Contains(asked, value) {
+	if isAlgorithm(value) || aTime.MatchString(value) || strings.Contains(asked, value) || beginsURL(value, asked) {
 		return
 	}
 	if name == "" || signs || !isMediaType(value) && !isPath(value, asked) {
 		r.addSigned(value)
 	}
+}
+
+// beginsURL reports whether a value is a URL with which begins what was asked, by whichever scheme: before
+// some hosts others end TLS.
+func beginsURL(value, asked string) bool {
+	scheme, rest, _ := strings.Cut(value, "://")
+	return (scheme == "http" || scheme == "https") && rest != "" && strings.HasPrefix(asked, rest)
 }
 
 // addUser adds the password of a URL, which net/http sends as Basic. Alone, a user is one.

@@ -56,6 +56,7 @@ func TestQueriesOfNames(t *testing.T) {
 		"X-Artifactory-projectKey=production":                                            "production",
 		"X-Artifactory-artifactPath=team%2Fapp-2026-nightly%2Fmanifest.json":             "team/app-2026-nightly/manifest.json",
 		"service=registry-7.example.test:5000":                                           "registry-7.example.test:5000",
+		"from=https%3A%2F%2Fregistry-7.example.test:5000%2Fv2%2Fteam%2Fapp-2026-nightly": "https://registry-7.example.test:5000/v2/team/app-2026-nightly",
 		"X-Amz-Date=20241123T035000Z":                                                    "20241123T035000Z",
 	} {
 		var r Redactor
@@ -78,6 +79,8 @@ func TestQueriesOfNames(t *testing.T) {
 		"a=application/AbCdEfGhIjKl":                 "application/AbCdEfGhIjKl",
 		"a=application/vnd.abc0123456":               "application/vnd.abc0123456",
 		"a=20241123T035000Z0":                        "20241123T035000Z0",
+		"a=https://registry.test/v2/app-Ab3dEf9h":    "https://registry.test/v2/app-Ab3dEf9h", // nothing that was asked
+		"a=ftp://registry.test/v2/app":               "ftp://registry.test/v2/app",
 	} {
 		var r Redactor
 		r.AddURL(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, "registry.test/v2/app/manifests/1")

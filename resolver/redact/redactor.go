@@ -38,24 +38,47 @@ const (
 // they look like in headers. Registries and proxies may repeat what they were sent,
 // escaped in some way. The zero value knows nothing; safe for concurrent use.
 type Redactor struct {
+	session *Redactor   // of whose hosts it is one's: see ForHost; nil = it is nobody's
+	leads   []*Redactor // of the hosts that lead to that one
+
 	mu      sync.Mutex
 	own     []string // folded, of the caller and the node: what was added is known for good
 	tokens  recent   // of token servers, who decide how many they issue
 	queries recent   // of URLs, with their passwords, to which hosts redirect
-	sent    []string // own and tokens; nil = not gathered yet
+	sent    []string // own, or the session's, and tokens; nil = not gathered yet
+	shared  int      // how many of these are own
 	signed  []string // the queries; likewise
 
 	compared atomic.Int64 // bytes, for all texts that were shown: see maxCompared
 }
 
+// ForHost returns the Redactor of one of the hosts of a session, r being the session's. Its texts have no
+// secret that the session knows, of whichever host. What it refuses, or is asked about, are the secrets that
+// the host may have been sent: the caller's and the node's, which all hosts share, and of the tokens and URLs
+// those alone that are added here, or are of the session's hosts that lead to it. Else a host had another's
+// answers refused, by tokens and URLs that are parts of what that says.
+func (r *Redactor) ForHost(leads ...*Redactor) *Redactor { return &Redactor{session: r, leads: leads} }
+
+// all is the Redactor that knows all secrets.
+func (r *Redactor) all() *Redactor {
+	if r.session != nil {
+		return r.session
+	}
+	return r
+}
+
 // Add makes texts hide the values from now on. Values of less than four bytes
 // are left out.
 func (r *Redactor) Add(values ...string) {
+	if r.session != nil {
+		r.session.Add(values...)
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range values {
 		if v = fold(v); len(v) >= minSecret && !slices.Contains(r.own, v) {
-			r.own, r.sent = append(r.own, v), nil
+			r.own = append(r.own, v)
 		}
 	}
 }
@@ -75,6 +98,9 @@ func (r *Redactor) AddToken(header string) {
 	_, credentials, ok := strings.Cut(header, " ")
 	if !ok {
 		return
+	}
+	if r.session != nil {
+		r.session.AddToken(header)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,6 +163,7 @@ func (r *Redactor) hide(text string, rest bool) string { return r.hideBefore(tex
 
 // hideBefore is hide for the beginning of a text, of that many bytes. A secret may go beyond it.
 func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
+	r = r.all()
 	sent, signed := r.gathered()
 	budget := maxCompared - int(r.compared.Load())
 	s := search{text: text, before: bytes, rest: rest, left: budget}
@@ -156,8 +183,8 @@ func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 	return b.String() + text[min(hiddenTo, bytes):bytes]
 }
 
-// TellsHost is that of [Texts] for one URL.
-func (r *Redactor) TellsHost(u *url.URL) bool { return r.Texts().TellsHost(u) }
+// TellsHost is that of [Texts] for one URL that is told, by all secrets that texts hide.
+func (r *Redactor) TellsHost(u *url.URL) bool { return r.all().Texts().TellsHost(u) }
 
 // Repeats reports whether a text has, as it is, a secret that was sent, and is too long to be
 // there by chance.
@@ -169,15 +196,37 @@ func (r *Redactor) Repeats(text string) bool {
 
 // gathered returns what is looked for: what was sent, and what URLs are signed by.
 func (r *Redactor) gathered() (sent, signed []string) {
+	sent, signed = r.gatheredAlone()
+	for _, lead := range r.leads {
+		more, by := lead.gatheredAlone()
+		sent, signed = slices.Concat(sent, more), slices.Concat(signed, by)
+	}
+	if len(r.leads) > 0 { // what they share is looked for once
+		slices.Sort(sent)
+		sent = slices.Compact(sent)
+	}
+	return sent, signed
+}
+
+// gatheredAlone is gathered without what those know that lead to the host.
+func (r *Redactor) gatheredAlone() (sent, signed []string) {
+	own := r.all().known()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.sent == nil {
-		r.sent = slices.Concat([]string{}, r.own, r.tokens.values())
+	if r.sent == nil || r.shared != len(own) { // none is ever dropped
+		r.sent, r.shared = slices.Concat([]string{}, own, r.tokens.values()), len(own)
 	}
 	if r.signed == nil {
 		r.signed = append([]string{}, r.queries.values()...)
 	}
 	return r.sent, r.signed
+}
+
+// known is what was added for good.
+func (r *Redactor) known() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.own
 }
 
 // Wrap gives cause a text that is clean.

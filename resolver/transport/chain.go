@@ -22,7 +22,7 @@ type Config struct {
 	Configured bool              // by the operator, for observations
 	Key        health.Key        // of the host as it is configured
 	Base       http.RoundTripper // containerd's transport
-	Redactor   *redact.Redactor  // knows what errors must not repeat
+	Redactor   *redact.Redactor  // of the host: knows what errors must not repeat, and the host must not answer with
 	Observe    func(Observation) // nil = nobody listens
 	Warned     *atomic.Int32     // in how many answers to the session the host has warned; nil = all are read
 

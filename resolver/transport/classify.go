@@ -32,6 +32,7 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Response != nil { // it is redirected
 		c.redactor.AddURL(req.URL, asked(req))
 	}
+	known := c.redactor.Texts() // before the answer: what that brings itself is no secret of before it
 	var wire wire
 	resp, err := c.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())))
 	if err != nil {
@@ -48,7 +49,7 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode >= 400 {
 		resp.Body = readError(resp.Body, errorTime(req.Context(), resp.StatusCode))
 	}
-	if f := c.judge(req, resp); f != nil {
+	if f := c.judge(req, resp, known); f != nil {
 		_ = resp.Body.Close()
 		return nil, f
 	}
@@ -61,8 +62,8 @@ func asked(req *http.Request) string {
 	return first.Host + first.Path
 }
 
-// judge returns the fault that an answer is, nil if it is none.
-func (c *classify) judge(req *http.Request, resp *http.Response) *fault.Fault {
+// judge returns the fault that an answer is, nil if it is none, by the secrets that were known before it.
+func (c *classify) judge(req *http.Request, resp *http.Response, known *redact.Texts) *fault.Fault {
 	text := fault.StatusText(resp.StatusCode)
 	switch class := fault.StatusClass(resp.StatusCode); {
 	case class == failure.Unavailable, class == failure.RateLimited:
@@ -74,7 +75,7 @@ func (c *classify) judge(req *http.Request, resp *http.Response) *fault.Fault {
 			RetryAfter: after,
 			Temporary:  true,
 		}
-	case c.senseless(resp):
+	case senseless(resp, known):
 		return c.nonsense(req, resp)
 	}
 	return nil
@@ -92,13 +93,13 @@ func (c *classify) nonsense(req *http.Request, resp *http.Response) *fault.Fault
 
 // senseless reports whether an answer is none that was asked for: it leads elsewhere and is not followed, or
 // switches to a protocol that nobody has offered. Of that, net/http gives the connection away, which no context ends.
-func (c *classify) senseless(resp *http.Response) bool {
-	return resp.StatusCode < 200 || c.strays(resp)
+func senseless(resp *http.Response, known *redact.Texts) bool {
+	return resp.StatusCode < 200 || strays(resp, known)
 }
 
 // strays reports whether an answer leads elsewhere, and is not followed.
-func (c *classify) strays(resp *http.Response) bool {
-	return resp.StatusCode >= 300 && resp.StatusCode <= 399 && !c.follows(resp)
+func strays(resp *http.Response, known *redact.Texts) bool {
+	return resp.StatusCode >= 300 && resp.StatusCode <= 399 && !follows(resp, known)
 }
 
 // redirects reports whether net/http can follow an answer elsewhere. When the
@@ -119,7 +120,7 @@ const maxParted = 4 << 10
 // follows reports whether an answer redirects, and nothing is left out of a text that has a secret:
 // net/http leaves out some of a path with dots, and passwords in what it reports, and nobody would
 // know the rest, also where the secret is there whole as well.
-func (c *classify) follows(resp *http.Response) bool {
+func follows(resp *http.Response, texts *redact.Texts) bool {
 	if !redirects(resp) {
 		return false
 	}
@@ -127,7 +128,6 @@ func (c *classify) follows(resp *http.Response) bool {
 	if err != nil || target.Host == "" { // net/http would follow to nobody, and errors tell the path
 		return false
 	}
-	texts := c.redactor.Texts()
 	text, whole := resp.Header.Get("Location"), target.String()
 	if cutsBase(texts, resp.Request.URL.String(), text, whole) {
 		return false

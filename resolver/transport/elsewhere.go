@@ -34,9 +34,9 @@ func (e Elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Request = req
 	resp.Status = fault.StatusText(resp.StatusCode) // docker's errors have it as the host writes it
-	if c := (&classify{redactor: e.Redactor}); c.senseless(resp) {
+	if senseless(resp, e.Redactor.Texts()) {
 		_ = resp.Body.Close()
-		return nil, c.nonsense(req, resp)
+		return nil, (&classify{redactor: e.Redactor}).nonsense(req, resp)
 	}
 	if to, err := resp.Location(); err == nil {
 		e.Redactor.AddURL(to, "") // net/http tells it where it follows no more

@@ -61,11 +61,20 @@ func (o *observe) RoundTrip(req *http.Request) (*http.Response, error) {
 			o.redactor.AddURL(target, asked(req)) // a warning may say by what it is signed
 		}
 		if keyOf(o.key, req, o.tokens) == o.key { // nobody knows yet which tokens an answer has
-			seen.Quota, seen.Warnings = readQuota(resp.Header), o.warnings(resp.Header)
+			seen.Quota, seen.Warnings = o.quota(resp.Header), o.warnings(resp.Header)
 		}
 	}
 	o.observe(seen)
 	return resp, err
+}
+
+// quota is the quota of an answer, nil where that repeats a secret: a password may be a number.
+func (o *observe) quota(h http.Header) *Quota {
+	quota := readQuota(h)
+	if quota != nil && repeatsIn(h, o.redactor.Texts()) {
+		return nil
+	}
+	return quota
 }
 
 // maxWarned bounds the answers of a host to one session whose warnings are read. To find secrets in

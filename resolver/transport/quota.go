@@ -6,9 +6,12 @@ package transport
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/dunglas/httpsfv"
+
+	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // Quota is how many requests a registry says that it lets the caller make.
@@ -37,6 +40,17 @@ func readQuota(h http.Header) *Quota {
 		}
 	}
 	return nil
+}
+
+// quotaFields are what readQuota reads.
+var quotaFields = []string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", "Ratelimit", "Ratelimit-Policy"}
+
+// repeatsIn reports whether one of the fields of a quota that are read has a secret.
+func repeatsIn(h http.Header, secrets *redact.Texts) bool {
+	return slices.ContainsFunc(quotaFields, func(name string) bool {
+		values, read := field(h, name)
+		return read && slices.ContainsFunc(values, secrets.Knows)
+	})
 }
 
 // quotaOfFields reads RateLimit-Limit: 100;w=21600 and RateLimit-Remaining: 76;w=21600.
