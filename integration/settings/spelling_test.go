@@ -39,11 +39,11 @@ func TestCredentialsOfASpelledRegistry(t *testing.T) {
 }
 
 // TestRefusalOfAnotherSpellingUnderTheNodesCredentials holds that a tenant who spells the name of a
-// registry in another way, by which its balancer refuses everybody, ends no proof of the
-// credentials that the node has for all pods.
+// registry in another way, by which its balancer refuses everybody, ends no proof of everybody's, where
+// the node has credentials for all pods.
 func TestRefusalOfAnotherSpellingUnderTheNodesCredentials(t *testing.T) {
 	t.Parallel()
-	r := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
+	r := resolvertest.New(t)
 	n := nodetest.New(t, nodetest.Section(`default_policy = "IfNotPresent"`), nodetest.Tables(fmt.Sprintf(`
 [plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
   username = 'node'
