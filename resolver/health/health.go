@@ -45,10 +45,13 @@ const (
 	// from asking a host.
 	BreakAfter = 3
 
-	probeBound = 3 * ProbeTime   // of a whole probe
-	maxPause   = time.Minute     // so that a registry that is back is soon found
-	maxLimit   = 5 * time.Minute // of Retry-After
-	maxName    = 300             // of a Key's host: more than a DNS name with scheme and port may have
+	// probeBound is for hosts that always give another sign of life: a probe makes two requests at most,
+	// of six steps (the name, the connection, TLS and CONNECT of a proxy, TLS, the answer).
+	probeBound = 12 * ProbeTime
+
+	maxPause = time.Minute     // so that a registry that is back is soon found
+	maxLimit = 5 * time.Minute // of Retry-After
+	maxName  = 300             // of a Key's host: more than a DNS name with scheme and port may have
 )
 
 // Key names a host, and the way in which it is asked. Each way has a health of its own: a
@@ -75,7 +78,7 @@ func KeyOf(scheme, host string) Key {
 }
 
 // Probe asks a host, without any caller's credentials, whether it is well. It returns
-// when its context ends.
+// when its context ends, which says nothing about the host.
 type Probe func(context.Context) Verdict
 
 // Waits says when a check ends all of its waits for probes. They begin when it is first called.

@@ -24,8 +24,8 @@ import (
 
 // prober asks a configured host, or its token server, whether it is well: without any
 // caller's credentials, for nobody's image, and following no redirect. The headers of
-// the node's configuration are sent, to the configured host alone: they are the node's,
-// and a proxy may want them.
+// the node's configuration are sent, as requests send them to both: they are the node's,
+// and a gateway in front may answer 5xx without.
 type prober struct {
 	next    http.RoundTripper // judges answers, on connections of its own
 	host    health.Key
@@ -50,7 +50,7 @@ func newProber(c Config) *prober {
 
 // registry probes the host itself.
 func (p *prober) registry(ctx context.Context) health.Verdict {
-	_, v := p.ask(ctx, p.root, p.headers)
+	_, v := p.ask(ctx, p.root)
 	return v
 }
 
@@ -59,7 +59,7 @@ func (p *prober) registry(ctx context.Context) health.Verdict {
 // concerned.
 func (p *prober) tokenServer(key string) health.Probe {
 	return func(ctx context.Context) health.Verdict {
-		header, v := p.ask(ctx, p.root, p.headers)
+		header, v := p.ask(ctx, p.root)
 		if v.Class != failure.None {
 			return health.Verdict{}
 		}
@@ -71,7 +71,7 @@ func (p *prober) tokenServer(key string) health.Probe {
 			query := realm.Query()
 			query.Set("service", c.Parameters["service"])
 			realm.RawQuery = query.Encode()
-			_, v := p.ask(ctx, realm.String(), nil)
+			_, v := p.ask(ctx, realm.String())
 			return v
 		}
 		return health.Verdict{}
@@ -82,8 +82,9 @@ func (p *prober) tokenServer(key string) health.Probe {
 var errSilent = fmt.Errorf("no sign of life: %w", context.DeadlineExceeded)
 
 // ask makes one request. Anything that makes sense is an answer, 429 too: it is the
-// anonymous quota of the node, and callers have their own.
-func (p *prober) ask(ctx context.Context, address string, headers []http.Header) (http.Header, health.Verdict) {
+// anonymous quota of the node, and callers have their own. Where the probe ends before
+// the host was silent for its time, nothing is known.
+func (p *prober) ask(ctx context.Context, address string) (http.Header, health.Verdict) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	step := newStep(func() { cancel(errSilent) })
@@ -92,7 +93,7 @@ func (p *prober) ask(ctx context.Context, address string, headers []http.Header)
 	if err != nil {
 		return nil, health.Verdict{}
 	}
-	for _, header := range headers {
+	for _, header := range p.headers {
 		for name, values := range header {
 			req.Header[name] = append(req.Header[name], values...)
 		}
@@ -105,7 +106,11 @@ func (p *prober) ask(ctx context.Context, address string, headers []http.Header)
 		return resp.Header, v
 	}
 	f, judged := fault.As(err)
-	if !judged { // the time of the probe has ended
+	switch {
+	case judged:
+	case context.Cause(ctx) != errSilent: //nolint:errorlint // it is never wrapped
+		return nil, health.Verdict{}
+	default:
 		f = &fault.Fault{Class: failure.Unreachable, Err: errors.Join(err, context.DeadlineExceeded)}
 	}
 	if seen, _ := judge(f, start); seen.Class != failure.RateLimited {
@@ -142,8 +147,10 @@ func (s *step) listening(ctx context.Context) context.Context {
 		}
 	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		DNSDone:          func(info httptrace.DNSDoneInfo) { alive(info.Err) },
-		ConnectDone:      func(_, _ string, err error) { alive(err) },
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { alive(err) },
+		DNSDone:     func(info httptrace.DNSDoneInfo) { alive(info.Err) },
+		ConnectDone: func(_, _ string, err error) { alive(err) },
+		// It begins once a proxy, if there is one, has answered, which connects to the host before.
+		TLSHandshakeStart: func() { alive(nil) },
+		TLSHandshakeDone:  func(_ tls.ConnectionState, err error) { alive(err) },
 	})
 }

@@ -4,6 +4,7 @@
 package transport
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -112,6 +113,47 @@ func TestSlowProbes(t *testing.T) {
 	}
 }
 
+// Each request of a probe has its time for each step, and the end of the whole is no verdict, unless the host was silent.
+func TestProbesThatEnd(t *testing.T) {
+	const step = health.ProbeTime - time.Millisecond
+	for name, test := range map[string]struct {
+		bound time.Duration
+		steps int
+		class failure.Class
+	}{
+		"in time":                {time.Hour, 5, failure.None},
+		"in the middle of steps": {4 * step, 5, failure.None},
+		"in the middle of one":   {step / 2, 1, failure.None},
+		"by silence":             {time.Hour, 0, failure.Unreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := config(nil)
+				c.Probe = roundTrip(func(req *http.Request) (*http.Response, error) {
+					trace := httptrace.ContextClientTrace(req.Context())
+					for range test.steps {
+						select {
+						case <-time.After(step):
+							trace.ConnectDone("tcp", "", nil)
+						case <-req.Context().Done():
+							return nil, req.Context().Err()
+						}
+					}
+					if test.steps == 0 {
+						return silence(req)
+					}
+					return answer(req, 200, ""), nil
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), test.bound)
+				defer cancel()
+				if v := newProber(c).registry(ctx); v.Class != test.class {
+					t.Errorf("got %+v", v)
+				}
+			})
+		})
+	}
+}
+
 // Only the token server that a registry itself names is probed on its behalf.
 func TestProbesOfTokenServers(t *testing.T) {
 	const challenge = `Bearer realm="http://auth.test/token?a=b",service="s"`
@@ -136,8 +178,8 @@ func TestProbesOfTokenServers(t *testing.T) {
 				c.Probe = roundTrip(func(req *http.Request) (*http.Response, error) {
 					asked = append(asked, req.URL.String())
 					if req.URL.Host == "auth.test" {
-						if req.Header.Get("X-Proxy") != "" {
-							t.Error("the registry's headers are sent elsewhere")
+						if req.Header.Get("X-Proxy") != "node" {
+							t.Error("the headers are left out that requests for tokens have")
 						}
 						return silence(req)
 					}
