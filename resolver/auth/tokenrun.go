@@ -83,7 +83,7 @@ func (t *tokens) after(last *tokenRun) *tokenRun {
 // not ask, or soon gave up on a new connection.
 func (r *tokenRun) passedOver() bool {
 	f, failed := fault.As(r.err)
-	return failed && (f.ShortCircuited || r.hurried && fault.DialTimedOut(f.Err))
+	return failed && (f.ShortCircuited || r.hurried && (fault.DialTimedOut(f.Err) || fault.HandshakeTimedOut(f.Err)))
 }
 
 // ownTerms reports whether a caller whose run failed so has to ask by its own terms: it has nothing

@@ -67,6 +67,15 @@ func TimedOut(err error) bool {
 	return ok && timeout.Timeout()
 }
 
+// Handshake is Op of the net.OpError of a TLS handshake that was given up early.
+const Handshake = "TLS handshake"
+
+// HandshakeTimedOut reports whether a TLS handshake was given up early, since another host can answer.
+func HandshakeTimedOut(err error) bool {
+	operation, ok := errors.AsType[*net.OpError](err)
+	return ok && operation.Op == Handshake && operation.Timeout()
+}
+
 // DialTimedOut reports whether time ran out for a connection, be it to a proxy.
 func DialTimedOut(err error) bool {
 	operation, ok := errors.AsType[*net.OpError](err)

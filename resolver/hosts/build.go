@@ -62,7 +62,7 @@ func (c *Cache) configure(ctx context.Context, name string, state *hostDirState,
 	if err != nil {
 		return nil, err
 	}
-	s := b.set(name, configured) //nolint:contextcheck // it dials nothing
+	s := b.set(name, configured)
 	s.keepSecretsHome(c.options.Headers)
 	return s, nil
 }
@@ -141,10 +141,6 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 		if t := b.under[c.Client]; t != nil {
 			h.Identified = h.Identified || withCertificates(t)
 			wrapped := h.Base != http.RoundTripper(t)
-			if i < len(configured)-1 && !wrapped && shortened(t) {
-				t = t.Clone()
-				t.TLSHandshakeTimeout = shortHandshake
-			}
 			h.Base, h.Probe = b.pool(t), unshared(t)
 			if wrapped {
 				h.Base, h.Probe = &httpFallback{base: h.Base, host: c.Host}, &httpFallback{base: h.Probe, host: c.Host}

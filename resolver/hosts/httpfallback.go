@@ -34,7 +34,8 @@ func (f *httpFallback) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	current := f.current
 	f.mu.Unlock()
-	resp, err := current.RoundTrip(req)
+	// It takes TLS that does not come for none, and goes on in clear.
+	resp, err := current.RoundTrip(req.WithContext(withPatientTLS(req.Context())))
 	// Servers that want HTTPS answer HTTP with status 400.
 	if err != nil || resp.StatusCode == http.StatusBadRequest {
 		f.mu.Lock()

@@ -8,17 +8,28 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 )
 
 type (
-	shortKey struct{} // set where another host can answer instead
+	shortKey struct{} // *handshakes, set where another host can answer instead
 	ownKey   struct{} // set to ask a dialFunc whether it is made by shorten
 )
 
 // WithShortDial returns a context whose requests give up on a new connection
-// early, where hosts.toml sets no dial_timeout.
+// early, before it is there or has TLS, where hosts.toml sets no dial_timeout.
 func WithShortDial(ctx context.Context) context.Context {
-	return context.WithValue(ctx, shortKey{}, true)
+	h := &handshakes{}
+	return context.WithValue(httptrace.WithClientTrace(ctx, h.trace()), shortKey{}, h)
+}
+
+// withPatientTLS returns a context whose requests give up early on a connection that is
+// not there alone, where those of ctx do.
+func withPatientTLS(ctx context.Context) context.Context {
+	if ctx.Value(shortKey{}) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, shortKey{}, (*handshakes)(nil))
 }
 
 var errOwn = errors.New("no dial_timeout is configured")
@@ -31,12 +42,17 @@ func shorten(dial dialFunc) dialFunc {
 		if ctx.Value(ownKey{}) != nil {
 			return nil, errOwn
 		}
-		if ctx.Value(shortKey{}) != nil {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, ShortDial)
-			defer cancel()
+		h, short := ctx.Value(shortKey{}).(*handshakes)
+		if !short {
+			return dial(ctx, network, address)
 		}
-		return dial(ctx, network, address)
+		ctx, cancel := context.WithTimeout(ctx, ShortDial)
+		defer cancel()
+		c, err := dial(ctx, network, address)
+		if err != nil || h == nil {
+			return c, err
+		}
+		return h.on(c), nil
 	}
 }
 
