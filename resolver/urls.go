@@ -101,7 +101,7 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	secrets := of.log.documents()
 	secrets.AddURL(req.URL, "")
 	of.log.asksURLs.Store(true)
-	clean := transport.Elsewhere{Next: transport.Unencoded{Next: t.own}, Redactor: secrets}
+	clean := transport.Elsewhere{Next: transport.Unreferred{Next: transport.Unencoded{Next: t.own}}, Redactor: secrets}
 	waits := of.log.progress
 	wait := waits.waitFor(func() Attempt {
 		return urlAttempt(req, failure.Unreachable, secrets.Request(req, ErrNoProgress), secrets)

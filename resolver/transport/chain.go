@@ -44,6 +44,7 @@ type Config struct {
 //	examine                       limit        of a token server's answer
 //	report     tell the host's health what became of the try; have it probed
 //	classify   no answer, or none that makes sense: a fault
+//	unreferred no URL for whom it redirects to
 //	unencoded  content as it is, or a fault
 //	observe    count and measure
 //	whole      of a manifest in a check, of a token: its body too, of a token in time
@@ -68,7 +69,7 @@ func (c Config) Token() http.RoundTripper {
 }
 
 func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
-	next = Unencoded{Next: c.observed(next, c.Redactor, tokens)}
+	next = Unreferred{Next: Unencoded{Next: c.observed(next, c.Redactor, tokens)}}
 	next = &classify{next: next, redactor: c.Redactor}
 	return &report{next: next, host: c.Key, prober: newProber(c), tokens: tokens, redactor: c.Redactor}
 }
