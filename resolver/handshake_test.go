@@ -102,8 +102,8 @@ func TestHandshakeWithAnotherHostBehindIt(t *testing.T) {
 			if answers := got.Host == serverHost(mirror); err != nil || answers != tc.answers {
 				t.Errorf("%s answered after %v: %v, %+v", got.Host, took, err, got.Attempts)
 			}
-			if !tc.answers && (took < 2*time.Second || took > longHandshake) {
-				t.Errorf("the next host answered after %v", took)
+			if !tc.answers && took < 2*time.Second {
+				t.Errorf("the next host answered after %v already", took)
 			}
 		})
 	}

@@ -48,11 +48,8 @@ func (h *handshakes) begun() {
 	}
 }
 
-// ended is called before anybody uses the connection.
-func (h *handshakes) ended(_ tls.ConnectionState, err error) {
-	if err != nil {
-		return // the connection is closed
-	}
+// ended is called before anybody uses the connection, which is closed where the handshake failed.
+func (h *handshakes) ended(tls.ConnectionState, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.conns {
