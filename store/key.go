@@ -20,6 +20,8 @@ const (
 	fingerprintSize = 16
 	// ofNamespaces is the info by which the key for namespaces is derived.
 	ofNamespaces = "pullwarden.io/namespace"
+	// ofConfigured is the same for credentials of the node's configuration.
+	ofConfigured = "pullwarden.io/configured"
 	// ofNode is the same for the number of the node.
 	ofNode = "pullwarden.io/node"
 )
@@ -58,15 +60,27 @@ func (k *Key) Fingerprint(username, secret string) Fingerprint {
 // input no credentials have: no namespace can be called so that it has the
 // fingerprint of credentials, nor the other way round.
 func (k *Key) NamespaceFingerprint(namespace string) Fingerprint {
-	if namespace == "" {
+	return k.derived(ofNamespaces, namespace)
+}
+
+// ConfiguredFingerprint returns the fingerprint of all credentials that the node's configuration has, in
+// whatever text tells these apart from others; "" for none. It is of a third kind, made as
+// NamespaceFingerprint is. It holds no proofs.
+func (k *Key) ConfiguredFingerprint(credentials string) Fingerprint {
+	return k.derived(ofConfigured, credentials)
+}
+
+// derived returns the fingerprint of a text under the key that is derived for that kind; "" for none.
+func (k *Key) derived(kind, text string) Fingerprint {
+	if text == "" {
 		return ""
 	}
-	derived, err := hkdf.Expand(sha256.New, k.secret[:], ofNamespaces, keySize)
+	key, err := hkdf.Expand(sha256.New, k.secret[:], kind, keySize)
 	if err != nil {
 		return "" // only a length that is too long is an error
 	}
-	mac := hmac.New(sha256.New, derived)
-	mac.Write([]byte(namespace))
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
 	return Fingerprint(hex.EncodeToString(mac.Sum(nil)[:fingerprintSize]))
 }
 

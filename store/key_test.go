@@ -174,6 +174,7 @@ func TestNamespaceFingerprints(t *testing.T) {
 			"the input of a user":   k.NamespaceFingerprint(length + name),
 			"another node's":        other.NamespaceFingerprint(name),
 			"a user of the derived": k.Fingerprint("", ofNamespaces+"\x01"),
+			"what is configured":    k.ConfiguredFingerprint(name),
 		} {
 			if f == like {
 				t.Errorf("%q has the fingerprint of %s", name, what)

@@ -5,9 +5,14 @@ package cri
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // Config is what has to be known of the configuration of CRI's image plugin to
@@ -102,4 +107,19 @@ func (c Config) credentials(auth *runtime.AuthConfig) func(host string) (string,
 		}
 		return credentialsFor(auth, host)
 	}
+}
+
+// shown stands for the credentials that credentials returns in the place of a request's own; "" = it
+// returns none but these. It is one for all hosts: each may redirect to any other, and the
+// configuration changes with a restart alone.
+func (c Config) shown(auth *runtime.AuthConfig, key *store.Key) store.Fingerprint {
+	if auth != nil || len(c.Auths) == 0 {
+		return ""
+	}
+	var all strings.Builder
+	for _, host := range slices.Sorted(maps.Keys(c.Auths)) {
+		a := c.Auths[host]
+		fmt.Fprintf(&all, "%q %q %q %q %q\n", host, a.GetUsername(), a.GetPassword(), a.GetAuth(), a.GetIdentityToken())
+	}
+	return key.ConfiguredFingerprint(all.String())
 }

@@ -138,17 +138,19 @@ func (s *ImageService) request(r *runtime.PullImageRequest, snapshotter string) 
 		Credentials: s.config.credentials(r.GetAuth()),
 		Caller:      s.caller(r.GetAuth()),
 
-		PodNamespace:   s.key.NamespaceFingerprint(r.GetSandboxConfig().GetMetadata().GetNamespace()),
-		CredentialHost: r.GetAuth().GetServerAddress(),
-		Snapshotter:    snapshotter,
-		SourcesLimit:   s.puller.Limit(snapshotter),
-		Runtime:        n,
+		NodeCredentials: s.config.shown(r.GetAuth(), s.key),
+		PodNamespace:    s.key.NamespaceFingerprint(r.GetSandboxConfig().GetMetadata().GetNamespace()),
+		CredentialHost:  r.GetAuth().GetServerAddress(),
+		Snapshotter:     snapshotter,
+		SourcesLimit:    s.puller.Limit(snapshotter),
+		Runtime:         n,
 	}, n, nil
 }
 
 // caller is the fingerprint of the credentials of the request, whatever host
 // they are for: the same secret is the same caller. Those that the node has for a host
-// are nobody's: who sends none is everybody. Credentials that cannot be read have none.
+// are nobody's: who sends none is everybody, and asks by the node's all the same. Credentials that cannot
+// be read have none.
 func (s *ImageService) caller(auth *runtime.AuthConfig) store.Fingerprint {
 	if auth == nil {
 		return store.Anonymous

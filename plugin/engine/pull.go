@@ -190,7 +190,7 @@ func (t *task) scope(hosts []string) isolation.Scope {
 	return isolation.Source{
 		Repository:     registryname.Repository(t.Repository),
 		Hosts:          hosts,
-		Caller:         string(t.Caller),
+		Caller:         string(t.asker()),
 		CredentialHost: t.CredentialHost,
 		RegistryOnly:   t.restricted(),
 	}.Scope()

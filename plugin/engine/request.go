@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// Caller is the fingerprint of a caller's credentials: it says whose a check is. Whose
-// a proof is says the holder.
+// Caller is the fingerprint of a caller's credentials. Whose a proof is says the holder, and whose a
+// check is the asker.
 type Caller = store.Fingerprint
 
 // Request is one request for an image.
@@ -33,6 +34,9 @@ type Request struct {
 	// Caller stands for the credentials. Empty means that they cannot be told
 	// apart from others: they prove nothing, and no proof is theirs.
 	Caller Caller
+	// NodeCredentials stand for those of the node's own configuration where hosts are shown these, for
+	// want of the caller's, who is store.Anonymous then. Empty means that they are not.
+	NodeCredentials store.Fingerprint
 	// PodNamespace stands for the namespace of the pod. Empty means that the
 	// request did not say it: where proofs are a namespace's, none is its own.
 	PodNamespace store.Fingerprint
@@ -100,12 +104,17 @@ func (t *task) names(target digest.Digest) []string {
 	return []string{t.Name, canonical}
 }
 
-// checkKey is what requests must have in common to share one check. The caller
+// asker stands for the credentials that hosts are shown: what they did for one asker they did for no other. It
+// is "" where it cannot be told apart from others. One for whom they are shown the node's and one who has none at
+// all are the same caller.
+func (t *task) asker() store.Fingerprint { return cmp.Or(t.NodeCredentials, t.Caller) }
+
+// checkKey is what requests must have in common to share one check. The asker
 // is part of it: nobody rides on another's credentials. So is the namespace of the pod:
 // what a registry says to one tenant is no answer to another, and takes nothing from it.
 type checkKey struct {
 	name           string
-	caller         Caller
+	asker          store.Fingerprint
 	podNamespace   store.Fingerprint
 	credentialHost string // the fingerprint does not tell it apart
 	snapshotter    string
@@ -117,7 +126,7 @@ type checkKey struct {
 func (t *task) checkKey() checkKey {
 	return checkKey{
 		name:           t.Name,
-		caller:         t.Caller,
+		asker:          t.asker(),
 		podNamespace:   t.PodNamespace,
 		credentialHost: t.CredentialHost,
 		snapshotter:    t.Snapshotter,

@@ -31,8 +31,7 @@ var errBackgroundLimit = fmt.Errorf("the pull has not ended after %s in the back
 type pullKey struct {
 	name, credentialHost, snapshotter string
 	digest                            digest.Digest
-	caller                            Caller
-	podNamespace                      store.Fingerprint
+	asker, podNamespace               store.Fingerprint
 	resolveFrom                       policy.ResolveFrom
 	authority                         policy.Authority
 	allowedSources                    policy.Sources
@@ -42,7 +41,7 @@ type pullKey struct {
 func (t *task) pullKey(target digest.Digest) pullKey {
 	d := &t.directives.Directives
 	return pullKey{
-		name: t.Name, credentialHost: t.CredentialHost, snapshotter: t.Snapshotter, digest: target, caller: t.Caller, podNamespace: t.PodNamespace,
+		name: t.Name, credentialHost: t.CredentialHost, snapshotter: t.Snapshotter, digest: target, asker: t.asker(), podNamespace: t.PodNamespace,
 		resolveFrom: d.ResolveFrom, authority: d.Authority, allowedSources: d.AllowedSources, checkWith: d.CheckWith,
 	}
 }
@@ -91,7 +90,7 @@ func (s *sharedPulls) join(key pullKey, start func(*sharedPull) bool) (p *shared
 		s.all, s.joinable = map[*sharedPull]bool{}, map[pullKey]*sharedPull{}
 	}
 	s.all[p] = true
-	if key.caller != "" {
+	if key.asker != "" {
 		s.joinable[key] = p
 	}
 	return p, true
