@@ -35,7 +35,7 @@ type host struct {
 }
 
 // newHosts makes the hosts of a session.
-func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials, redactor *redact.Redactor) []*host {
+func (r *Resolver) newHosts(set *hosts.Set, repository, asker string, creds Credentials, redactor *redact.Redactor) []*host {
 	redactor.AddHeaders(r.options.Headers)
 	var named []health.Key
 	for _, h := range set.Hosts() {
@@ -44,7 +44,7 @@ func (r *Resolver) newHosts(set *hosts.Set, repository string, creds Credentials
 		}
 	}
 	view := r.health.View(func() (health.Scope, bool) {
-		return r.tokens.Scope(repository, creds, set.Addresses())
+		return r.tokens.Scope(repository, asker, creds, set.Addresses())
 	}, named...).Telling(redactor.TellsHost).Until(set.Replaced)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {

@@ -116,6 +116,11 @@ type Query struct {
 	// Credentials are asked for each host that wants some. nil means anonymous.
 	Credentials Credentials
 
+	// Asker tells whose Credentials these are, and nothing of them: others may give the same for the
+	// hosts of the reference, and something else where these redirect to. What the one has met with
+	// there says nothing to the other. "" = nobody's.
+	Asker string
+
 	// Answered is called, once or more, when a host begins to answer a check with success or a
 	// redirect, and returns at once: what the name stands for may be decided then, though the
 	// bytes are still to come, here or where the redirect leads, or another manifest is still to
@@ -221,7 +226,7 @@ func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*hos
 		release:  sync.OnceFunc(func() { r.hosts.Release(set) }),
 	}
 	creds := auth.Redacted(q.Credentials, s.redactor)
-	all = r.newHosts(set, spec.Locator, creds, s.redactor)
+	all = r.newHosts(set, spec.Locator, q.Asker, creds, s.redactor)
 	s.identified = slices.ContainsFunc(all, s.identifies)
 	s.hosts, s.leftOut = allowed(all, q.Allow)
 	for _, h := range s.hosts {

@@ -81,6 +81,7 @@ func (t *task) query(reference string, local Local) resolver.Query {
 	q := resolver.Query{
 		Reference:   reference,
 		Credentials: t.Credentials,
+		Asker:       string(t.asker()) + " " + t.CredentialHost,
 		Answered:    t.answered,
 		Order:       orders[t.directives.ResolveFrom],
 		Fallback:    fallbacks(t.directives.Directives, local),

@@ -91,11 +91,11 @@ func (c *Cache) fingerprint(username, secret string) [sha256.Size]byte {
 	return keyedhash.Sum(c.key[:], username, secret)
 }
 
-// Scope stands for a repository and the credentials that a caller has for these hosts,
-// without saying anything about them. It is false when they cannot be read: nobody knows
-// whose they are then.
-func (c *Cache) Scope(repository string, credentials Credentials, hosts []string) (sum [sha256.Size]byte, known bool) {
-	sum = keyedhash.Sum(c.key[:], "repository", repository)
+// Scope stands for a repository and the credentials that a caller has for these hosts, and, by whom
+// asker says, for those to which they redirect, without saying anything about them. It is false when
+// they cannot be read: nobody knows whose they are then.
+func (c *Cache) Scope(repository, asker string, credentials Credentials, hosts []string) (sum [sha256.Size]byte, known bool) {
+	sum = keyedhash.Sum(c.key[:], asker, repository)
 	for _, host := range hosts {
 		username, secret, err := credentials(host)
 		if err != nil {
