@@ -20,9 +20,9 @@ const (
 func (r *Redactor) AddHeaders(headers http.Header) {
 	for name, values := range headers {
 		for _, value := range values {
-			r.Add(spellings(value)...)
+			r.addValueOf(name, value)
 			if _, credentials, ok := strings.Cut(value, " "); ok {
-				r.Add(spellings(credentials)...)
+				r.addValueOf(name, credentials)
 			}
 			r.addBasic(value)
 			if !slices.Contains(shownHeaders, strings.ToLower(name)) {
@@ -30,6 +30,21 @@ func (r *Redactor) AddHeaders(headers http.Header) {
 			}
 		}
 	}
+}
+
+// addValueOf adds a value of a header. A name of a host, a region or the like is hidden, since a host may be let in by
+// anything, but refuses no image, which may have it as well: see LongTexts.
+func (r *Redactor) addValueOf(header, value string) {
+	if trimmed := strings.TrimSpace(value); trimmed != "" && isOrdinary(trimmed) && !letsIn(header) {
+		r.addOrdinary(spellings(value)...)
+		return
+	}
+	r.Add(spellings(value)...)
+}
+
+// letsIn reports whether a header is one of credentials, by its name: there words are a passphrase.
+func letsIn(header string) bool {
+	return maySign(header) || strings.Contains(strings.ToLower(header), "cookie")
 }
 
 // addParts adds what a header names: cookies, and parameters of credentials.

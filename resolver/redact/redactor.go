@@ -43,6 +43,7 @@ type Redactor struct {
 
 	mu      sync.Mutex
 	own     []string // folded, of the caller and the node: what was added is known for good
+	usual   []string // of own: ordinary values of headers, of which any text may be
 	tokens  recent   // of token servers, who decide how many they issue
 	queries recent   // of URLs, with their passwords, to which hosts redirect
 	sent    []string // own, or the session's, and tokens; nil = not gathered yet
@@ -77,10 +78,34 @@ func (r *Redactor) Add(values ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range values {
-		if v = fold(v); len(v) >= minSecret && !slices.Contains(r.own, v) {
-			r.own = append(r.own, v)
+		r.add(v)
+		r.usual = slices.DeleteFunc(r.usual, func(other string) bool { return other == fold(v) })
+	}
+}
+
+// addOrdinary is Add for what LongTexts does not look for, unless Add adds it as well.
+func (r *Redactor) addOrdinary(values ...string) {
+	if r.session != nil {
+		r.session.addOrdinary(values...)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range values {
+		if r.add(v) {
+			r.usual = append(r.usual, fold(v))
 		}
 	}
+}
+
+// add adds a value, and reports whether it was not known.
+func (r *Redactor) add(value string) bool {
+	value = fold(value)
+	if len(value) < minSecret || slices.Contains(r.own, value) {
+		return false
+	}
+	r.own = append(r.own, value)
+	return true
 }
 
 // AddCredentials adds a secret, also as an Authorization header has it. The user's name alone is
@@ -227,6 +252,13 @@ func (r *Redactor) known() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.own
+}
+
+// ordinary is what addOrdinary has added alone.
+func (r *Redactor) ordinary() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.usual)
 }
 
 // Wrap gives cause a text that is clean.

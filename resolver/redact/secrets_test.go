@@ -59,6 +59,44 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
+// What an ordinary header has, images have as well: names of hosts, of regions and of nodes. Where it lets somebody in, by
+// this header or another, it is a secret.
+func TestLongTextsAndOrdinaryHeaders(t *testing.T) {
+	const host, region, words = "harbor.example.com", "eu-central-1", "correct-horse-battery"
+	add := func(name, value string) func(*Redactor) {
+		return func(r *Redactor) { r.AddHeaders(http.Header{name: {value}}) }
+	}
+	for what, tc := range map[string]struct {
+		text string
+		add  []func(*Redactor)
+		want bool
+	}{
+		"a host":               {host, []func(*Redactor){add("X-Forwarded-Host", " "+host)}, false},
+		"one of two words":     {region, []func(*Redactor){add("X-Meta", "region "+region)}, false},
+		"words":                {words, []func(*Redactor){add("X-Team", words), add("X-Other", words)}, false},
+		"what is drawn":        {"x7k2-9fqp-m3wd", []func(*Redactor){add("X-Team", "x7k2-9fqp-m3wd")}, true},
+		"a part of it":         {"x7k2-9fqp-m3wd", []func(*Redactor){add("X-Team", "id=x7k2-9fqp-m3wd")}, true},
+		"a cookie":             {words, []func(*Redactor){add("Cookie", words)}, true},
+		"credentials":          {words, []func(*Redactor){add("Authorization", "Bearer "+words)}, true},
+		"other credentials":    {words, []func(*Redactor){add("Proxy-Authorization", words)}, true},
+		"a key":                {words, []func(*Redactor){add("X-Api-Key", words)}, true},
+		"credentials, as well": {words, []func(*Redactor){add("X-Team", words), add("Authorization", "Bearer "+words)}, true},
+		"credentials before":   {words, []func(*Redactor){add("Authorization", "Bearer "+words), add("X-Team", words)}, true},
+		"a password, as well":  {words, []func(*Redactor){add("X-Team", words), func(r *Redactor) { r.AddCredentials("alice", words) }}, true},
+	} {
+		var session Redactor
+		for _, add := range tc.add {
+			add(session.ForHost())
+		}
+		text := "/" + strings.ToUpper(tc.text) + "/x"
+		for _, r := range []*Redactor{&session, session.ForHost()} {
+			if got := r.LongTexts().In(text); got != tc.want || !r.Texts().In(text) {
+				t.Errorf("%s: got %v, want %v", what, got, tc.want)
+			}
+		}
+	}
+}
+
 // A cut parts a secret, as it is or escaped, also where it is whole on either side.
 func TestSecretsThatACutParts(t *testing.T) {
 	var r Redactor

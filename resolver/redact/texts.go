@@ -23,11 +23,11 @@ func (r *Redactor) Texts() *Texts {
 }
 
 // LongTexts is Texts of an image, which refuses those that have a secret of some length: texts have a short one by chance, or
-// where it is a word such as postgres.
+// where it is a word such as postgres. A header's name of a host or the like is none.
 func (r *Redactor) LongTexts() *Texts {
-	t := r.Texts()
+	t, ordinary := r.Texts(), r.all().ordinary()
 	t.sent = slices.DeleteFunc(slices.Clone(t.sent), func(v string) bool {
-		return len(v) < minRepeated || len(v) < minQuery && isWords(strings.ToLower(v))
+		return len(v) < minRepeated || len(v) < minQuery && isWords(strings.ToLower(v)) || slices.Contains(ordinary, v)
 	})
 	return t
 }
