@@ -56,3 +56,30 @@ func TestConfigsWithSecrets(t *testing.T) {
 		}
 	}
 }
+
+// A config that was fetched as something else, or is on the node already, is looked at as well.
+func TestCheckConfig(t *testing.T) {
+	const secret = "Summer2024xyz"
+	server, _ := serve(t, toldByBasic(func(w http.ResponseWriter, _ string) { _, _ = w.Write(manifest) }))
+	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: as("alice", secret)})
+	src, stop := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}).Prefetching(Prefetch{})
+	defer stop()
+	f, err := src.Fetcher(t.Context(), imageRef)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, err := f.Fetch(t.Context(), ocispec.Descriptor{MediaType: "application/x-none", Digest: manifestDigest, Size: int64(len(manifest))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(rc); err != nil { // the secret is sent
+		t.Fatal(err)
+	}
+	_ = rc.Close()
+	if err := src.CheckConfig([]byte(`{"config":{"User":"` + secret + `"}}`)); err == nil || strings.Contains(err.Error(), secret) {
+		t.Errorf("got %v", err)
+	}
+	if err := src.CheckConfig([]byte(`{"config":{"User":"alice","Env":["A=` + secret + `"]}}`)); err != nil {
+		t.Errorf("got %v", err)
+	}
+}

@@ -132,16 +132,13 @@ func (r *verifyingReader) load() error {
 	return nil
 }
 
-// validate returns an error for a document that names things by what is no digest or too long, or by a secret of the
-// pull where that would get into errors and logs of containers, in which nobody knows it any more.
+// validate returns an error for a document that names things by what is no digest or too long, or is a config with a
+// secret of the pull: see checkConfig.
 func (r *verifyingReader) validate(data []byte) error {
 	if err := documents.Validate(r.desc.MediaType, data); err != nil {
 		return err
 	}
-	if field := documents.RepeatsIn(r.desc.MediaType, data, r.log.documents().LongTexts().In); field != "" {
-		return fmt.Errorf("%s has a secret of the request", field)
-	}
-	return nil
+	return r.log.checkConfig(r.desc.MediaType, data)
 }
 
 func (r *verifyingReader) Read(p []byte) (int, error) {

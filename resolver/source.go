@@ -60,12 +60,13 @@ type Source interface {
 	// Progress tells how many readers wait for content right now, from the request
 	// on, and how many bytes have come so far, without prefetches that nobody has taken.
 	Progress() (waiting, bytes int64)
-	// Redacted returns a context in which what is logged has no secret of the pull, and Clean
-	// an error with that cause whose text has none; nil stays nil. containerd repeats what
-	// registries say, who may say what they were sent. Lines of a kind are bounded; end, which is
-	// called once the pull has ended, tells how many are left out.
+	// Redacted returns a context in which what is logged has no secret of the pull, and Clean an error with that cause
+	// whose text has none; nil stays nil. containerd repeats what registries say, who may say what they were sent. Lines
+	// of a kind are bounded; end, which is called once the pull has ended, tells how many are left out.
 	Redacted(ctx context.Context) (redacted context.Context, end func())
 	Clean(err error) error
+	// CheckConfig returns an error for the config of an image of which CRI would tell a secret of the pull.
+	CheckConfig(config []byte) error
 	// Failure judges the error of a transfer from this source by what was seen
 	// of the registries. It returns nil when none of them was at fault: no
 	// space, an image verifier, a layer that does not unpack. Refusals end proofs then, too.

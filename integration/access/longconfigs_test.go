@@ -10,6 +10,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -86,4 +88,37 @@ func TestSecretsInConfigs(t *testing.T) {
 	for _, line := range n.LogLines(mark, password) {
 		t.Errorf("it is told: %s", line)
 	}
+}
+
+// TestSecretsInConfigsOfAnotherType has the config called something that it is not, and one that has come beside the
+// layers of another image: CRI reads it all the same.
+func TestSecretsInConfigsOfAnotherType(t *testing.T) {
+	t.Parallel()
+	const password = "correct-horse-battery"
+	carol := caller{"carol", password}
+	n := nodetest.New(t, nodetest.Containers(t))
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test", carol)
+	g.serve(n)
+	refused := []string{"invalid", "has a secret of the request"}
+	said := configured(t, n, func(c *v1.Config) { c.Labels = map[string]string{"containerd.io/" + password: ""} })
+	for i, typ := range []types.MediaType{"application/octet-stream", "application/vnd.docker.container.image.v2+json"} {
+		ref := fmt.Sprintf("private/type%d:1", i)
+		n.PushTo(g.Registry, ref, mutate.ConfigMediaType(said, typ))
+		n.MustFail("r.test/"+ref, refused, carol.secret())
+		n.MustFail("r.test/"+ref, refused, carol.secret()) // its manifest may be there
+	}
+
+	blob, err := said.RawConfigFile()
+	n.Must(err)
+	plain := configured(t, n, func(*v1.Config) {})
+	config, err := plain.ConfigFile() // without the blob
+	n.Must(err)
+	img, err := mutate.Append(plain, mutate.Addendum{Layer: static.NewLayer(blob, "application/x-note")})
+	n.Must(err)
+	img, err = mutate.ConfigFile(img, config)
+	n.Must(err)
+	n.PushTo(g.Registry, "private/app:1", img)
+	n.MustPull("r.test/private/app:1", carol.secret())
+	n.PushTo(g.Registry, "private/app:1", said)
+	n.MustFail("r.test/private/app:1", refused, carol.secret())
 }

@@ -142,6 +142,33 @@ func TestCheckImageThatIsNotHere(t *testing.T) {
 	}
 }
 
+// CheckConfig looks at the config that CRI reads, whatever its manifest calls it.
+func TestCheckConfig(t *testing.T) {
+	here, refused := documentsHere{}, errors.New("a test")
+	for _, mediaType := range []string{ocispec.MediaTypeImageConfig, "application/octet-stream", ""} {
+		config := here.add(t, mediaType, ocispec.Image{Author: "author of " + mediaType, Platform: platforms.DefaultSpec()})
+		manifest := here.add(t, ocispec.MediaTypeImageManifest, ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Config: config})
+		for _, target := range []ocispec.Descriptor{manifest, here.index(t, manifest)} {
+			err := CheckConfig(t.Context(), here, target, func(data []byte) error {
+				if !slices.Equal(data, here[config.Digest]) {
+					t.Errorf("%s: got %s", mediaType, data)
+				}
+				return refused
+			})
+			if of, ok := errors.AsType[*Error](err); !ok || of.Document != config.Digest || !errors.Is(err, ErrInvalid) || !errors.Is(err, refused) {
+				t.Errorf("%s: %v", mediaType, err)
+			}
+			if err := CheckConfig(t.Context(), here, target, func([]byte) error { return nil }); err != nil {
+				t.Errorf("%s: %v", mediaType, err)
+			}
+		}
+		delete(here, config.Digest)
+		if err := CheckConfig(t.Context(), here, manifest, func([]byte) error { return nil }); !errdefs.IsNotFound(err) {
+			t.Errorf("%s: %v", mediaType, err)
+		}
+	}
+}
+
 // TestCheckImageOfAnotherSize holds that what the image is said to have is its size: nobody else compares it
 // where the document is here.
 func TestCheckImageOfAnotherSize(t *testing.T) {

@@ -158,6 +158,8 @@ func (s fakeSource) Redacted(ctx context.Context) (context.Context, func()) { re
 
 func (s fakeSource) Clean(err error) error { return err }
 
+func (s fakeSource) CheckConfig([]byte) error { return nil }
+
 func (s fakeSource) Failure(err error) *resolver.Error {
 	switch {
 	case errors.Is(err, errQuarantined):

@@ -43,7 +43,10 @@ type secretSource interface {
 	Clean(err error) error
 }
 
-var _ secretSource = resolver.Source(nil)
+var (
+	_ secretSource             = resolver.Source(nil)
+	_ pwtransfer.ConfigChecker = resolver.Source(nil)
+)
 
 // ImageIndex is CRI's index of images in memory, from which it answers
 // ImageStatus and ListImages.

@@ -4,17 +4,21 @@
 package transfer
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/transfer/image"
+	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/documents"
+	"github.com/pullwarden/pullwarden/plugin/isolation"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // withData returns the descriptor with its content, for a platform.
@@ -82,6 +86,61 @@ func TestPullOfAConfigThatCRICannotRead(t *testing.T) {
 		}
 		if labels := n.labels(appName); labels != nil {
 			t.Errorf("%s: there is a record with the labels %v", what, labels)
+		}
+	}
+}
+
+// checkingSource refuses a config.
+type checkingSource struct {
+	*fakeSource
+	refuses []byte
+}
+
+// CheckConfig implements ConfigChecker.
+func (s *checkingSource) CheckConfig(config []byte) error {
+	if bytes.Equal(config, s.refuses) {
+		return errors.New("it has a secret")
+	}
+	return nil
+}
+
+// TestPullOfAConfigWithASecret holds that the source is asked about the config of an image, whatever that is called, and also
+// where it is on the node before.
+func TestPullOfAConfigWithASecret(t *testing.T) {
+	for what, tc := range map[string]struct {
+		mediaType string
+		there     bool
+	}{
+		"a config":              {ocispec.MediaTypeImageConfig, false},
+		"a config that is here": {ocispec.MediaTypeImageConfig, true},
+		"of another type":       {"application/x-config", false},
+		"… that is here":        {"application/x-config", true},
+	} {
+		n := newNode(t, true)
+		img := withRootFS(newImage())
+		img.config.MediaType = tc.mediaType
+		img.desc = img.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Config: img.config})
+		data := img.blobs[img.config.Digest]
+		if tc.there {
+			n.put(img.config, data)
+		}
+		service := n.Around(isolation.NewService(isolation.Config{
+			Contents: n.contents, Images: n.images, Transfer: transferlocal.TransferConfig{Leases: n.leases},
+		}))
+		pull := func(refuses []byte) error {
+			source := &checkingSource{&fakeSource{fakeImage: img, host: "a"}, refuses}
+			plan := &Plan{Reference: appName, Source: source, State: func(digest.Digest, store.State) store.State { return store.State{} }}
+			return service.Pull(n.ctx, plan, image.NewStore(appName))
+		}
+		err := pull(data)
+		if of, ok := errors.AsType[*documents.Error](err); !ok || of.Document != img.config.Digest || !errors.Is(err, documents.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if labels := n.labels(appName); labels != nil {
+			t.Errorf("%s: there is a record with the labels %v", what, labels)
+		}
+		if err := pull(nil); err != nil {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

@@ -98,8 +98,14 @@ func (s *contentSources) documents() content.Provider { return documents.Bounded
 // platform of the node, and containerd runs what is for another that the node can run, or has been
 // left out in another way, as well: it would read it from the data of the descriptor, with which
 // come no sources and no bounds.
-func (s *contentSources) complete(ctx context.Context, target ocispec.Descriptor) error {
+//
+// The config must have no secret of the source where CRI tells of it. What is fetched as a config has none, and this one
+// may have come as anything else, also by another pull.
+func (s *contentSources) complete(ctx context.Context, target ocispec.Descriptor, from any) error {
 	err := documents.CheckImage(ctx, s.contents, target)
+	if source, ok := from.(ConfigChecker); ok && err == nil {
+		err = documents.CheckConfig(ctx, s.contents, target, source.CheckConfig)
+	}
 	if err == nil || errors.Is(err, documents.ErrInvalid) {
 		return err
 	}

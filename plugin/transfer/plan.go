@@ -21,7 +21,7 @@ type Plan struct {
 	Reference string
 	// Source is what is pulled from. Its Resolve returns the digest that was
 	// compared. Where it is a SourceReporter, the sources of the pull are
-	// tracked.
+	// tracked. Where it is a ConfigChecker, it is asked about the config.
 	Source transfer.ImageFetcher
 	// Scope is that of the source: unfinished downloads, and layers that are being
 	// unpacked, are shared with pulls of the same scope only. The zero value is for
@@ -48,4 +48,10 @@ type Plan struct {
 	// Write runs the write of the records, in which State is called, and returns its
 	// error; nil runs it at once.
 	Write func(ctx context.Context, write func() error) error
+}
+
+// ConfigChecker is a source that knows the secrets of its pull.
+type ConfigChecker interface {
+	// CheckConfig returns an error for the config of an image of which CRI would tell a secret.
+	CheckConfig(config []byte) error
 }

@@ -45,7 +45,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		}
 	}
 	if s.plan != nil && s.tracker != nil { // after: what Verify refuses must tell nothing of the node
-		if err := s.tracker.contents.complete(ctx, desc); err != nil {
+		if err := s.tracker.contents.complete(ctx, desc, s.plan.Source); err != nil {
 			return nil, err
 		}
 	}
