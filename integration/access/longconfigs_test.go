@@ -51,6 +51,7 @@ func TestLongConfigs(t *testing.T) {
 		"reserved": {func(c *v1.Config) { c.Labels = reserved(150_000) }, "config.Labels has"},
 		"volume":   {func(c *v1.Config) { c.Volumes = map[string]struct{}{long: {}} }, "a key of config.Volumes has"},
 		"program":  {func(c *v1.Config) { c.Entrypoint = []string{long} }, "config.Entrypoint[0] has"},
+		"command":  {func(c *v1.Config) { c.Entrypoint, c.Cmd = []string{""}, []string{long} }, "config.Cmd[0] has"},
 		"place":    {func(c *v1.Config) { c.WorkingDir = long }, "config.WorkingDir has"},
 		"signal":   {func(c *v1.Config) { c.StopSignal = long }, "config.StopSignal has"},
 	} {
@@ -79,6 +80,7 @@ func TestSecretsInConfigs(t *testing.T) {
 		"label":   func(c *v1.Config) { c.Labels = map[string]string{"containerd.io/" + password: ""} },
 		"program": func(c *v1.Config) { c.Entrypoint = []string{"/" + strings.ToUpper(password)} },
 		"command": func(c *v1.Config) { c.Entrypoint, c.Cmd = nil, []string{password} },
+		"nothing": func(c *v1.Config) { c.Entrypoint, c.Cmd = []string{""}, []string{"/" + password} },
 		"user":    func(c *v1.Config) { c.User = password },
 		"volume":  func(c *v1.Config) { c.Volumes = map[string]struct{}{"/correct%2Dhorse%2Dbattery": {}} },
 	} {

@@ -69,14 +69,8 @@ func toldOf(c ocispec.ImageConfig) []told {
 		{"config.WorkingDir", c.WorkingDir, maxPath},
 		{"config.StopSignal", c.StopSignal, maxPath},
 	}
-	for _, words := range []struct {
-		field string
-		words []string
-	}{{"config.Entrypoint", c.Entrypoint}, {"config.Cmd", c.Cmd}} {
-		if len(words.words) > 0 { // the first is the program, the others may be a script
-			all = append(all, told{words.field + "[0]", words.words[0], maxPath})
-			break
-		}
+	if field, words := program(c); len(words) > 0 { // the first is the program, the others may be a script
+		all = append(all, told{field + "[0]", words[0], maxPath})
 	}
 	for _, variable := range c.Env {
 		name, _, _ := strings.Cut(variable, "=")
@@ -89,6 +83,15 @@ func toldOf(c ocispec.ImageConfig) []told {
 		all = append(all, told{"a key of config.Labels", key, maxLabelKey})
 	}
 	return all
+}
+
+// program is what CRI runs where a pod says nothing else, with the field that begins it: as Docker does, it takes an
+// entrypoint of one empty word for none.
+func program(c ocispec.ImageConfig) (field string, words []string) {
+	if len(c.Entrypoint) == 0 || len(c.Entrypoint) == 1 && c.Entrypoint[0] == "" {
+		return "config.Cmd", c.Cmd
+	}
+	return "config.Entrypoint", c.Entrypoint
 }
 
 // labelsLeft counts the labels that CRI leaves out of containers, and warns of.

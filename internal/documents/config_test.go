@@ -50,6 +50,9 @@ func TestConfigsAreBounded(t *testing.T) {
 		"a signal":          {ocispec.ImageConfig{StopSignal: long(maxPath + 1)}, "config.StopSignal "},
 		"a program":         {ocispec.ImageConfig{Entrypoint: []string{long(maxPath + 1)}}, "config.Entrypoint[0] "},
 		"one of a command":  {ocispec.ImageConfig{Cmd: []string{long(maxPath + 1)}}, "config.Cmd[0] "},
+		"one of no word":    {ocispec.ImageConfig{Entrypoint: []string{""}, Cmd: []string{long(maxPath + 1)}}, "config.Cmd[0] "},
+		"one of two":        {ocispec.ImageConfig{Entrypoint: []string{"", "x"}, Cmd: []string{long(100_000)}}, ""},
+		"a script":          {ocispec.ImageConfig{Entrypoint: []string{"sh", "-c"}, Cmd: []string{long(100_000)}}, ""},
 		"a variable":        {ocispec.ImageConfig{Env: []string{"A=b", long(maxPath+1) + "=b"}}, "a name in config.Env "},
 		"a volume":          {ocispec.ImageConfig{Volumes: map[string]struct{}{"/a": {}, long(maxPath + 1): {}}}, "a key of config.Volumes "},
 		"a label":           {key(maxLabelKey), ""},
@@ -76,6 +79,17 @@ func TestFieldsThatCannotBeReadHideNoOther(t *testing.T) {
 	} {
 		if err := Validate(ocispec.MediaTypeImageConfig, []byte(document)); err == nil {
 			t.Errorf("no error for %.60s", document)
+		}
+	}
+}
+
+// An entrypoint of one empty word is none to CRI.
+func TestRepeatsInACommand(t *testing.T) {
+	has := func(text string) bool { return text == "/open-sesame" }
+	for _, entrypoint := range [][]string{nil, {}, {""}} {
+		c := ocispec.ImageConfig{Entrypoint: entrypoint, Cmd: []string{"/open-sesame"}}
+		if got := RepeatsIn(ocispec.MediaTypeImageConfig, configOf(t, c), has); got != "config.Cmd[0]" {
+			t.Errorf("%q: got %q", entrypoint, got)
 		}
 	}
 }
