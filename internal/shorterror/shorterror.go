@@ -2,18 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package shorterror bounds the texts of errors. containerd's repeat what images say, such as the
-// name of a file in a layer, which can have a megabyte.
+// name of a file in a layer, which can have a megabyte, and the reason behind that.
 package shorterror
 
 import "strings"
 
-// bounded is an error with the beginning of its text.
+// bounded is an error with the beginning and the end of its text.
 type bounded struct {
 	text string
 	err  error
 }
 
-// Bounded returns the error with a text of about that many bytes at the most; nil for nil.
+// endPart is how much of a text is left for its end: one part of that many. The beginning says what has failed, and the
+// end why, such as "no such file or directory".
+const endPart = 4
+
+// Bounded returns the error with a text of about that many bytes at the most, of which the middle is left out; nil for nil.
 func Bounded(err error, bytes int) error {
 	if err == nil {
 		return nil
@@ -22,7 +26,9 @@ func Bounded(err error, bytes int) error {
 	if len(text) <= bytes {
 		return err
 	}
-	return &bounded{text: strings.ToValidUTF8(text[:bytes], "") + "…", err: err}
+	last := bytes / endPart
+	beginning, end := text[:bytes-last], text[len(text)-last:]
+	return &bounded{text: strings.ToValidUTF8(beginning, "") + "…" + strings.ToValidUTF8(end, ""), err: err}
 }
 
 func (e *bounded) Error() string { return e.text }

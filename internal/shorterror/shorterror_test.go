@@ -30,3 +30,19 @@ func TestErrorsAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A program may have the longest path that there is, of any characters. The reason, which runtimes tell behind it, is what
+// an operator needs.
+func TestReasonBehindALongPath(t *testing.T) {
+	const most, reason = 2 << 10, ": no such file or directory"
+	for _, name := range []string{"/xxxxxxx", "/ä", "/xä", "/€", "/x€", "/xx€", "/😀"} {
+		path := strings.Repeat(name, 4096/len(name))
+		text := Bounded(fmt.Errorf("unable to start container process: exec: %q: stat %s%s", path, path, reason), most).Error()
+		if !strings.HasPrefix(text, `unable to start container process: exec: "`+name) || !strings.HasSuffix(text, reason) || !strings.Contains(text, "…") {
+			t.Errorf("%s: got %s", name, text)
+		}
+		if len(text) > most+len("…") || len(text) < most-utf8.UTFMax || !utf8.ValidString(text) {
+			t.Errorf("%s: a text of %d bytes", name, len(text))
+		}
+	}
+}
