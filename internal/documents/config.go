@@ -23,19 +23,27 @@ const (
 	maxPath = 4 << 10
 	// maxLabelKey bounds the key of a label, in bytes. Values are free: builders keep lists there.
 	maxLabelKey = 512
+	// maxTold bounds all of that together, in bytes: a registry chooses how often it is told, in which each secret is looked
+	// for.
+	maxTold = 256 << 10
 	// maxLabelsLeft bounds the labels of which CRI warns for each container.
 	maxLabelsLeft = 64
 )
 
 func validateConfig(data []byte) error {
 	c := runConfig(data)
+	all := 0
 	for _, t := range toldOf(c) {
 		if err := checkLength(t.field, len(t.text), t.most); err != nil {
 			return err
 		}
+		all += len(t.text)
 	}
 	if left := labelsLeft(c.Labels); left > maxLabelsLeft {
 		return fmt.Errorf("config.Labels has %d that are reserved for containerd, or too long for it: more than %d are not allowed", left, maxLabelsLeft)
+	}
+	if err := checkLength("config, in what gets into errors and logs,", all, maxTold); err != nil {
+		return err
 	}
 	var layers struct {
 		RootFS ocispec.RootFS `json:"rootfs"`

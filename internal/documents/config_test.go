@@ -6,6 +6,7 @@ package documents
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,11 @@ func labelled(prefix string, n int, value string) ocispec.ImageConfig {
 		all[fmt.Sprint(prefix, i)] = value
 	}
 	return ocispec.ImageConfig{Labels: all}
+}
+
+// variables are that many.
+func variables(n int, each string) ocispec.ImageConfig {
+	return ocispec.ImageConfig{Env: slices.Repeat([]string{each}, n)}
 }
 
 // What CRI writes of a config into errors and logs is bounded; what honest images have of it is not.
@@ -55,6 +61,9 @@ func TestConfigsAreBounded(t *testing.T) {
 		"a script":          {ocispec.ImageConfig{Entrypoint: []string{"sh", "-c"}, Cmd: []string{long(100_000)}}, ""},
 		"a variable":        {ocispec.ImageConfig{Env: []string{"A=b", long(maxPath+1) + "=b"}}, "a name in config.Env "},
 		"a volume":          {ocispec.ImageConfig{Volumes: map[string]struct{}{"/a": {}, long(maxPath + 1): {}}}, "a key of config.Volumes "},
+		"many variables":    {variables(maxTold/1000, long(1000)), ""},
+		"too many":          {variables(maxTold/1000+1, long(1000)), "config, in what gets into errors and logs, has "},
+		"many long ones":    {variables(10, "A="+long(300_000)), ""},
 		"a label":           {key(maxLabelKey), ""},
 		"a long label":      {key(maxLabelKey + 1), "a key of config.Labels "},
 		"many labels":       {labelled("org.example/", 10_000, "v"), ""},
