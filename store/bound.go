@@ -15,6 +15,7 @@ func (b *batch) bound() {
 		if len(all) <= maxRevocations || len(most(all, place.everywhere)) == 1 {
 			return
 		}
+		*b = b.clone() // readers have its maps, as what is being written
 		b.widen(all)
 	}
 }

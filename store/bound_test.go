@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"syscall"
 	"testing"
@@ -165,5 +166,31 @@ func TestRevocationsWiden(t *testing.T) {
 	}
 	if b.bound(); len(b.all()) != maxRevocations+1 {
 		t.Errorf("of as many namespaces %d are left", len(b.all()))
+	}
+}
+
+// The bound leaves what readers have of the batch as it is: they read it meanwhile, without a lock.
+func TestBoundLeavesWhatReadersHave(t *testing.T) {
+	var b batch
+	mark := func(i int) {
+		_, of := tenants(i)
+		b.add(key{namespace: "k8s.io", name: of}, map[string]string{LabelAccess + string(bob): Proof{noon, tenant.Host}.encode()})
+	}
+	revoke := func(i int) {
+		repository, _ := tenants(i)
+		b.revoke(revocation{place: placeOf("k8s.io", repository), holder: bob, refusals: []Refusal{tenant}})
+	}
+	b.revoke(revocation{place: placeOf("k8s.io", "registry.test/app"), holder: alice, refusals: []Refusal{origin}})
+	mark(0)
+	for i := range maxRevocations { // the first in a layer of its own, over the mark
+		revoke(i)
+	}
+	mark(maxRevocations)
+	readers, want := slices.Clone(b), b.clone()
+	if b.bound(); len(b.all()) > maxRevocations {
+		t.Errorf("%d revocations are left", len(b.all()))
+	}
+	if !reflect.DeepEqual(readers, want) {
+		t.Errorf("readers have %d and %d marks", len(readers[0].marks), len(readers[1].marks))
 	}
 }
