@@ -4,6 +4,7 @@
 package store
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -57,11 +58,19 @@ func (b batch) withdraw(r revocation) {
 
 // forget leaves revocations out.
 func (b *batch) forget(all ...revocation) {
+	if !slices.ContainsFunc(all, b.waits) {
+		return
+	}
 	var out batch
 	for _, l := range *b {
 		out.lay(layer{l.revocations.without(all...), l.marks})
 	}
 	*b = out
+}
+
+// waits reports whether one like it is there.
+func (b batch) waits(r revocation) bool {
+	return slices.ContainsFunc(b, func(l layer) bool { return l.revocations.has(r) })
 }
 
 // lay adds a layer, which is one with that below it where nothing is revoked in between.
@@ -88,10 +97,10 @@ func (b *batch) then(newer batch) {
 	}
 }
 
-// of returns what may change the record of k, for readers: it does not change any more.
-func (b batch) of(k key) (out batch) {
+// of returns what may change the record of k, which has these labels, for readers: it does not change any more.
+func (b batch) of(k key, all map[string]string) (out batch) {
 	for _, l := range b {
-		out = append(out, layer{l.revocations, marks{k: l.marks[k]}})
+		out = append(out, layer{l.revocations.about(k, all), marks{k: l.marks[k]}})
 	}
 	return out
 }
@@ -99,7 +108,7 @@ func (b batch) of(k key) (out batch) {
 // clone returns the batch for readers: it does not change any more.
 func (b batch) clone() (out batch) {
 	for _, l := range b {
-		out = append(out, layer{l.revocations, maps.Clone(l.marks)})
+		out = append(out, layer{maps.Clone(l.revocations), maps.Clone(l.marks)})
 	}
 	return out
 }
@@ -119,21 +128,25 @@ func (l layer) over(k key, all map[string]string) map[string]string {
 	return marked(k, all, l.marks[k])
 }
 
-// revokes reports whether a revocation changes the labels of the record of k.
-func (b batch) revokes(k key, all map[string]string) bool {
-	return slices.ContainsFunc(b, func(l layer) bool { return len(l.revocations.change(k, all)) > 0 })
-}
-
-// ending returns the revocations that change the labels of the record of k.
-func (b batch) ending(k key, all map[string]string) (ending []revocation) {
-	for _, l := range b {
-		for r, name := range l.revocations.about(k, all) {
-			if len(r.change(name, all)) > 0 {
-				ending = append(ending, r)
+// ending returns the revocations that change the labels of the record of k, each with one of these.
+func (b batch) ending(k key, all map[string]string) iter.Seq2[revocation, endedLabel] {
+	return func(yield func(revocation, endedLabel) bool) {
+		for _, l := range b {
+			for r, of := range l.revocations.ending(k, all) {
+				if !yield(r, of) {
+					return
+				}
 			}
 		}
 	}
-	return ending
+}
+
+// revokes reports whether a revocation changes the labels of the record of k.
+func (b batch) revokes(k key, all map[string]string) bool {
+	for range b.ending(k, all) {
+		return true
+	}
+	return false
 }
 
 // all are the revocations.

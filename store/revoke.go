@@ -65,7 +65,7 @@ func (s *Store) Revoke(ctx context.Context, repository string, holders []Fingerp
 		s.asked = s.asked.with(r)
 	}
 	s.mu.Unlock()
-	err = s.sync(ctx, func() error { return s.settle(ctx, all) })
+	err = s.sync(ctx, func() error { return s.settle(ctx, namespace, all) })
 	if ctx.Err() != nil { // the writer may not have taken the request
 		s.release(all)
 		s.wakeWriter()
@@ -91,9 +91,9 @@ func (s *Store) release(all revocations) {
 // and cost no write, be it that many secrets are let in and refused, or that nothing is denied, which any secret
 // gets and which makes no listing stale. The writer calls it: nothing is written meanwhile. What cannot be read may
 // have something to take away.
-func (s *Store) settle(ctx context.Context, all revocations) error {
+func (s *Store) settle(ctx context.Context, namespace string, all revocations) error {
 	records, err := s.images.List(ctx)
-	ended, had := all.onDisk(records)
+	ended, had := all.onDisk(namespace, records)
 	s.mu.Lock()
 	waits, changed := false, false
 	for r := range all.each() {

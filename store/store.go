@@ -87,7 +87,7 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 		}
 		s.mu.Lock()
 		k := keyOf(namespace, img)
-		flushing, pending, after := s.flushing.of(k), s.waiting().of(k), s.flushed
+		flushing, pending, after := s.flushing.of(k, img.Labels), s.waiting().of(k, img.Labels), s.flushed
 		s.mu.Unlock()
 		if before != after {
 			continue // a mark may have been written after the record was read

@@ -196,8 +196,8 @@ func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 			if err == nil {
 				continue
 			}
-			if ending := taken.ending(k, all); len(ending) > 0 {
-				for _, r := range ending {
+			if taken.revokes(k, all) {
+				for r := range taken.ending(k, all) {
 					unwritten.revoke(r)
 				}
 				failed = append(failed, err)

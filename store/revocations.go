@@ -1,0 +1,148 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/containerd/containerd/v2/core/images"
+)
+
+// revocations are several, by their places and holders: a record costs no more than what is about its labels, however many others
+// are revoked in its repository. Those of one place are never changed in place: readers have them.
+type revocations map[place]map[Fingerprint][]revocation
+
+func (rs revocations) each() iter.Seq[revocation] {
+	return func(yield func(revocation) bool) {
+		for _, in := range rs {
+			for _, of := range in {
+				for _, r := range of {
+					if !yield(r) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func (rs revocations) has(r revocation) bool {
+	return slices.ContainsFunc(rs[r.place][r.holder], r.same)
+}
+
+// with adds another one, and returns them as append does.
+func (rs revocations) with(r revocation) revocations {
+	if rs == nil {
+		rs = revocations{}
+	}
+	in := maps.Clone(rs[r.place])
+	if in == nil {
+		in = map[Fingerprint][]revocation{}
+	}
+	in[r.holder] = append(slices.Clip(in[r.holder]), r)
+	rs[r.place] = in
+	return rs
+}
+
+// without takes those that are like others away, and returns the rest.
+func (rs revocations) without(gone ...revocation) revocations {
+	for _, r := range gone {
+		if !rs.has(r) {
+			continue
+		}
+		in := maps.Clone(rs[r.place])
+		rs[r.place] = in
+		if in[r.holder] = slices.DeleteFunc(slices.Clone(in[r.holder]), r.same); len(in[r.holder]) == 0 {
+			delete(in, r.holder)
+		}
+		if len(in) == 0 {
+			delete(rs, r.place)
+		}
+	}
+	return rs
+}
+
+// about returns those that are about labels of the record of k, for readers: they do not change any more.
+func (rs revocations) about(k key, all map[string]string) revocations {
+	about := revocations{}
+	if len(rs) == 0 {
+		return about
+	}
+	for _, in := range placesAbout(k, all) {
+		if of, ok := rs[in.place]; ok {
+			about[in.place] = of
+		}
+	}
+	return about
+}
+
+// ending returns those that end proofs which the labels of the record of k have, each with the label, and the name
+// for which that counts as written. A label beside which no digest stands proves nothing. It stays: it may be all
+// that makes the image one that takes a proof.
+func (rs revocations) ending(k key, all map[string]string) iter.Seq2[revocation, endedLabel] {
+	return func(yield func(revocation, endedLabel) bool) {
+		if len(rs) == 0 || !saysAnyDigest(all) {
+			return
+		}
+		for _, in := range placesAbout(k, all) {
+			if rs[in.place] == nil {
+				continue
+			}
+			for label, value := range all {
+				for r := range rs.ofLabel(in.place, label) {
+					if r.ends(label, value, in.name) && !yield(r, endedLabel{label, in.name}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// endedLabel is a label whose proof ends, and the name for which it counts as written.
+type endedLabel struct{ label, name string }
+
+// ofLabel returns those of the place that may end what a label says.
+func (rs revocations) ofLabel(in place, label string) iter.Seq[revocation] {
+	return func(yield func(revocation) bool) {
+		f, _, ok := holderOf(label)
+		if !ok {
+			return
+		}
+		for _, holder := range []Fingerprint{f, ""} { // everybody's are nobody's own
+			for _, r := range rs[in][holder] {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// change is what the revocations change of the labels of the record of k.
+func (rs revocations) change(k key, all map[string]string) map[string]string {
+	change := map[string]string{}
+	for _, of := range rs.ending(k, all) {
+		change[of.label] = ""
+	}
+	return change
+}
+
+// onDisk returns the holders of whom the revocations end proofs that records have, and those who have any
+// that these are about.
+func (rs revocations) onDisk(namespace string, records []images.Image) (ended, had map[Fingerprint]bool) {
+	ended, had = map[Fingerprint]bool{}, map[Fingerprint]bool{}
+	for _, img := range records {
+		k := keyOf(namespace, img)
+		for r := range rs.ending(k, img.Labels) {
+			ended[r.holder] = true
+		}
+		for r := range rs.about(k, img.Labels).each() {
+			had[r.holder] = had[r.holder] || img.Labels[LabelAccess+string(r.holder)] != "" || img.Labels[besideProof(r.holder)] != ""
+		}
+	}
+	return ended, had
+}
