@@ -3,19 +3,58 @@
 
 package store
 
-// maxRevocations bounds how many revocations wait for another try: beyond that they take away more than
-// they have to. Those wait that take something away which is on disk, as far as the records can be read.
-const maxRevocations = 1024
+import "slices"
+
+const (
+	// maxRevocations bounds how many revocations wait while the records cannot be read: beyond that they take away more
+	// than they have to, and whoever is refused adds one. Else those wait that take something away which is on disk: the
+	// records bound them, which keep the proofs of [maxProofs] holders each, and maxRefusals.
+	maxRevocations = 1024
+	// maxRefusals bounds how many different revocations of one holder wait in one place: they differ by which of the hosts
+	// refused.
+	maxRefusals = 16
+)
+
+// unite has one revocation of a holder in a place wait, where there are too many: it ends what each of them does, also
+// what was given between them.
+func (b *batch) unite() {
+	type of struct {
+		place
+		holder Fingerprint
+	}
+	groups := map[of][]revocation{}
+	for _, r := range b.all() {
+		if !r.everybody {
+			groups[of{r.place, r.holder}] = append(groups[of{r.place, r.holder}], r)
+		}
+	}
+	for of, several := range groups {
+		if len(several) <= maxRefusals {
+			continue
+		}
+		united := revocation{place: of.place, holder: of.holder}
+		for _, r := range several {
+			for _, refusal := range r.refusals {
+				if !slices.Contains(united.refusals, refusal) {
+					united.refusals = append(united.refusals, refusal)
+				}
+			}
+		}
+		*b = b.clone() // readers have its maps, as what is being written
+		b.forget(several...)
+		b.revoke(united)
+	}
+}
 
 // bound has revocations that could not be written end more, where there are too many: in doubt proofs end. Those of
-// requests that are there just now, most of which take nothing away, do not count.
+// requests that are there just now do not count.
 func (b *batch) bound() {
 	for {
 		all := b.all()
 		if len(all) <= maxRevocations || len(most(all, place.everywhere)) == 1 {
 			return
 		}
-		*b = b.clone() // readers have its maps, as what is being written
+		*b = b.clone() // as in unite
 		b.widen(all)
 	}
 }

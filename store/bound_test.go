@@ -31,7 +31,8 @@ func filled(t *testing.T, n int) (context.Context, *Store, images.Store, *fullDi
 	create(ctx, t, records, one, nil)
 	s.MarkVerified(ctx, one.Digest, verified(one), by(alice, bob, Anonymous), name)
 	flush(ctx, t, s)
-	proof := map[string]string{LabelVerifiedDigest: one.Digest.String(), LabelAccess + string(bob): Proof{noon, tenant.Host}.encode()}
+	proof := Verified{Digest: one.Digest, At: noon, By: tenant.Host}.change()
+	proof[LabelAccess+string(bob)] = Proof{noon, tenant.Host}.encode()
 	if err := s.db.Update(func(tx *bolt.Tx) error {
 		for i := range n {
 			_, of := tenants(i)
@@ -91,26 +92,60 @@ func TestRefusalsOfProofsThatNeverWereOnDisk(t *testing.T) {
 	}
 }
 
-// Too many revocations of a registry that cannot be written end all proofs of its images, and of no other's.
-func TestTooManyUnwrittenRevocationsOfOneRegistry(t *testing.T) {
-	ctx, s, records, disk := filled(t, maxRevocations+1)
-	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-	s.mu.Lock() // as if each had been tried
-	for i := range maxRevocations - 1 {
-		repository, _ := tenants(i)
-		s.pending.revoke(revocation{place: placeOf("k8s.io", repository), holder: bob, refusals: []Refusal{tenant}})
+// wait has revocations wait as if each had been tried: alice's of the image of all, and bob's of n repositories.
+func wait(ctx context.Context, t *testing.T, s *Store, n int, repository func(i int) string, want error) {
+	t.Helper()
+	s.mu.Lock()
+	for i := range n {
+		s.pending.revoke(revocation{place: placeOf("k8s.io", repository(i)), holder: bob, refusals: []Refusal{tenant}})
 	}
 	s.mu.Unlock()
-	repository, _ := tenants(maxRevocations - 1)
-	if err := s.Revoke(ctx, repository, []Fingerprint{bob}, tenant); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
+	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, want) {
+		t.Fatalf("got %v, want %v", err, want)
 	}
+}
+
+// However many revocations of proofs on disk cannot be written, of as many repositories or registries, they end
+// nothing else: one who has a domain has as many registries.
+func TestManyUnwrittenRevocations(t *testing.T) {
+	const n = maxRevocations + 1
+	for what, repository := range map[string]func(i int) string{
+		"repositories": func(i int) string { of, _ := tenants(i); return of },
+		"names":        func(i int) string { return fmt.Sprintf("r%d.tenant.test/r", i) },
+		"ports":        func(i int) string { return fmt.Sprintf("tenant.test:%d/r", 5000+i) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx, s, records, disk := filled(t, n+1)
+			wait(ctx, t, s, n, repository, syscall.ENOSPC)
+			_, last := tenants(n) // which has not been refused
+			wantWho(ctx, t, s, last, bob)
+			wantWho(ctx, t, s, name, bob, Anonymous)
+			if _, first := tenants(0); what == "repositories" {
+				wantWho(ctx, t, s, first)
+			}
+			disk.full.Store(false)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if state := Decode(name, one.Digest, labelsOf(ctx, t, records)); len(state.Access) != 2 || state.Proofs(alice) != nil {
+				t.Errorf("on disk are %v", state.Access)
+			}
+		})
+	}
+}
+
+// Too many revocations of a registry, while the records cannot be read, end all proofs of its images, and of no other's.
+func TestTooManyUnwrittenRevocationsOfOneRegistry(t *testing.T) {
+	ctx, s, records, disk := filled(t, maxRevocations+1)
+	disk.full.Store(false)
+	unread := &unlisted{Store: records}
+	s.images = unread
+	unread.fails.Store(true)
+	wait(ctx, t, s, maxRevocations, func(i int) string { of, _ := tenants(i); return of }, syscall.EIO)
 	_, last := tenants(maxRevocations) // which has not been refused
 	wantWho(ctx, t, s, last)
 	wantWho(ctx, t, s, name, bob, Anonymous)
-	disk.full.Store(false)
+	unread.fails.Store(false)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

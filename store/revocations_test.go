@@ -4,7 +4,10 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"syscall"
 	"testing"
 )
 
@@ -32,4 +35,54 @@ func TestRevocationsOfOthersCostARecordNothing(t *testing.T) {
 	if allocations[1] > 2*allocations[0] {
 		t.Errorf("with the revocations of its holders alone it takes %.0f allocations, and with others %.0f", allocations[0], allocations[1])
 	}
+}
+
+// Revocations of one holder by ever other hosts wait as one in the end, which ends what each of them does, and nothing else:
+// nor a yes that comes after them.
+func TestManyRefusalsOfOneHolder(t *testing.T) {
+	ctx, s, records, disk := filled(t, 1)
+	const mirror = "mirror.test"
+	v := verified(one)
+	v.By = mirror
+	disk.full.Store(false)
+	s.MarkVerified(ctx, one.Digest, v, by(alice, Anonymous), name)
+	flush(ctx, t, s)
+	disk.full.Store(true)
+	for i := range 3 * maxRefusals {
+		refusals := []Refusal{{Host: fmt.Sprintf("mirror-%d.test", i)}, {Host: mirror}}
+		if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, refusals...); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		if n := len(s.pending.all()); n > maxRefusals {
+			t.Errorf("%d wait", n)
+		}
+		s.mu.Unlock()
+	}
+	wantBy := func(state State, want ...string) {
+		t.Helper()
+		var got []string
+		for _, proof := range state.Proofs(alice) {
+			got = append(got, proof.By)
+		}
+		if !slices.Equal(got, want) || state.Proofs(bob) == nil || state.Proofs(Anonymous) == nil {
+			t.Errorf("alice's proofs are of %v, want %v, of all in %v", got, want, state.Access)
+		}
+	}
+	get := func() State {
+		t.Helper()
+		r, err := s.Get(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.State
+	}
+	wantBy(get(), origin.Host)
+	s.MarkVerified(ctx, one.Digest, v, by(alice), name)
+	wantBy(get(), mirror, origin.Host)
+	disk.full.Store(false)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantBy(Decode(name, one.Digest, labelsOf(ctx, t, records)), mirror, origin.Host)
 }

@@ -168,7 +168,11 @@ func (s *Store) flush() error {
 		return nil
 	}
 	unwritten, err := s.writeAll(taken)
-	unwritten.bound()
+	if errors.Is(err, errUnlisted) {
+		unwritten.bound()
+	} else {
+		unwritten.unite()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.flushing = nil
@@ -213,6 +217,9 @@ func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 	return unwritten, errors.Join(failed...)
 }
 
+// errUnlisted is the error of records that cannot be read: nobody knows then which revocations have anything to end.
+var errUnlisted = errors.New("list the images whose proofs are taken back")
+
 // changing returns the records that a batch may change, with the labels of those from which it may take
 // proofs away: which these are is looked up in each transaction anew.
 func (s *Store) changing(tx *bolt.Tx, b batch) (map[key]map[string]string, error) {
@@ -225,7 +232,7 @@ func (s *Store) changing(tx *bolt.Tx, b batch) (map[key]map[string]string, error
 	for namespace := range b.revoking() {
 		all, err := s.images.List(inTransaction(tx, namespace))
 		if err != nil {
-			return nil, fmt.Errorf("list the images whose proofs are taken back: %w", err)
+			return nil, fmt.Errorf("%w: %w", errUnlisted, err)
 		}
 		for _, img := range all {
 			k := keyOf(namespace, img)
