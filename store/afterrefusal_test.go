@@ -71,6 +71,67 @@ func TestRevocationOfOneRecordThatIsCopied(t *testing.T) {
 	wantWho(ctx, t, s, name, bob)
 }
 
+// A yes after a refusal that one record alone could not take counts on the others, by a check as by a pull, while it waits and on
+// disk. The record's own proof stays ended until it can be written.
+func TestYesAfterARevocationOfOneRecord(t *testing.T) {
+	const bad = "registry.test/app:bad"
+	later := noon.Add(time.Minute)
+	for what, yes := range map[string]func(context.Context, *Store, images.Store) (images.Image, error){
+		"check": func(ctx context.Context, s *Store, _ images.Store) (images.Image, error) {
+			s.MarkVerified(ctx, one.Digest, Verified{At: later, By: origin.Host}, by(alice, bob), name)
+			return images.Image{Target: one}, nil
+		},
+		"pull": func(ctx context.Context, s *Store, records images.Store) (images.Image, error) {
+			state := State{PulledAt: later, Verified: verified(two), Access: map[Fingerprint]Proof{alice: {later, origin.Host}, bob: {later, origin.Host}}}
+			pulled := images.Image{Name: name, Target: two, Labels: labels.Present(state.Labels(name, two.Digest))}
+			return pulled, s.WriteProofs(ctx, func() error {
+				_, err := records.Update(ctx, pulled)
+				return err
+			})
+		},
+	} {
+		ctx, s, records := newStore(t)
+		create(ctx, t, records, one, nil)
+		if _, err := records.Create(ctx, images.Image{Name: bad, Target: one}); err != nil {
+			t.Fatal(err)
+		}
+		s.MarkVerified(ctx, one.Digest, verified(one), by(alice, bob), name, bad)
+		flush(ctx, t, s)
+		disk := &unwritable{Store: records, name: bad}
+		s.images = disk
+		if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, origin); !errors.Is(err, errUnwritable) {
+			t.Fatal(err)
+		}
+		wantWho(ctx, t, s, name, bob)
+		wantWho(ctx, t, s, bad, bob)
+		after, err := yes(ctx, s, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // before another try, and after it
+			wantWho(ctx, t, s, name, alice, bob)
+			wantWho(ctx, t, s, bad, bob)
+			if err := s.sync(ctx, noMarks); !errors.Is(err, errUnwritable) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		disk.name = ""
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if state := Decode(name, after.Target.Digest, labelsOf(ctx, t, records)); state.Proofs(alice) == nil || state.Proofs(bob) == nil {
+			t.Errorf("%s: on disk are %v", what, state.Access)
+		}
+		img, err := records.Get(ctx, bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state := Decode(bad, one.Digest, img.Labels); state.Proofs(alice) != nil || state.Proofs(bob) == nil {
+			t.Errorf("%s: on the record that could not be written are %v", what, state.Access)
+		}
+	}
+}
+
 // Denials of nothing that wait for the writer are no part of what others have written meanwhile, and count for nothing where that fails.
 func TestDenialsOfNothingThatWait(t *testing.T) {
 	ctx, s, _, disk := filled(t, 0)

@@ -149,6 +149,27 @@ func (b batch) revokes(k key, all map[string]string) bool {
 	return false
 }
 
+// narrowed returns revocations of the very proofs that the batch ends of records: a yes that has come after it counts on all
+// others, by whichever way. They go on to be about the whole repository: a record may get another name.
+func (b batch) narrowed(records map[key]map[string]string) (out batch) {
+	refusals := map[whose][]Refusal{}
+	for k, all := range records {
+		for r, of := range b.ending(k, all) {
+			f, _, _ := holderOf(of.label)
+			in := whose{r.place, f}
+			for _, refusal := range r.only(f, decodeProof(all[of.label]), of.name) {
+				if !slices.Contains(refusals[in], refusal) {
+					refusals[in] = append(refusals[in], refusal)
+				}
+			}
+		}
+	}
+	for in, refusals := range refusals {
+		out.revoke(revocation{place: in.place, holder: in.holder, refusals: refusals})
+	}
+	return out
+}
+
 // all are the revocations.
 func (b batch) all() (all []revocation) {
 	for _, l := range b {

@@ -18,21 +18,18 @@ const (
 // unite has one revocation of a holder in a place wait, where there are too many: it ends what each of them does, also
 // what was given between them.
 func (b *batch) unite() {
-	type of struct {
-		place
-		holder Fingerprint
-	}
-	groups := map[of][]revocation{}
+	groups := map[whose][]revocation{}
 	for _, r := range b.all() {
 		if !r.everybody {
-			groups[of{r.place, r.holder}] = append(groups[of{r.place, r.holder}], r)
+			in := whose{r.place, r.holder}
+			groups[in] = append(groups[in], r)
 		}
 	}
-	for of, several := range groups {
+	for in, several := range groups {
 		if len(several) <= maxRefusals {
 			continue
 		}
-		united := revocation{place: of.place, holder: of.holder}
+		united := revocation{place: in.place, holder: in.holder}
 		for _, r := range several {
 			for _, refusal := range r.refusals {
 				if !slices.Contains(united.refusals, refusal) {

@@ -77,6 +77,12 @@ type revocation struct {
 	everybody bool
 }
 
+// whose proofs revocations end, and where.
+type whose struct {
+	place
+	holder Fingerprint
+}
+
 // same reports whether the other ends the same.
 func (r revocation) same(other revocation) bool {
 	return r.place == other.place && r.holder == other.holder && r.everybody == other.everybody &&
@@ -99,6 +105,20 @@ func (r revocation) ends(label, value, name string) bool {
 	}
 	proof := decodeProof(value)
 	return slices.ContainsFunc(r.refusals, func(refusal Refusal) bool { return refusal.Ends(f, proof, name) })
+}
+
+// only returns those of the refusals that end the proof, of that proof alone as far as labels tell it from others.
+func (r revocation) only(f Fingerprint, p Proof, name string) (only []Refusal) {
+	if r.everybody {
+		return []Refusal{{Host: p.By, Only: p}}
+	}
+	for _, refusal := range r.refusals {
+		if refusal.Ends(f, p, name) {
+			refusal.Only = p
+			only = append(only, refusal)
+		}
+	}
+	return only
 }
 
 // left returns what the revocation leaves of labels that were written for that name.

@@ -184,13 +184,14 @@ func (s *Store) flush() error {
 }
 
 // writeAll writes a batch in one transaction, and returns what must stay pending:
-// everything, if the transaction failed, and otherwise the revocations of proofs that records have
+// everything, if the transaction failed, and otherwise what ends the proofs that records have
 // which could not be written. The marks of such records are given up: one
 // record must not cost the others.
 func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 	var failed []error
 	err = s.db.Update(func(tx *bolt.Tx) error {
-		unwritten, failed = nil, nil
+		left := map[key]map[string]string{}
+		failed = nil
 		records, err := s.changing(tx, taken)
 		if err != nil {
 			return err
@@ -201,14 +202,13 @@ func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 				continue
 			}
 			if taken.revokes(k, all) {
-				for r := range taken.ending(k, all) {
-					unwritten.revoke(r)
-				}
+				left[k] = all
 				failed = append(failed, err)
 				continue
 			}
 			prefixlog.L().WithError(err).Warn("the result of a check could not be written and will be checked again")
 		}
+		unwritten = taken.narrowed(left)
 		return nil
 	})
 	if err != nil {
