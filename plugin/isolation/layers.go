@@ -4,11 +4,12 @@
 package isolation
 
 import (
+	"cmp"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 
@@ -24,31 +25,14 @@ import (
 // comes to. Any image may claim that of any layers: those that unpack for hours, or to something else. So
 // only those wait for each other that unpack the same. The zero value is ready, and safe for concurrent use.
 type layers struct {
+	types map[string]bool // that are layers beside those of images: see unpack.Platform
+
 	mu        sync.Mutex
-	manifests map[digest.Digest]layout   // of each config: what a manifest says that has it
-	unpacked  map[digest.Digest]unpacked // by chain ID
+	named     map[digest.Digest][]unpacked // by all that a manifest names beside its layers: what is unpacked if that is the config
+	snapshots map[digest.Digest]unpacked   // by chain ID
 }
 
-// layout is the content of the layers that a manifest has, the lowest first. A config that several have, with other layers, has none.
-type layout []ocispec.Descriptor
-
-// chain returns the content of as many layers as a config says that there are, nil if nobody knows which. As in containerd, what is
-// called something else does not count, unless a platform is configured to unpack it.
-func (l layout) chain(length int) (all []digest.Digest) {
-	known := slices.DeleteFunc(slices.Clone(l), func(d ocispec.Descriptor) bool { return !images.IsLayerType(d.MediaType) })
-	if len(known) != length {
-		known = l
-	}
-	if len(known) != length {
-		return nil
-	}
-	for _, d := range known {
-		all = append(all, d.Digest)
-	}
-	return all
-}
-
-// unpacked is what a snapshot is made of.
+// unpacked is what a snapshot is made of. The zero value is that of one of which nobody knows.
 type unpacked struct {
 	all   string        // a hash of its layers, down to the lowest
 	layer digest.Digest // the upmost
@@ -57,7 +41,7 @@ type unpacked struct {
 // reads takes note of a manifest or config that containerd reads. What cannot be read it will tell by itself.
 func (l *layers) reads(desc ocispec.Descriptor, r content.ReaderAt) {
 	isManifest := images.IsManifestType(desc.MediaType)
-	if r.Size() > docker.MaxManifestSize || !isManifest && !l.isConfig(desc.Digest) {
+	if r.Size() > docker.MaxManifestSize || !isManifest && !l.mayBeConfig(desc.Digest) {
 		return
 	}
 	data, err := io.ReadAll(io.NewSectionReader(r, 0, r.Size()))
@@ -71,63 +55,85 @@ func (l *layers) reads(desc ocispec.Descriptor, r content.ReaderAt) {
 	}
 }
 
-func (l *layers) isConfig(d digest.Digest) bool {
+func (l *layers) mayBeConfig(d digest.Digest) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.manifests[d]
+	_, ok := l.named[d]
 	return ok
 }
 
+// readManifest parts what a manifest names as unpack.Unpacker does, which unpacks its layers by whatever else of it has the type of a
+// config, if the manifest's own has not, say.
 func (l *layers) readManifest(data []byte) {
 	var m ocispec.Manifest
 	if json.Unmarshal(data, &m) != nil {
 		return
 	}
-	all := layout(m.Layers)
+	var (
+		all    []unpacked
+		others []digest.Digest
+		hash   = sha256.New()
+	)
+	for _, d := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
+		if !images.IsLayerType(d.MediaType) && !l.types[d.MediaType] {
+			others = append(others, d.Digest)
+			continue
+		}
+		hash.Write([]byte(d.Digest + "\n"))
+		all = append(all, unpacked{hex.EncodeToString(hash.Sum(nil)), d.Digest})
+	}
+	if len(all) == 0 {
+		return // there is nothing to unpack
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if other, ok := l.manifests[m.Config.Digest]; ok && !slices.EqualFunc(all, other, sameLayer) {
-		all = nil // it unpacks those of either
+	if l.named == nil {
+		l.named, l.snapshots = map[digest.Digest][]unpacked{}, map[digest.Digest]unpacked{}
 	}
-	if l.manifests == nil {
-		l.manifests, l.unpacked = map[digest.Digest]layout{}, map[digest.Digest]unpacked{}
+	for _, d := range others {
+		if before, ok := l.named[d]; ok && !same(before, all) {
+			l.named[d] = make([]unpacked, max(len(before), len(all))) // it unpacks those of either
+		} else {
+			l.named[d] = all
+		}
 	}
-	l.manifests[m.Config.Digest] = all
 }
 
-func sameLayer(a, b ocispec.Descriptor) bool {
-	return a.Digest == b.Digest && a.MediaType == b.MediaType
-}
+// same compares the layers of two manifests, which have some.
+func same(a, b []unpacked) bool { return len(a) == len(b) && a[len(a)-1] == b[len(b)-1] }
 
 func (l *layers) readConfig(d digest.Digest, data []byte) {
 	var config ocispec.Image
 	if json.Unmarshal(data, &config) != nil {
 		return
 	}
+	diffIDs := config.RootFS.DiffIDs
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := l.manifests[d].chain(len(config.RootFS.DiffIDs))
-	hash := sha256.New()
-	for i, id := range identity.ChainIDs(config.RootFS.DiffIDs) {
-		var of unpacked
-		if all != nil {
-			hash.Write([]byte(all[i] + "\n"))
-			of = unpacked{hex.EncodeToString(hash.Sum(nil)), all[i]}
-		}
-		if other, ok := l.unpacked[id]; ok && other != of {
+	all := l.named[d]
+	switch {
+	case len(diffIDs) > len(all):
+		return // containerd refuses it
+	case len(diffIDs) < len(all): // so it does, unless to the platforms of this pull some are no layers
+		all = make([]unpacked, len(diffIDs))
+	}
+	for i, id := range identity.ChainIDs(diffIDs) {
+		of := all[i]
+		if other, ok := l.snapshots[id]; ok && other != of {
 			of = unpacked{}
 		}
-		l.unpacked[id] = of
+		l.snapshots[id] = of
 	}
 }
 
-// turnOf returns the turn for a key of containerd's unpacker, and the content that is downloaded, or unpacked, in it; "" where that is not known.
+// turnOf returns the turn for a key of containerd's unpacker, and the content that is downloaded, or unpacked, in it. Where that is not
+// known it is "", and the turn is nobody else's.
 func (l *layers) turnOf(key string) (turn string, of digest.Digest) {
 	if blob, ok := blobOf(key); ok {
 		return key, blob
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u := l.unpacked[digest.Digest(key[strings.LastIndexByte(key, '/')+1:])]
-	return key + "@" + u.all, u.layer
+	u := l.snapshots[digest.Digest(key[strings.LastIndexByte(key, '/')+1:])]
+	return key + "@" + cmp.Or(u.all, rand.Text()), u.layer
 }

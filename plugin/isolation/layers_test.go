@@ -35,11 +35,17 @@ func configOf(diffIDs ...digest.Digest) ocispec.Image {
 	return ocispec.Image{RootFS: ocispec.RootFS{Type: "layers", DiffIDs: diffIDs}}
 }
 
+// configDocument is the descriptor of a config.
+func configDocument(t *testing.T, config ocispec.Image) ocispec.Descriptor {
+	t.Helper()
+	var unread layers
+	return document(t, &unread, ocispec.MediaTypeImageConfig, config)
+}
+
 // image has layers read an image, whose config claims that.
 func (l *layers) image(t *testing.T, config ocispec.Image, manifests ...[]ocispec.Descriptor) {
 	t.Helper()
-	var unread layers
-	of := document(t, &unread, ocispec.MediaTypeImageConfig, config)
+	of := configDocument(t, config)
 	for _, all := range manifests {
 		document(t, l, ocispec.MediaTypeImageManifest, ocispec.Manifest{Config: of, Layers: all})
 	}
@@ -58,23 +64,31 @@ func TestTurnsOfUnpackings(t *testing.T) {
 	type pair = []ocispec.Descriptor
 	odd := layerOf("a")
 	odd.MediaType = "application/x-test"
+	oddTypes := map[string]bool{odd.MediaType: true}
 	for what, tc := range map[string]struct {
 		config    ocispec.Image
 		manifests [][]ocispec.Descriptor
-		same      []bool // as an image of layers a and b, of its first and of its second layer
+		same      []bool          // as an image of layers a and b, of its first and of its second layer
+		types     map[string]bool // that platforms are configured to unpack
 	}{
-		"the same":                     {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), layerOf("b")}}, []bool{true, true}},
-		"the lower one":                {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), layerOf("evil")}}, []bool{true, false}},
-		"the upper one":                {configOf(a, b), [][]ocispec.Descriptor{{layerOf("evil"), layerOf("b")}}, []bool{false, false}},
-		"an attestation beside them":   {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), odd, layerOf("b")}}, []bool{true, true}},
-		"of a type of some other kind": {configOf(a, b), [][]ocispec.Descriptor{{odd, layerOf("b")}}, []bool{true, true}},
-		"too few":                      {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a")}}, []bool{false, false}},
-		"two manifests":                {configOf(a, b), [][]ocispec.Descriptor{{layerOf("evil"), layerOf("b")}, {layerOf("a"), layerOf("b")}}, []bool{false, false}},
-		"nothing that is known":        {configOf(a, b), nil, []bool{false, false}},
+		"the same":                   {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), layerOf("b")}}, []bool{true, true}, nil},
+		"the lower one":              {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), layerOf("evil")}}, []bool{true, false}, nil},
+		"the upper one":              {configOf(a, b), [][]ocispec.Descriptor{{layerOf("evil"), layerOf("b")}}, []bool{false, false}, nil},
+		"an attestation beside them": {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), odd, layerOf("b")}}, []bool{true, true}, nil},
+		"of a configured type":       {configOf(a, b), [][]ocispec.Descriptor{{odd, layerOf("b")}}, []bool{true, true}, oddTypes},
+		"of a type that none has":    {configOf(a, b), [][]ocispec.Descriptor{{odd, layerOf("b")}}, []bool{false, false}, nil},
+		"of a type of other pulls":   {configOf(a), [][]ocispec.Descriptor{{odd, layerOf("evil")}}, []bool{false, false}, oddTypes},
+		"too few":                    {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a")}}, []bool{false, false}, nil},
+		"two manifests":              {configOf(a, b), [][]ocispec.Descriptor{{layerOf("evil"), layerOf("b")}, {layerOf("a"), layerOf("b")}}, []bool{false, false}, nil},
+		"a manifest twice":           {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), layerOf("b")}, {layerOf("a"), layerOf("b")}}, []bool{true, true}, nil},
+		"another with other layers":  {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), layerOf("b")}, {layerOf("a")}}, []bool{false, false}, nil},
+		"another without any":        {configOf(a, b), [][]ocispec.Descriptor{{layerOf("a"), layerOf("b")}, {odd}}, []bool{true, true}, nil},
+		"nothing that is known":      {configOf(a, b), nil, []bool{false, false}, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			var good, other layers
 			good.image(t, configOf(a, b), pair{layerOf("a"), layerOf("b")})
+			other.types = tc.types
 			other.image(t, tc.config, tc.manifests...)
 			for i, chain := range [][]digest.Digest{{a}, {a, b}} {
 				want, of := good.turnOf(key(chain...))
@@ -88,9 +102,29 @@ func TestTurnsOfUnpackings(t *testing.T) {
 			}
 		})
 	}
-	var l layers
+	var l, unknown layers
+	turn, _ := l.turnOf(key(a))
+	if other, _ := unknown.turnOf(key(a)); turn == other {
+		t.Errorf("two pulls that know nothing of what they unpack wait for each other: %s", turn)
+	}
 	if turn, of := l.turnOf("blob://" + a.String()); turn != "blob://"+a.String() || of != a {
 		t.Errorf("the turn of content is %s, of %s", turn, of)
+	}
+}
+
+// A manifest unpacks its layers by each config that it names, whatever has the place of its own config, and however many layers that has.
+func TestTurnsOfAConfigAmongTheLayers(t *testing.T) {
+	a, b := digest.FromString("a unpacked"), digest.FromString("b unpacked")
+	key := "sn://overlayfs/" + a.String()
+	var good, evil layers
+	good.image(t, configOf(a, b), []ocispec.Descriptor{layerOf("a"), layerOf("b")})
+	odd := layerOf("a")
+	odd.MediaType = "application/x-test"
+	evil.image(t, configOf(a, b, b), []ocispec.Descriptor{odd, layerOf("slow"), configDocument(t, configOf(a))})
+	document(t, &evil, ocispec.MediaTypeImageConfig, configOf(a)) // by which "slow" is unpacked
+	want, _ := good.turnOf(key)
+	if turn, of := evil.turnOf(key); turn == want || of != layerOf("slow").Digest {
+		t.Errorf("while it unpacks another layer, it has the turn %s, of %s", turn, of)
 	}
 }
 

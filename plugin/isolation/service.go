@@ -57,6 +57,7 @@ func (s *Service) Transfer(ctx context.Context, source, destination any, opts ..
 	config := s.config.Transfer
 	turns, contents := newLocker(ctx, &s.turns, s.config.Patience), viewOf(ctx, s.config.Contents)
 	contents.layers, contents.progress = &turns.layers, &turns.progress
+	turns.layers.types = layerTypes(config.UnpackPlatforms)
 	config.UnpackPlatforms = s.unpackPlatforms(&turns.progress)
 	config.DuplicationSuppressor, contents.followsURLs = turns, turns.leaveRegistry
 	turns.places = newPlaces(config.MaxConcurrentDownloads, contents.has)
@@ -74,6 +75,17 @@ func (s *Service) unpackPlatforms(progress *progress) []unpack.Platform {
 		}
 	}
 	return all
+}
+
+// layerTypes returns those that are configured.
+func layerTypes(all []unpack.Platform) map[string]bool {
+	types := map[string]bool{}
+	for _, p := range all {
+		for _, t := range p.LayerTypes {
+			types[t] = true
+		}
+	}
+	return types
 }
 
 // toldApplier tells which layers are being unpacked.
