@@ -19,6 +19,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
 )
 
 // layers knows of which content a pull unpacks what. containerd locks an unpacking by what the config of an image claims that it
@@ -30,6 +32,7 @@ type layers struct {
 	mu        sync.Mutex
 	named     map[digest.Digest][]unpacked // by all that a manifest names beside its layers: what is unpacked if that is the config
 	snapshots map[digest.Digest]unpacked   // by chain ID
+	unsure    bool                         // a document was not read, which may say something else of any
 }
 
 // unpacked is what a snapshot is made of. The zero value is that of one of which nobody knows.
@@ -38,21 +41,32 @@ type unpacked struct {
 	layer digest.Digest // the upmost
 }
 
-// reads takes note of a manifest or config that containerd reads. What cannot be read it will tell by itself.
+// reads takes note of a manifest or config that containerd reads. What is no such document it will tell by itself.
 func (l *layers) reads(desc ocispec.Descriptor, r content.ReaderAt) {
 	isManifest := images.IsManifestType(desc.MediaType)
-	if r.Size() > docker.MaxManifestSize || !isManifest && !l.mayBeConfig(desc.Digest) {
+	if !isManifest && !l.mayBeConfig(desc.Digest) {
 		return
 	}
-	data, err := io.ReadAll(io.NewSectionReader(r, 0, r.Size()))
-	if err != nil {
-		return
-	}
-	if isManifest {
+	data, ok := document(desc, r)
+	switch {
+	case !ok:
+		l.mu.Lock()
+		l.unsure = true
+		l.mu.Unlock()
+	case isManifest:
 		l.readManifest(data)
-	} else {
+	default:
 		l.readConfig(desc.Digest, data)
 	}
+}
+
+// document returns a document that is to be decoded. It is opened before others see whether it has too many objects for that.
+func document(desc ocispec.Descriptor, r content.ReaderAt) (data []byte, ok bool) {
+	if r.Size() > docker.MaxManifestSize {
+		return nil, false
+	}
+	data, err := io.ReadAll(io.NewSectionReader(r, 0, r.Size()))
+	return data, err == nil && documents.Validate(desc.MediaType, data) == nil
 }
 
 func (l *layers) mayBeConfig(d digest.Digest) bool {
@@ -103,7 +117,9 @@ func (l *layers) readManifest(data []byte) {
 func same(a, b []unpacked) bool { return len(a) == len(b) && a[len(a)-1] == b[len(b)-1] }
 
 func (l *layers) readConfig(d digest.Digest, data []byte) {
-	var config ocispec.Image
+	var config struct {
+		RootFS ocispec.RootFS `json:"rootfs"`
+	}
 	if json.Unmarshal(data, &config) != nil {
 		return
 	}
@@ -134,6 +150,9 @@ func (l *layers) turnOf(key string) (turn string, of digest.Digest) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u := l.snapshots[digest.Digest(key[strings.LastIndexByte(key, '/')+1:])]
+	var u unpacked
+	if !l.unsure {
+		u = l.snapshots[digest.Digest(key[strings.LastIndexByte(key, '/')+1:])]
+	}
 	return key + "@" + cmp.Or(u.all, rand.Text()), u.layer
 }

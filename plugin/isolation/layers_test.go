@@ -7,6 +7,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/content"
@@ -20,8 +23,8 @@ type inMemory struct{ *bytes.Reader }
 
 func (inMemory) Close() error { return nil }
 
-// document has layers read something, and returns its descriptor.
-func document(t *testing.T, l *layers, mediaType string, v any) ocispec.Descriptor {
+// read has layers read something, and returns its descriptor.
+func read(t *testing.T, l *layers, mediaType string, v any) ocispec.Descriptor {
 	t.Helper()
 	data, err := json.Marshal(v)
 	check(t, err)
@@ -39,7 +42,7 @@ func configOf(diffIDs ...digest.Digest) ocispec.Image {
 func configDocument(t *testing.T, config ocispec.Image) ocispec.Descriptor {
 	t.Helper()
 	var unread layers
-	return document(t, &unread, ocispec.MediaTypeImageConfig, config)
+	return read(t, &unread, ocispec.MediaTypeImageConfig, config)
 }
 
 // image has layers read an image, whose config claims that.
@@ -47,9 +50,9 @@ func (l *layers) image(t *testing.T, config ocispec.Image, manifests ...[]ocispe
 	t.Helper()
 	of := configDocument(t, config)
 	for _, all := range manifests {
-		document(t, l, ocispec.MediaTypeImageManifest, ocispec.Manifest{Config: of, Layers: all})
+		read(t, l, ocispec.MediaTypeImageManifest, ocispec.Manifest{Config: of, Layers: all})
 	}
-	document(t, l, ocispec.MediaTypeImageConfig, config)
+	read(t, l, ocispec.MediaTypeImageConfig, config)
 }
 
 func layerOf(name string) ocispec.Descriptor {
@@ -121,10 +124,48 @@ func TestTurnsOfAConfigAmongTheLayers(t *testing.T) {
 	odd := layerOf("a")
 	odd.MediaType = "application/x-test"
 	evil.image(t, configOf(a, b, b), []ocispec.Descriptor{odd, layerOf("slow"), configDocument(t, configOf(a))})
-	document(t, &evil, ocispec.MediaTypeImageConfig, configOf(a)) // by which "slow" is unpacked
+	read(t, &evil, ocispec.MediaTypeImageConfig, configOf(a)) // by which "slow" is unpacked
 	want, _ := good.turnOf(key)
 	if turn, of := evil.turnOf(key); turn == want || of != layerOf("slow").Digest {
 		t.Errorf("while it unpacks another layer, it has the turn %s, of %s", turn, of)
+	}
+}
+
+// A document of more objects than are allowed is not decoded, and nothing is known then. No chain IDs are computed of more layers than the manifest has.
+func TestLayersOfManyObjects(t *testing.T) {
+	many := func(head, element, tail string) []byte {
+		return []byte(head + element + strings.Repeat(","+element, (4<<20-len(head)-len(tail))/(len(element)+1)-1) + tail)
+	}
+	inBounds, err := json.Marshal(configOf(slices.Repeat([]digest.Digest{digest.FromString("a unpacked")}, 30_000)...))
+	check(t, err)
+	for what, d := range map[string]struct {
+		mediaType string
+		data      []byte
+		isRead    bool
+	}{
+		"config":           {ocispec.MediaTypeImageConfig, many(`{"rootfs":{"type":"layers","diff_ids":[`, `""`, `]}}`), false},
+		"manifest":         {ocispec.MediaTypeImageManifest, many(`{"layers":[`, `{}`, `]}`), false},
+		"config in bounds": {ocispec.MediaTypeImageConfig, inBounds, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var l layers
+			l.image(t, configOf(digest.FromString("another")), []ocispec.Descriptor{layerOf("a")})
+			desc := ocispec.Descriptor{MediaType: d.mediaType, Digest: digest.FromBytes(d.data), Size: int64(len(d.data))}
+			read(t, &l, ocispec.MediaTypeImageManifest, ocispec.Manifest{Config: desc, Layers: []ocispec.Descriptor{layerOf("a")}})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			l.reads(desc, inMemory{bytes.NewReader(d.data)})
+			runtime.ReadMemStats(&after)
+			if taken := after.TotalAlloc - before.TotalAlloc; taken > 40<<20 {
+				t.Errorf("%d bytes of memory are taken for %d", taken, len(d.data))
+			}
+			if len(l.snapshots) > 1 {
+				t.Errorf("%d snapshots are kept, of images of one layer", len(l.snapshots))
+			}
+			if _, of := l.turnOf("sn://overlayfs/" + digest.FromString("another").String()); (of != "") != d.isRead {
+				t.Errorf("of another image, %q is unpacked, beside one that was read: %v", of, d.isRead)
+			}
+		})
 	}
 }
 
