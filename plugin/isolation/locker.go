@@ -20,7 +20,8 @@ import (
 // for other registries and callers.
 //
 // Who has the turn for a layer may have others to download, or to unpack, first. So a pull that is hurried takes
-// over a turn whose pull has not been at it for a tenth of the patience.
+// over a turn whose pull has not been at it for a tenth of the patience; and any pull one in which another has unpacked a layer for as
+// long, and not left it, since its other layers are still to be unpacked.
 //
 // A pull has turns of the registry only while all that it waits for comes from
 // there: it leaves them when it follows urls, which lead wherever a manifest says,
@@ -86,7 +87,8 @@ func (l *locker) take(ctx context.Context, key string) (leaveSource func(), err 
 	if l.isAway() {
 		wanted = wanted[:1]
 	}
-	taken := l.turns.take(func() time.Time { return l.progress.last(of) }, wanted...)
+	_, isContent := blobOf(key)
+	taken := l.turns.take(work{&l.progress, of, isContent}, wanted...)
 	if err := l.wait(ctx, taken, source, registry); err != nil {
 		l.turns.leave(taken, wanted...)
 		return nil, err
@@ -112,7 +114,9 @@ func (l *locker) wait(ctx context.Context, taken *taker, source, registry turnKe
 	defer patience.Stop()
 	look := time.NewTicker(min(lookInterval, l.tenth()))
 	defer look.Stop()
-	for left, takesOver := false, false; ; {
+	var over []turnKey
+	for left := false; ; {
+		l.turns.takeOver(taken, l.tenth(), over...)
 		if !left && l.turns.isTaken(taken, source) {
 			left = true
 			l.leaveRegistry()
@@ -126,11 +130,8 @@ func (l *locker) wait(ctx context.Context, taken *taker, source, registry turnKe
 		case <-patience.C:
 			l.turns.spare(taken, registry)
 		case <-hurried:
-			hurried, takesOver = nil, true
+			hurried, over = nil, l.takenOver(source, registry)
 		case <-look.C:
-		}
-		if takesOver {
-			l.turns.takeOver(taken, l.tenth(), l.takenOver(source, registry)...)
 		}
 	}
 }

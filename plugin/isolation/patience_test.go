@@ -235,7 +235,7 @@ func TestOrderOfThoseWhoWait(t *testing.T) {
 // Turns are taken together, or not at all, in the order of those who wait for nothing else.
 func TestTurns(t *testing.T) {
 	key := func(k string) turnKey { return turnKey{key: k} }
-	never := func() time.Time { return time.Time{} }
+	never := work{progress: new(progress)}
 	var ts turns
 	has := func(w *taker) bool { return !w.waits() }
 	a, ab := ts.take(never, key("a")), ts.take(never, key("a"), key("b"))

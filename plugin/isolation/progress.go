@@ -4,6 +4,7 @@
 package isolation
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 type progress struct {
 	mu        sync.Mutex
 	unpacking map[digest.Digest]int
-	received  map[digest.Digest]time.Time // the last bytes
+	unpacked  map[digest.Digest][]time.Time // when it ended, each time
+	received  map[digest.Digest]time.Time   // the last bytes
 }
 
 // receives takes note that some of a content has come. containerd hands on a MiB at a time, so that a trickle is not much.
@@ -29,27 +31,50 @@ func (p *progress) receives(d digest.Digest) {
 
 // unpacks takes note that a layer is being unpacked, until ended is called.
 func (p *progress) unpacks(d digest.Digest) (ended func()) {
-	p.add(d, 1)
-	return func() { p.add(d, -1) }
-}
-
-func (p *progress) add(d digest.Digest, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.unpacking == nil {
-		p.unpacking = map[digest.Digest]int{}
+		p.unpacking, p.unpacked = map[digest.Digest]int{}, map[digest.Digest][]time.Time{}
 	}
-	if p.unpacking[d] += n; p.unpacking[d] == 0 {
-		delete(p.unpacking, d)
+	p.unpacking[d]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.unpacking[d]--; p.unpacking[d] == 0 {
+			delete(p.unpacking, d)
+		}
+		p.unpacked[d] = append(p.unpacked[d], time.Now())
 	}
 }
 
-// last returns when the pull was last at that content; zero = never.
-func (p *progress) last(d digest.Digest) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.unpacking[d] > 0 {
+// work is what a pull has turns for.
+type work struct {
+	*progress
+	of        digest.Digest
+	isContent bool // it is downloaded, and not unpacked
+}
+
+// last returns when the pull was last at it; zero = never.
+func (w work) last() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unpacking[w.of] > 0 {
 		return time.Now()
 	}
-	return p.received[d]
+	return w.received[w.of]
+}
+
+// unpackedSince returns when the pull had unpacked it for the first time since then: an image may have a layer again, above others. ok says
+// that it has.
+func (w work) unpackedSince(since time.Time) (at time.Time, ok bool) {
+	if w.isContent {
+		return at, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.unpacked[w.of]
+	if i := slices.IndexFunc(all, func(at time.Time) bool { return !at.Before(since) }); i >= 0 {
+		return all[i], true
+	}
+	return at, false
 }

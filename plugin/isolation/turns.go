@@ -42,19 +42,19 @@ type turn struct {
 
 // taker is somebody who takes some turns.
 type taker struct {
-	isAt    func() time.Time // when it was last at what it has the turns for; zero = never
+	work    work
 	wants   map[turnKey]bool // those that it waits for, or has; false = it goes on without the turn if that is not free
 	granted chan struct{}    // is closed once it has them
 }
 
-// take wants these turns, and waits for all of them: see taker.granted. Whatever comes of it, leave must be called for each.
-func (t *turns) take(isAt func() time.Time, keys ...turnKey) *taker {
+// take wants these turns for that work, and waits for all of them: see taker.granted. Whatever comes of it, leave must be called for each.
+func (t *turns) take(of work, keys ...turnKey) *taker {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.all == nil {
 		t.all = map[turnKey]*turn{}
 	}
-	w := &taker{isAt: isAt, wants: map[turnKey]bool{}, granted: make(chan struct{})}
+	w := &taker{work: of, wants: map[turnKey]bool{}, granted: make(chan struct{})}
 	for _, key := range keys {
 		if t.all[key] == nil {
 			t.all[key] = &turn{}
@@ -94,7 +94,8 @@ func (t *turns) grant(w *taker) {
 	close(w.granted)
 }
 
-// takeOver has somebody who waits get those of its turns that others have had for that long and have not been at for that long, if it gets
+// takeOver has somebody who waits get those of its turns in which others have unpacked a layer that long ago, and of the given ones
+// those that others have had for that long and have not been at for that long, if it gets
 // all that it waits for then. They go on without, and who waits for the same waits for the new one: so work is not begun once
 // more by all of them together.
 func (t *turns) takeOver(w *taker, idle time.Duration, keys ...turnKey) {
@@ -107,7 +108,7 @@ func (t *turns) takeOver(w *taker, idle time.Duration, keys ...turnKey) {
 	for key, waits := range w.wants {
 		switch of := t.all[key]; {
 		case !waits, of.holder == nil:
-		case slices.Contains(keys, key) && time.Since(of.since) >= idle && time.Since(of.holder.isAt()) >= idle:
+		case of.isUnpacked(idle), slices.Contains(keys, key) && of.isIdle(idle):
 			over = append(over, key)
 		default:
 			return
@@ -118,6 +119,18 @@ func (t *turns) takeOver(w *taker, idle time.Duration, keys ...turnKey) {
 		t.all[key].holder = nil
 	}
 	t.grant(w)
+}
+
+// isIdle reports whether its holder has it, and has not been at it, for that long.
+func (t *turn) isIdle(idle time.Duration) bool {
+	return time.Since(t.since) >= idle && time.Since(t.holder.work.last()) >= idle
+}
+
+// isUnpacked reports whether its holder has unpacked a layer in it, that long ago, and still not committed it. Where the layers of an image
+// are unpacked at the same time, containerd commits none before it has begun with all.
+func (t *turn) isUnpacked(idle time.Duration) bool {
+	at, ok := t.holder.work.unpackedSince(t.since)
+	return ok && time.Since(at) >= idle
 }
 
 // leave gives turns up: who has them passes them on, and who waits for them does so no longer. What it has not, or wants no more, does not count.
