@@ -114,7 +114,7 @@ func (b *builder) adopt(client *http.Client) error {
 	switch dial := dialFunc(t.DialContext); {
 	case dial == nil:
 	case b.each, len(b.tuned) == 0:
-		t.DialContext = shorten(b.dialer.track(dial))
+		t.DialContext, t.Proxy = shorten(b.dialer.track(dial)), tellProxy(t.Proxy)
 	case !shortened(t):
 		t.DialContext = b.dialer.track(dial) // of hosts.toml, which has the last word
 	}

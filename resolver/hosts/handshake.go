@@ -7,8 +7,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,14 +25,15 @@ import (
 // it. Safe for concurrent use.
 type handshakes struct {
 	mu    sync.Mutex
-	conns []*hurriedConn // some of which may have no TLS yet
+	ahead int            // of a new connection, which are more than one by a proxy that has TLS itself
+	conns []*hurriedConn // that have one ahead or under way
 }
 
 // on returns a connection whose handshake is bounded.
 func (h *handshakes) on(c net.Conn) net.Conn {
-	hurried := &hurriedConn{Conn: c}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	hurried := &hurriedConn{Conn: c, ahead: max(h.ahead, 1)}
 	h.conns = append(h.conns, hurried)
 	return hurried
 }
@@ -48,19 +52,46 @@ func (h *handshakes) begun() {
 	}
 }
 
-// ended is called before anybody uses the connection, which is closed where the handshake failed.
+// ended is called before anybody uses the connection, which is closed where the handshake failed. One that has
+// none ahead is forgotten: not only this request may use it.
 func (h *handshakes) ended(tls.ConnectionState, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, c := range h.conns {
+	h.conns = slices.DeleteFunc(h.conns, func(c *hurriedConn) bool {
 		c.hurry(time.Time{})
+		c.ahead--
+		return c.ahead == 0
+	})
+}
+
+// by takes note of the proxy of a request, nil for none.
+func (h *handshakes) by(proxy, asked *url.URL) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ahead = 1
+	if proxy != nil && proxy.Scheme == "https" && asked.Scheme == "https" {
+		h.ahead = 2
 	}
-	h.conns = nil
+}
+
+// tellProxy returns a transport's Proxy that tells the handshakes of a request. A nil one stays so.
+func tellProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	if proxy == nil {
+		return nil
+	}
+	return func(req *http.Request) (*url.URL, error) {
+		u, err := proxy(req)
+		if h, _ := req.Context().Value(shortKey{}).(*handshakes); h != nil {
+			h.by(u, req.URL)
+		}
+		return u, err
+	}
 }
 
 // hurriedConn is a connection that tells when it was given up in its handshake.
 type hurriedConn struct {
 	net.Conn
+	ahead   int         // handshakes, with that under way; guarded by the lock of handshakes
 	hurried atomic.Bool // it is in its handshake
 }
 
