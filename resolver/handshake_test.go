@@ -10,9 +10,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
+
+	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // longHandshake is too long where another host can answer.
@@ -106,6 +112,34 @@ func TestHandshakeWithAnotherHostBehindIt(t *testing.T) {
 				t.Errorf("the next host answered after %v already", took)
 			}
 		})
+	}
+}
+
+// A registry is down, and a mirror that needs long for TLS, and closes each connection after its answer, gives the tag in
+// its place. The pull has nobody else either: the mirror has long for TLS once the registry has turned out to be down.
+func TestHandshakeOfTheOnlyHostThatHasContent(t *testing.T) {
+	t.Parallel()
+	up := resolvertest.New(t)
+	if _, err := up.Push(t.Context(), "team/app:v1", resolvertest.Image(1, 1, 64<<10)); err != nil {
+		t.Fatal(err)
+	}
+	to, err := url.Parse(up.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	through := httputil.NewSingleHostReverseProxy(to)
+	mirror := serveLate(t, longHandshake, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		through.ServeHTTP(w, r)
+	})
+	hostDirs := []string{hostsDir(t, unverified(mirror.URL, "http://127.0.0.1:1"))}
+	p := newPuller(t, transferlocal.TransferConfig{MaxConcurrentDownloads: 3}, Options{HostDirs: hostDirs}, Query{Order: OriginThenMirrors})
+	got, err := p.session.Resolve(t.Context(), plenty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.transfer(t.Context(), p.session.Source(got.Descriptor)); err != nil {
+		t.Error(err)
 	}
 }
 

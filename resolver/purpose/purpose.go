@@ -106,7 +106,15 @@ type Purpose struct {
 
 // HasAlternative reports whether another host can answer when this one does
 // not.
-func (p Purpose) HasAlternative() bool { return p.Kind != Other && !p.Last }
+func (p Purpose) HasAlternative() bool {
+	switch p.Kind {
+	case Check:
+		return !p.Last
+	case Fetch:
+		return !p.Patient && p.CanMove()
+	}
+	return false
+}
 
 // CanFailFast reports whether there is something else to use than the host,
 // which is in trouble of that class.

@@ -30,10 +30,11 @@ func TestCanFailFast(t *testing.T) {
 		"with a fallback":              {Purpose{Kind: Check, Last: true, Fallback: fallback}, false, true},
 		"with another fallback":        {Purpose{Kind: Check, Last: true, Fallback: failure.SetOf(failure.NotFound)}, false, false},
 		"a fetch, another host":        {Purpose{Kind: Fetch, Next: []health.Key{blocked, free}}, true, true},
-		"a fetch, others in trouble":   {Purpose{Kind: Fetch, Next: []health.Key{blocked}}, true, false},
+		"a fetch, others in trouble":   {Purpose{Kind: Fetch, Next: []health.Key{blocked}}, false, false},
 		"a fetch from the last host":   {Purpose{Kind: Fetch, Last: true}, false, false},
 		"a fetch when nothing is left": {Purpose{Kind: Fetch, Next: []health.Key{free}, Force: true}, true, false},
 		"a fetch that goes on":         {Purpose{Kind: Fetch, Next: []health.Key{free}, KeepHost: true}, true, false},
+		"a fetch that has left all":    {Purpose{Kind: Fetch, Next: []health.Key{free}, Force: true, Patient: true}, false, false},
 		"a fallback is no fetch's":     {Purpose{Kind: Fetch, Last: true, Fallback: fallback}, false, false},
 	} {
 		test.p.Health = view
