@@ -143,23 +143,30 @@ func TestHandshakeOfTheOnlyHostThatHasContent(t *testing.T) {
 	}
 }
 
-// A token server needs long for TLS. A check that has no other host to ask waits for that, also where one that has
-// another behind it, and gives up before, has begun the request for their token.
-func TestTheLastHostHasLongForTLSWhoeverBeganTheToken(t *testing.T) {
-	t.Parallel()
-	tokens := serveLate(t, longHandshake, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
-	})
-	asked := make(chan struct{}, 100)
-	registry, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+// wantsToken serves a manifest to those who have a token, and tells of each who has none.
+func wantsToken(tokens string, asked chan<- struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {
-			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token"`, tokens.URL))
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token"`, tokens))
 			w.WriteHeader(http.StatusUnauthorized)
 			asked <- struct{}{}
 			return
 		}
 		serveManifest(w, r)
-	})
+	}
+}
+
+func giveToken(w http.ResponseWriter, _ *http.Request) {
+	_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
+}
+
+// A token server needs long for TLS. A check that has no other host to ask waits for that, also where one that has
+// another behind it, and gives up before, has begun the request for their token.
+func TestTheLastHostHasLongForTLSWhoeverBeganTheToken(t *testing.T) {
+	t.Parallel()
+	tokens := serveLate(t, longHandshake, giveToken)
+	asked := make(chan struct{}, 100)
+	registry, _ := serve(t, wantsToken(tokens.URL, asked))
 	backup, _ := serve(t, serveManifest)
 	r := newResolver(t, Options{HostDirs: []string{hostsDir(t, unverified(registry.URL, backup.URL))}})
 	first := make(chan error, 1)

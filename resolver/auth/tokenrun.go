@@ -182,14 +182,14 @@ func (t *tokens) authorize(ctx context.Context, inner docker.Authorizer, req *ht
 // longer; asks says that it has decided to ask, in trouble or not.
 func (t *tokens) wait(ctx context.Context, r *tokenRun, asks bool) error {
 	since := time.Now()
+	var seen purpose.AskedHost
 	for {
 		host, moved := r.asked.Host()
-		if host != nil && !asks {
-			if err := host.Skip(ctx); err != nil {
-				t.leave(r)
-				return err
-			}
+		if err := declines(ctx, host, since, asks || host == seen); err != nil {
+			t.leave(r)
+			return err
 		}
+		seen = host
 		select {
 		case <-r.done:
 			return nil
@@ -204,6 +204,19 @@ func (t *tokens) wait(ctx context.Context, r *tokenRun, asks bool) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// declines says why a caller does not wait for a host, nil for none. A caller that asks has decided to, in trouble or not.
+func declines(ctx context.Context, host purpose.AskedHost, since time.Time, asks bool) error {
+	if host == nil {
+		return nil
+	}
+	if !asks {
+		if err := host.Skip(ctx); err != nil {
+			return err
+		}
+	}
+	return host.Late(ctx, since)
 }
 
 // leave takes a waiter off a run. The last one ends it, and waits for

@@ -27,6 +27,8 @@ type handshakes struct {
 	mu    sync.Mutex
 	ahead int            // of a new connection, which are more than one by a proxy that has TLS itself
 	conns []*hurriedConn // that have one ahead or under way
+
+	dialing *Dialing // is told instead of a bound; nil = they are bounded
 }
 
 // on returns a connection whose handshake is bounded.
@@ -45,6 +47,12 @@ func (h *handshakes) trace() *httptrace.ClientTrace {
 func (h *handshakes) begun() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.dialing != nil {
+		if len(h.conns) > 0 {
+			h.dialing.begin(fault.Handshake, shortHandshake)
+		}
+		return
+	}
 	for _, c := range h.conns {
 		if !c.hurried.Load() {
 			c.hurry(time.Now().Add(shortHandshake))
@@ -55,6 +63,9 @@ func (h *handshakes) begun() {
 // ended is called before anybody uses the connection, which is closed where the handshake failed. One that has
 // none ahead is forgotten: not only this request may use it.
 func (h *handshakes) ended(tls.ConnectionState, error) {
+	if h.dialing != nil {
+		h.dialing.end()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.conns = slices.DeleteFunc(h.conns, func(c *hurriedConn) bool {

@@ -12,7 +12,7 @@ import (
 )
 
 type (
-	shortKey struct{} // *handshakes, set where another host can answer instead
+	shortKey struct{} // *handshakes, set where another host can answer instead of this one, be it for some of those who wait
 	ownKey   struct{} // set to ask a dialFunc whether it is made by shorten
 )
 
@@ -26,15 +26,16 @@ func WithShortDial(ctx context.Context) context.Context {
 // withPatientTLS returns a context whose requests give up early on a connection that is
 // not there alone, where those of ctx do.
 func withPatientTLS(ctx context.Context) context.Context {
-	if ctx.Value(shortKey{}) == nil {
+	h, short := ctx.Value(shortKey{}).(*handshakes)
+	if !short {
 		return ctx
 	}
-	return context.WithValue(ctx, shortKey{}, (*handshakes)(nil))
+	return context.WithValue(ctx, shortKey{}, &handshakes{dialing: h.dialing}) // nobody tells it of handshakes
 }
 
 var errOwn = errors.New("no dial_timeout is configured")
 
-// shorten bounds the time that dial has when another host can answer instead.
+// shorten bounds the time that dial has when another host can answer instead, or tells how long it takes.
 // net/http hands the values of a request's context on to the dial, though not
 // its end.
 func shorten(dial dialFunc) dialFunc {
@@ -42,15 +43,21 @@ func shorten(dial dialFunc) dialFunc {
 		if ctx.Value(ownKey{}) != nil {
 			return nil, errOwn
 		}
-		h, short := ctx.Value(shortKey{}).(*handshakes)
-		if !short {
+		h, watched := ctx.Value(shortKey{}).(*handshakes)
+		if !watched {
 			return dial(ctx, network, address)
 		}
-		ctx, cancel := context.WithTimeout(ctx, ShortDial)
-		defer cancel()
+		if h.dialing != nil {
+			h.dialing.begin("dial", ShortDial)
+			defer h.dialing.end()
+		} else {
+			short, cancel := context.WithTimeout(ctx, ShortDial)
+			defer cancel()
+			ctx = short
+		}
 		c, err := dial(ctx, network, address)
-		if err != nil || h == nil {
-			return c, err
+		if err != nil {
+			return nil, err
 		}
 		return h.on(c), nil
 	}

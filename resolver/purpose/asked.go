@@ -24,6 +24,10 @@ type AskedHost interface {
 	// something else to use. nil = the caller waits.
 	Skip(ctx context.Context) error
 
+	// Late says why a caller, who has waited since then, waits for the host no longer: no connection to
+	// it has come about in the time that there is for who has another one to ask. nil = the caller waits.
+	Late(ctx context.Context, since time.Time) error
+
 	// GaveUp takes note that a caller has waited since then, until its context ended.
 	GaveUp(ctx context.Context, since time.Time)
 }
@@ -39,8 +43,7 @@ func (a *Asked) Begin(host AskedHost) (end func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.host = host
-	close(a.moved)
-	a.moved = make(chan struct{})
+	a.move()
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -48,7 +51,23 @@ func (a *Asked) Begin(host AskedHost) (end func()) {
 	}
 }
 
-// Host returns the host that is asked now, nil for none, and what is closed when the next one is.
+// Tell has those who wait look at the host once more. A nil Asked does nothing.
+func (a *Asked) Tell() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.move()
+}
+
+func (a *Asked) move() {
+	close(a.moved)
+	a.moved = make(chan struct{})
+}
+
+// Host returns the host that is asked now, nil for none, and what is closed when the next one is, or it has
+// become late.
 func (a *Asked) Host() (host AskedHost, moved <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

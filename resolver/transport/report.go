@@ -13,6 +13,7 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/health"
+	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/pool"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 	"github.com/pullwarden/pullwarden/resolver/redact"
@@ -51,12 +52,17 @@ func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 	of := request{health: p.Health, target: targetOf(r.host, req, r.tokens), queue: &pool.Queue{Left: left}}
 	of.probe, of.probeSelf = r.probe(of.key, req), r.probe(of.self, req)
 	of.began = time.Now()
-	defer p.Asked.Begin(&together{request: of, req: req, redactor: r.redactor})()
+	dialing := hosts.NewDialing(p.Asked.Tell)
+	defer p.Asked.Begin(&together{request: of, req: req, redactor: r.redactor, dialing: dialing})()
 	if p.Kind == purpose.Check {
 		// The verdict is there when the check gives up: whoever comes then need not wait.
 		defer time.AfterFunc(patience, func() { of.slow(left) }).Stop() //nolint:contextcheck // a probe is nobody's request
 	}
-	resp, err := r.next.RoundTrip(req.WithContext(pool.WithQueue(req.Context(), of.queue)))
+	ctx := pool.WithQueue(req.Context(), of.queue)
+	if p.Asked != nil {
+		ctx = dialing.With(ctx)
+	}
+	resp, err := r.next.RoundTrip(req.WithContext(ctx))
 	if of.queue.Waiting() {
 		return resp, err // nobody has been asked
 	}

@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
@@ -18,6 +21,7 @@ type together struct {
 	request
 	req      *http.Request
 	redactor *redact.Redactor
+	dialing  *hosts.Dialing
 }
 
 var _ purpose.AskedHost = (*together)(nil)
@@ -27,12 +31,30 @@ func (t *together) Skip(ctx context.Context) error {
 	return skip(ctx, t.target, t.req, t.redactor)
 }
 
-// GaveUp implements purpose.AskedHost. The host has kept the caller waiting for no longer than that
-// has waited, and the caller speaks for itself alone.
+// Late implements purpose.AskedHost. The host has failed the caller, who speaks for itself alone.
+func (t *together) Late(ctx context.Context, since time.Time) error {
+	if !purpose.Of(ctx).HasAlternative() {
+		return nil
+	}
+	late := t.dialing.Late()
+	if late == nil {
+		return nil
+	}
+	failed := &fault.Fault{Class: failure.Unreachable, Err: t.redactor.Request(t.req, late)}
+	t.of(ctx, since).ended(nil, failed, nil) //nolint:contextcheck // a probe is nobody's request
+	return failed
+}
+
+// GaveUp implements purpose.AskedHost. The caller speaks for itself alone.
 func (t *together) GaveUp(ctx context.Context, since time.Time) {
 	if t.queue.Waiting() {
 		return // nobody has been asked
 	}
+	t.of(ctx, since).ended(nil, ctx.Err(), context.Cause(ctx)) //nolint:contextcheck // a probe is nobody's request
+}
+
+// of is the request as that of one caller, whom the host has kept waiting for no longer than that has waited.
+func (t *together) of(ctx context.Context, since time.Time) request {
 	own := t.request
 	own.health = purpose.Of(ctx).Health
 	if !own.health.Tells(t.req.URL) {
@@ -43,5 +65,5 @@ func (t *together) GaveUp(ctx context.Context, since time.Time) {
 			own.began = later
 		}
 	}
-	own.ended(nil, ctx.Err(), context.Cause(ctx)) //nolint:contextcheck // a probe is nobody's request
+	return own
 }

@@ -1,0 +1,79 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http/httptrace"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
+)
+
+// A Dialing is late in what a request waits for now, and says so once; not in the handshakes of a host with a
+// dial_timeout, or of one that is asked in clear where TLS does not come.
+func TestDialing(t *testing.T) {
+	dial := shorten(func(context.Context, string, string) (net.Conn, error) {
+		time.Sleep(2 * ShortDial)
+		c, _ := net.Pipe()
+		return c, nil
+	})
+	for name, tc := range map[string]struct {
+		dials bool // not by a dial_timeout
+		with  func(context.Context) context.Context
+		late  bool // in its handshake
+	}{
+		"as all hosts are dialled":   {true, func(ctx context.Context) context.Context { return ctx }, true},
+		"with a dial_timeout":        {false, func(ctx context.Context) context.Context { return ctx }, false},
+		"that is asked in clear":     {true, withPatientTLS, false},
+		"where it is hurried anyway": {false, WithShortDial, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told atomic.Int32
+				d := NewDialing(func() { told.Add(1) })
+				ctx := tc.with(d.With(t.Context()))
+				trace := httptrace.ContextClientTrace(ctx)
+				trace.GetConn("registry.test:443")
+				want := int32(0)
+				if tc.dials {
+					made := make(chan net.Conn)
+					go func() {
+						c, _ := dial(ctx, "tcp", "registry.test:443")
+						made <- c
+					}()
+					time.Sleep(ShortDial + time.Millisecond)
+					if want++; !fault.DialTimedOut(d.Late()) || told.Load() != want {
+						t.Errorf("of the dial: %v, told %d times", d.Late(), told.Load())
+					}
+					defer func(c net.Conn) { _ = c.Close() }(<-made)
+					if d.Late() != nil {
+						t.Errorf("once it is dialled: %v", d.Late())
+					}
+				}
+				trace.TLSHandshakeStart()
+				time.Sleep(shortHandshake + time.Millisecond)
+				if tc.late {
+					want++
+				}
+				if fault.HandshakeTimedOut(d.Late()) != tc.late || told.Load() != want {
+					t.Errorf("of TLS: %v, told %d times", d.Late(), told.Load())
+				}
+				if trace.TLSHandshakeDone(tls.ConnectionState{}, nil); d.Late() != nil {
+					t.Errorf("with TLS: %v", d.Late())
+				}
+				trace.GotConn(httptrace.GotConnInfo{})
+				d.begin(fault.Handshake, shortHandshake) // of a connection that was not waited for
+				if time.Sleep(2 * shortHandshake); d.Late() != nil {
+					t.Errorf("on a connection: %v", d.Late())
+				}
+			})
+		})
+	}
+}
