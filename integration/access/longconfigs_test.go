@@ -48,7 +48,7 @@ func TestLongConfigs(t *testing.T) {
 		field  string
 	}{
 		"label":    {func(c *v1.Config) { c.Labels = map[string]string{long: "v"} }, "a key of config.Labels has"},
-		"reserved": {func(c *v1.Config) { c.Labels = reserved(150_000) }, "config.Labels has"},
+		"reserved": {func(c *v1.Config) { c.Labels = reserved(10_000) }, "config.Labels has"},
 		"volume":   {func(c *v1.Config) { c.Volumes = map[string]struct{}{long: {}} }, "a key of config.Volumes has"},
 		"program":  {func(c *v1.Config) { c.Entrypoint = []string{long} }, "config.Entrypoint[0] has"},
 		"command":  {func(c *v1.Config) { c.Entrypoint, c.Cmd = []string{""}, []string{long} }, "config.Cmd[0] has"},

@@ -23,14 +23,25 @@ const (
 	maxPath = 4 << 10
 	// maxLabelKey bounds the key of a label, in bytes. Values are free: builders keep lists there.
 	maxLabelKey = 512
+	// maxPlatform bounds each part of a platform, in bytes. containerd knows those that it runs by far shorter ones.
+	maxPlatform = 255
 	// maxTold bounds all of that together, in bytes: a registry chooses how often it is told, in which each secret is looked
 	// for.
 	maxTold = 256 << 10
+	// maxConfigObjects and maxConfigMembers are maxObjects and maxMembers of a config, of which CRI keeps all in memory, as
+	// long as the image is there: a step of history has 64 bytes and more there. Honest ones have some hundred.
+	maxConfigObjects = 10_000
+	maxConfigMembers = 20_000
 	// maxLabelsLeft bounds the labels of which CRI warns for each container.
 	maxLabelsLeft = 64
 )
 
 func validateConfig(data []byte) error {
+	var n counter
+	n.add(data)
+	if err := n.within(maxConfigObjects, maxConfigMembers); err != nil {
+		return err
+	}
 	c := runConfig(data)
 	all := 0
 	for _, t := range toldOf(c) {
@@ -39,7 +50,7 @@ func validateConfig(data []byte) error {
 		}
 		all += len(t.text)
 	}
-	if left := labelsLeft(c.Labels); left > maxLabelsLeft {
+	if left := labelsLeft(c.Config.Labels); left > maxLabelsLeft {
 		return fmt.Errorf("config.Labels has %d that are reserved for containerd, or too long for it: more than %d are not allowed", left, maxLabelsLeft)
 	}
 	if err := checkLength("config, in what gets into errors and logs,", all, maxTold); err != nil {
@@ -54,13 +65,16 @@ func validateConfig(data []byte) error {
 	return checkDiffIDs(layers.RootFS.DiffIDs)
 }
 
-// runConfig is what CRI reads of a config for containers. A field that cannot be read hides no other.
-func runConfig(data []byte) ocispec.ImageConfig {
-	var c struct {
-		Config ocispec.ImageConfig `json:"config"`
-	}
+// imageConfig is what containerd and CRI read of a config before and for containers.
+type imageConfig struct {
+	ocispec.Platform
+	Config ocispec.ImageConfig `json:"config"`
+}
+
+// runConfig reads a config. A field that cannot be read hides no other.
+func runConfig(data []byte) (c imageConfig) {
 	_ = json.Unmarshal(data, &c)
-	return c.Config
+	return c
 }
 
 // told is a text of a config that gets into errors or logs.
@@ -69,10 +83,14 @@ type told struct {
 	most        int // bytes that it may have
 }
 
-// toldOf lists what CRI, or a runtime, tells of a config. Arguments, and values of variables and labels, are not
+// toldOf lists what containerd, CRI, or a runtime, tells of a config. Arguments, and values of variables and labels, are not
 // among it: programs take these, and they may be of any length.
-func toldOf(c ocispec.ImageConfig) []told {
+func toldOf(config imageConfig) []told {
+	c := config.Config
 	all := []told{
+		{"os", config.OS, maxPlatform},
+		{"architecture", config.Architecture, maxPlatform},
+		{"variant", config.Variant, maxPlatform},
 		{"config.User", c.User, maxUser},
 		{"config.WorkingDir", c.WorkingDir, maxPath},
 		{"config.StopSignal", c.StopSignal, maxPath},

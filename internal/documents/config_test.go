@@ -6,6 +6,7 @@ package documents
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +67,9 @@ func TestConfigsAreBounded(t *testing.T) {
 		"many long ones":    {variables(10, "A="+long(300_000)), ""},
 		"a label":           {key(maxLabelKey), ""},
 		"a long label":      {key(maxLabelKey + 1), "a key of config.Labels "},
-		"many labels":       {labelled("org.example/", 10_000, "v"), ""},
+		"many labels":       {labelled("org.example/", 14_000, "v"), ""},
+		"too many labels":   {labelled("org.example/", maxConfigMembers, ""), "it is a document of more than 20000 members"},
+		"too many words":    {ocispec.ImageConfig{Cmd: slices.Repeat([]string{""}, maxConfigObjects)}, "it is a document of more than 10000 objects"},
 		"some long values":  {labelled("io.buildpacks.", maxLabelsLeft, long(10_000)), ""},
 		"many long values":  {labelled("io.buildpacks.", maxLabelsLeft+1, long(10_000)), "config.Labels "},
 		"reserved":          {labelled("containerd.io/", maxLabelsLeft, ""), ""},
@@ -122,7 +125,43 @@ func TestRepeatsIn(t *testing.T) {
 			t.Errorf("got %q, want %q", got, field)
 		}
 	}
+	for _, field := range []string{"os", "architecture", "variant"} {
+		if got := RepeatsIn(ocispec.MediaTypeImageConfig, fmt.Appendf(nil, `{%q:%q,"created":0}`, field, secret), has); got != field {
+			t.Errorf("got %q, want %q", got, field)
+		}
+	}
 	if got := RepeatsIn(ocispec.MediaTypeImageManifest, configOf(t, ocispec.ImageConfig{User: secret}), has); got != "" {
 		t.Errorf("got %q of a manifest", got)
+	}
+}
+
+// CRI keeps the config of each image that is on the node, decoded.
+func TestMemoryOfConfigs(t *testing.T) {
+	const most, copies = 8 << 20, 4
+	c := labelled("", 14_000, "")
+	c.Cmd = []string{"x", strings.Repeat("x", 3_800_000)}
+	data, err := json.Marshal(map[string]any{"config": c, "history": make([]struct{}, 9_900)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Validate(ocispec.MediaTypeImageConfig, data); err != nil {
+		t.Fatal(err)
+	}
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc) //nolint:gosec // far less than that
+	}
+	before, kept := heap(), make([]ocispec.Image, copies)
+	for i := range kept {
+		if err := json.Unmarshal(data, &kept[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := (heap() - before) / copies
+	runtime.KeepAlive(kept)
+	if each > most {
+		t.Errorf("%d bytes for each", each)
 	}
 }

@@ -3,6 +3,8 @@
 
 package documents
 
+import "fmt"
+
 // counter counts what a JSON document makes Go's decoder allocate: objects, the elements of
 // arrays, and the members of objects. An element that is no object takes the memory of one, be it null or
 // of the wrong type. The zero value is ready. Of what is no JSON it counts anything, since
@@ -45,12 +47,15 @@ func (c *counter) add(data []byte) {
 }
 
 // err returns an error, which is ErrInvalid, once there is too much.
-func (c *counter) err() error {
+func (c *counter) err() error { return c.within(maxObjects, maxMembers) }
+
+// within is err for other bounds.
+func (c *counter) within(objects, members int) error {
 	switch {
-	case c.objects > maxObjects:
-		return errObjects
-	case c.members > maxMembers:
-		return errMembers
+	case c.objects > objects:
+		return invalid{fmt.Errorf("it is a document of more than %d objects and elements, which are not allowed", objects)}
+	case c.members > members:
+		return invalid{fmt.Errorf("it is a document of more than %d members of objects, which are not allowed", members)}
 	}
 	return nil
 }

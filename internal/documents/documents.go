@@ -50,9 +50,6 @@ type invalid struct{ error }
 
 func (e invalid) Unwrap() []error { return []error{e.error, ErrInvalid} }
 
-var errObjects = invalid{fmt.Errorf("it is a document of more than %d objects and elements, which are not allowed", maxObjects)}
-var errMembers = invalid{fmt.Errorf("it is a document of more than %d members of objects, which are not allowed", maxMembers)}
-
 // Bounded is content of which nothing can be read that is too large for a document, or
 // has too many objects, whatever names it as one: a pull sees what it fetches, and of an
 // index that may be less than what is here.
