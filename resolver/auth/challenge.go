@@ -14,6 +14,8 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/auth"
 
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
@@ -42,9 +44,10 @@ var (
 )
 
 // unfit says why the challenges of an answer cannot be met, whatever credentials there are. With its status the
-// answer refuses the caller all the same, who may be why they are so long, or have the secret.
+// answer refuses the caller all the same, who may be why they are so long, or have the secret. It does not where that is
+// a token or signs a URL: a storage service, or its token server, may have chosen it to be a part of what the host says.
 func unfit(resp *http.Response, redactor *redact.Redactor) error {
-	texts, size := redactor.Texts(), 0
+	texts, lasting, size := redactor.Texts(), redactor.LastingTexts(), 0
 	var realms []string
 	for _, c := range auth.ParseAuthHeader(resp.Header) {
 		if realm := c.Parameters["realm"]; c.Scheme == auth.BearerAuth && realm != "" { // that of Basic is a text
@@ -55,7 +58,8 @@ func unfit(resp *http.Response, redactor *redact.Redactor) error {
 	case size > maxRealms:
 		return errLong
 	case slices.ContainsFunc(realms, func(realm string) bool { return parts(realm, texts) }):
-		return errParted
+		own := slices.ContainsFunc(realms, func(realm string) bool { return parts(realm, lasting) })
+		return &fault.Fault{Class: failure.Unauthorized, Err: errParted, Elsewhere: !own}
 	}
 	return nil
 }
@@ -82,7 +86,7 @@ func beforeQuery(address string) string { return address[:strings.IndexAny(addre
 // repeats either does not: of a secret that ends the name of its token server, the beginning would
 // be asked for.
 func wantsToken(resp *http.Response, redactor *redact.Redactor) bool {
-	if slices.ContainsFunc(resp.Header.Values("WWW-Authenticate"), redactor.Texts().Knows) {
+	if slices.ContainsFunc(resp.Header.Values("WWW-Authenticate"), redactor.LastingTexts().Knows) {
 		return false
 	}
 	return slices.ContainsFunc(auth.ParseAuthHeader(resp.Header), func(c auth.Challenge) bool { return c.Scheme == auth.BearerAuth })

@@ -261,6 +261,10 @@ func (r *Redactor) ordinary() []string {
 	return slices.Clone(r.usual)
 }
 
+// LastingTexts is Texts by what was added for good alone, the secrets of the caller and the node: no host has
+// chosen those.
+func (r *Redactor) LastingTexts() *Texts { return &Texts{sent: r.all().known(), left: maxRefused} }
+
 // Wrap gives cause a text that is clean.
 func (r *Redactor) Wrap(text string, cause error) error {
 	return &wrapped{text: r.Clean(text), cause: cause}
