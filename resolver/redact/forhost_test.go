@@ -4,7 +4,9 @@
 package redact
 
 import (
+	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -41,6 +43,26 @@ func TestSecretsOfHosts(t *testing.T) {
 		}
 		if !session.Texts().Knows(secret) {
 			t.Errorf("the session does not know %s", secret)
+		}
+	}
+}
+
+// A host that redirects by many values, and has as many tokens, has texts forget nothing of what another one was sent.
+func TestHostsForgetTheirOwnSecretsAlone(t *testing.T) {
+	var session Redactor
+	mirror, registry := session.ForHost(), session.ForHost()
+	const signature, token = "signature-of-the-registry", "token-of-the-registry"
+	registry.AddURL(&url.URL{RawQuery: "sig=" + signature}, "")
+	registry.AddToken("Bearer " + token)
+	var query []string
+	for i := range maxValues {
+		query = append(query, fmt.Sprintf("sig=%08d", i))
+		mirror.AddToken(fmt.Sprintf("Bearer token-%08d", i))
+	}
+	mirror.AddURL(&url.URL{RawQuery: strings.Join(query, "&")}, "")
+	for _, r := range []*Redactor{&session, mirror, registry} {
+		if got := r.Clean("has " + signature + " and " + token); got != "has *** and ***" {
+			t.Errorf("told: %q", got)
 		}
 	}
 }

@@ -22,9 +22,6 @@ const (
 // storage service may repeat by what it was signed. asked is host and path of what was asked for
 // before, "" = nothing: what is in that is no secret, nor is a URL that it is, or begins with.
 func (r *Redactor) AddURL(u *url.URL, asked string) {
-	if r.session != nil {
-		r.session.AddURL(u, asked)
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.addUser(u.User)

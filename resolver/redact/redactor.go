@@ -38,10 +38,10 @@ const (
 // they look like in headers. Registries and proxies may repeat what they were sent,
 // escaped in some way. The zero value knows nothing; safe for concurrent use.
 type Redactor struct {
-	session *Redactor   // of whose hosts it is one's: see ForHost; nil = it is nobody's
-	leads   []*Redactor // of the hosts that lead to that one
+	session *Redactor // of whose hosts it is one's: see ForHost; nil = it is nobody's
 
 	mu      sync.Mutex
+	leads   []*Redactor // of the hosts that lead to that one; of a session, all that have one
 	own     []string // folded, of the caller and the node: what was added is known for good
 	usual   []string // of own: ordinary values of headers, of which any text may be
 	tokens  recent   // of token servers, who decide how many they issue
@@ -57,8 +57,15 @@ type Redactor struct {
 // secret that the session knows, of whichever host. What it refuses, or is asked about, are the secrets that
 // the host may have been sent: the caller's and the node's, which all hosts share, and of the tokens and URLs
 // those alone that are added here, or are of the session's hosts that lead to it. Else a host had another's
-// answers refused, by tokens and URLs that are parts of what that says.
-func (r *Redactor) ForHost(leads ...*Redactor) *Redactor { return &Redactor{session: r, leads: leads} }
+// answers refused, by tokens and URLs that are parts of what that says. The session knows what each of its hosts
+// does: none has another's secrets forgotten, by tokens and URLs without end.
+func (r *Redactor) ForHost(leads ...*Redactor) *Redactor {
+	of := &Redactor{session: r, leads: leads}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leads = append(r.leads, of)
+	return of
+}
 
 // all is the Redactor that knows all secrets.
 func (r *Redactor) all() *Redactor {
@@ -123,9 +130,6 @@ func (r *Redactor) AddToken(header string) {
 	_, credentials, ok := strings.Cut(header, " ")
 	if !ok {
 		return
-	}
-	if r.session != nil {
-		r.session.AddToken(header)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,13 +226,17 @@ func (r *Redactor) Repeats(text string) bool {
 // gathered returns what is looked for: what was sent, and what URLs are signed by.
 func (r *Redactor) gathered() (sent, signed []string) {
 	sent, signed = r.gatheredAlone()
-	for _, lead := range r.leads {
+	r.mu.Lock()
+	leads := r.leads // it only grows
+	r.mu.Unlock()
+	for _, lead := range leads {
 		more, by := lead.gatheredAlone()
 		sent, signed = slices.Concat(sent, more), slices.Concat(signed, by)
 	}
-	if len(r.leads) > 0 { // what they share is looked for once
+	if len(leads) > 0 { // what they share is looked for once
 		slices.Sort(sent)
-		sent = slices.Compact(sent)
+		slices.Sort(signed)
+		sent, signed = slices.Compact(sent), slices.Compact(signed)
 	}
 	return sent, signed
 }
