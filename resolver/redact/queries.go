@@ -42,6 +42,9 @@ func (r *Redactor) AddURL(u *url.URL, asked string) {
 	}
 }
 
+// HideURL is AddURL for texts alone: the host is refused nothing for what it says in an answer that is not judged yet.
+func (r *Redactor) HideURL(u *url.URL, asked string) { r.all().AddURL(u, asked) }
+
 // ForgetQueries has texts hide no more what AddURL has added, and keeps none of it.
 func (r *Redactor) ForgetQueries() {
 	r.mu.Lock()

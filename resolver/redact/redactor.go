@@ -42,13 +42,13 @@ type Redactor struct {
 
 	mu      sync.Mutex
 	leads   []*Redactor // of the hosts that lead to that one; of a session, all that have one
-	own     []string // folded, of the caller and the node: what was added is known for good
-	usual   []string // of own: ordinary values of headers, of which any text may be
-	tokens  recent   // of token servers, who decide how many they issue
-	queries recent   // of URLs, with their passwords, to which hosts redirect
-	sent    []string // own, or the session's, and tokens; nil = not gathered yet
-	shared  int      // how many of these are own
-	signed  []string // the queries; likewise
+	own     []string    // folded, of the caller and the node: what was added is known for good
+	usual   []string    // of own: ordinary values of headers, of which any text may be
+	tokens  recent      // of token servers, who decide how many they issue
+	queries recent      // of URLs, with their passwords, to which hosts redirect
+	sent    []string    // own, or the session's, and tokens; nil = not gathered yet
+	shared  int         // how many of these are own
+	signed  []string    // the queries; likewise
 
 	compared atomic.Int64 // bytes, for all texts that were shown: see maxCompared
 }

@@ -29,10 +29,6 @@ type classify struct {
 // RoundTrip implements http.RoundTripper.
 func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	if req.Response != nil { // it is redirected
-		c.redactor.AddURL(req.URL, asked(req))
-	}
-	known := c.redactor.Texts() // before the answer: what that brings itself is no secret of before it
 	var wire wire
 	resp, err := c.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, wire.trace())))
 	if err != nil {
@@ -49,7 +45,7 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode >= 400 {
 		resp.Body = readError(resp.Body, errorTime(req.Context(), resp.StatusCode))
 	}
-	if f := c.judge(req, resp, known); f != nil {
+	if f := c.judge(req, resp); f != nil {
 		_ = resp.Body.Close()
 		return nil, f
 	}
@@ -62,8 +58,8 @@ func asked(req *http.Request) string {
 	return first.Host + first.Path
 }
 
-// judge returns the fault that an answer is, nil if it is none, by the secrets that were known before it.
-func (c *classify) judge(req *http.Request, resp *http.Response, known *redact.Texts) *fault.Fault {
+// judge returns the fault that an answer is, nil if it is none.
+func (c *classify) judge(req *http.Request, resp *http.Response) *fault.Fault {
 	text := fault.StatusText(resp.StatusCode)
 	switch class := fault.StatusClass(resp.StatusCode); {
 	case class == failure.Unavailable, class == failure.RateLimited:
@@ -75,7 +71,7 @@ func (c *classify) judge(req *http.Request, resp *http.Response, known *redact.T
 			RetryAfter: after,
 			Temporary:  true,
 		}
-	case senseless(resp, known):
+	case senseless(resp, c.redactor, asked(req)):
 		return c.nonsense(req, resp)
 	}
 	return nil
@@ -93,13 +89,21 @@ func (c *classify) nonsense(req *http.Request, resp *http.Response) *fault.Fault
 
 // senseless reports whether an answer is none that was asked for: it leads elsewhere and is not followed, or
 // switches to a protocol that nobody has offered. Of that, net/http gives the connection away, which no context ends.
-func senseless(resp *http.Response, known *redact.Texts) bool {
-	return resp.StatusCode < 200 || strays(resp, known)
+func senseless(resp *http.Response, redactor *redact.Redactor, asked string) bool {
+	return resp.StatusCode < 200 || strays(resp, redactor, asked)
 }
 
-// strays reports whether an answer leads elsewhere, and is not followed.
-func strays(resp *http.Response, known *redact.Texts) bool {
-	return resp.StatusCode >= 300 && resp.StatusCode <= 399 && !follows(resp, known)
+// strays reports whether an answer leads elsewhere, and is not followed. It has the redactor know the URL: net/http
+// tells that where it follows no more.
+func strays(resp *http.Response, redactor *redact.Redactor, asked string) bool {
+	if resp.StatusCode < 300 || resp.StatusCode > 399 {
+		return false
+	}
+	before := redactor.Texts()
+	if target, err := resp.Location(); err == nil {
+		redactor.AddURL(target, asked)
+	}
+	return !follows(resp, before, redactor.Texts())
 }
 
 // redirects reports whether net/http can follow an answer elsewhere. When the
@@ -119,8 +123,10 @@ const maxParted = 4 << 10
 
 // follows reports whether an answer redirects, and nothing is left out of a text that has a secret:
 // net/http leaves out some of a path with dots, and passwords in what it reports, and nobody would
-// know the rest, also where the secret is there whole as well.
-func follows(resp *http.Response, texts *redact.Texts) bool {
+// know the rest, also where the secret is there whole as well. All secrets count that are known once there is an
+// answer, since hosts may hold that back until they were sent one. In the URL that was asked, what the answer's own
+// URL is signed by is none: before has those without.
+func follows(resp *http.Response, before, texts *redact.Texts) bool {
 	if !redirects(resp) {
 		return false
 	}
@@ -129,7 +135,7 @@ func follows(resp *http.Response, texts *redact.Texts) bool {
 		return false
 	}
 	text, whole := resp.Header.Get("Location"), target.String()
-	if cutsBase(texts, resp.Request.URL.String(), text, whole) {
+	if cutsBase(before, resp.Request.URL.String(), text, whole) {
 		return false
 	}
 	asWritten := strings.HasSuffix(whole, text)

@@ -105,7 +105,7 @@ func TestRelativeRedirectsAreFollowed(t *testing.T) {
 				t.Fatal(err)
 			}
 			resp := &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {location}}, Request: &http.Request{URL: u}}
-			if got := follows(resp, secrets.Texts()); got != want {
+			if got := follows(resp, secrets.Texts(), secrets.Texts()); got != want {
 				t.Errorf("%s, then %s: followed %v", asked, location, got)
 			}
 		}

@@ -34,12 +34,9 @@ func (e Elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Request = req
 	resp.Status = fault.StatusText(resp.StatusCode) // docker's errors have it as the host writes it
-	if senseless(resp, e.Redactor.Texts()) {
+	if senseless(resp, e.Redactor, "") {
 		_ = resp.Body.Close()
 		return nil, (&classify{redactor: e.Redactor}).nonsense(req, resp)
-	}
-	if to, err := resp.Location(); err == nil {
-		e.Redactor.AddURL(to, "") // net/http tells it where it follows no more
 	}
 	if resp.StatusCode >= 300 { // of a redirect, too, net/http reads some
 		resp.Body = readError(resp.Body, errorTime(ctx, resp.StatusCode))

@@ -57,10 +57,10 @@ func (o *observe) RoundTrip(req *http.Request) (*http.Response, error) {
 	seen := Observation{Host: o.host, Configured: o.configured, Method: req.Method, Elapsed: time.Since(start)}
 	if resp != nil {
 		seen.Code = resp.StatusCode
-		if target, err := resp.Location(); err == nil && redirects(resp) {
-			o.redactor.AddURL(target, asked(req)) // a warning may say by what it is signed
-		}
 		if keyOf(o.key, req, o.tokens) == o.key { // nobody knows yet which tokens an answer has
+			if target, err := resp.Location(); err == nil && redirects(resp) {
+				o.redactor.HideURL(target, asked(req)) // a warning may say by what it is signed
+			}
 			seen.Quota, seen.Warnings = o.quota(resp.Header), o.warnings(resp.Header)
 		}
 	}
