@@ -20,7 +20,7 @@ const (
 
 // AddURL makes texts hide what a URL has to which a host redirects, in its query and its user: a
 // storage service may repeat by what it was signed. asked is host and path of what was asked for
-// before, "" = nothing: what is in that is no secret, nor is a URL that it is, or begins with.
+// before, with a query that is no secret, "" = nothing: what is in that is none, nor is a URL that it is, or begins with.
 func (r *Redactor) AddURL(u *url.URL, asked string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,8 @@ func (r *Redactor) addValue(name, value, asked string) {
 	if isAlgorithm(value) || aTime.MatchString(value) || strings.Contains(asked, value) || beginsURL(value, asked) {
 		return
 	}
-	if name == "" || signs || !isMediaType(value) && !isPath(value, asked) {
+	path, _, _ := strings.Cut(asked, "?")
+	if name == "" || signs || !isMediaType(value) && !isPath(value, path) {
 		r.addSigned(value)
 	}
 }

@@ -90,6 +90,23 @@ func TestQueriesOfNames(t *testing.T) {
 	}
 }
 
+// Mirrors are asked with the registry's name, which they may say as well, alone or behind what was asked.
+func TestQueriesOfWhatAMirrorWasAsked(t *testing.T) {
+	const asked = "mirror.test/v2/team/app-2026-nightly/blobs/sha256:0123456789abcdef?ns=registry-7.example.test%3A5000"
+	for query, value := range map[string]string{
+		"from=" + url.QueryEscape(asked[len("mirror.test"):]):                              asked[len("mirror.test"):],
+		"upstream=registry-7.example.test":                                                 "registry-7.example.test",
+		"path=team%2Fapp-2026-nightly%2Fsha256:0123456789abcdef":                           "team/app-2026-nightly/sha256:0123456789abcdef",
+		"from=" + url.QueryEscape("https://"+asked) + "&response-content-type=text%2Fhtml": "https://" + asked,
+	} {
+		var r Redactor
+		r.AddURL(&url.URL{Scheme: "https", Host: "cdn.test", RawQuery: query}, asked)
+		if r.Texts().Knows(value) {
+			t.Errorf("%q: %q is a secret", query, value)
+		}
+	}
+}
+
 // Tokens of storage services may be shorter than signatures, and a part of a value.
 func TestQueriesThatSign(t *testing.T) {
 	for query, value := range map[string]string{

@@ -52,10 +52,19 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// asked is host and path of what a request was made for.
-func asked(req *http.Request) string {
+// pathOf is host and path of what a request was made for.
+func pathOf(req *http.Request) string {
 	first := fault.First(req).URL
 	return first.Host + first.Path
+}
+
+// asked is pathOf for a configured host, with the query by which mirrors are asked.
+func asked(req *http.Request) string {
+	query := fault.First(req).URL.RawQuery
+	if !strings.HasPrefix(query, "ns=") || strings.Contains(query, "&") {
+		return pathOf(req)
+	}
+	return pathOf(req) + "?" + query
 }
 
 // judge returns the fault that an answer is, nil if it is none.
