@@ -99,7 +99,9 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.before.RoundTrip(req)
 	}
 	secrets := of.log.documents()
-	secrets.AddURL(req.URL, "")
+	if req.Response == nil { // a redirect's is known by the answer that has it
+		secrets.AddURL(req.URL, "")
+	}
 	of.log.asksURLs.Store(true)
 	clean := transport.Elsewhere{Next: transport.Unreferred{Next: transport.Unencoded{Next: t.own}}, Redactor: secrets}
 	waits := of.log.progress
