@@ -15,6 +15,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/auth"
 	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/redact"
@@ -48,7 +49,7 @@ func (r *Resolver) newHosts(set *hosts.Set, repository, asker string, creds Cred
 	}, named...).Telling(redactor.TellsHost).Until(set.Replaced)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
-		of := redactor.ForHost()
+		of := redactorOf(configured, list[:i], redactor)
 		h := &host{Host: configured, health: view, spelled: set.Spelled(), chain: transport.Config{
 			Host: configured.Host, Configured: configured.Configured, Key: configured.Key(), Base: configured.Base,
 			Redactor: of, Observe: r.options.Observe, Warned: new(atomic.Int32),
@@ -71,6 +72,17 @@ func (r *Resolver) newHosts(set *hosts.Set, repository, asker string, creds Cred
 		list[i] = h
 	}
 	return list
+}
+
+// redactorOf is the Redactor of a host in a session. Another entry of the same host's, such as a mirror at a path
+// of the registry, has the same: it may say by the one what it was sent by the other.
+func redactorOf(configured hosts.Host, before []*host, session *redact.Redactor) *redact.Redactor {
+	for _, h := range before {
+		if fault.SameHost(h.Host.Host, configured.Host) {
+			return h.chain.Redactor
+		}
+	}
+	return session.ForHost()
 }
 
 // tokenClient returns containerd's client for the host, to ask token servers.
