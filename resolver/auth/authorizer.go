@@ -131,7 +131,7 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 }
 
 // astray reports whether a request was redirected to where nobody is given what the host was, or
-// asked for it: to the host itself by another, who chooses what wants credentials there and how,
+// asked for it: to the host itself by another, be that a subdomain, who chooses what wants credentials there and how,
 // which is nothing that the host says of the repository; to the host where it has no TLS or at
 // another port; or from TLS to where another has none. In clear, anybody can answer, ask for
 // credentials, and name a token server of their own.
