@@ -7,6 +7,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"fmt"
+	"net/http"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -73,4 +76,43 @@ func TestLayerThatIsUnpackedTwice(t *testing.T) {
 	nodetest.Eventually(t, "it is being unpacked", func() bool { return ts.unpacking("overlayfs", "fs") > 0 })
 	ts.pullWithin(inLineLimit, "app:1")
 	ts.Must(<-ended)
+}
+
+// Mallory's image at a registry of her own has all places in which pulls unpack. Another one in the repository app has the first layer of app:1,
+// and a slow one above it, which comes first since it is smaller, and has that pull's own place: the first layer is there, and waits for one.
+func TestForeignUnpackOfALayerThatWaitsForAPlace(t *testing.T) {
+	ts := newTenants(t, twoUnpacks)
+	img := nodetest.Image(1)
+	ts.Push("app:1", img)
+	var hog []v1.Layer
+	var ids []v1.Hash
+	for i := range 2 {
+		hog = append(hog, static.NewLayer(bytes.Repeat(ts.slow(fmt.Sprint("hog", i)), 6), types.DockerLayer))
+		ids = append(ids, v1.Hash{Algorithm: "sha256", Hex: fmt.Sprintf("%064x", i)})
+	}
+	ts.PushTo(ts.foreign, "app:1", ts.image(ids, hog...))
+	ts.Push("app:evil", ts.onto(img, ids[:1], bytes.Repeat(ts.slow("one"), 6)))
+	all, err := img.Layers()
+	ts.Must(err)
+	base, err := all[0].Digest()
+	ts.Must(err)
+	comes := make(chan struct{}) // the base is larger than the slow one
+	ts.Registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if path.Base(r.URL.Path) == base.String() && r.Method == http.MethodGet {
+			select {
+			case <-comes:
+			case <-r.Context().Done():
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+	alice := node.Credentials("alice", "a")
+	ts.begin(ts.byKubelet)
+	nodetest.Eventually(t, "the hog is being unpacked", func() bool { return ts.unpacking("overlayfs", "fs") == 2 })
+	ts.begin(func(ctx context.Context) {
+		_, _ = ts.Node.Node.Pull(ctx, nodetest.Named("app:evil"), alice, node.Pod("mallory", "evil"))
+	})
+	nodetest.Eventually(t, "her layer is being unpacked", func() bool { return ts.unpacking("overlayfs", "fs") == 3 })
+	close(comes)
+	ts.pullWithin(inLineLimit, "app:1", alice, node.Pod("alice", "app"))
 }

@@ -104,9 +104,13 @@ func (l *layers) readManifest(data []byte) {
 	if l.named == nil {
 		l.named, l.snapshots = map[digest.Digest][]unpacked{}, map[digest.Digest]unpacked{}
 	}
+	var either []unpacked // one for all: there may be very many others, and layers
 	for _, d := range others {
 		if before, ok := l.named[d]; ok && !same(before, all) {
-			l.named[d] = make([]unpacked, max(len(before), len(all))) // it unpacks those of either
+			if n := max(len(before), len(all)); len(either) < n {
+				either = make([]unpacked, n)
+			}
+			l.named[d] = either // it unpacks those of one or the other
 		} else {
 			l.named[d] = all
 		}

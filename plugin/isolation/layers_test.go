@@ -136,7 +136,7 @@ func TestLayersOfManyObjects(t *testing.T) {
 	many := func(head, element, tail string) []byte {
 		return []byte(head + element + strings.Repeat(","+element, (4<<20-len(head)-len(tail))/(len(element)+1)-1) + tail)
 	}
-	inBounds, err := json.Marshal(configOf(slices.Repeat([]digest.Digest{digest.FromString("a unpacked")}, 30_000)...))
+	inBounds, err := json.Marshal(configOf(slices.Repeat([]digest.Digest{digest.FromString("a unpacked")}, 9_000)...))
 	check(t, err)
 	for what, d := range map[string]struct {
 		mediaType string

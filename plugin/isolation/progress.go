@@ -16,6 +16,7 @@ type progress struct {
 	mu        sync.Mutex
 	unpacking map[digest.Digest]int
 	unpacked  map[digest.Digest][]time.Time // when it ended, each time
+	queued    map[digest.Digest]time.Time   // that wait for a place, since then
 	received  map[digest.Digest]time.Time   // the last bytes
 }
 
@@ -47,6 +48,21 @@ func (p *progress) unpacks(d digest.Digest) (ended func()) {
 	}
 }
 
+// queues takes note that a layer is there, and waits to be unpacked, until entered is called.
+func (p *progress) queues(d digest.Digest) (entered func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.queued == nil {
+		p.queued = map[digest.Digest]time.Time{}
+	}
+	p.queued[d] = time.Now()
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.queued, d)
+	}
+}
+
 // work is what a pull has turns for.
 type work struct {
 	*progress
@@ -64,14 +80,20 @@ func (w work) last() time.Time {
 	return w.received[w.of]
 }
 
-// unpackedSince returns when the pull had unpacked it for the first time since then: an image may have a layer again, above others. ok says
-// that it has.
-func (w work) unpackedSince(since time.Time) (at time.Time, ok bool) {
+// idleSince returns since when the pull has unpacked it, for the first time since then, or waits for a place to unpack it; ok says that it
+// does. An image may have a layer again, above others.
+func (w work) idleSince(since time.Time) (at time.Time, ok bool) {
 	if w.isContent {
 		return at, false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if at, ok := w.queued[w.of]; ok && w.unpacking[w.of] == 0 {
+		if at.Before(since) {
+			at = since
+		}
+		return at, true
+	}
 	all := w.unpacked[w.of]
 	if i := slices.IndexFunc(all, func(at time.Time) bool { return !at.Before(since) }); i >= 0 {
 		return all[i], true

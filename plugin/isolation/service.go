@@ -71,7 +71,7 @@ func (s *Service) unpackPlatforms(progress *progress) []unpack.Platform {
 	for i := range all {
 		all[i].Applier = &toldApplier{next: all[i].Applier, progress: progress}
 		if cap(s.further) > 0 {
-			all[i].Applier = &limitedApplier{next: all[i].Applier, first: first, further: s.further}
+			all[i].Applier = &limitedApplier{next: all[i].Applier, first: first, further: s.further, progress: progress}
 		}
 	}
 	return all
@@ -106,11 +106,14 @@ func (a *toldApplier) Apply(ctx context.Context, desc ocispec.Descriptor, mounts
 type limitedApplier struct {
 	next           diff.Applier
 	first, further slots
+	progress       *progress // is told which layers wait
 }
 
 // Apply implements diff.Applier.
 func (a *limitedApplier) Apply(ctx context.Context, desc ocispec.Descriptor, mounts []mount.Mount, opts ...diff.ApplyOpt) (ocispec.Descriptor, error) {
+	entered := a.progress.queues(desc.Digest)
 	leave, err := a.enter(ctx)
+	entered()
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}

@@ -44,6 +44,7 @@ type turn struct {
 type taker struct {
 	work    work
 	wants   map[turnKey]bool // those that it waits for, or has; false = it goes on without the turn if that is not free
+	lost    map[turnKey]bool // those that were taken over: it is at it still
 	granted chan struct{}    // is closed once it has them
 }
 
@@ -54,7 +55,7 @@ func (t *turns) take(of work, keys ...turnKey) *taker {
 	if t.all == nil {
 		t.all = map[turnKey]*turn{}
 	}
-	w := &taker{work: of, wants: map[turnKey]bool{}, granted: make(chan struct{})}
+	w := &taker{work: of, wants: map[turnKey]bool{}, lost: map[turnKey]bool{}, granted: make(chan struct{})}
 	for _, key := range keys {
 		if t.all[key] == nil {
 			t.all[key] = &turn{}
@@ -94,10 +95,10 @@ func (t *turns) grant(w *taker) {
 	close(w.granted)
 }
 
-// takeOver has somebody who waits get those of its turns in which others have unpacked a layer that long ago, and of the given ones
-// those that others have had for that long and have not been at for that long, if it gets
+// takeOver has somebody who waits get those of its turns in which others have a layer that they have unpacked, or have no place for, that long ago,
+// and of the given ones those that others have had for that long and have not been at for that long, if it gets
 // all that it waits for then. They go on without, and who waits for the same waits for the new one: so work is not begun once
-// more by all of them together.
+// more by all of them together. Without given ones, those who came before go first.
 func (t *turns) takeOver(w *taker, idle time.Duration, keys ...turnKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,17 +109,33 @@ func (t *turns) takeOver(w *taker, idle time.Duration, keys ...turnKey) {
 	for key, waits := range w.wants {
 		switch of := t.all[key]; {
 		case !waits, of.holder == nil:
-		case of.isUnpacked(idle), slices.Contains(keys, key) && of.isIdle(idle):
+		case of.isStuck(idle), slices.Contains(keys, key) && of.isIdle(idle):
 			over = append(over, key)
 		default:
 			return
 		}
 	}
 	for _, key := range over {
-		delete(t.all[key].holder.wants, key)
-		t.all[key].holder = nil
+		t.free(key)
 	}
-	t.grant(w)
+	if len(keys) == 0 {
+		for _, key := range over {
+			if t.all[key].holder == nil {
+				t.pass(key)
+			}
+		}
+	}
+	if w.waits() {
+		t.grant(w)
+	}
+}
+
+// free has whoever has a turn go on without.
+func (t *turns) free(key turnKey) {
+	of := t.all[key]
+	delete(of.holder.wants, key)
+	of.holder.lost[key] = true
+	of.holder = nil
 }
 
 // isIdle reports whether its holder has it, and has not been at it, for that long.
@@ -126,10 +143,10 @@ func (t *turn) isIdle(idle time.Duration) bool {
 	return time.Since(t.since) >= idle && time.Since(t.holder.work.last()) >= idle
 }
 
-// isUnpacked reports whether its holder has unpacked a layer in it, that long ago, and still not committed it. Where the layers of an image
-// are unpacked at the same time, containerd commits none before it has begun with all.
-func (t *turn) isUnpacked(idle time.Duration) bool {
-	at, ok := t.holder.work.unpackedSince(t.since)
+// isStuck reports whether its holder has unpacked a layer in it that long ago, and still not committed it, or has no place to unpack it.
+// Where the layers of an image are unpacked at the same time, containerd commits none before it has begun with all.
+func (t *turn) isStuck(idle time.Duration) bool {
+	at, ok := t.holder.work.idleSince(t.since)
 	return ok && time.Since(at) >= idle
 }
 
@@ -138,6 +155,10 @@ func (t *turns) leave(w *taker, keys ...turnKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, key := range keys {
+		if w.lost[key] {
+			t.passOver(w, key)
+			continue
+		}
 		if _, ok := w.wants[key]; !ok {
 			continue
 		}
@@ -150,6 +171,16 @@ func (t *turns) leave(w *taker, keys ...turnKey) {
 		if of := t.all[key]; of.holder == nil && len(of.waiting) == 0 {
 			delete(t.all, key)
 		}
+	}
+}
+
+// passOver gives a turn that somebody has lost to the first who waits for it, once that one leaves: what the turn is for may be there, and then
+// nobody needs to wait for whoever does it once more.
+func (t *turns) passOver(w *taker, key turnKey) {
+	delete(w.lost, key)
+	if of := t.all[key]; of != nil && of.holder != nil && len(of.waiting) > 0 {
+		t.free(key)
+		t.pass(key)
 	}
 }
 
