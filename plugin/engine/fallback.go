@@ -34,16 +34,15 @@ func (e *Engine) fallBackShared(ctx context.Context, t task, c course, turn turn
 	return e.useCached(ctx, t, c, pulling, turn, cause)
 }
 
-// useCached ends a request that a registry has failed.
+// useCached ends a request that a registry has failed. The image is looked at as at the beginning: to ask takes time, and
+// one that has been removed, or made again, may be none that can run.
 func (e *Engine) useCached(ctx context.Context, t task, c course, phase string, turn turn, cause *resolver.Error) course {
 	if c.local.Usable() || phase == checking { // another request's pull may have brought one meanwhile
-		same, err := e.lookAgain(ctx, t, &c)
-		if err == nil && same {
-			err = e.authorizeAgain(ctx, t, &c)
-		}
+		local, err := e.inspect(ctx, t)
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err))
 		}
+		c.saw(local)
 	}
 	action, failed := c.decideFailed(t.directives.Directives, cause), e.Now()
 	if action.Do == Fail {

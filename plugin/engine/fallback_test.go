@@ -22,3 +22,26 @@ func TestStaleSinceIsAfterAnothersCheck(t *testing.T) {
 		t.Errorf("%s, %v: stale since %s", o.Kind, err, n.stale[name].Since)
 	}
 }
+
+// A cached fallback needs an image that can run: one that was removed while the registry was asked, and pulled by others for
+// a runtime of another snapshotter, which have discarded its layers, is none.
+func TestFallbackThatWasRemovedAndPulledForAnotherSnapshotter(t *testing.T) {
+	for _, during := range []string{checking, pulling} {
+		n := &node{remote: second, record: cachedImage(first, now)}
+		madeAgain := func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			again := *n.record
+			n.record, n.unrunnable = &again, true
+		}
+		if during == checking {
+			n.checkFails, n.onCheck = failure.Unreachable, madeAgain
+		} else {
+			n.pullFails, n.onPull = failure.Unreachable, madeAgain
+		}
+		o, err := n.engine(rule(`policy = "IfDigestChanged"`)).Ensure(t.Context(), n.request(nil))
+		if err == nil || o.Class != failure.Unreachable || len(n.stale) > 0 {
+			t.Errorf("%s: %s (%s), %v, with an image that no container can be made of", during, o.Kind, o.Reason, err)
+		}
+	}
+}
