@@ -120,7 +120,7 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 	k := keyOf(r.namespace, img)
 	var record *Record
 	if state := Decode(k.name, k.target, r.pending.over(k, r.flushing.over(k, img.Labels))); state.Known() {
-		record = &Record{Name: name, Target: img.Target, State: state}
+		record = &Record{Name: name, Target: img.Target, CreatedAt: img.CreatedAt, State: state}
 	}
 	if keep {
 		r.decoded.add(recordName{r.namespace, name}, sum, record)

@@ -62,9 +62,9 @@ func TestFirst(t *testing.T) {
 	s.mu.Unlock()
 	s.listings.changed()
 
-	app := &Record{Name: name, Target: one, State: State{PullSource: "mirror.test/app:1"}}
-	byDigest := &Record{Name: canonical, Target: one, State: State{PullSource: "mirror.test/app@sha256:1"}}
-	staleApp := &Record{Name: marked, Target: two, State: State{Stale: stale}}
+	app := &Record{Name: name, Target: one, CreatedAt: createdAt(ctx, t, records, name), State: State{PullSource: "mirror.test/app:1"}}
+	byDigest := &Record{Name: canonical, Target: one, CreatedAt: createdAt(ctx, t, records, canonical), State: State{PullSource: "mirror.test/app@sha256:1"}}
+	staleApp := &Record{Name: marked, Target: two, CreatedAt: createdAt(ctx, t, records, marked), State: State{Stale: stale}}
 	for _, tc := range []struct {
 		what  string
 		lists [][]string

@@ -97,7 +97,7 @@ func (s *Store) Pins(ctx context.Context) ([]Record, error) {
 	var pinned []Record
 	for _, img := range all {
 		if state := Decode(img.Name, img.Target.Digest, img.Labels); state.Pin.Own {
-			pinned = append(pinned, Record{Name: img.Name, Target: img.Target, State: state})
+			pinned = append(pinned, Record{Name: img.Name, Target: img.Target, CreatedAt: img.CreatedAt, State: state})
 		}
 	}
 	return pinned, nil

@@ -6,6 +6,7 @@ package store
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 )
@@ -78,5 +79,42 @@ func TestRevokeAmongManyWrites(t *testing.T) {
 				t.Fatalf("%s has the proof on disk", n)
 			}
 		}
+	}
+}
+
+// A record that was removed and made again has another time, and one that gets another
+// target, or a mark, has the same.
+func TestARecordMadeAgainHasAnotherTime(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	read := func() time.Time {
+		t.Helper()
+		r, err := s.Get(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.CreatedAt
+	}
+	create(ctx, t, records, one, nil)
+	made := read()
+	if made.IsZero() {
+		t.Error("the record has no time")
+	}
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
+	if err := s.sync(ctx, noMarks); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := records.Update(ctx, images.Image{Name: name, Target: two}); err != nil {
+		t.Fatal(err)
+	}
+	if now := read(); !now.Equal(made) {
+		t.Errorf("the record was made at %s, and after a change of it at %s", made, now)
+	}
+	if err := records.Delete(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	create(ctx, t, records, two, nil)
+	if now := read(); now.Equal(made) {
+		t.Errorf("the record that was made again is from %s, as the one before", now)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata"
@@ -30,6 +31,8 @@ type DB interface {
 type Record struct {
 	Name   string
 	Target ocispec.Descriptor
+	// CreatedAt is another time for a record that was removed and made again.
+	CreatedAt time.Time
 	State
 }
 
@@ -93,7 +96,7 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 			continue // a mark may have been written after the record was read
 		}
 		all := pending.over(k, flushing.over(k, img.Labels))
-		return Record{Name: name, Target: img.Target, State: Decode(name, img.Target.Digest, all)}, nil
+		return Record{Name: name, Target: img.Target, CreatedAt: img.CreatedAt, State: Decode(name, img.Target.Digest, all)}, nil
 	}
 }
 

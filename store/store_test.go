@@ -94,6 +94,11 @@ func keyAt(ctx context.Context, t *testing.T, records images.Store, name string)
 	return keyOf("k8s.io", img)
 }
 
+func createdAt(ctx context.Context, t *testing.T, records images.Store, name string) time.Time {
+	t.Helper()
+	return time.Unix(0, keyAt(ctx, t, records, name).created)
+}
+
 func labelsOf(ctx context.Context, t *testing.T, records images.Store) map[string]string {
 	t.Helper()
 	img, err := records.Get(ctx, name)

@@ -148,6 +148,7 @@ func (e *Engine) decideAgain(ctx context.Context, t task, k checked, c *course, 
 	if !same {
 		// The registry said nothing of another image that is cached now, and is not asked.
 		c.answer, c.cached, cached = tag, NotAsked, NotConfirmed
+		c.answer.held = held{}
 		c.answer.saw(c.local) // may be what the tag stands for
 	}
 	action = Decide(t.directives.Directives, c.local, tag.check(cached))
@@ -206,12 +207,12 @@ func (e *Engine) judge(ctx context.Context, t task, c *course, k checked) (actio
 }
 
 // lookAgain looks for the cached image after a registry was asked, which takes
-// time: it may have been removed or replaced meanwhile, by the same one from hosts that
-// are not allowed here. It reports whether the image is the same; if not, the course has
+// time: it may have been removed or replaced meanwhile, by the same one for somebody else, or from hosts
+// that are not allowed here. It reports whether the image is the same; if not, the course has
 // the one that there is now.
 func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, err error) {
 	record, err := e.Records.Get(ctx, t.Name)
-	if err == nil && record.Target.Digest == c.local.target() && t.foreign(record.State) == c.local.ForeignSource {
+	if err == nil && c.local.isOf(record) && t.foreign(record.State) == c.local.ForeignSource {
 		if id, err := t.Runtime.ImageID(ctx); err == nil && id == c.local.ImageID {
 			c.local.Record = record // with the marks of other requests
 			return true, nil

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/transfer"
@@ -161,5 +162,39 @@ func TestGoneEachTime(t *testing.T) {
 	o, err := e.Ensure(t.Context(), n.request(nil))
 	if !errors.Is(err, errRemoved) || o.Kind != Failed || n.pulls != maxWalks {
 		t.Errorf("%s, %v after %d pulls", o.Kind, err, n.pulls)
+	}
+}
+
+// A proof lasts until the image is removed. Where that happens while the registry is asked for the digest alone, and others
+// pull the same image, the caller has proved nothing of it: the registry is asked again, for the manifest, which it refuses.
+// Nor does the yes to the digest renew the proof where the rule lets everybody have the image.
+func TestRemovedAndPulledByOthersWhileTheRegistryIsAsked(t *testing.T) {
+	for what, tc := range map[string]struct {
+		rules string
+		inner digest.Digest
+		class failure.Class
+	}{
+		"manifest": {`policy = "IfDigestChanged"`, "", failure.Forbidden},
+		"index":    {`policy = "IfDigestChanged"`, digest.FromString("of this platform"), failure.Forbidden},
+		"anybody":  {"policy = \"IfDigestChanged\"\naccess = \"Any\"", "", failure.None},
+	} {
+		n := &node{record: cachedImage(first, now), remote: first, manifest: tc.inner, quarantined: true}
+		n.onCheck = func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if n.checks > 1 {
+				return
+			}
+			n.record = cachedImage(first, now)
+			n.record.CreatedAt = now
+			n.record.Access = map[store.Fingerprint]store.Proof{bob: {At: now, By: "registry.test"}}
+		}
+		o, err := n.engine(rule(tc.rules)).Ensure(t.Context(), n.request(nil))
+		if o.Class != tc.class || (err == nil) != (tc.class == failure.None) {
+			t.Errorf("%s: %s (%s), %v, after %d reads of the manifest", what, o.Kind, o.Reason, err, n.manifestsRead)
+		}
+		if slices.Contains(n.proved, alice) {
+			t.Errorf("%s: alice has a proof", what)
+		}
 	}
 }

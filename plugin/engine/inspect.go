@@ -89,6 +89,11 @@ func (l *Local) fresh(maxAge time.Duration) bool {
 // target is the digest that the record points at; "" without a record.
 func (l *Local) target() digest.Digest { return l.Record.Target.Digest }
 
+// isOf reports whether the image is that of a record which was read before, and has not been removed since.
+func (l *Local) isOf(r store.Record) bool {
+	return l.target() == r.Target.Digest && l.Record.CreatedAt.Equal(r.CreatedAt)
+}
+
 // Records reads image records, and writes where their content came from.
 type Records interface {
 	// Get returns a record; errdefs.ErrNotFound when there is none.

@@ -215,10 +215,14 @@ func (c *course) use(keys ...policy.Key) {
 	}
 }
 
-// saw takes in the node's image. What a registry said of another one is none of it.
+// saw takes in the node's image. What a registry said of another one is none of it, and proofs of one that was removed
+// have ended, also where the same was pulled again.
 func (c *course) saw(l Local) {
 	if l.target() != c.local.target() {
 		c.cached = NotAsked
+	}
+	if !l.isOf(c.local.Record) {
+		c.answer.held = held{}
 	}
 	c.local, c.inspected = l, true
 	c.answer.saw(l)
