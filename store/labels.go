@@ -48,7 +48,7 @@ type State struct {
 	// one did.
 	ContentSources []string
 	// MoreSources says how many hosts ContentSources lacks at least, because a
-	// label had no room for them; 0 = none. UnknownSources is set then, too.
+	// label had no room for them, or nobody knows them; 0 = none. UnknownSources is set then, too.
 	MoreSources int
 	// UnknownSources says that part of an image with a PullSource came from
 	// nobody knows where: somebody else brought it to the node.

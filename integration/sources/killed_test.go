@@ -5,16 +5,21 @@ package sources
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // A document that had come before containerd was killed, and that the next pull commits without
@@ -72,14 +77,21 @@ func killInFetch(ctx context.Context, n *nodetest.Node, r *resolvertest.Registry
 		next.ServeHTTP(w, req)
 	})
 	defer undo()
+	return killOnceWritten(ctx, n, document, 0)
+}
+
+// killOnceWritten kills containerd in a pull once so many bytes of content are written. It returns the reference under
+// which they are.
+func killOnceWritten(ctx context.Context, n *nodetest.Node, of v1.Hash, bytes int64) (ref string) {
+	n.T.Helper()
 	pulling, cancel := context.WithCancel(ctx)
 	defer cancel() // the client would wait for the next daemon
 	go func() { _, _ = n.Node.Pull(pulling, "own.test/app:1") }()
-	nodetest.Eventually(n.T, "the document is being fetched", func() bool {
+	nodetest.Eventually(n.T, "the content is being fetched", func() bool {
 		all, err := n.Client.ContentStore().ListStatuses(ctx)
 		n.Must(err)
 		for _, status := range all {
-			if strings.Contains(status.Ref, document.String()) {
+			if strings.Contains(status.Ref, of.String()) && status.Offset >= bytes {
 				ref = status.Ref
 			}
 		}
@@ -97,4 +109,64 @@ func finishIngest(ctx context.Context, n *nodetest.Node, ref string, data []byte
 	_, err = w.Write(data)
 	n.Must(err)
 	n.Must(w.Close())
+}
+
+// A layer that goes on after containerd was killed is not said to be of the host alone that has served its rest. Under
+// allowed_sources it is of the hosts that may be asked, so that nothing of the image is taken once more.
+func TestSourceOfALayerThatGoesOnAfterAKill(t *testing.T) {
+	for what, allowed := range map[string]bool{"any sources": false, "allowed sources": true} {
+		t.Run(what, func(t *testing.T) {
+			n, img := nodetest.Start(t), resolvertest.Image(1, 1, 4_000_000)
+			registry, mirror := resolvertest.New(t), resolvertest.New(t)
+			n.Serve("own.test", registry, mirror)
+			n.PushTo(registry, "app:1", img)
+			n.PushTo(mirror, "app:1", img)
+			if allowed {
+				n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"own.test/**\"]\nallowed_sources = [%q, %q]\n", mirror.Host(), registry.Host()))
+			}
+			ctx, layer := namespaces.WithNamespace(t.Context(), "k8s.io"), partsOf(t, img).layers[0]
+			killInLayer(ctx, n, mirror, img)
+			mirror.Refuse()
+			n.Start()
+			n.MustPull("own.test/app:1")
+			info, err := n.Client.ContentStore().Info(ctx, digest.Digest(layer.String()))
+			n.Must(err)
+			sources, unknown := registry.Host()+",+1 more", "true"
+			if allowed {
+				sources, unknown = mirror.Host()+","+registry.Host(), ""
+			}
+			nodetest.Want(t, "sources of the layer", info.Labels[store.LabelContentSources], sources)
+			nodetest.Want(t, "unknown-sources", n.Labels("own.test/app:1")["unknown-sources"], unknown)
+			nodetest.Want(t, "requests for the layer", registry.Count(func(r resolvertest.Request) bool {
+				return r.Method == http.MethodGet && strings.HasSuffix(r.Path, layer.String())
+			}), 1)
+		})
+	}
+}
+
+// killInLayer kills containerd while a pull waits for the rest of a layer of which half has come.
+func killInLayer(ctx context.Context, n *nodetest.Node, r *resolvertest.Registry, img v1.Image) {
+	n.T.Helper()
+	layers, err := img.Layers()
+	n.Must(err)
+	layer, err := layers[0].Digest()
+	n.Must(err)
+	rc, err := layers[0].Compressed()
+	n.Must(err)
+	data, err := io.ReadAll(rc)
+	n.Must(err)
+	n.Must(rc.Close())
+	half := len(data) / 2
+	undo := r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+		if req.Method != http.MethodGet || !of(layer)(req) {
+			next.ServeHTTP(w, req)
+			return
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+		_, _ = w.Write(data[:half])
+		_ = http.NewResponseController(w).Flush()
+		<-req.Context().Done()
+	})
+	defer undo()
+	killOnceWritten(ctx, n, layer, 1<<20) // containerd writes so many at once
 }

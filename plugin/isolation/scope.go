@@ -32,6 +32,8 @@ type Source struct {
 type Scope struct {
 	registry string // of the source without its repository
 	source   string
+	// registryOnly is the source's.
+	registryOnly bool
 }
 
 // Scope returns the scope of the source. A caller that cannot be told apart has a
@@ -46,7 +48,7 @@ func (s Source) Scope() Scope {
 		urls = "registry only"
 	}
 	fields := append([]string{registry, s.Caller, s.CredentialHost, urls}, s.Hosts...)
-	return Scope{registry: sum(fields), source: sum(append(fields, s.Repository))}
+	return Scope{registry: sum(fields), source: sum(append(fields, s.Repository)), registryOnly: s.RegistryOnly}
 }
 
 // sum returns a hash in which each field counts by itself.
@@ -60,6 +62,9 @@ func sum(fields []string) string {
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
+
+// RegistryOnly reports whether the hosts of the source alone serve pulls of the scope, none by the urls of layers.
+func (s Scope) RegistryOnly() bool { return s.registryOnly }
 
 // OfRegistry returns what the scope has in common with those of other repositories of its
 // registry.

@@ -23,7 +23,7 @@ import (
 )
 
 // maxPending bounds the downloads whose sources are remembered between
-// attempts. An evicted one loses the hosts of its earlier attempts, no more.
+// attempts. Of an evicted one it is known that its earlier attempts had hosts, no more.
 const maxPending = 4096
 
 // contentSources knows where content came from, whichever pull of whichever

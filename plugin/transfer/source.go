@@ -15,6 +15,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/resolver/provenance"
 )
 
 // trackedSource tells contentSources who served the content that is fetched
@@ -94,16 +95,15 @@ type trackedReader struct {
 	source *trackedSource
 	offset int64 // where the first Read begins
 	begun  bool  // bytes were read, from offset
+	// earlier is where the bytes before offset came from, of which the memory may be lost while the others come; zero
+	// where there are none, or nobody knows.
+	earlier provenance.Provenance
 }
 
 func (r *trackedReader) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	if n > 0 && !r.begun {
-		if r.offset == 0 {
-			// The download starts anew: bytes of an earlier attempt are gone.
-			r.source.contents.forget(r.ctx, r.desc.Digest)
-		}
-		r.begun = true
+		r.begin()
 	}
 	if err != nil {
 		r.addSource()
@@ -111,7 +111,24 @@ func (r *trackedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// addSource adds the hosts that have served the content. Only a manifest or
+// begin notes at the first bytes where those before them came from. An unfinished download outlives the memory of it:
+// there is no room for that of all, and a restart loses it. All bytes in a scope that follows no urls are of the hosts of its
+// source, which are those of this pull: any of them may have served some.
+func (r *trackedReader) begin() {
+	r.begun, r.earlier = true, provenance.Provenance{}
+	if r.offset == 0 { // The download starts anew: bytes of an earlier attempt are gone.
+		r.source.contents.forget(r.ctx, r.desc.Digest)
+		return
+	}
+	key := keyOf(r.ctx, r.desc.Digest)
+	r.earlier = r.source.contents.pendingOf(key)
+	if !r.earlier.Known() && key.scope.RegistryOnly() {
+		r.earlier.Hosts = r.source.reporter.Hosts()
+	}
+}
+
+// addSource adds the hosts that have served the content, and that not all are known where nobody
+// knows whose its beginning, or the rest, is. Only a manifest or
 // index gets a reference: other content belongs to many images.
 func (r *trackedReader) addSource() {
 	if !r.begun {
@@ -121,7 +138,10 @@ func (r *trackedReader) addSource() {
 	if !images.IsManifestType(r.desc.MediaType) && !images.IsIndexType(r.desc.MediaType) {
 		p.Reference = ""
 	}
-	r.source.contents.add(r.ctx, r.desc.Digest, p)
+	if r.offset > 0 && p.Known() != r.earlier.Known() {
+		p.More = max(p.More, 1)
+	}
+	r.source.contents.add(r.ctx, r.desc.Digest, r.earlier.Add(p))
 }
 
 // Close persists the source of content that is complete, and forgets it where its file is

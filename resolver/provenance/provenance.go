@@ -27,7 +27,8 @@ type Provenance struct {
 	Hosts []string
 
 	// More says how many hosts the list lacks at least, because there was no room
-	// to keep them; 0 = none.
+	// to keep them; 0 = none. Where nobody knows who has served some of the bytes that is one, though it may be in
+	// the list.
 	More int
 }
 
