@@ -71,12 +71,14 @@ func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, 
 	if err := e.complete(ctx, t, local, turn); err != nil {
 		return failed(ReasonCanceled, err)
 	}
-	if t.restricted() && local.incomplete && !local.compared && !e.dry { // which has completed nothing
+	// To ask verifiers takes as long as they like, and to complete an image may, too; a dry run has completed nothing.
+	waited := e.VerifyImage != nil && !local.agreed || local.incomplete && !e.dry
+	if waited && t.restricted() && !local.compared && !e.dry {
 		if err := e.stillAllowed(ctx, t, local.target()); err != nil {
 			return failed(ReasonSource, err)
 		}
 	}
-	if local.incomplete && !e.dry && !hasHeardYes(local, action) {
+	if waited && !hasHeardYes(local, action) {
 		if err := e.stillGranted(ctx, t, local); err != nil {
 			return failed(ReasonInternal, err)
 		}
@@ -239,7 +241,7 @@ func (e *Engine) stateOf(ctx context.Context, r store.Record) func() store.State
 
 // stillAllowed returns an error, with which the request begins anew, where an image that was completed has turned out
 // to stand on layers from other hosts: they were unpacked before, by the snapshotter that it was completed for; or
-// where some of it has come from those meanwhile. It has not been completed where the name has been removed, or given to
+// where some of it has come from those meanwhile. Nothing is known of one whose name has been removed, or given to
 // another one.
 func (e *Engine) stillAllowed(ctx context.Context, t task, target digest.Digest) error {
 	record, err := e.Records.Get(ctx, t.Name)

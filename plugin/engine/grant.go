@@ -122,8 +122,8 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 	return g, nameMissing, nil
 }
 
-// stillGranted returns an error, with which the request begins anew, where the grant of an image has ended meanwhile: it was
-// unpacked, for which others may have been waited for.
+// stillGranted returns an error, with which the request begins anew, where the grant of an image has ended meanwhile: image
+// verifiers were asked, or it was unpacked, for which others may have been waited for.
 func (e *Engine) stillGranted(ctx context.Context, t task, local Local) error {
 	now, _, err := e.authorize(ctx, t, local.Record, e.trusted(ctx, t))
 	if err == nil && now.Kind == GrantNone && local.Grant.Kind != GrantNone {
