@@ -46,8 +46,8 @@ type answer struct {
 	runs   digest.Digest
 	held   held // see Grant
 	// shown reports whether a host was shown the caller's credentials for anything that it has
-	// served in the session, be it in the pull.
-	shown func() bool
+	// served in the session, be it in the pull, and nodeShown whether one was shown the node's.
+	shown, nodeShown func() bool
 	// originFailed is why the registry of the name could not say, where a mirror has
 	// answered in its place: no check for ages, and a reason to warn. None otherwise.
 	originFailed failure.Class
@@ -144,7 +144,7 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 		a.verified.Read = store.Reading{At: at, By: r.Host}
 	}
 	a.proved, a.proves = t.provedBy(r.Anonymous), t.provesBy(session)
-	a.shown = session.CredentialsShown
+	a.shown, a.nodeShown = session.CredentialsShown, session.NodeShown
 	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed
 	a.refusals = refusalsBefore(r)
 	return a, nil

@@ -42,6 +42,9 @@ func (e *Engine) markConfirmed(ctx context.Context, a answer, names ...string) {
 		}
 		return state
 	})
+	// The digest may have been open to all, and the manifest that was read after it not. A host that was shown the
+	// node's, too, need not have looked at the caller's.
+	a.verified.Unshown = a.verified.Unshown && (a.nodeShown() || !a.shown())
 	if a.originFailed == failure.None {
 		e.Marks.MarkVerified(ctx, target, a.verified, a.stillProved, rest...)
 	} else {

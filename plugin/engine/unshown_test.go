@@ -46,3 +46,23 @@ func TestAnswersThatAnySecretGets(t *testing.T) {
 		t.Error("a pull after a check that has shown credentials counts as one that has not")
 	}
 }
+
+// The manifest that a check has read for the caller's own credentials counts, whoever got the digest: but not where the node
+// was let in, too.
+func TestChecksWhoseManifestWasShownCredentials(t *testing.T) {
+	for what, tc := range map[string]struct{ shown, nodeShown, want bool }{
+		"no credentials":              {want: true},
+		"the caller's":                {shown: true},
+		"the caller's and the node's": {shown: true, nodeShown: true, want: true},
+	} {
+		n := &node{record: restricted(now, alice)}
+		a := answer{
+			verified: store.Verified{Digest: first.Digest, At: now, Unshown: true},
+			shown:    func() bool { return tc.shown }, nodeShown: func() bool { return tc.nodeShown },
+		}
+		n.engine("# none").markConfirmed(t.Context(), a, name)
+		if got, ok := n.verified[name]; !ok || got.Unshown != tc.want {
+			t.Errorf("a host that was shown %s: %v, %+v", what, ok, got)
+		}
+	}
+}
