@@ -49,7 +49,8 @@ type Store struct {
 	asked    revocations // which the writer has not looked at yet: their callers wait for that
 	pending  batch       // not yet taken by the writer
 	flushing batch       // in the transaction that is being written
-	flushed  uint64      // counts the transactions
+	kept     map[*kept]bool
+	flushed  uint64 // counts the transactions
 
 	wake    chan struct{}
 	flushes chan flushRequest
@@ -65,6 +66,7 @@ func New(db DB, imageStore images.Store) *Store {
 		images:  imageStore,
 		uses:    newUses(),
 		decoded: newDecoded(),
+		kept:    map[*kept]bool{},
 		wake:    make(chan struct{}, 1),
 		flushes: make(chan flushRequest),
 		stop:    make(chan struct{}),

@@ -33,13 +33,37 @@ func (e *Engine) pullObserved(ctx context.Context, t task, c course) error {
 	}) {
 		<-look.Done()
 	}
+	restore := e.keepProofs(ctx, t)
 	err := t.Runtime.StockPull(ctx)
+	restore()
 	if err != nil {
 		pulled <- PullFailed
 	} else {
 		pulled <- PullSucceeded
 	}
 	return err
+}
+
+// keepProofs returns what has the record of the name say again who may have its image, once containerd has pulled it by
+// itself: without its transfer service it wipes all labels, also of the same digest, whose record by its digest is the only
+// one that says so. That depends on no observation, and holds also where the pull has failed since.
+func (e *Engine) keepProofs(ctx context.Context, t task) (restore func()) {
+	restore = func() {}
+	warn := func(err error) {
+		if err != nil {
+			prefixlog.G(ctx).WithError(err).Warnf("who may have the image %q is not kept over a pull by containerd", t.Name)
+		}
+	}
+	protect(ctx, t, func() {
+		kept, err := e.Proofs.Keep(ctx, t.Name)
+		if warn(err); err != nil {
+			return
+		}
+		restore = func() {
+			protect(ctx, t, func() { warn(kept(context.WithoutCancel(ctx))) })
+		}
+	})
+	return restore
 }
 
 // observed is what an observation has found out.
@@ -53,8 +77,6 @@ type observed struct {
 	question *question // of the answer; it has to be ended
 	// nested is the manifest that the check has read, too, if the answer is its index.
 	nested resolver.Nested
-	// before is the record before the pull; zero where there was none.
-	before store.Record
 }
 
 // observe decides about a request, by the node as it is before the pull, which waits
@@ -78,7 +100,6 @@ func (e *Engine) observe(ctx, look context.Context, looked func(), t task, c cou
 				return
 			}
 			looked()
-			o.before = local.Record
 			c = e.foresee(ctx, t, c, local, err, &o)
 		}
 		if ctx.Err() != nil {
@@ -226,10 +247,7 @@ func (e *Engine) observePulled(ctx context.Context, t task, o observed, pulled <
 }
 
 // recordObserved records that a registry has confirmed the digest that containerd has
-// pulled, and to whom. Nothing is recorded of another digest. Where containerd pulls
-// without its transfer service it wipes the labels of the tag: an earlier check of the
-// same digest, or a mirror's word, is put back, without which nobody would need a proof;
-// the proofs are on the record of repository@digest, too.
+// pulled, and to whom. Nothing is recorded of another digest.
 func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 	record, err := e.Records.Get(ctx, t.Name)
 	switch target := record.Target.Digest; {
@@ -243,11 +261,6 @@ func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 		a.actUpon() // pulls of older answers that are under way begin anew
 		e.markConfirmed(ctx, a, t.names(target)...)
 		err = e.revokeDenied(ctx, t, &o.answer, nil)
-	case record.Said():
-	case target == o.before.Verified.Digest:
-		e.Marks.MarkVerified(ctx, target, o.before.Verified, nil, t.Name)
-	case target == o.before.MirrorDigest:
-		e.Marks.MarkMirrored(ctx, target, store.Verified{}, nil, t.Name)
 	}
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("not all is recorded of the check beside a pull of %q", t.Name)

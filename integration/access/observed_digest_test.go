@@ -1,0 +1,89 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+const observedRules = "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode = \"Observe\"\n[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\n"
+
+// A pod of a namespace under mode = "Observe" that pulls by digest, where containerd pulls without its transfer service (EKS'
+// discard_unpacked_layers), takes nobody else's proof away.
+func TestObservedPullByDigestEndsNoProof(t *testing.T) {
+	for _, images := range []string{"use_local_image_pull = false", "use_local_image_pull = true"} {
+		t.Run(images, func(t *testing.T) {
+			n := nodetest.Start(t, nodetest.CRIImages(images))
+			n.WriteRules("10.toml", observedRules)
+			g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
+			g.serve(n)
+			s := g.scene(t, n, "private/app")
+			s.digest = s.push("1", nodetest.Image(1))
+			s.wantPull(alice, "Always", s.digest, "Pulled")
+			s.waitForWrites()
+			s.wantPull(alice, "Never", s.digest, "Present")
+			if _, err := n.Pull(s.digest, bob.secret(), node.Pod("dev", "pod")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			s.waitForWrites()
+			s.wantPull(nobody, "Never", s.digest, "Failed")
+			s.wantPull(alice, "Never", s.digest, "Present") // she was refused by nobody
+		})
+	}
+}
+
+// Nor does it open the image, while another pod there has too many pulls observed to be noticed.
+func TestObservedPullByDigestOpensNothing(t *testing.T) {
+	n := nodetest.Start(t, nodetest.CRIImages("use_local_image_pull = true"))
+	n.WriteRules("10.toml", observedRules)
+	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
+	g.serve(n)
+	eves := resolvertest.New(t)
+	n.Serve("eve.test", eves)
+	s := g.scene(t, n, "private/app")
+	s.digest = s.push("1", nodetest.Image(1))
+	s.wantPull(alice, "Always", s.digest, "Pulled")
+	s.waitForWrites()
+	s.wantPull(nobody, "Never", s.digest, "Failed")
+	release := make(chan struct{})
+	var once sync.Once
+	free := func() { once.Do(func() { close(release) }) }
+	defer free()
+	defer eves.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.Contains(r.URL.Path, "/manifests/") {
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+		next.ServeHTTP(w, r)
+	})()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 90 {
+		go func() {
+			_, _ = n.Node.Pull(ctx, fmt.Sprintf("eve.test/x%d:1", i), node.Pod("dev", "pod"), node.Hint("verify-timeout", "2m"))
+		}()
+	}
+	time.Sleep(2 * time.Second)
+	if _, err := n.Pull(s.digest, bob.secret(), node.Pod("dev", "pod")); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	t.Logf("labels: %v", n.Labels(s.digest))
+	s.wantPull(nobody, "Never", s.digest, "Failed")
+	free()
+	cancel()
+}
