@@ -47,7 +47,7 @@ func marked(k key, all map[string]string, marks ...map[string]string) map[string
 // Supersede returns the mark to lay over the labels below of the record of that
 // name, which points at target, together with the removals it calls for. A mark
 // binds all labels to the record, so it must not do that for those that were
-// written for another. A check makes proofs hold, and what was read of a manifest, so it must
+// written for another, nor for proofs that were written for nobody knows what. A check makes proofs hold, and what was read of a manifest, so it must
 // not do that for those of another digest, or without one. A mark that does not mention
 // [LabelRecord] only takes labels away. A pin comes and goes with CRI's own label (withPin).
 func Supersede(name string, target digest.Digest, below, mark map[string]string) map[string]string {
@@ -59,11 +59,13 @@ func Supersede(name string, target digest.Digest, below, mark map[string]string)
 	checkedAnew := mark[LabelVerifiedDigest] != "" && below[LabelVerifiedDigest] != target.String()
 	change := map[string]string{}
 	for label, value := range below {
+		isProof := strings.HasPrefix(label, LabelAccess)
 		switch {
 		case value == "" || !strings.HasPrefix(label, Prefix) || label == LabelPinned: // CRI would not hear of it
 		case of == foreign,
 			of == doubtful && !restricts(label),
-			unchecked && strings.HasPrefix(label, LabelAccess),
+			of == doubtful && isProof && saysAnyDigest(below), // which goes on to restrict: together they would prove something
+			unchecked && isProof,
 			checkedAnew && isOfCheck(strings.TrimSuffix(label, earlier)):
 			change[label] = ""
 		}
