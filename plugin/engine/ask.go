@@ -45,6 +45,8 @@ type answer struct {
 	proves func(f store.Fingerprint, runs digest.Digest, renews bool) bool
 	runs   digest.Digest
 	held   held // see Grant
+	// shared says that the holder is the namespace of the caller, whose other pods may have given its proof.
+	shared bool
 	// shown reports whether a host was shown the caller's credentials for anything that it has
 	// served in the session, be it in the pull, and nodeShown whether one was shown the node's.
 	shown, nodeShown func() bool
@@ -143,6 +145,7 @@ func (e *Engine) ask(ctx context.Context, t task, session resolver.Session, spen
 	if t.readsManifests() {
 		a.verified.Read = store.Reading{At: at, By: r.Host}
 	}
+	a.shared = t.directives.AccessIdentity == policy.Namespace
 	a.proved, a.proves = t.provedBy(r.Anonymous), t.provesBy(session)
 	a.shown, a.nodeShown = session.CredentialsShown, session.NodeShown
 	a.descriptor, a.attempts, a.originFailed = r.Descriptor, r.Attempts, r.OriginFailed

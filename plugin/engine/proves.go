@@ -53,7 +53,8 @@ func (a *answer) stillProved() []store.Fingerprint {
 }
 
 // renews reports whether the answer renews a proof of f that is there: where its host has given f one
-// before, or everybody, and so might as well have been asked by f. One that was refused since the
+// before, or everybody, and so might as well have been asked by f. Where other callers may have given it, the
+// host has to have looked at the credentials of this one: they may be made up. One that was refused since the
 // request looked, such as in its wait for the budget, is not there any more.
 func (a *answer) renews(f store.Fingerprint) bool {
 	host := a.verified.By
@@ -61,7 +62,8 @@ func (a *answer) renews(f store.Fingerprint) bool {
 	has := func(givers []string, everybody bool) bool {
 		return slices.ContainsFunc(givers, byHost) && !a.watch.endedSinceBegun(everybody, host, a.repository)
 	}
-	return has(a.held.anyone, true) || f != store.Anonymous && has(a.held.holder, false)
+	asHolder := f != store.Anonymous && !(a.shared && a.verified.Unshown)
+	return has(a.held.anyone, true) || asHolder && has(a.held.holder, false)
 }
 
 // proof is the one that the answer is for those who have proved access by it.
