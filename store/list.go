@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata/boltutil"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
-	"github.com/opencontainers/go-digest"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -51,22 +49,6 @@ func (s *Store) First(ctx context.Context, lists [][]string) ([]*Record, error) 
 		return nil, err
 	}
 	return found, nil
-}
-
-// NamesOf lists the records of a repository, as it is spelled, that have the target, in the namespace of the context. It reads all
-// records of the node.
-func (s *Store) NamesOf(ctx context.Context, repository string, target digest.Digest) (names []string, err error) {
-	all, err := s.images.List(ctx, fmt.Sprintf("target.digest==%q", target))
-	if err != nil {
-		return nil, fmt.Errorf("list the images: %w", err)
-	}
-	for _, img := range all {
-		version, ok := strings.CutPrefix(img.Name, repository)
-		if ok && strings.IndexAny(version, ":@") == 0 && !strings.Contains(version, "/") {
-			names = append(names, img.Name)
-		}
-	}
-	return names, nil
 }
 
 // Known reports whether a pull or a check has left anything but proofs.

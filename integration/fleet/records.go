@@ -158,15 +158,11 @@ func (r *records) Revoke(context.Context, string, []store.Fingerprint, ...store.
 // WriteProofs implements engine.Proofs.
 func (r *records) WriteProofs(_ context.Context, write func() error) error { return write() }
 
-// Keep implements engine.Proofs.
+// ShareProofs implements engine.Proofs.
 func (r *records) Keep(context.Context, string) (func(context.Context) error, error) {
 	return func(context.Context) error { return nil }, nil
 }
 
-// NamesOf implements engine.Records: nobody takes labels away.
-func (r *records) NamesOf(context.Context, string, digest.Digest) ([]string, error) { return nil, nil }
-
-// ShareProofs implements engine.Proofs.
 func (r *records) ShareProofs(context.Context, digest.Digest, string, string) error { return nil }
 
 // Runnable implements engine.Content.

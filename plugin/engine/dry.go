@@ -63,12 +63,11 @@ func (s *drySide) Revoke(_ context.Context, _ string, holders []store.Fingerprin
 	return nil
 }
 
-// Keep implements Proofs.
+// ShareProofs implements Proofs.
 func (*drySide) Keep(context.Context, string) (func(context.Context) error, error) {
 	return func(context.Context) error { return nil }, nil
 }
 
-// ShareProofs implements Proofs.
 func (*drySide) ShareProofs(context.Context, digest.Digest, string, string) error { return nil }
 
 // WriteProofs implements Proofs.

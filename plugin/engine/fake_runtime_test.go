@@ -82,9 +82,6 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 	})
 }
 
-// NamesOf implements Records.
-func (n *node) NamesOf(context.Context, string, digest.Digest) ([]string, error) { return nil, nil }
-
 // Keep implements Proofs for marks of checks alone.
 func (n *node) Keep(context.Context, string) (func(context.Context) error, error) {
 	n.mu.Lock()

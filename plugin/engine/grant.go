@@ -99,17 +99,10 @@ type Proofs interface {
 // authorize finds out whether the caller may reuse the image of a record now,
 // and whether one of the names that CRI gives an image is missing. A proof
 // belongs to a name, its repository at a digest, and to a holder; it counts on
-// the record of the reference and on that of repository@digest, and where nobody knows of these
-// whose the image is, on those of its other tags.
+// the record of the reference and on that of repository@digest.
 func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by trusted) (g Grant, nameMissing bool, err error) {
 	restricted := image.Restricted
 	var all held
-	counts := func(r store.Record) {
-		restricted = restricted || r.Restricted
-		if r.Target.Digest == image.Target.Digest { // else its proofs are for something else
-			all = all.or(held{e.givers(t, r.State, store.Anonymous), e.givers(t, r.State, t.holder())})
-		}
-	}
 	for _, name := range t.names(image.Target.Digest) {
 		r, err := e.Records.Get(ctx, name)
 		if errdefs.IsNotFound(err) {
@@ -121,35 +114,15 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 		if err != nil {
 			return Grant{}, nameMissing, fmt.Errorf("read the image record: %w", err)
 		}
-		counts(r)
-	}
-	if !restricted {
-		if err := e.eachTag(ctx, t, image.Target.Digest, counts); err != nil {
-			return Grant{}, nameMissing, err
+		restricted = restricted || r.Restricted
+		if r.Target.Digest != image.Target.Digest {
+			continue // its proofs are for something else
 		}
+		all = all.or(held{e.givers(t, r.State, store.Anonymous), e.givers(t, r.State, t.holder())})
 	}
 	g = t.grant(all.by(by.lasting), all.by(by.inNeed), restricted)
 	g.held = all
 	return g, nameMissing, nil
-}
-
-// eachTag calls fn with the records of the repository that have the target, whatever their names. Pulls without this plugin
-// wipe the record that they write, be it that of repository@digest, and leave those of other tags alone, whose proofs are shared.
-func (e *Engine) eachTag(ctx context.Context, t task, target digest.Digest, fn func(store.Record)) error {
-	names, err := e.Records.NamesOf(ctx, t.Repository, target)
-	if err != nil {
-		return fmt.Errorf("list the image's other names: %w", err)
-	}
-	for _, name := range names {
-		r, err := e.Records.Get(ctx, name)
-		switch {
-		case err == nil && r.Target.Digest == target:
-			fn(r)
-		case err != nil && !errdefs.IsNotFound(err):
-			return fmt.Errorf("read the image record: %w", err)
-		}
-	}
-	return nil
 }
 
 // stillGranted returns an error, with which the request begins anew, where the grant of an image has ended meanwhile: image

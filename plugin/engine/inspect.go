@@ -98,8 +98,6 @@ func (l *Local) isOf(r store.Record) bool {
 type Records interface {
 	// Get returns a record; errdefs.ErrNotFound when there is none.
 	Get(ctx context.Context, name string) (store.Record, error)
-	// NamesOf lists the records of a repository, tags and digests, that have the target.
-	NamesOf(ctx context.Context, repository string, target digest.Digest) ([]string, error)
 	// WriteSources changes where the content of target came from, and nothing else, on the records that point
 	// at it. It returns when that is written: a pull that writes later knows of it.
 	WriteSources(ctx context.Context, target digest.Digest, sources func(before store.State) store.State, names ...string) error
