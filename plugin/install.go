@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/plugins"
@@ -19,6 +20,7 @@ import (
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
 	"github.com/pullwarden/pullwarden/plugin/config"
 	"github.com/pullwarden/pullwarden/plugin/cri"
+	"github.com/pullwarden/pullwarden/plugin/pull"
 	pwtransfer "github.com/pullwarden/pullwarden/plugin/transfer"
 )
 
@@ -29,8 +31,8 @@ const (
 	ID   string      = "pullwarden"
 )
 
-// Install registers pullwarden and puts its decorators around four of
-// containerd's built-ins: the local transfer service, its API, the snapshotters of
+// Install registers pullwarden and puts its decorators around five of
+// containerd's built-ins: the local transfer service, its API, the service of image records, the snapshotters of
 // containerd's own client, and the CRI service. Call it once in main, after the built-ins are imported and before
 // containerd starts. Nothing changes until the configuration enables the
 // plugin.
@@ -47,6 +49,8 @@ func Install() {
 			decorateTransferAPI(r)
 		case string(plugins.ServicePlugin) + "." + services.SnapshotsService:
 			decorateSnapshotters(r)
+		case string(plugins.ServicePlugin) + "." + services.ImagesService:
+			decorateImages(r)
 		case string(plugins.GRPCPlugin) + ".cri":
 			decorateCRI(r)
 		}
@@ -97,6 +101,18 @@ func decorateSnapshotters(r *plugin.Registration) {
 			return pwtransfer.DecorateSnapshotters(all), nil
 		}
 		return instance, err // not what we know: it labels snapshots as ever
+	}
+}
+
+// decorateImages lets containerd's own pulls leave who may have an image.
+func decorateImages(r *plugin.Registration) {
+	inner := r.InitFn
+	r.InitFn = func(ic *plugin.InitContext) (any, error) {
+		instance, err := inner(ic)
+		if service, ok := instance.(imagesapi.ImagesClient); ok && err == nil {
+			return pull.DecorateImages(service), nil
+		}
+		return instance, err // not what we know: pullwarden does not start then
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/pkg/imageverifier"
 	"github.com/containerd/containerd/v2/plugins"
+	"github.com/containerd/containerd/v2/plugins/services"
 	"github.com/containerd/containerd/v2/version"
 	"github.com/containerd/plugin"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -116,6 +117,7 @@ type host struct {
 	cri         cri.Config
 	db          *metadata.DB
 	puller      *pull.Puller
+	images      *pull.Images
 	sources     engine.Sources
 	verifyImage func(ctx context.Context, name string, target ocispec.Descriptor) error // nil = there are no verifiers
 }
@@ -135,6 +137,9 @@ func findHost(ic *plugin.InitContext) (h host, err error) {
 	var ok bool
 	if h.db, ok = m.(*metadata.DB); !ok {
 		return host{}, fmt.Errorf("the metadata plugin is a %T", m)
+	}
+	if h.images, err = imagesService(ic); err != nil {
+		return host{}, err
 	}
 	node, err := pull.NodeOf(ic)
 	if err != nil {
@@ -156,6 +161,19 @@ func findHost(ic *plugin.InitContext) (h host, err error) {
 	h.sources = service
 	h.puller, err = newPuller(ic, node, service, settings)
 	return h, err
+}
+
+// imagesService returns the service of image records, which was decorated before anybody knew whether pullwarden is enabled.
+func imagesService(ic *plugin.InitContext) (*pull.Images, error) {
+	instance, err := ic.GetByID(plugins.ServicePlugin, services.ImagesService)
+	if err != nil {
+		return nil, fmt.Errorf("the service of image records: %w", err)
+	}
+	service, ok := instance.(*pull.Images)
+	if !ok {
+		return nil, fmt.Errorf("pullwarden does not know the service of image records of containerd %s, a %T", version.Version, instance)
+	}
+	return service, nil
 }
 
 // newPuller puts CRI's settings and the transfer service together.
@@ -197,7 +215,9 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		observers = append(observers, auditLog.Observe)
 	}
 	watcher, registries := openRegistries(host.cri, counts, filepath.Join(root, "hosts"), host.puller.ProgressTimeout())
-	records, contents := store.New(host.db, images), content.New(host.db, host.puller.ProgressTimeout())
+	records := store.New(host.db, images)
+	host.images.KeepBy(records)
+	contents := content.New(host.db, host.puller.ProgressTimeout())
 	contents.MayBeRemote = host.puller.MayBeRemote
 	pins.Store(pin.Start(pin.Options{
 		Records: records, Sizes: contents, Index: host.puller, MayPin: func(tag string) bool { return mayPin(current.Current(), tag) },

@@ -52,7 +52,7 @@
 //     It waits for the disk. Where it fails, the request must fail, and it is tried again.
 //   - When an image of a tag may have no record of repository@digest, or one without its proofs:
 //     [Store.ShareProofs], before marks are made for both. It waits for the disk, too.
-//   - Around a pull that containerd makes by itself, and may wipe labels: [Store.Keep].
+//   - Around a write of containerd's own that replaces all labels: [Store.KeepProofs].
 //   - To pin images and to release them: [Store.Pins] and [Store.SetPins], which waits
 //     for the disk. No other call touches a pin but the pull of its tag: CRI has to be
 //     told of each.

@@ -13,129 +13,90 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// wipe does what containerd's pulls without its transfer service do.
-func wipe(ctx context.Context, t *testing.T, records images.Store, target ocispec.Descriptor) {
-	t.Helper()
-	if _, err := records.Update(ctx, images.Image{Name: name, Target: target}); err != nil {
-		t.Fatal(err)
+// A write that replaces all labels of a record leaves who may have its image, and no source, and brings nothing back
+// that was revoked. For another image nothing is left.
+func TestKeepProofs(t *testing.T) {
+	for what, tc := range map[string]struct {
+		now    ocispec.Descriptor
+		onDisk bool
+		revoke bool
+		want   []Fingerprint
+	}{
+		"on disk":               {one, true, false, []Fingerprint{alice, bob}},
+		"not written yet":       {one, false, false, []Fingerprint{alice, bob}},
+		"revoked":               {one, true, true, []Fingerprint{alice}},
+		"revoked, not written ": {one, false, true, []Fingerprint{alice}},
+		"another image":         {two, true, false, nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx, s, records := newStore(t)
+			defer closed(t, s)
+			create(ctx, t, records, one, map[string]string{LabelRecord: binding(name, one.Digest), LabelPullSource: "registry.test/app:1"})
+			s.MarkVerified(ctx, one.Digest, verified(one), by(alice, bob), name)
+			if tc.onDisk {
+				must(t, s.sync(ctx, noMarks))
+			}
+			if tc.revoke {
+				must(t, s.Revoke(ctx, "registry.test/app", []Fingerprint{bob}, origin))
+			}
+			must(t, s.KeepProofs(ctx, name, tc.now.Digest, func(keep map[string]string) error {
+				_, err := records.Update(ctx, images.Image{Name: name, Target: tc.now, Labels: keep})
+				return err
+			}))
+			must(t, s.sync(ctx, noMarks))
+			wantProved(ctx, t, records, tc.now, tc.want)
+			if state := Decode(name, tc.now.Digest, labelsOf(ctx, t, records)); state.PullSource != "" {
+				t.Errorf("it came from %s", state.PullSource)
+			}
+		})
 	}
 }
 
-// What a pull of containerd's own wipes comes back, with what was proved since, and without what was revoked
-// meanwhile; none of it where the name has another image.
-func TestKeep(t *testing.T) {
-	nothing := func(context.Context, *Store) {}
-	revoke := func(ctx context.Context, s *Store) {
-		if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{bob}, origin); err != nil {
-			t.Error(err)
-		}
-	}
-	carols := func(ctx context.Context, s *Store) {
-		s.MarkVerified(ctx, one.Digest, verified(one), by("carol"), name)
-	}
-	for what, tc := range map[string]struct {
-		before, after func(context.Context, *Store) // it is wiped
-		now           ocispec.Descriptor
-		want          []Fingerprint
-	}{
-		"nothing else":                    {nothing, nothing, one, []Fingerprint{alice, bob}},
-		"revoked before it is wiped":      {revoke, nothing, one, []Fingerprint{alice}},
-		"revoked after that":              {nothing, revoke, one, []Fingerprint{alice}},
-		"proved to another one meanwhile": {nothing, carols, one, []Fingerprint{alice, bob, "carol"}},
-		"another image":                   {nothing, nothing, two, nil},
-	} {
-		for _, onDisk := range []bool{true, false} {
-			ctx, s, records := newStore(t)
-			create(ctx, t, records, one, nil)
-			s.MarkVerified(ctx, one.Digest, verified(one), by(alice, bob), name)
-			if onDisk {
-				if err := s.sync(ctx, noMarks); err != nil {
-					t.Fatal(err)
-				}
-			}
-			restore, err := s.Keep(ctx, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.sync(ctx, noMarks); err != nil {
-				t.Fatal(err)
-			}
-			tc.before(ctx, s)
-			wipe(ctx, t, records, tc.now)
-			tc.after(ctx, s)
-			if err := restore(ctx); err != nil {
-				t.Fatal(err)
-			}
-			wantProved(ctx, t, records, tc.now, tc.want, what)
-			if len(s.kept) > 0 {
-				t.Errorf("%s: %d are kept for good", what, len(s.kept))
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
+func closed(t *testing.T, s *Store) {
+	t.Helper()
+	must(t, s.Close())
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
 // wantProved holds that the record on disk has the proofs of these.
-func wantProved(ctx context.Context, t *testing.T, records images.Store, target ocispec.Descriptor, want []Fingerprint, what string) {
+func wantProved(ctx context.Context, t *testing.T, records images.Store, target ocispec.Descriptor, want []Fingerprint) {
 	t.Helper()
 	state := Decode(name, target.Digest, labelsOf(ctx, t, records))
 	if got := slices.Sorted(maps.Keys(state.Access)); !slices.Equal(got, slices.Sorted(slices.Values(want))) || state.Restricted != (want != nil) {
-		t.Errorf("%s: it has %v, want %v; restricted: %v", what, got, want, state.Restricted)
+		t.Errorf("it has %v, want %v; restricted: %v", got, want, state.Restricted)
 	}
 }
 
-// Of pulls of one name that overlap, each puts back what the record has said to the others.
-func TestKeepOfPullsThatOverlap(t *testing.T) {
+// Labels that prove nothing, and still make the image one that takes a proof, go on to do that, and no more.
+func TestKeepProofsInDoubt(t *testing.T) {
 	ctx, s, records := newStore(t)
-	create(ctx, t, records, one, nil)
-	s.MarkVerified(ctx, one.Digest, verified(one), by(alice, bob), name)
-	if err := s.sync(ctx, noMarks); err != nil {
-		t.Fatal(err)
-	}
-	var restores []func(context.Context) error
-	for range 2 {
-		restore, err := s.Keep(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		restores = append(restores, restore)
-		wipe(ctx, t, records, one)
-	}
-	if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{bob}, origin); err != nil {
-		t.Fatal(err)
-	}
-	for range restores {
-		wipe(ctx, t, records, one)
-		restore := restores[0]
-		restores = restores[1:]
-		if err := restore(ctx); err != nil {
-			t.Fatal(err)
-		}
-		wantProved(ctx, t, records, one, []Fingerprint{alice}, "after a pull")
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Labels that prove nothing, and still make the image one that takes a proof, come back and do no more.
-func TestKeepOfLabelsInDoubt(t *testing.T) {
-	ctx, s, records := newStore(t)
+	defer closed(t, s)
 	create(ctx, t, records, one, map[string]string{LabelRecord: "cut", LabelVerifiedDigest: one.Digest.String(), LabelAccess + string(alice): "2026-01-02T12:00:00Z registry.test"})
-	restore, err := s.Keep(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wipe(ctx, t, records, one)
-	if err := restore(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.KeepProofs(ctx, name, one.Digest, func(keep map[string]string) error {
+		_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: keep})
+		return err
+	}))
 	if state := Decode(name, one.Digest, labelsOf(ctx, t, records)); !state.Restricted || len(state.Access) > 0 {
 		t.Errorf("%+v", state)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
+}
+
+// Where there is no record, the write finds that out.
+func TestKeepProofsOfNothing(t *testing.T) {
+	ctx, s, _ := newStore(t)
+	defer closed(t, s)
+	ran := false
+	must(t, s.KeepProofs(ctx, name, one.Digest, func(keep map[string]string) error {
+		ran = keep == nil
+		return nil
+	}))
+	if !ran {
+		t.Error("it was not run, or got labels")
 	}
 }

@@ -64,7 +64,6 @@ func (s *Store) Revoke(ctx context.Context, repository string, holders []Fingerp
 	for r := range all.each() {
 		s.asked = s.asked.with(r)
 	}
-	s.revokeKept(all)
 	s.mu.Unlock()
 	err = s.sync(ctx, func() error { return s.settle(ctx, namespace, all) })
 	if ctx.Err() != nil { // the writer may not have taken the request

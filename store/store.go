@@ -49,8 +49,7 @@ type Store struct {
 	asked    revocations // which the writer has not looked at yet: their callers wait for that
 	pending  batch       // not yet taken by the writer
 	flushing batch       // in the transaction that is being written
-	kept     map[*kept]bool
-	flushed  uint64 // counts the transactions
+	flushed  uint64      // counts the transactions
 
 	wake    chan struct{}
 	flushes chan flushRequest
@@ -66,7 +65,6 @@ func New(db DB, imageStore images.Store) *Store {
 		images:  imageStore,
 		uses:    newUses(),
 		decoded: newDecoded(),
-		kept:    map[*kept]bool{},
 		wake:    make(chan struct{}, 1),
 		flushes: make(chan flushRequest),
 		stop:    make(chan struct{}),

@@ -22,8 +22,10 @@ const observedRules = "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode
 // A pod of a namespace under mode = "Observe" that pulls by digest, where containerd pulls without its transfer service (EKS'
 // discard_unpacked_layers), takes nobody else's proof away.
 func TestObservedPullByDigestEndsNoProof(t *testing.T) {
+	t.Parallel()
 	for _, images := range []string{"use_local_image_pull = false", "use_local_image_pull = true"} {
 		t.Run(images, func(t *testing.T) {
+			t.Parallel()
 			n := nodetest.Start(t, nodetest.CRIImages(images))
 			n.WriteRules("10.toml", observedRules)
 			g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
@@ -46,6 +48,7 @@ func TestObservedPullByDigestEndsNoProof(t *testing.T) {
 
 // Nor does it open the image, while another pod there has too many pulls observed to be noticed.
 func TestObservedPullByDigestOpensNothing(t *testing.T) {
+	t.Parallel()
 	n := nodetest.Start(t, nodetest.CRIImages("use_local_image_pull = true"))
 	n.WriteRules("10.toml", observedRules)
 	g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
@@ -82,8 +85,54 @@ func TestObservedPullByDigestOpensNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	t.Logf("labels: %v", n.Labels(s.digest))
 	s.wantPull(nobody, "Never", s.digest, "Failed")
 	free()
 	cancel()
+}
+
+// What is proved while the pull of an observed pod is under way stays, also where nothing was known of the image as that began.
+func TestObservedPullByDigestOpensNothingThatIsProvedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, observed := range []string{"never answered", "answered"} {
+		t.Run(observed, func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.Start(t, nodetest.CRIImages("use_local_image_pull = true"))
+			n.WriteRules("10.toml", observedRules)
+			g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
+			g.serve(n)
+			s := g.scene(t, n, "private/app")
+			s.digest = s.push("1", nodetest.Image(1))
+			release := make(chan struct{})
+			undo := g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				user, _, _ := r.BasicAuth()
+				if user == bob.user && (observed == "never answered" || r.Method == "GET") {
+					select {
+					case <-release:
+					case <-r.Context().Done():
+					}
+				}
+				next.ServeHTTP(w, r)
+			})
+			defer undo()
+			bobs := make(chan error, 1)
+			go func() {
+				_, err := n.Node.Pull(t.Context(), s.digest, bob.secret(), node.Pod("dev", "pod"), node.Hint("verify-timeout", "2s"))
+				bobs <- err
+			}()
+			time.Sleep(time.Second)
+			s.wantPull(alice, "Always", s.digest, "Pulled")
+			s.waitForWrites()
+			s.wantPull(alice, "Never", s.digest, "Present")
+			s.wantPull(nobody, "Never", s.digest, "Failed")
+			time.Sleep(4 * time.Second)
+			close(release)
+			if err := <-bobs; err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			s.waitForWrites()
+			s.wantPull(alice, "Never", s.digest, "Present")
+			s.wantPull(nobody, "Never", s.digest, "Failed")
+		})
+	}
 }

@@ -159,10 +159,6 @@ func (r *records) Revoke(context.Context, string, []store.Fingerprint, ...store.
 func (r *records) WriteProofs(_ context.Context, write func() error) error { return write() }
 
 // ShareProofs implements engine.Proofs.
-func (r *records) Keep(context.Context, string) (func(context.Context) error, error) {
-	return func(context.Context) error { return nil }, nil
-}
-
 func (r *records) ShareProofs(context.Context, digest.Digest, string, string) error { return nil }
 
 // Runnable implements engine.Content.

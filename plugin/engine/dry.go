@@ -64,10 +64,6 @@ func (s *drySide) Revoke(_ context.Context, _ string, holders []store.Fingerprin
 }
 
 // ShareProofs implements Proofs.
-func (*drySide) Keep(context.Context, string) (func(context.Context) error, error) {
-	return func(context.Context) error { return nil }, nil
-}
-
 func (*drySide) ShareProofs(context.Context, digest.Digest, string, string) error { return nil }
 
 // WriteProofs implements Proofs.

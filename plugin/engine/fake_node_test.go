@@ -92,7 +92,6 @@ type node struct {
 	onPull      func()
 	pullTakes   time.Duration // unless its context ends
 	stockErr    error         // of containerd's own pull
-	stockWipes  bool          // labels, also of the same digest
 	onStock     func()
 	onStore     func(*store.State)  // adds sources, as plugin/transfer does
 	unpacked    []string            // hosts of what the snapshotter has; "?" for none that is known

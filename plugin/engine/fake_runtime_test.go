@@ -82,28 +82,6 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 	})
 }
 
-// Keep implements Proofs for marks of checks alone.
-func (n *node) Keep(context.Context, string) (func(context.Context) error, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.record == nil {
-		return func(context.Context) error { return nil }, nil
-	}
-	kept := *n.record
-	return func(context.Context) error {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		switch now := n.record; {
-		case now == nil || now.Target.Digest != kept.Target.Digest || now.Said():
-		case kept.Verified.Digest != "":
-			n.verified[name] = kept.Verified
-		case kept.MirrorDigest != "":
-			n.mirrored[name] = store.Proof{}
-		}
-		return nil
-	}, nil
-}
-
 // compare has the plan compare what is to be stored with those sources.
 func (n *node) compare(ctx context.Context, plan *pwtransfer.Plan) (provenance.Provenance, error) {
 	var sources store.State

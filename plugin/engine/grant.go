@@ -87,9 +87,6 @@ type Proofs interface {
 	// ShareProofs gives the record to the check and the proofs of the record from,
 	// where both point at target, and makes it where there is none. It brings no proof back that was revoked.
 	ShareProofs(ctx context.Context, target digest.Digest, from, to string) error
-	// Keep remembers what the record of that name says until restore is called, which gives it the check and the
-	// proofs that it lacks by then, but for those that were revoked since. restore must be called once.
-	Keep(ctx context.Context, name string) (restore func(context.Context) error, err error)
 	// WriteProofs runs a write of records with proofs, beside no revocation: one that
 	// ended before is known as a denial to who decides in it which proofs hold, and one
 	// that comes after it finds what was written.

@@ -5,7 +5,6 @@ package engine
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver"
@@ -109,18 +108,4 @@ func TestRefusalsOfAnAuthority(t *testing.T) {
 	if len(got) != 2 || got[0].Origin || !got[1].Origin {
 		t.Errorf("got %+v", got)
 	}
-}
-
-// What a mirror said makes an image one that takes a proof. It is put back where
-// containerd's own pull wipes it, as a check is: a reference by digest has no other record.
-func TestMirrorsWordIsPutBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		record := restricted(now, alice)
-		record.Verified, record.MirrorDigest = store.Verified{}, first.Digest
-		n := &node{record: record, remote: first, checkFails: failure.Unreachable, stockWipes: true}
-		n.ensureObserved(t, n.engine(rule(observing)), n.request(nil))
-		if _, said := n.mirrored[name]; !said || len(n.verified) > 0 || len(n.proved) > 0 {
-			t.Errorf("mirrored %v, verified %v, proved %v", n.mirrored, n.verified, n.proved)
-		}
-	})
 }

@@ -33,37 +33,13 @@ func (e *Engine) pullObserved(ctx context.Context, t task, c course) error {
 	}) {
 		<-look.Done()
 	}
-	restore := e.keepProofs(ctx, t)
 	err := t.Runtime.StockPull(ctx)
-	restore()
 	if err != nil {
 		pulled <- PullFailed
 	} else {
 		pulled <- PullSucceeded
 	}
 	return err
-}
-
-// keepProofs returns what has the record of the name say again who may have its image, once containerd has pulled it by
-// itself: without its transfer service it wipes all labels, also of the same digest, whose record by its digest is the only
-// one that says so. That depends on no observation, and holds also where the pull has failed since.
-func (e *Engine) keepProofs(ctx context.Context, t task) (restore func()) {
-	restore = func() {}
-	warn := func(err error) {
-		if err != nil {
-			prefixlog.G(ctx).WithError(err).Warnf("who may have the image %q is not kept over a pull by containerd", t.Name)
-		}
-	}
-	protect(ctx, t, func() {
-		kept, err := e.Proofs.Keep(ctx, t.Name)
-		if warn(err); err != nil {
-			return
-		}
-		restore = func() {
-			protect(ctx, t, func() { warn(kept(context.WithoutCancel(ctx))) })
-		}
-	})
-	return restore
 }
 
 // observed is what an observation has found out.
@@ -247,7 +223,8 @@ func (e *Engine) observePulled(ctx context.Context, t task, o observed, pulled <
 }
 
 // recordObserved records that a registry has confirmed the digest that containerd has
-// pulled, and to whom. Nothing is recorded of another digest.
+// pulled, and to whom. Nothing is recorded of another digest. Of the same one containerd's pull leaves who may have it:
+// see pull.Images.
 func (e *Engine) recordObserved(ctx context.Context, t task, o observed) {
 	record, err := e.Records.Get(ctx, t.Name)
 	switch target := record.Target.Digest; {

@@ -218,36 +218,6 @@ func TestObservedFacts(t *testing.T) {
 	}
 }
 
-// A check that containerd's own pull of the same digest has wiped away is put back, with
-// no proof and as it was; also where the check beside the pull fails.
-func TestObservedWipedCheck(t *testing.T) {
-	for what, tc := range map[string]struct {
-		class  failure.Class
-		pulled ocispec.Descriptor
-		wipes  bool
-		want   time.Time
-	}{
-		"young enough":    {failure.None, first, true, now.Add(-time.Minute)},
-		"nothing wiped":   {failure.None, first, false, time.Time{}},
-		"another digest":  {failure.None, second, true, time.Time{}},
-		"the check fails": {failure.Unreachable, first, true, now.Add(-time.Minute)},
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := &node{remote: tc.pulled, record: cachedImage(first, now.Add(-time.Minute)), checkFails: tc.class, stockWipes: tc.wipes}
-				maxAge := `max_age = "1h"`
-				if tc.class != failure.None {
-					maxAge = ""
-				}
-				n.ensureObserved(t, n.engine(rule(observing, maxAge)), n.request(nil))
-				if got := n.verified[name].At; !got.Equal(tc.want) || len(n.verified) > 1 || len(n.proved) > 0 {
-					t.Errorf("verified at %v, want %v; %v, proved %v", got, tc.want, n.verified, n.proved)
-				}
-			})
-		})
-	}
-}
-
 // A tag that moves between the check and containerd's own pull confirms neither.
 func TestObservedTagMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -292,7 +262,7 @@ func (n *node) StockPull(context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stockPulls++
-	if n.stockErr == nil && (n.stockWipes || n.record == nil || n.record.Target.Digest != n.remote.Digest) {
+	if n.stockErr == nil && (n.record == nil || n.record.Target.Digest != n.remote.Digest) {
 		n.record = &store.Record{Name: name, Target: n.remote}
 	}
 	return n.stockErr

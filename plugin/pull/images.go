@@ -1,0 +1,64 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pull
+
+import (
+	"context"
+	"maps"
+	"sync/atomic"
+
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	"github.com/containerd/errdefs/pkg/errgrpc"
+	"github.com/opencontainers/go-digest"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// ProofKeeper has a write that replaces all labels of an image's record leave those that say who may have it: see store.Store.
+type ProofKeeper interface {
+	KeepProofs(ctx context.Context, name string, target digest.Digest, write func(keep map[string]string) error) error
+}
+
+// Images is containerd's service of image records, for its clients and for CRI's own one. A pull without the transfer service
+// (`ctr images pull --local`, CRI's with use_local_image_pull or discard_unpacked_layers) replaces all labels of the record of
+// its name, also for the same image. Until KeepBy is called nothing changes.
+type Images struct {
+	imagesapi.ImagesClient
+	keeper atomic.Pointer[ProofKeeper]
+}
+
+// DecorateImages returns the service around another one.
+func DecorateImages(inner imagesapi.ImagesClient) *Images { return &Images{ImagesClient: inner} }
+
+// KeepBy has proofs kept from now on.
+func (s *Images) KeepBy(keeper ProofKeeper) { s.keeper.Store(&keeper) }
+
+// Update implements imagesapi.ImagesClient.
+func (s *Images) Update(ctx context.Context, r *imagesapi.UpdateImageRequest, opts ...grpc.CallOption) (*imagesapi.UpdateImageResponse, error) {
+	keeper := s.keeper.Load()
+	if keeper == nil || len(r.GetUpdateMask().GetPaths()) > 0 {
+		return s.ImagesClient.Update(ctx, r, opts...)
+	}
+	var response *imagesapi.UpdateImageResponse
+	var failed error
+	err := (*keeper).KeepProofs(ctx, r.GetImage().GetName(), digest.Digest(r.GetImage().GetTarget().GetDigest()), func(keep map[string]string) error {
+		response, failed = s.ImagesClient.Update(ctx, withLabels(r, keep), opts...)
+		return failed
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	return response, errgrpc.ToGRPC(err)
+}
+
+// withLabels is a request in which the image has these labels, too, but for those that it names itself.
+func withLabels(r *imagesapi.UpdateImageRequest, keep map[string]string) *imagesapi.UpdateImageRequest {
+	if len(keep) == 0 {
+		return r
+	}
+	r = proto.CloneOf(r)
+	maps.Copy(keep, r.Image.Labels)
+	r.Image.Labels = keep
+	return r
+}
