@@ -3,7 +3,10 @@
 
 package store
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 const (
 	// maxRevocations bounds how many revocations wait while the records cannot be read: beyond that they take away more
@@ -25,22 +28,57 @@ func (b *batch) unite() {
 			groups[in] = append(groups[in], r)
 		}
 	}
+	united := map[whose]revocation{}
 	for in, several := range groups {
-		if len(several) <= maxRefusals {
-			continue
+		if len(several) > maxRefusals {
+			united[in] = unionOf(in, several)
 		}
-		united := revocation{place: in.place, holder: in.holder}
-		for _, r := range several {
-			for _, refusal := range r.refusals {
-				if !slices.Contains(united.refusals, refusal) {
-					united.refusals = append(united.refusals, refusal)
-				}
+	}
+	if len(united) == 0 {
+		return
+	}
+	*b = b.replaced(func(r revocation) (revocation, bool) {
+		by, ok := united[whose{r.place, r.holder}]
+		return by, ok && !r.everybody
+	})
+}
+
+// unionOf is one revocation with the refusals of several of the same holder and place.
+func unionOf(in whose, several []revocation) revocation {
+	union := revocation{place: in.place, holder: in.holder}
+	for _, r := range several {
+		for _, refusal := range r.refusals {
+			if !slices.Contains(union.refusals, refusal) {
+				union.refusals = append(union.refusals, refusal)
 			}
 		}
-		*b = b.clone() // readers have its maps, as what is being written
-		b.forget(several...)
-		b.revoke(united)
 	}
+	return union
+}
+
+// replaced returns a batch in which others stand for some of the revocations, each in the place of several: it comes with the
+// newest of these, and a yes that came after all of them counts. Readers have the maps of b, as what is being written: the
+// batch has its own.
+func (b batch) replaced(by func(revocation) (revocation, bool)) (out batch) {
+	done, left := map[whose]bool{}, make([]revocations, len(b))
+	for n, l := range slices.Backward(b) {
+		left[n] = revocations{}
+		for r := range l.revocations.each() {
+			other, ok := by(r)
+			in := whose{other.place, other.holder}
+			switch {
+			case !ok:
+				left[n].put(r)
+			case !done[in]:
+				done[in] = true
+				left[n].put(other)
+			}
+		}
+	}
+	for n, l := range b {
+		out.lay(layer{left[n], maps.Clone(l.marks)})
+	}
+	return out
 }
 
 // bound has revocations that could not be written end more, where there are too many: in doubt proofs end. Those of
@@ -51,15 +89,14 @@ func (b *batch) bound() {
 		if len(all) <= maxRevocations || len(most(all, place.everywhere)) == 1 {
 			return
 		}
-		*b = b.clone() // as in unite
-		b.widen(all)
+		*b = b.widened(all)
 	}
 }
 
-// widen puts one revocation in the place of several. It is where most were refused that everybody's proofs end: a
+// widened has one revocation in the place of several. It is where most were refused that everybody's proofs end: a
 // registry may be somebody's own, who has it refuse as often as it takes. First those of one repository become
 // one, then those of its registry, and all of a namespace only where each registry has no more than one.
-func (b *batch) widen(all []revocation) {
+func (b batch) widened(all []revocation) batch {
 	registry := most(all, place.registry)
 	several, to := most(registry, func(p place) place { return p }), registry[0].registry()
 	switch {
@@ -71,8 +108,9 @@ func (b *batch) widen(all []revocation) {
 		several = most(all, place.everywhere)
 		to = several[0].everywhere()
 	}
-	b.forget(several...)
-	b.revoke(revocation{place: to, everybody: true})
+	return b.replaced(func(r revocation) (revocation, bool) {
+		return revocation{place: to, everybody: true}, slices.ContainsFunc(several, r.same)
+	})
 }
 
 // most returns the revocations of the place that has most of them.

@@ -38,13 +38,18 @@ func (rs revocations) with(r revocation) revocations {
 	if rs == nil {
 		rs = revocations{}
 	}
-	in := maps.Clone(rs[r.place])
-	if in == nil {
-		in = map[Fingerprint][]revocation{}
-	}
-	in[r.holder] = append(slices.Clip(in[r.holder]), r)
-	rs[r.place] = in
+	rs[r.place] = maps.Clone(rs[r.place])
+	rs.put(r)
 	return rs
+}
+
+// put adds another one in place, where nobody else has that of it.
+func (rs revocations) put(r revocation) {
+	if rs[r.place] == nil {
+		rs[r.place] = map[Fingerprint][]revocation{}
+	}
+	in := rs[r.place]
+	in[r.holder] = append(slices.Clip(in[r.holder]), r)
 }
 
 // without takes those that are like others away, and returns the rest.
