@@ -4,7 +4,6 @@
 package store
 
 import (
-	"iter"
 	"maps"
 	"slices"
 
@@ -99,8 +98,15 @@ func (b *batch) then(newer batch) {
 
 // of returns what may change the record of k, which has these labels, for readers: it does not change any more.
 func (b batch) of(k key, all map[string]string) (out batch) {
+	places := placesAbout(k, all)
 	for _, l := range b {
-		out = append(out, layer{l.revocations.about(k, all), marks{k: l.marks[k]}})
+		about := layer{revocations: l.revocations.about(places)}
+		if mark := l.marks[k]; mark != nil {
+			about.marks = marks{k: mark}
+		}
+		if len(about.revocations) > 0 || len(about.marks) > 0 {
+			out = append(out, about)
+		}
 	}
 	return out
 }
@@ -126,48 +132,6 @@ func (l layer) over(k key, all map[string]string) map[string]string {
 		all = labels.Overlay(all, change)
 	}
 	return marked(k, all, l.marks[k])
-}
-
-// ending returns the revocations that change the labels of the record of k, each with one of these.
-func (b batch) ending(k key, all map[string]string) iter.Seq2[revocation, endedLabel] {
-	return func(yield func(revocation, endedLabel) bool) {
-		for _, l := range b {
-			for r, of := range l.revocations.ending(k, all) {
-				if !yield(r, of) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// revokes reports whether a revocation changes the labels of the record of k.
-func (b batch) revokes(k key, all map[string]string) bool {
-	for range b.ending(k, all) {
-		return true
-	}
-	return false
-}
-
-// narrowed returns revocations of the very proofs that the batch ends of records: a yes that has come after it counts on all
-// others, by whichever way. They go on to be about the whole repository: a record may get another name.
-func (b batch) narrowed(records map[key]map[string]string) (out batch) {
-	refusals := map[whose][]Refusal{}
-	for k, all := range records {
-		for r, of := range b.ending(k, all) {
-			f, _, _ := holderOf(of.label)
-			in := whose{r.place, f}
-			for _, refusal := range r.only(f, decodeProof(all[of.label]), of.name) {
-				if !slices.Contains(refusals[in], refusal) {
-					refusals[in] = append(refusals[in], refusal)
-				}
-			}
-		}
-	}
-	for in, refusals := range refusals {
-		out.revoke(revocation{place: in.place, holder: in.holder, refusals: refusals})
-	}
-	return out
 }
 
 // all are the revocations.

@@ -64,13 +64,14 @@ func (s *Store) view(ctx context.Context, namespace string, fn func(context.Cont
 		err := s.db.View(func(tx *bolt.Tx) error {
 			s.mu.Lock()
 			r := transactionReader{
-				images: s.images, namespace: namespace, flushing: s.flushing.clone(), pending: s.waiting().clone(),
+				images: s.images, namespace: namespace,
 				raw: rawRecords(tx, namespace), decoded: s.decoded,
 			}
+			unwritten := slices.Concat(s.flushing, s.waiting()).clone()
 			after := s.flushed
 			s.mu.Unlock()
-			r.marked = markedNames(namespace, r.flushing, r.pending)
-			r.revoked = revokedPlaces(r.flushing, r.pending)
+			r.unwritten = unwritten.index()
+			r.marked = r.unwritten.markedNames(namespace)
 			if again = before != after; again {
 				return nil // a mark may have been written that this transaction does not see
 			}
@@ -92,13 +93,12 @@ type reader interface {
 // transactionReader reads in the transaction of the context, and lays over the
 // records what was not yet written when it began.
 type transactionReader struct {
-	images            images.Store
-	namespace         string
-	flushing, pending batch
-	marked            map[string]bool // names of records that have a mark
-	revoked           map[place]bool
-	raw               *bolt.Bucket // nil where there are no records
-	decoded           *decoded
+	images    images.Store
+	namespace string
+	unwritten index
+	marked    map[string]bool // names of records that have a mark
+	raw       *bolt.Bucket    // nil where there are no records
+	decoded   *decoded
 }
 
 func (r transactionReader) read(ctx context.Context, name string) (*Record, error) {
@@ -119,7 +119,7 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 	}
 	k := keyOf(r.namespace, img)
 	var record *Record
-	if state := Decode(k.name, k.target, r.pending.over(k, r.flushing.over(k, img.Labels))); state.Known() {
+	if state := Decode(k.name, k.target, r.unwritten.over(k, img.Labels)); state.Known() {
 		record = &Record{Name: name, Target: img.Target, CreatedAt: img.CreatedAt, State: state}
 	}
 	if keep {
@@ -131,31 +131,8 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 // mayRevoke reports whether the record of that name may show less than it has. Labels that were written for another
 // name show no proof, revoked or not.
 func (r transactionReader) mayRevoke(name string) bool {
-	return len(r.revoked) > 0 && slices.ContainsFunc(placesOf(r.namespace, name), func(p place) bool { return r.revoked[p] })
-}
-
-// revokedPlaces returns where something is revoked.
-func revokedPlaces(all ...batch) map[place]bool {
-	places := map[place]bool{}
-	for _, l := range slices.Concat(all...) {
-		for p := range l.revocations {
-			places[p] = true
-		}
-	}
-	return places
-}
-
-// markedNames returns the names of a namespace's records that have a mark.
-func markedNames(namespace string, all ...batch) map[string]bool {
-	names := map[string]bool{}
-	for _, l := range slices.Concat(all...) {
-		for k := range l.marks {
-			if k.namespace == namespace {
-				names[k.name] = true
-			}
-		}
-	}
-	return names
+	revoked := r.unwritten.revoked
+	return len(revoked) > 0 && slices.ContainsFunc(placesOf(r.namespace, name), func(p place) bool { return revoked[p] != nil })
 }
 
 // notRead reads nothing, so that a listing gives what it remembers alone.

@@ -70,14 +70,13 @@ func (rs revocations) without(gone ...revocation) revocations {
 	return rs
 }
 
-// about returns those that are about labels of the record of k, for readers: they do not change any more.
-func (rs revocations) about(k key, all map[string]string) revocations {
-	about := revocations{}
-	if len(rs) == 0 {
-		return about
-	}
-	for _, in := range placesAbout(k, all) {
+// about returns those of some places, for readers: they do not change any more.
+func (rs revocations) about(places []placed) (about revocations) {
+	for _, in := range places {
 		if of, ok := rs[in.place]; ok {
+			if about == nil {
+				about = revocations{}
+			}
 			about[in.place] = of
 		}
 	}
@@ -145,7 +144,7 @@ func (rs revocations) onDisk(namespace string, records []images.Image) (ended, h
 		for r := range rs.ending(k, img.Labels) {
 			ended[r.holder] = true
 		}
-		for r := range rs.about(k, img.Labels).each() {
+		for r := range rs.about(placesAbout(k, img.Labels)).each() {
 			had[r.holder] = had[r.holder] || img.Labels[LabelAccess+string(r.holder)] != "" || img.Labels[besideProof(r.holder)] != ""
 		}
 	}

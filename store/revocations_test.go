@@ -86,3 +86,54 @@ func TestManyRefusalsOfOneHolder(t *testing.T) {
 	}
 	wantBy(Decode(name, one.Digest, labelsOf(ctx, t, records)), mirror, origin.Host)
 }
+
+// Nor does it grow where each of them ends a yes that waits as well, so that they are as many layers: of other repositories, nor of
+// other holders who have another tag of its own.
+func TestLayersOfOthersCostARecordNothing(t *testing.T) {
+	mark := func(of string, holders ...int) map[string]string {
+		all := verified(one).change()
+		for _, i := range holders {
+			all[LabelAccess+string(holder(i))] = Proof{noon, origin.Host}.encode()
+		}
+		return bound(of, one, all)
+	}
+	revoke := func(b *batch, repository string, i int) {
+		b.revoke(revocation{place: placeOf("k8s.io", repository), holder: holder(i), refusals: []Refusal{origin}})
+	}
+	k := key{"k8s.io", name, one.Digest, 0}
+	for what, repository := range map[string]func(i int) string{
+		"other repositories":  func(i int) string { return fmt.Sprintf("registry.test/app-%d", i) },
+		"the same repository": func(int) string { return "registry.test/app" },
+	} {
+		var allocations []float64
+		for _, n := range []int{8, 1024} {
+			var b batch
+			b.add(k, mark(name, 1, 2))
+			revoke(&b, "registry.test/app", 1)
+			b.add(k, mark(name, 3))
+			for i := range n {
+				of := repository(i) + ":other"
+				b.add(key{"k8s.io", of, one.Digest, 0}, mark(of, 4+i))
+				revoke(&b, repository(i), 4+i)
+			}
+			if len(b) < n {
+				t.Fatalf("%d layers", len(b))
+			}
+			x, below := b.index(), mark(name, 0)
+			got := Decode(name, one.Digest, x.over(k, below))
+			if len(got.Access) != 3 || got.Proofs(holder(1)) != nil {
+				t.Errorf("%s: proofs of %v", what, got.Access)
+			}
+			allocations = append(allocations, testing.AllocsPerRun(10, func() {
+				x.over(k, below)
+				x.revokes(k, below)
+			}))
+		}
+		if allocations[1] > 2*allocations[0] {
+			t.Errorf("%s: among 8 layers it takes %.0f allocations, and among 1024 %.0f", what, allocations[0], allocations[1])
+		}
+	}
+}
+
+// holder is the i-th of many.
+func holder(i int) Fingerprint { return Fingerprint(fmt.Sprintf("%032d", i)) }

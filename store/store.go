@@ -90,13 +90,13 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 		}
 		s.mu.Lock()
 		k := keyOf(namespace, img)
-		flushing, pending, after := s.flushing.of(k, img.Labels), s.waiting().of(k, img.Labels), s.flushed
+		unwritten, after := slices.Concat(s.flushing, s.waiting()).of(k, img.Labels), s.flushed
 		s.mu.Unlock()
 		if before != after {
 			continue // a mark may have been written after the record was read
 		}
-		all := pending.over(k, flushing.over(k, img.Labels))
-		return Record{Name: name, Target: img.Target, CreatedAt: img.CreatedAt, State: Decode(name, img.Target.Digest, all)}, nil
+		state := Decode(name, img.Target.Digest, unwritten.index().over(k, img.Labels))
+		return Record{Name: name, Target: img.Target, CreatedAt: img.CreatedAt, State: state}, nil
 	}
 }
 

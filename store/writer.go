@@ -189,26 +189,27 @@ func (s *Store) flush() error {
 // record must not cost the others.
 func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 	var failed []error
+	changes := taken.index()
 	err = s.db.Update(func(tx *bolt.Tx) error {
 		left := map[key]map[string]string{}
 		failed = nil
-		records, err := s.changing(tx, taken)
+		records, err := s.changing(tx, changes)
 		if err != nil {
 			return err
 		}
 		for k, all := range records {
-			err := s.write(inTransaction(tx, k.namespace), k, taken)
+			err := s.write(inTransaction(tx, k.namespace), k, changes)
 			if err == nil {
 				continue
 			}
-			if taken.revokes(k, all) {
+			if changes.revokes(k, all) {
 				left[k] = all
 				failed = append(failed, err)
 				continue
 			}
 			prefixlog.L().WithError(err).Warn("the result of a check could not be written and will be checked again")
 		}
-		unwritten = taken.narrowed(left)
+		unwritten = changes.narrowed(left)
 		return nil
 	})
 	if err != nil {
@@ -222,14 +223,12 @@ var errUnlisted = errors.New("list the images whose proofs are taken back")
 
 // changing returns the records that a batch may change, with the labels of those from which it may take
 // proofs away: which these are is looked up in each transaction anew.
-func (s *Store) changing(tx *bolt.Tx, b batch) (map[key]map[string]string, error) {
+func (s *Store) changing(tx *bolt.Tx, b index) (map[key]map[string]string, error) {
 	records := map[key]map[string]string{}
-	for _, l := range b {
-		for k := range l.marks {
-			records[k] = nil
-		}
+	for k := range b.marked {
+		records[k] = nil
 	}
-	for namespace := range b.revoking() {
+	for namespace := range b.layers.revoking() {
 		all, err := s.images.List(inTransaction(tx, namespace))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errUnlisted, err)
@@ -254,12 +253,12 @@ func inTransaction(tx *bolt.Tx, namespace string) context.Context {
 func (s *Store) prune(k key, written map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.uses.prune(k.record(), s.pending.over(k, written))
+	s.uses.prune(k.record(), s.pending.of(k, written).over(k, written))
 }
 
 // write changes the labels of one record inside the transaction of the
 // context, if the record is still the one that was checked.
-func (s *Store) write(ctx context.Context, k key, changes batch) error {
+func (s *Store) write(ctx context.Context, k key, changes index) error {
 	img, err := s.images.Get(ctx, k.name)
 	if errdefs.IsNotFound(err) {
 		s.uses.prune(k.record(), nil)
