@@ -56,6 +56,23 @@ func unionOf(in whose, several []revocation) revocation {
 	return union
 }
 
+// bound has revocations that could not be written end more, where there are too many: in doubt proofs end. Those of
+// requests that are there just now do not count.
+func (b *batch) bound() {
+	wide := widened(b.all())
+	if len(wide) == 0 {
+		return
+	}
+	*b = b.replaced(func(r revocation) (revocation, bool) {
+		for _, to := range []place{r.everywhere(), r.registry(), r.place} {
+			if wide[to] {
+				return revocation{place: to, everybody: true}, true
+			}
+		}
+		return revocation{}, false
+	})
+}
+
 // replaced returns a batch in which others stand for some of the revocations, each in the place of several: it comes with the
 // newest of these, and a yes that came after all of them counts. Readers have the maps of b, as what is being written: the
 // batch has its own.
@@ -79,48 +96,4 @@ func (b batch) replaced(by func(revocation) (revocation, bool)) (out batch) {
 		out.lay(layer{left[n], maps.Clone(l.marks)})
 	}
 	return out
-}
-
-// bound has revocations that could not be written end more, where there are too many: in doubt proofs end. Those of
-// requests that are there just now do not count.
-func (b *batch) bound() {
-	for {
-		all := b.all()
-		if len(all) <= maxRevocations || len(most(all, place.everywhere)) == 1 {
-			return
-		}
-		*b = b.widened(all)
-	}
-}
-
-// widened has one revocation in the place of several. It is where most were refused that everybody's proofs end: a
-// registry may be somebody's own, who has it refuse as often as it takes. First those of one repository become
-// one, then those of its registry, and all of a namespace only where each registry has no more than one.
-func (b batch) widened(all []revocation) batch {
-	registry := most(all, place.registry)
-	several, to := most(registry, func(p place) place { return p }), registry[0].registry()
-	switch {
-	case len(several) > 1:
-		to = several[0].place
-	case len(registry) > 1:
-		several = registry
-	default:
-		several = most(all, place.everywhere)
-		to = several[0].everywhere()
-	}
-	return b.replaced(func(r revocation) (revocation, bool) {
-		return revocation{place: to, everybody: true}, slices.ContainsFunc(several, r.same)
-	})
-}
-
-// most returns the revocations of the place that has most of them.
-func most(all []revocation, in func(place) place) (several []revocation) {
-	groups := map[place][]revocation{}
-	for _, r := range all {
-		p := in(r.place)
-		if groups[p] = append(groups[p], r); len(groups[p]) > len(several) {
-			several = groups[p]
-		}
-	}
-	return several
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 	bolt "go.etcd.io/bbolt"
@@ -201,6 +202,27 @@ func TestRevocationsWiden(t *testing.T) {
 	}
 	if b.bound(); len(b.all()) != maxRevocations+1 {
 		t.Errorf("of as many namespaces %d are left", len(b.all()))
+	}
+}
+
+// The bound holds up nobody, however many came while nothing could be written.
+func TestBoundOfVeryMany(t *testing.T) {
+	const n = 16 * maxRevocations
+	for what, repository := range map[string]func(i int) string{
+		"holders":      func(int) string { return "tenant.test/r" },
+		"repositories": func(i int) string { of, _ := tenants(i / 2); return of },
+		"registries":   func(i int) string { return fmt.Sprintf("r%d.tenant.test/r%d", i/4, i/2) },
+	} {
+		all := revocations{}
+		for i := range n {
+			all.put(revocation{place: placeOf("k8s.io", repository(i)), holder: Fingerprint(fmt.Sprint(i)), refusals: []Refusal{tenant}})
+		}
+		b := batch{{all, marks{}}}
+		begun := time.Now()
+		b.bound()
+		if took, left := time.Since(begun), len(b.all()); took > 5*time.Second || left > maxRevocations {
+			t.Errorf("%d of as many %s: %d are left after %v", n, what, left, took)
+		}
 	}
 }
 

@@ -38,18 +38,21 @@ func (rs revocations) with(r revocation) revocations {
 	if rs == nil {
 		rs = revocations{}
 	}
-	rs[r.place] = maps.Clone(rs[r.place])
+	if in := maps.Clone(rs[r.place]); in != nil {
+		in[r.holder] = slices.Clip(in[r.holder])
+		rs[r.place] = in
+	}
 	rs.put(r)
 	return rs
 }
 
-// put adds another one in place, where nobody else has that of it.
+// put adds another one in place, where nobody else has what there is of its place.
 func (rs revocations) put(r revocation) {
 	if rs[r.place] == nil {
 		rs[r.place] = map[Fingerprint][]revocation{}
 	}
 	in := rs[r.place]
-	in[r.holder] = append(slices.Clip(in[r.holder]), r)
+	in[r.holder] = append(in[r.holder], r)
 }
 
 // without takes those that are like others away, and returns the rest.
