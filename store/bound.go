@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxRevocations bounds how many revocations wait while the records cannot be read: beyond that they take away more
-	// than they have to, and whoever is refused adds one. Else those wait that take something away which is on disk: the
-	// records bound them, which keep the proofs of [maxProofs] holders each, and maxRefusals.
+	// maxRevocations bounds how many revocations wait that came while the records could not be read: beyond that they take away
+	// more than they have to, and whoever is refused adds one. Of all others, and of these once the records can be read, those wait
+	// that take something away which is on disk: the records bound them, which keep the proofs of [maxProofs] holders each, and maxRefusals.
 	maxRevocations = 1024
 	// maxRefusals bounds how many different revocations of one holder wait in one place: they differ by which of the hosts
 	// refused.
@@ -45,8 +45,9 @@ func (b *batch) unite() {
 
 // unionOf is one revocation with the refusals of several of the same holder and place.
 func unionOf(in whose, several []revocation) revocation {
-	union := revocation{place: in.place, holder: in.holder}
+	union := revocation{place: in.place, holder: in.holder, seen: true}
 	for _, r := range several {
+		union.seen = union.seen && r.seen
 		for _, refusal := range r.refusals {
 			if !slices.Contains(union.refusals, refusal) {
 				union.refusals = append(union.refusals, refusal)
@@ -57,15 +58,15 @@ func unionOf(in whose, several []revocation) revocation {
 }
 
 // bound has revocations that could not be written end more, where there are too many: in doubt proofs end. Those of
-// requests that are there just now do not count.
+// requests that are there just now do not count, nor those that are known to have something to end.
 func (b *batch) bound() {
-	wide := widened(b.all())
+	wide := widened(slices.DeleteFunc(b.all(), func(r revocation) bool { return r.seen }))
 	if len(wide) == 0 {
 		return
 	}
 	*b = b.replaced(func(r revocation) (revocation, bool) {
 		for _, to := range []place{r.everywhere(), r.registry(), r.place} {
-			if wide[to] {
+			if wide[to] && !r.seen {
 				return revocation{place: to, everybody: true}, true
 			}
 		}

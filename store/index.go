@@ -116,7 +116,7 @@ func (x index) narrowed(records map[key]map[string]string) (out batch) {
 		}
 	}
 	for in, refusals := range refusals {
-		out.revoke(revocation{place: in.place, holder: in.holder, refusals: refusals})
+		out.revoke(revocation{place: in.place, holder: in.holder, refusals: refusals, seen: true})
 	}
 	return out
 }

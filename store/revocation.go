@@ -75,6 +75,9 @@ type revocation struct {
 	holder    Fingerprint // nobody's where it is everybody's
 	refusals  []Refusal
 	everybody bool
+
+	// seen says that records on disk have been read since, which have something that it is about.
+	seen bool
 }
 
 // whose proofs revocations end, and where.

@@ -7,8 +7,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-
-	"github.com/containerd/containerd/v2/core/images"
 )
 
 // revocations are several, by their places and holders: a record costs no more than what is about its labels, however many others
@@ -91,7 +89,22 @@ func (rs revocations) about(places []placed) (about revocations) {
 // that makes the image one that takes a proof.
 func (rs revocations) ending(k key, all map[string]string) iter.Seq2[revocation, endedLabel] {
 	return func(yield func(revocation, endedLabel) bool) {
-		if len(rs) == 0 || !saysAnyDigest(all) {
+		if !saysAnyDigest(all) {
+			return
+		}
+		for r, of := range rs.ofHolders(k, all) {
+			if r.ends(of.label, all[of.label], of.name) && !yield(r, of) {
+				return
+			}
+		}
+	}
+}
+
+// ofHolders returns those that are about holders of whom the record of k has proofs, be it that they end none of these, each with the label, and the
+// name for which that counts as written.
+func (rs revocations) ofHolders(k key, all map[string]string) iter.Seq2[revocation, endedLabel] {
+	return func(yield func(revocation, endedLabel) bool) {
+		if len(rs) == 0 {
 			return
 		}
 		for _, in := range placesAbout(k, all) {
@@ -99,8 +112,11 @@ func (rs revocations) ending(k key, all map[string]string) iter.Seq2[revocation,
 				continue
 			}
 			for label, value := range all {
+				if value == "" {
+					continue
+				}
 				for r := range rs.ofLabel(in.place, label) {
-					if r.ends(label, value, in.name) && !yield(r, endedLabel{label, in.name}) {
+					if !yield(r, endedLabel{label, in.name}) {
 						return
 					}
 				}
@@ -136,20 +152,4 @@ func (rs revocations) change(k key, all map[string]string) map[string]string {
 		change[of.label] = ""
 	}
 	return change
-}
-
-// onDisk returns the holders of whom the revocations end proofs that records have, and those who have any
-// that these are about.
-func (rs revocations) onDisk(namespace string, records []images.Image) (ended, had map[Fingerprint]bool) {
-	ended, had = map[Fingerprint]bool{}, map[Fingerprint]bool{}
-	for _, img := range records {
-		k := keyOf(namespace, img)
-		for r := range rs.ending(k, img.Labels) {
-			ended[r.holder] = true
-		}
-		for r := range rs.about(placesAbout(k, img.Labels)).each() {
-			had[r.holder] = had[r.holder] || img.Labels[LabelAccess+string(r.holder)] != "" || img.Labels[besideProof(r.holder)] != ""
-		}
-	}
-	return ended, had
 }

@@ -93,15 +93,17 @@ func (s *Store) release(all revocations) {
 // have something to take away.
 func (s *Store) settle(ctx context.Context, namespace string, all revocations) error {
 	records, err := s.images.List(ctx)
-	ended, had := all.onDisk(namespace, records)
+	disk := newOnDisk()
+	for _, img := range records {
+		disk.note(all, keyOf(namespace, img), img.Labels)
+	}
 	s.mu.Lock()
 	waits, changed := false, false
 	for r := range all.each() {
-		takes := s.pending.gives(r)
-		changed = changed || takes
+		changed = changed || s.pending.gives(r)
 		s.asked = s.asked.without(r)
-		// Without the mark, what it replaces of the same holder would be there again.
-		if err != nil || ended[r.holder] || takes && had[r.holder] {
+		if err != nil || disk.waitsFor(r, s.pending) {
+			r.seen = err == nil
 			s.pending.revoke(r)
 			waits = true
 			continue

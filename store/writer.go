@@ -184,19 +184,21 @@ func (s *Store) flush() error {
 }
 
 // writeAll writes a batch in one transaction, and returns what must stay pending:
-// everything, if the transaction failed, and otherwise what ends the proofs that records have
+// everything that has something to change, if the transaction failed, and otherwise what ends the proofs that records have
 // which could not be written. The marks of such records are given up: one
 // record must not cost the others.
 func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 	var failed []error
+	var disk *onDisk // nil: not read
 	changes := taken.index()
 	err = s.db.Update(func(tx *bolt.Tx) error {
 		left := map[key]map[string]string{}
 		failed = nil
-		records, err := s.changing(tx, changes)
+		records, found, err := s.changing(tx, changes)
 		if err != nil {
 			return err
 		}
+		disk = &found
 		for k, all := range records {
 			err := s.write(inTransaction(tx, k.namespace), k, changes)
 			if err == nil {
@@ -213,6 +215,9 @@ func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 		return nil
 	})
 	if err != nil {
+		if disk != nil {
+			taken = taken.leaving(*disk)
+		}
 		return taken, fmt.Errorf("write the labels of image records: %w", err)
 	}
 	return unwritten, errors.Join(failed...)
@@ -222,25 +227,29 @@ func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 var errUnlisted = errors.New("list the images whose proofs are taken back")
 
 // changing returns the records that a batch may change, with the labels of those from which it may take
-// proofs away: which these are is looked up in each transaction anew.
-func (s *Store) changing(tx *bolt.Tx, b index) (map[key]map[string]string, error) {
-	records := map[key]map[string]string{}
+// proofs away, and by what: which these are is looked up in each transaction anew.
+func (s *Store) changing(tx *bolt.Tx, b index) (map[key]map[string]string, onDisk, error) {
+	records, disk := map[key]map[string]string{}, newOnDisk()
 	for k := range b.marked {
 		records[k] = nil
 	}
 	for namespace := range b.layers.revoking() {
 		all, err := s.images.List(inTransaction(tx, namespace))
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errUnlisted, err)
+			return nil, disk, fmt.Errorf("%w: %w", errUnlisted, err)
 		}
 		for _, img := range all {
 			k := keyOf(namespace, img)
-			if _, marked := records[k]; marked || b.revokes(k, img.Labels) {
+			_, changes := records[k]
+			for _, l := range b.of(k, img.Labels) {
+				changes = disk.note(l.revocations, k, img.Labels) || changes
+			}
+			if changes {
 				records[k] = img.Labels
 			}
 		}
 	}
-	return records, nil
+	return records, disk, nil
 }
 
 // inTransaction is the context in which to read and write the records of a namespace.
