@@ -95,6 +95,8 @@ func (r *tokenRun) ownTerms(p purpose.Purpose) bool {
 		return false
 	case f.ShortCircuited:
 		return !p.CanFailFast(f.Class)
+	case fault.HandshakeTimedOut(f.Err):
+		return !p.HasReadyAlternative()
 	}
 	return !p.HasAlternative()
 }

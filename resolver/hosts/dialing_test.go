@@ -33,6 +33,7 @@ func TestDialing(t *testing.T) {
 		"with a dial_timeout":        {false, func(ctx context.Context) context.Context { return ctx }, false},
 		"that is asked in clear":     {true, withPatientTLS, false},
 		"where it is hurried anyway": {false, WithShortDial, false},
+		"where its dial alone is":    {true, WithShortDialAlone, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -72,6 +73,44 @@ func TestDialing(t *testing.T) {
 				d.begin(fault.Handshake, shortHandshake) // of a connection that was not waited for
 				if time.Sleep(2 * shortHandshake); d.Late() != nil {
 					t.Errorf("on a connection: %v", d.Late())
+				}
+			})
+		})
+	}
+}
+
+// A dial alone may be given up early, which is then followed by no bound for TLS, be there a Dialing or none.
+func TestShortDialAlone(t *testing.T) {
+	swallow := shorten(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	connect := shorten(func(context.Context, string, string) (net.Conn, error) {
+		c, _ := net.Pipe()
+		return c, nil
+	})
+	for name, with := range map[string]func(context.Context) context.Context{
+		"nobody is told":         func(ctx context.Context) context.Context { return ctx },
+		"a Dialing is":           NewDialing(func() {}).With,
+		"it was hurried already": WithShortDial,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := WithShortDialAlone(with(t.Context()))
+				for _, ctx := range []context.Context{ctx, withPatientTLS(ctx)} {
+					began := time.Now()
+					if _, err := swallow(ctx, "tcp", "registry.test:443"); err == nil || time.Since(began) != ShortDial {
+						t.Errorf("the dial was given up after %v: %v", time.Since(began), err)
+					}
+				}
+				c, err := connect(ctx, "tcp", "registry.test:443")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = c.Close() }()
+				httptrace.ContextClientTrace(ctx).TLSHandshakeStart()
+				if hurried, ok := c.(*hurriedConn); !ok || hurried.hurried.Load() {
+					t.Errorf("TLS is bounded, or nobody could: %T", c)
 				}
 			})
 		})

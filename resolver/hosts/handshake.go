@@ -28,7 +28,8 @@ type handshakes struct {
 	ahead int            // of a new connection, which are more than one by a proxy that has TLS itself
 	conns []*hurriedConn // that have one ahead or under way
 
-	dialing *Dialing // is told instead of a bound; nil = they are bounded
+	dialing   *Dialing // is told instead of a bound; nil = they are bounded
+	shortDial bool     // the dial is bounded all the same
 }
 
 // on returns a connection whose handshake is bounded.

@@ -23,6 +23,18 @@ func WithShortDial(ctx context.Context) context.Context {
 	return context.WithValue(httptrace.WithClientTrace(ctx, h.trace()), shortKey{}, h)
 }
 
+// WithShortDialAlone is WithShortDial, but for TLS, which has its time. A Dialing is told of both as it would be without.
+func WithShortDialAlone(ctx context.Context) context.Context {
+	h := &handshakes{shortDial: true}
+	if told, watched := ctx.Value(shortKey{}).(*handshakes); watched {
+		h.dialing = told.dialing
+	}
+	if h.dialing == nil {
+		h.dialing = NewDialing(func() {})
+	}
+	return context.WithValue(httptrace.WithClientTrace(ctx, h.trace()), shortKey{}, h)
+}
+
 // withPatientTLS returns a context whose requests give up early on a connection that is
 // not there alone, where those of ctx do.
 func withPatientTLS(ctx context.Context) context.Context {
@@ -30,7 +42,7 @@ func withPatientTLS(ctx context.Context) context.Context {
 	if !short {
 		return ctx
 	}
-	return context.WithValue(ctx, shortKey{}, &handshakes{dialing: h.dialing}) // nobody tells it of handshakes
+	return context.WithValue(ctx, shortKey{}, &handshakes{dialing: h.dialing, shortDial: h.shortDial}) // nobody tells it of handshakes
 }
 
 var errOwn = errors.New("no dial_timeout is configured")
@@ -50,7 +62,8 @@ func shorten(dial dialFunc) dialFunc {
 		if h.dialing != nil {
 			h.dialing.begin("dial", ShortDial)
 			defer h.dialing.end()
-		} else {
+		}
+		if h.dialing == nil || h.shortDial {
 			short, cancel := context.WithTimeout(ctx, ShortDial)
 			defer cancel()
 			ctx = short

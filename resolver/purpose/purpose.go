@@ -104,16 +104,13 @@ type Purpose struct {
 	Asked *Asked
 }
 
-// HasAlternative reports whether another host can answer when this one does
-// not.
-func (p Purpose) HasAlternative() bool {
-	switch p.Kind {
-	case Check:
-		return !p.Last
-	case Fetch:
-		return !p.Patient && p.CanMove()
-	}
-	return false
+// HasAlternative reports whether another host may answer when this one does not, be it one in trouble, which
+// may be well again by then.
+func (p Purpose) HasAlternative() bool { return p.Kind != Other && !p.Last }
+
+// HasReadyAlternative is HasAlternative for hosts that can answer as things are now.
+func (p Purpose) HasReadyAlternative() bool {
+	return p.HasAlternative() && (p.Kind != Fetch || !p.Patient && p.CanMove())
 }
 
 // CanFailFast reports whether there is something else to use than the host,

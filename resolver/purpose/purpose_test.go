@@ -22,25 +22,29 @@ func TestCanFailFast(t *testing.T) {
 	for name, test := range map[string]struct {
 		p           Purpose
 		alternative bool
+		ready       bool // the same, by what is known of it
 		failFast    bool // after a failure of class unreachable
 	}{
-		"nobody's":                     {Purpose{Next: []health.Key{free}, Fallback: fallback}, false, false},
-		"a check, others follow":       {Purpose{Kind: Check}, true, true},
-		"a check of the last host":     {Purpose{Kind: Check, Last: true}, false, false},
-		"with a fallback":              {Purpose{Kind: Check, Last: true, Fallback: fallback}, false, true},
-		"with another fallback":        {Purpose{Kind: Check, Last: true, Fallback: failure.SetOf(failure.NotFound)}, false, false},
-		"a fetch, another host":        {Purpose{Kind: Fetch, Next: []health.Key{blocked, free}}, true, true},
-		"a fetch, others in trouble":   {Purpose{Kind: Fetch, Next: []health.Key{blocked}}, false, false},
-		"a fetch from the last host":   {Purpose{Kind: Fetch, Last: true}, false, false},
-		"a fetch when nothing is left": {Purpose{Kind: Fetch, Next: []health.Key{free}, Force: true}, true, false},
-		"a fetch that goes on":         {Purpose{Kind: Fetch, Next: []health.Key{free}, KeepHost: true}, true, false},
-		"a fetch that has left all":    {Purpose{Kind: Fetch, Next: []health.Key{free}, Force: true, Patient: true}, false, false},
-		"a fallback is no fetch's":     {Purpose{Kind: Fetch, Last: true, Fallback: fallback}, false, false},
+		"nobody's":                     {Purpose{Next: []health.Key{free}, Fallback: fallback}, false, false, false},
+		"a check, others follow":       {Purpose{Kind: Check}, true, true, true},
+		"a check of the last host":     {Purpose{Kind: Check, Last: true}, false, false, false},
+		"with a fallback":              {Purpose{Kind: Check, Last: true, Fallback: fallback}, false, false, true},
+		"with another fallback":        {Purpose{Kind: Check, Last: true, Fallback: failure.SetOf(failure.NotFound)}, false, false, false},
+		"a fetch, another host":        {Purpose{Kind: Fetch, Next: []health.Key{blocked, free}}, true, true, true},
+		"a fetch, others in trouble":   {Purpose{Kind: Fetch, Next: []health.Key{blocked}}, true, false, false},
+		"a fetch from the last host":   {Purpose{Kind: Fetch, Last: true}, false, false, false},
+		"a fetch when nothing is left": {Purpose{Kind: Fetch, Next: []health.Key{free}, Force: true}, true, true, false},
+		"a fetch that goes on":         {Purpose{Kind: Fetch, Next: []health.Key{free}, KeepHost: true}, true, true, false},
+		"a fetch that has left all":    {Purpose{Kind: Fetch, Next: []health.Key{free}, Force: true, Patient: true}, true, false, false},
+		"a fallback is no fetch's":     {Purpose{Kind: Fetch, Last: true, Fallback: fallback}, false, false, false},
 	} {
 		test.p.Health = view
 		p := Of(With(t.Context(), test.p))
 		if got := p.HasAlternative(); got != test.alternative {
 			t.Errorf("%s: has an alternative: %v", name, got)
+		}
+		if got := p.HasReadyAlternative(); got != test.ready {
+			t.Errorf("%s: has one that is ready: %v", name, got)
 		}
 		if got := p.CanFailFast(failure.Unreachable); got != test.failFast {
 			t.Errorf("%s: can fail fast: %v", name, got)

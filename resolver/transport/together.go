@@ -33,11 +33,8 @@ func (t *together) Skip(ctx context.Context) error {
 
 // Late implements purpose.AskedHost. The host has failed the caller, who speaks for itself alone.
 func (t *together) Late(ctx context.Context, since time.Time) error {
-	if !purpose.Of(ctx).HasAlternative() {
-		return nil
-	}
-	late := t.dialing.Late()
-	if late == nil {
+	p, late := purpose.Of(ctx), t.dialing.Late()
+	if late == nil || !p.HasAlternative() || fault.HandshakeTimedOut(late) && !p.HasReadyAlternative() {
 		return nil
 	}
 	failed := &fault.Fault{Class: failure.Unreachable, Err: t.redactor.Request(t.req, late)}
