@@ -49,7 +49,8 @@ func (r *Redactor) HideURL(u *url.URL, asked string) { r.all().AddURL(u, asked) 
 func (r *Redactor) ForgetQueries() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.queries, r.signed = recent{}, nil
+	r.queries = recent{}
+	r.changes.Add(1)
 }
 
 // addValue adds the value of a query, unless it is what errors have to say: the names of images,
@@ -103,7 +104,7 @@ func (r *Redactor) addUser(user *url.Userinfo) {
 func (r *Redactor) addSigned(value string) {
 	value = strings.Clone(value) // the rest of the URL may be much longer
 	if r.queries.add(maxValues, maxQueries, value) {
-		r.signed = nil
+		r.changes.Add(1)
 	}
 }
 

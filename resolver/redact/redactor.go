@@ -46,11 +46,10 @@ type Redactor struct {
 	usual   []string    // of own: ordinary values of headers, of which any text may be
 	tokens  recent      // of token servers, who decide how many they issue
 	queries recent      // of URLs, with their passwords, to which hosts redirect
-	sent    []string    // own, or the session's, and tokens; nil = not gathered yet
-	shared  int         // how many of these are own
-	signed  []string    // the queries; likewise
+	last    *gathered   // what texts were searched for last; nil = nothing yet
 
-	compared atomic.Int64 // bytes, for all texts that were shown: see maxCompared
+	changes  atomic.Uint64 // of own, tokens and queries, counted with them
+	compared atomic.Int64  // bytes, for all texts that were shown: see maxCompared
 }
 
 // ForHost returns the Redactor of one of the hosts of a session, r being the session's. Its texts have no
@@ -112,6 +111,7 @@ func (r *Redactor) add(value string) bool {
 		return false
 	}
 	r.own = append(r.own, value)
+	r.changes.Add(1)
 	return true
 }
 
@@ -134,7 +134,7 @@ func (r *Redactor) AddToken(header string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.tokens.add(maxTokens, maxTokenBytes, credentials) {
-		r.sent = nil
+		r.changes.Add(1)
 	}
 }
 
@@ -143,7 +143,7 @@ func (r *Redactor) KeepTokens(last int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.tokens.keep(last) {
-		r.sent = nil
+		r.changes.Add(1)
 	}
 }
 
@@ -193,10 +193,10 @@ func (r *Redactor) hide(text string, rest bool) string { return r.hideBefore(tex
 // hideBefore is hide for the beginning of a text, of that many bytes. A secret may go beyond it.
 func (r *Redactor) hideBefore(text string, bytes int, rest bool) string {
 	r = r.all()
-	sent, signed := r.gathered()
+	known := r.gathered()
 	budget := maxCompared - int(r.compared.Load())
 	s := search{text: text, before: bytes, rest: rest, left: budget}
-	ends := s.places(sent, signed)
+	ends := s.places(known.sent, known.signed)
 	r.compared.Add(int64(budget - s.left))
 	var b strings.Builder
 	hiddenTo := 0 // of what is hidden so far, its end
@@ -219,40 +219,7 @@ func (r *Redactor) TellsHost(u *url.URL) bool { return r.all().Texts().TellsHost
 // there by chance.
 func (r *Redactor) Repeats(text string) bool {
 	folded := fold(text)
-	sent, _ := r.gathered()
-	return slices.ContainsFunc(sent, func(v string) bool { return len(v) >= minRepeated && strings.Contains(folded, v) })
-}
-
-// gathered returns what is looked for: what was sent, and what URLs are signed by.
-func (r *Redactor) gathered() (sent, signed []string) {
-	sent, signed = r.gatheredAlone()
-	r.mu.Lock()
-	leads := r.leads // it only grows
-	r.mu.Unlock()
-	for _, lead := range leads {
-		more, by := lead.gatheredAlone()
-		sent, signed = slices.Concat(sent, more), slices.Concat(signed, by)
-	}
-	if len(leads) > 0 { // what they share is looked for once
-		slices.Sort(sent)
-		slices.Sort(signed)
-		sent, signed = slices.Compact(sent), slices.Compact(signed)
-	}
-	return sent, signed
-}
-
-// gatheredAlone is gathered without what those know that lead to the host.
-func (r *Redactor) gatheredAlone() (sent, signed []string) {
-	own := r.all().known()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.sent == nil || r.shared != len(own) { // none is ever dropped
-		r.sent, r.shared = slices.Concat([]string{}, own, r.tokens.values()), len(own)
-	}
-	if r.signed == nil {
-		r.signed = append([]string{}, r.queries.values()...)
-	}
-	return r.sent, r.signed
+	return slices.ContainsFunc(r.gathered().sent, func(v string) bool { return len(v) >= minRepeated && strings.Contains(folded, v) })
 }
 
 // known is what was added for good.

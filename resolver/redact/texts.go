@@ -18,8 +18,8 @@ type Texts struct {
 
 // Texts is for texts that belong together, by the secrets that are known now.
 func (r *Redactor) Texts() *Texts {
-	sent, signed := r.gathered()
-	return &Texts{sent, signed, maxRefused}
+	known := r.gathered()
+	return &Texts{known.sent, known.signed, maxRefused}
 }
 
 // LongTexts is Texts of an image, which refuses those that have a secret of some length: texts have a short one by chance, or
