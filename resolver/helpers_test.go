@@ -105,8 +105,14 @@ func serverHost(s *httptest.Server) string {
 // the tree.
 func hostsDir(t *testing.T, hostsTOML string) string {
 	t.Helper()
+	return hostsDirOf(t, registryName, hostsTOML)
+}
+
+// hostsDirOf is hostsDir for a registry of that name.
+func hostsDirOf(t *testing.T, name, hostsTOML string) string {
+	t.Helper()
 	root := t.TempDir()
-	dir := filepath.Join(root, registryName)
+	dir := filepath.Join(root, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,9 @@ const (
 
 // AddURL makes texts hide what a URL has to which a host redirects, in its query and its user: a
 // storage service may repeat by what it was signed. asked is host and path of what was asked for
-// before, with a query that is no secret, "" = nothing: what is in that is none, nor is a URL that it is, or begins with.
-func (r *Redactor) AddURL(u *url.URL, asked string) {
+// before, with a query that is no secret, in each way to write them, "" = nothing: what is in that is none, nor is a URL that it
+// is, or begins with.
+func (r *Redactor) AddURL(u *url.URL, asked ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.addUser(u.User)
@@ -43,7 +44,7 @@ func (r *Redactor) AddURL(u *url.URL, asked string) {
 }
 
 // HideURL is AddURL for texts alone: the host is refused nothing for what it says in an answer that is not judged yet.
-func (r *Redactor) HideURL(u *url.URL, asked string) { r.all().AddURL(u, asked) }
+func (r *Redactor) HideURL(u *url.URL, asked ...string) { r.all().AddURL(u, asked...) }
 
 // ForgetQueries has texts hide no more what AddURL has added, and keeps none of it.
 func (r *Redactor) ForgetQueries() {
@@ -55,7 +56,7 @@ func (r *Redactor) ForgetQueries() {
 
 // addValue adds the value of a query, unless it is what errors have to say: the names of images,
 // and of types. Its name may be "".
-func (r *Redactor) addValue(name, value, asked string) {
+func (r *Redactor) addValue(name, value string, asked []string) {
 	if len(value) < minSigning {
 		return
 	}
@@ -63,14 +64,16 @@ func (r *Redactor) addValue(name, value, asked string) {
 	if len(value) < minQuery && !signs {
 		return
 	}
-	if isAlgorithm(value) || aTime.MatchString(value) || strings.Contains(asked, value) || beginsURL(value, asked) {
+	if isAlgorithm(value) || aTime.MatchString(value) || slices.ContainsFunc(asked, func(a string) bool { return says(value, a) }) {
 		return
 	}
-	path, _, _ := strings.Cut(asked, "?")
-	if name == "" || signs || !isMediaType(value) && !isPath(value, path) {
+	if name == "" || signs || !isMediaType(value) && !isPath(value, asked) {
 		r.addSigned(value)
 	}
 }
+
+// says reports whether a value says what was asked, or a part of it.
+func says(value, asked string) bool { return strings.Contains(asked, value) || beginsURL(value, asked) }
 
 // beginsURL reports whether a value is a URL with which begins what was asked, by whichever scheme: before
 // some hosts others end TLS.

@@ -5,6 +5,7 @@ package redact
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -21,10 +22,12 @@ func isWords(value string) bool {
 
 // isPath reports whether a value is a path of words, and of what has been asked for: of a host and
 // a path.
-func isPath(value, asked string) bool {
-	asked += "/"
+func isPath(value string, asked []string) bool {
 	for part := range strings.SplitSeq(value, "/") {
-		if !isWords(part) && !strings.Contains(asked, "/"+part+"/") {
+		if !isWords(part) && !slices.ContainsFunc(asked, func(a string) bool {
+			path, _, _ := strings.Cut(a, "?")
+			return strings.Contains(path+"/", "/"+part+"/")
+		}) {
 			return false
 		}
 	}

@@ -58,13 +58,18 @@ func pathOf(req *http.Request) string {
 	return first.Host + first.Path
 }
 
-// asked is pathOf for a configured host, with the query by which mirrors are asked.
-func asked(req *http.Request) string {
+// asked is pathOf for a configured host, with the query by which mirrors are asked: as it is, and as it is read. These differ
+// for a registry whose name has a port.
+func asked(req *http.Request) []string {
 	query := fault.First(req).URL.RawQuery
 	if !strings.HasPrefix(query, "ns=") || strings.Contains(query, "&") {
-		return pathOf(req)
+		return []string{pathOf(req)}
 	}
-	return pathOf(req) + "?" + query
+	all := []string{pathOf(req) + "?" + query}
+	if plain, err := url.QueryUnescape(query); err == nil && plain != query {
+		all = append(all, pathOf(req)+"?"+plain)
+	}
+	return all
 }
 
 // judge returns the fault that an answer is, nil if it is none.
@@ -98,19 +103,19 @@ func (c *classify) nonsense(req *http.Request, resp *http.Response) *fault.Fault
 
 // senseless reports whether an answer is none that was asked for: it leads elsewhere and is not followed, or
 // switches to a protocol that nobody has offered. Of that, net/http gives the connection away, which no context ends.
-func senseless(resp *http.Response, redactor *redact.Redactor, asked string) bool {
+func senseless(resp *http.Response, redactor *redact.Redactor, asked []string) bool {
 	return resp.StatusCode < 200 || strays(resp, redactor, asked)
 }
 
 // strays reports whether an answer leads elsewhere, and is not followed. It has the redactor know the URL: net/http
 // tells that where it follows no more.
-func strays(resp *http.Response, redactor *redact.Redactor, asked string) bool {
+func strays(resp *http.Response, redactor *redact.Redactor, asked []string) bool {
 	if resp.StatusCode < 300 || resp.StatusCode > 399 {
 		return false
 	}
 	before := redactor.Texts()
 	if target, err := resp.Location(); err == nil {
-		redactor.AddURL(target, asked)
+		redactor.AddURL(target, asked...)
 	}
 	return !follows(resp, before, redactor.Texts())
 }

@@ -34,7 +34,7 @@ func (e Elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Request = req
 	resp.Status = fault.StatusText(resp.StatusCode) // docker's errors have it as the host writes it
-	if senseless(resp, e.Redactor, pathOf(req)) {
+	if senseless(resp, e.Redactor, []string{pathOf(req)}) {
 		_ = resp.Body.Close()
 		return nil, (&classify{redactor: e.Redactor}).nonsense(req, resp)
 	}

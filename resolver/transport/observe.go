@@ -59,7 +59,7 @@ func (o *observe) RoundTrip(req *http.Request) (*http.Response, error) {
 		seen.Code = resp.StatusCode
 		if keyOf(o.key, req, o.tokens) == o.key { // nobody knows yet which tokens an answer has
 			if target, err := resp.Location(); err == nil && redirects(resp) {
-				o.redactor.HideURL(target, asked(req)) // a warning may say by what it is signed
+				o.redactor.HideURL(target, asked(req)...) // a warning may say by what it is signed
 			}
 			seen.Quota, seen.Warnings = o.quota(resp.Header), o.warnings(resp.Header)
 		}
