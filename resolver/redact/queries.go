@@ -21,7 +21,8 @@ const (
 // AddURL makes texts hide what a URL has to which a host redirects, in its query and its user: a
 // storage service may repeat by what it was signed. asked is host and path of what was asked for
 // before, with a query that is no secret, in each way to write them, "" = nothing: what is in that is none, nor is a URL that it
-// is, or begins with.
+// is, or begins with. Nor is one with which u itself begins: nobody would follow its host's redirects by paths, which leave out what
+// is behind that.
 func (r *Redactor) AddURL(u *url.URL, asked ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,10 +35,10 @@ func (r *Redactor) AddURL(u *url.URL, asked ...string) {
 		if plain, err := url.QueryUnescape(value); err == nil {
 			value = plain // it is found however it is escaped
 		}
-		r.addValue(name, value, asked)
+		r.addValue(u, name, value, asked)
 		for part := range strings.SplitSeq(value, "~") { // exp=1~hmac=2 of Akamai
 			if name, value, named := strings.Cut(part, "="); named {
-				r.addValue(name, value, asked)
+				r.addValue(u, name, value, asked)
 			}
 		}
 	}
@@ -54,9 +55,9 @@ func (r *Redactor) ForgetQueries() {
 	r.changes.Add(1)
 }
 
-// addValue adds the value of a query, unless it is what errors have to say: the names of images,
+// addValue adds the value of the query of a URL, unless it is what errors have to say: the names of images,
 // and of types. Its name may be "".
-func (r *Redactor) addValue(name, value string, asked []string) {
+func (r *Redactor) addValue(u *url.URL, name, value string, asked []string) {
 	if len(value) < minSigning {
 		return
 	}
@@ -64,7 +65,7 @@ func (r *Redactor) addValue(name, value string, asked []string) {
 	if len(value) < minQuery && !signs {
 		return
 	}
-	if isAlgorithm(value) || aTime.MatchString(value) || slices.ContainsFunc(asked, func(a string) bool { return says(value, a) }) {
+	if isAlgorithm(value) || aTime.MatchString(value) || begins(value, u) || slices.ContainsFunc(asked, func(a string) bool { return says(value, a) }) {
 		return
 	}
 	if name == "" || signs || !isMediaType(value) && !isPath(value, asked) {
@@ -75,11 +76,16 @@ func (r *Redactor) addValue(name, value string, asked []string) {
 // says reports whether a value says what was asked, or a part of it.
 func says(value, asked string) bool { return strings.Contains(asked, value) || beginsURL(value, asked) }
 
-// beginsURL reports whether a value is a URL with which begins what was asked, by whichever scheme: before
+// begins reports whether a URL begins with a value.
+func begins(value string, u *url.URL) bool {
+	return beginsURL(value, u.Host+u.Path) || beginsURL(value, u.Host+u.EscapedPath())
+}
+
+// beginsURL reports whether a value is a URL with which another one begins, without its scheme, by whichever scheme: before
 // some hosts others end TLS.
-func beginsURL(value, asked string) bool {
+func beginsURL(value, whole string) bool {
 	scheme, rest, _ := strings.Cut(value, "://")
-	return (scheme == "http" || scheme == "https") && rest != "" && strings.HasPrefix(asked, rest)
+	return (scheme == "http" || scheme == "https") && rest != "" && strings.HasPrefix(whole, rest)
 }
 
 // addUser adds the password of a URL, which net/http sends as Basic. Alone, a user is one.
