@@ -19,9 +19,9 @@ const (
 )
 
 // AddURL makes texts hide what a URL has to which a host redirects, in its query and its user: a
-// storage service may repeat by what it was signed. asked is host and path of what was asked for
-// before, with a query that is no secret, in each way to write them, "" = nothing: what is in that is none, nor is a URL that it
-// is, or begins with. Nor is one with which u itself begins: nobody would follow its host's redirects by paths, which leave out what
+// storage service may repeat by what it was signed. asked is host, path and query of what was
+// asked for before, in each way to write them, "" = nothing: what is in the first two is no secret, nor is a URL that it is, or
+// begins with. A query may sign, and counts as a whole, but for that by which mirrors are asked. Nor is one with which u itself begins: nobody would follow its host's redirects by paths, which leave out what
 // is behind that.
 func (r *Redactor) AddURL(u *url.URL, asked ...string) {
 	r.mu.Lock()
@@ -74,7 +74,15 @@ func (r *Redactor) addValue(u *url.URL, name, value string, asked []string) {
 }
 
 // says reports whether a value says what was asked, or a part of it.
-func says(value, asked string) bool { return strings.Contains(asked, value) || beginsURL(value, asked) }
+func says(value, asked string) bool {
+	public, query, _ := strings.Cut(asked, "?")
+	if strings.HasPrefix(query, "ns=") && !strings.Contains(query, "&") {
+		public = asked
+	}
+	return strings.Contains(public, value) || beginsURL(value, public) ||
+		len(value) > len(query) && strings.HasSuffix(asked, value) || // with all of the query
+		beginsURL(value, asked) && strings.HasSuffix(value, asked)
+}
 
 // begins reports whether a URL begins with a value.
 func begins(value string, u *url.URL) bool {

@@ -107,6 +107,31 @@ func TestQueriesOfWhatAMirrorWasAsked(t *testing.T) {
 	}
 }
 
+// A query that was asked may sign: what a redirect takes over of it is a secret, but not the whole of what was asked.
+func TestQueriesThatSayAQuery(t *testing.T) {
+	const signed, version = "cdn.test/layer?sig=0123456789abcdef.fedcba9876543210", "cdn.test/layers/0123456789abcdef?v=2023"
+	for value, of := range map[string]struct {
+		asked  string
+		secret bool
+	}{
+		"0123456789abcdef.fedcba9876543210":                {signed, true},
+		"0123456789abcdef":                                 {signed, true},
+		"/layer?sig=0123456789abcdef":                      {signed, true},
+		"https://cdn.test/layer?sig=0123456789abcdef":      {signed, true},
+		"/layers/0123456789abcdef?v=2023":                  {version, false},
+		"https://cdn.test/layers/0123456789abcdef?v=2023":  {version, false},
+		"https://cdn.test/layers/0123456789abcdef?v=20":    {version, true},
+		"https://cdn.test/layers/0123456789abcdef":         {version, false},
+		"https://cdn.test/layers/0123456789abcdef?v=20231": {version, true},
+	} {
+		var r Redactor
+		r.AddURL(&url.URL{Scheme: "https", Host: "storage.test", RawQuery: "from=" + url.QueryEscape(value)}, of.asked)
+		if got := r.Texts().Knows(value); got != of.secret {
+			t.Errorf("%q is a secret: %v", value, got)
+		}
+	}
+}
+
 // Tokens of storage services may be shorter than signatures, and a part of a value.
 func TestQueriesThatSign(t *testing.T) {
 	for query, value := range map[string]string{

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -52,22 +53,26 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// pathOf is host and path of what a request was made for.
-func pathOf(req *http.Request) string {
-	first := fault.First(req).URL
-	return first.Host + first.Path
+// asked are the spellings of what a request to a configured host was made for, with the query by which mirrors are asked:
+// another one may sign, without that anybody knows it.
+func asked(req *http.Request) []string {
+	first := *fault.First(req).URL
+	if !strings.HasPrefix(first.RawQuery, "ns=") || strings.Contains(first.RawQuery, "&") {
+		first.RawQuery = ""
+	}
+	return spellings(&first)
 }
 
-// asked is pathOf for a configured host, with the query by which mirrors are asked: as it is, and as it is read. These differ
-// for a registry whose name has a port.
-func asked(req *http.Request) []string {
-	query := fault.First(req).URL.RawQuery
-	if !strings.HasPrefix(query, "ns=") || strings.Contains(query, "&") {
-		return []string{pathOf(req)}
+// spellings are host, path and query of a URL as it is, and as it is read.
+func spellings(u *url.URL) (all []string) {
+	queries := []string{u.RawQuery}
+	if plain, err := url.QueryUnescape(u.RawQuery); err == nil {
+		queries = append(queries, plain)
 	}
-	all := []string{pathOf(req) + "?" + query}
-	if plain, err := url.QueryUnescape(query); err == nil && plain != query {
-		all = append(all, pathOf(req)+"?"+plain)
+	for _, query := range slices.Compact(queries) {
+		for _, path := range slices.Compact([]string{u.Path, u.EscapedPath()}) {
+			all = append(all, strings.TrimSuffix(u.Host+path+"?"+query, "?"))
+		}
 	}
 	return all
 }

@@ -14,7 +14,7 @@ import (
 // Elsewhere is for requests to where no host of a session is, such as the urls of layers. Errors, and
 // redirects that are followed, have no part of a secret, as those of hosts have none, and what comes with
 // either is waited for as what hosts send. Where there is no answer, the error is a fault; answers are
-// not judged by their status. Neither may be nil.
+// not judged by their status. The Redactor knows by what the URL is signed that is asked first. Neither may be nil.
 type Elsewhere struct {
 	Next     http.RoundTripper
 	Redactor *redact.Redactor
@@ -34,7 +34,7 @@ func (e Elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Request = req
 	resp.Status = fault.StatusText(resp.StatusCode) // docker's errors have it as the host writes it
-	if senseless(resp, e.Redactor, []string{pathOf(req)}) {
+	if senseless(resp, e.Redactor, spellings(fault.First(req).URL)) {
 		_ = resp.Body.Close()
 		return nil, (&classify{redactor: e.Redactor}).nonsense(req, resp)
 	}
