@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/pkg/imageverifier"
 	"github.com/containerd/containerd/v2/plugins"
@@ -163,6 +164,13 @@ func findHost(ic *plugin.InitContext) (h host, err error) {
 	return h, err
 }
 
+// records returns the store of what is known of images, which containerd's own pulls leave from then on.
+func (h host) records(all images.Store) *store.Store {
+	s := store.New(h.db, all)
+	h.images.KeepBy(s)
+	return s
+}
+
 // imagesService returns the service of image records, which was decorated before anybody knew whether pullwarden is enabled.
 func imagesService(ic *plugin.InitContext) (*pull.Images, error) {
 	instance, err := ic.GetByID(plugins.ServicePlugin, services.ImagesService)
@@ -215,9 +223,7 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		observers = append(observers, auditLog.Observe)
 	}
 	watcher, registries := openRegistries(host.cri, counts, filepath.Join(root, "hosts"), host.puller.ProgressTimeout())
-	records := store.New(host.db, images)
-	host.images.KeepBy(records)
-	contents := content.New(host.db, host.puller.ProgressTimeout())
+	records, contents := host.records(images), content.New(host.db, host.puller.ProgressTimeout())
 	contents.MayBeRemote = host.puller.MayBeRemote
 	pins.Store(pin.Start(pin.Options{
 		Records: records, Sizes: contents, Index: host.puller, MayPin: func(tag string) bool { return mayPin(current.Current(), tag) },

@@ -105,7 +105,7 @@ func TestObservedPullByDigestOpensNothingThatIsProvedMeanwhile(t *testing.T) {
 			release := make(chan struct{})
 			undo := g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				user, _, _ := r.BasicAuth()
-				if user == bob.user && (observed == "never answered" || r.Method == "GET") {
+				if user == bob.user && (observed == "never answered" || r.Method == http.MethodGet) {
 					select {
 					case <-release:
 					case <-r.Context().Done():

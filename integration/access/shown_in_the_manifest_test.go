@@ -31,7 +31,7 @@ hints = "Tighten"
 			defer origin.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				name, secret, _ := r.BasicAuth()
 				known := name == alice.user && secret == alice.password || name == bob.user && secret == bob.password
-				if !known && !(headIsOpen && r.Method == http.MethodHead) {
+				if !known && (!headIsOpen || r.Method != http.MethodHead) {
 					w.Header().Set("WWW-Authenticate", `Basic realm="r"`)
 					w.WriteHeader(http.StatusUnauthorized)
 					return

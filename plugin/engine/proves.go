@@ -62,7 +62,7 @@ func (a *answer) renews(f store.Fingerprint) bool {
 	has := func(givers []string, everybody bool) bool {
 		return slices.ContainsFunc(givers, byHost) && !a.watch.endedSinceBegun(everybody, host, a.repository)
 	}
-	asHolder := f != store.Anonymous && !(a.shared && a.verified.Unshown)
+	asHolder := f != store.Anonymous && (!a.shared || !a.verified.Unshown)
 	return has(a.held.anyone, true) || asHolder && has(a.held.holder, false)
 }
 

@@ -33,7 +33,7 @@ func TestProofThatEndsInTheVerification(t *testing.T) {
 				e := n.engine("[[rule]]\nimages = [\"**\"]\nnamespaces = [\"b\"]\npolicy = \"Always\"\n" + rule(tc.directives))
 				e.Now = time.Now
 				asked := false
-				e.VerifyImage = func(context.Context, string, ocispec.Descriptor) error {
+				e.VerifyImage = func(ctx context.Context, _ string, _ ocispec.Descriptor) error {
 					if asked {
 						return nil
 					}
@@ -44,7 +44,7 @@ func TestProofThatEndsInTheVerification(t *testing.T) {
 					n.mu.Unlock()
 					refused := n.request(nil)
 					refused.Namespace, refused.PodNamespace = "b", "b"
-					if o, _ := e.Ensure(t.Context(), refused); o.Kind != Failed || len(n.record.Proofs(alice)) > 0 {
+					if o, _ := e.Ensure(ctx, refused); o.Kind != Failed || len(n.record.Proofs(alice)) > 0 {
 						t.Errorf("%s, and her proof has not ended", o.Kind)
 					}
 					time.Sleep(5 * time.Second)
