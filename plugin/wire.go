@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/pkg/imageverifier"
 	"github.com/containerd/containerd/v2/plugins"
@@ -110,7 +109,12 @@ func start(ic *plugin.InitContext) (any, error) {
 	stdlog.Guard()
 	resolver.GuardURLs()
 	pull.EndUnpacks()
-	return newImagePolicy(c, host, ic.Properties[plugins.PropertyRootDir])
+	p, err := newImagePolicy(c, host, ic.Properties[plugins.PropertyRootDir])
+	if err != nil {
+		return nil, err
+	}
+	host.images.KeepBy(p.store)
+	return p, nil
 }
 
 // host is the part of the daemon that pullwarden works with.
@@ -162,13 +166,6 @@ func findHost(ic *plugin.InitContext) (h host, err error) {
 	h.sources = service
 	h.puller, err = newPuller(ic, node, service, settings)
 	return h, err
-}
-
-// records returns the store of what is known of images, which containerd's own pulls leave from then on.
-func (h host) records(all images.Store) *store.Store {
-	s := store.New(h.db, all)
-	h.images.KeepBy(s)
-	return s
 }
 
 // imagesService returns the service of image records, which was decorated before anybody knew whether pullwarden is enabled.
@@ -223,7 +220,7 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		observers = append(observers, auditLog.Observe)
 	}
 	watcher, registries := openRegistries(host.cri, counts, filepath.Join(root, "hosts"), host.puller.ProgressTimeout())
-	records, contents := host.records(images), content.New(host.db, host.puller.ProgressTimeout())
+	records, contents := store.New(host.db, images), content.New(host.db, host.puller.ProgressTimeout())
 	contents.MayBeRemote = host.puller.MayBeRemote
 	pins.Store(pin.Start(pin.Options{
 		Records: records, Sizes: contents, Index: host.puller, MayPin: func(tag string) bool { return mayPin(current.Current(), tag) },

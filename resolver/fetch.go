@@ -162,6 +162,9 @@ func (f *fetch) brokeOff(h *host, gave, silent bool) {
 // is left, where others can give the content; a connection that does not come in the second that it
 // has may be one lost packet.
 func (f *fetch) late(h *host, p purpose.Purpose, err error) {
+	if fault.DialTimedOut(err) && p.HasAlternative() && !p.HasReadyAlternative() {
+		f.passedOver.Store(true) // it has had a second, and has longer once the others were asked
+	}
 	if fault.TimedOut(err) && !fault.DialTimedOut(err) && p.HasReadyAlternative() {
 		f.leave(h)
 	}

@@ -12,27 +12,45 @@ import (
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
 // KeepProofs runs a write that replaces all labels of a record, as those of containerd's pulls without its transfer service
-// are, and returns its error. The write gets the labels that the record is to have besides: those that say of the target who may
-// have it. Where the record has another target, or there is none, it gets none. It runs as in WriteProofs: beside no revocation.
-func (s *Store) KeepProofs(ctx context.Context, name string, target digest.Digest, write func(keep map[string]string) error) error {
+// are, and returns its error. It gets the labels to write: those that the record has and that say of the target who may have it, those of a
+// pin that is pullwarden's, and the given ones, but for those of who may have it, which a client may have read before a
+// refusal. Where the record has another target, or there is none, it gets the given ones. It runs as in WriteProofs: beside no revocation.
+func (s *Store) KeepProofs(ctx context.Context, name string, target digest.Digest, given map[string]string, write func(all map[string]string) error) error {
 	if _, err := namespaces.NamespaceRequired(ctx); err != nil {
 		return err
 	}
 	return s.WriteProofs(ctx, func() error {
 		img, err := s.images.Get(ctx, name)
 		if errdefs.IsNotFound(err) || err == nil && img.Target.Digest != target {
-			return write(nil)
+			return write(given)
 		}
 		if err != nil {
 			return fmt.Errorf("read image record %q: %w", name, err)
 		}
-		keep := maps.Clone(img.Labels)
-		maps.DeleteFunc(keep, func(label, _ string) bool { return !isOfAccess(label) })
-		return write(keep)
+		return write(keeping(img.Labels, given))
 	})
+}
+
+func keeping(before, given map[string]string) map[string]string {
+	own := before[LabelPinned] != "" && given[labels.CRIPinned] == ""
+	all := maps.Clone(before)
+	maps.DeleteFunc(all, func(label, _ string) bool {
+		return !isOfAccess(label) && (!own || label != LabelPinned && label != labels.CRIPinned)
+	})
+	if len(all) == 0 {
+		return given
+	}
+	for label, value := range given {
+		if !isOfAccess(label) {
+			all[label] = value
+		}
+	}
+	return all
 }
 
 // isOfAccess reports whether a label says who may have an image, or of which check or host that is known.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/containerd/containerd/v2/core/images"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
 // A write that replaces all labels of a record leaves who may have its image, and no source, and brings nothing back
@@ -20,13 +22,15 @@ func TestKeepProofs(t *testing.T) {
 		now    ocispec.Descriptor
 		onDisk bool
 		revoke bool
+		given  map[string]string
 		want   []Fingerprint
 	}{
-		"on disk":               {one, true, false, []Fingerprint{alice, bob}},
-		"not written yet":       {one, false, false, []Fingerprint{alice, bob}},
-		"revoked":               {one, true, true, []Fingerprint{alice}},
-		"revoked, not written ": {one, false, true, []Fingerprint{alice}},
-		"another image":         {two, true, false, nil},
+		"on disk":                 {one, true, false, nil, []Fingerprint{alice, bob}},
+		"not written yet":         {one, false, false, nil, []Fingerprint{alice, bob}},
+		"revoked":                 {one, true, true, nil, []Fingerprint{alice}},
+		"revoked, not written ":   {one, false, true, nil, []Fingerprint{alice}},
+		"read before the refusal": {one, true, true, map[string]string{LabelAccess + string(bob): "2026-01-02T12:00:00Z registry.test"}, []Fingerprint{alice}},
+		"another image":           {two, true, false, nil, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			ctx, s, records := newStore(t)
@@ -39,7 +43,7 @@ func TestKeepProofs(t *testing.T) {
 			if tc.revoke {
 				must(t, s.Revoke(ctx, "registry.test/app", []Fingerprint{bob}, origin))
 			}
-			must(t, s.KeepProofs(ctx, name, tc.now.Digest, func(keep map[string]string) error {
+			must(t, s.KeepProofs(ctx, name, tc.now.Digest, tc.given, func(keep map[string]string) error {
 				_, err := records.Update(ctx, images.Image{Name: name, Target: tc.now, Labels: keep})
 				return err
 			}))
@@ -78,7 +82,7 @@ func TestKeepProofsInDoubt(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer closed(t, s)
 	create(ctx, t, records, one, map[string]string{LabelRecord: "cut", LabelVerifiedDigest: one.Digest.String(), LabelAccess + string(alice): "2026-01-02T12:00:00Z registry.test"})
-	must(t, s.KeepProofs(ctx, name, one.Digest, func(keep map[string]string) error {
+	must(t, s.KeepProofs(ctx, name, one.Digest, nil, func(keep map[string]string) error {
 		_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: keep})
 		return err
 	}))
@@ -92,11 +96,41 @@ func TestKeepProofsOfNothing(t *testing.T) {
 	ctx, s, _ := newStore(t)
 	defer closed(t, s)
 	ran := false
-	must(t, s.KeepProofs(ctx, name, one.Digest, func(keep map[string]string) error {
+	must(t, s.KeepProofs(ctx, name, one.Digest, nil, func(keep map[string]string) error {
 		ran = keep == nil
 		return nil
 	}))
 	if !ran {
 		t.Error("it was not run, or got labels")
+	}
+}
+
+// A pin of pullwarden's stays with the image.
+func TestKeepProofsAndPins(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer closed(t, s)
+	create(ctx, t, records, one, map[string]string{labels.CRIPinned: labels.CRIPinnedValue, LabelPinned: encodeTime(noon), LabelRecord: binding(name, one.Digest)})
+	must(t, s.KeepProofs(ctx, name, one.Digest, nil, func(keep map[string]string) error {
+		_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: keep})
+		return err
+	}))
+	if state := Decode(name, one.Digest, labelsOf(ctx, t, records)); !state.Pin.Own {
+		t.Errorf("the pin is gone: %+v", labelsOf(ctx, t, records))
+	}
+}
+
+// Labels of the client's own stay as they are, a pin among them.
+func TestKeeping(t *testing.T) {
+	pinned := map[string]string{LabelAccess + string(alice): "now", LabelPinned: "then", labels.CRIPinned: labels.CRIPinnedValue, LabelPullSource: "gone", "c": "gone"}
+	kept := map[string]string{LabelAccess + string(alice): "now", LabelPinned: "then", labels.CRIPinned: labels.CRIPinnedValue}
+	for what, tc := range map[string]struct{ before, given, want map[string]string }{
+		"nothing":         {pinned, nil, kept},
+		"its own":         {pinned, map[string]string{"a": "b"}, labels.Overlay(kept, map[string]string{"a": "b"})},
+		"its own pin":     {pinned, map[string]string{labels.CRIPinned: "pinned"}, map[string]string{LabelAccess + string(alice): "now", labels.CRIPinned: "pinned"}},
+		"none were there": {nil, map[string]string{"a": "b"}, map[string]string{"a": "b"}},
+	} {
+		if got := keeping(tc.before, tc.given); !maps.Equal(got, tc.want) {
+			t.Errorf("%s: got %v, want %v", what, got, tc.want)
+		}
 	}
 }

@@ -5,7 +5,6 @@ package pull
 
 import (
 	"context"
-	"maps"
 	"sync/atomic"
 
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
@@ -17,7 +16,7 @@ import (
 
 // ProofKeeper has a write that replaces all labels of an image's record leave those that say who may have it: see store.Store.
 type ProofKeeper interface {
-	KeepProofs(ctx context.Context, name string, target digest.Digest, write func(keep map[string]string) error) error
+	KeepProofs(ctx context.Context, name string, target digest.Digest, given map[string]string, write func(all map[string]string) error) error
 }
 
 // Images is containerd's service of image records, for its clients and for CRI's own one. A pull without the transfer service
@@ -42,23 +41,17 @@ func (s *Images) Update(ctx context.Context, r *imagesapi.UpdateImageRequest, op
 	}
 	var response *imagesapi.UpdateImageResponse
 	var failed error
-	err := (*keeper).KeepProofs(ctx, r.GetImage().GetName(), digest.Digest(r.GetImage().GetTarget().GetDigest()), func(keep map[string]string) error {
-		response, failed = s.ImagesClient.Update(ctx, withLabels(r, keep), opts...)
+	image := r.GetImage()
+	err := (*keeper).KeepProofs(ctx, image.GetName(), digest.Digest(image.GetTarget().GetDigest()), image.GetLabels(), func(all map[string]string) error {
+		with := proto.CloneOf(r)
+		if with.Image != nil {
+			with.Image.Labels = all
+		}
+		response, failed = s.ImagesClient.Update(ctx, with, opts...)
 		return failed
 	})
 	if failed != nil {
 		return nil, failed
 	}
 	return response, errgrpc.ToGRPC(err)
-}
-
-// withLabels is a request in which the image has these labels, too, but for those that it names itself.
-func withLabels(r *imagesapi.UpdateImageRequest, keep map[string]string) *imagesapi.UpdateImageRequest {
-	if len(keep) == 0 {
-		return r
-	}
-	r = proto.CloneOf(r)
-	maps.Copy(keep, r.Image.Labels)
-	r.Image.Labels = keep
-	return r
 }

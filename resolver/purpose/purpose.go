@@ -105,8 +105,10 @@ type Purpose struct {
 }
 
 // HasAlternative reports whether another host may answer when this one does not, be it one in trouble, which
-// may be well again by then.
-func (p Purpose) HasAlternative() bool { return p.Kind != Other && !p.Last }
+// may be well again by then. A fetch that asks again once nothing is left has none but ready ones.
+func (p Purpose) HasAlternative() bool {
+	return p.Kind != Other && !p.Last && (p.Kind != Fetch || !p.Force || !p.Patient && p.CanMove())
+}
 
 // HasReadyAlternative is HasAlternative for hosts that can answer as things are now.
 func (p Purpose) HasReadyAlternative() bool {

@@ -17,6 +17,7 @@ func (r *Redactor) gathered() *gathered {
 	r.mu.Lock()
 	last, leads := r.last, r.leads // which only get more
 	r.mu.Unlock()
+	own := r.changes.Load()
 	changes := r.all().changes.Load()
 	if r.session != nil {
 		changes += r.changes.Load()
@@ -36,7 +37,9 @@ func (r *Redactor) gathered() *gathered {
 	next.sent, next.signed = distinct(next.sent), distinct(next.signed)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last = next
+	if r.changes.Load() == own { // else something of it may be forgotten for good
+		r.last = next
+	}
 	return next
 }
 

@@ -51,7 +51,7 @@ func (r *Redactor) HideURL(u *url.URL, asked ...string) { r.all().AddURL(u, aske
 func (r *Redactor) ForgetQueries() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.queries = recent{}
+	r.queries, r.last = recent{}, nil
 	r.changes.Add(1)
 }
 

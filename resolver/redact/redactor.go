@@ -143,6 +143,7 @@ func (r *Redactor) KeepTokens(last int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.tokens.keep(last) {
+		r.last = nil
 		r.changes.Add(1)
 	}
 }

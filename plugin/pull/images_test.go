@@ -1,0 +1,64 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pull
+
+import (
+	"context"
+	"maps"
+	"testing"
+
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	"github.com/containerd/containerd/api/types"
+	"github.com/opencontainers/go-digest"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+)
+
+// written is a service of image records that notes what is written.
+type written struct {
+	imagesapi.ImagesClient
+	labels map[string]string
+}
+
+func (w *written) Update(_ context.Context, r *imagesapi.UpdateImageRequest, _ ...grpc.CallOption) (*imagesapi.UpdateImageResponse, error) {
+	w.labels = r.GetImage().GetLabels()
+	return &imagesapi.UpdateImageResponse{Image: r.GetImage()}, nil
+}
+
+// keeps adds labels to those that a client gives.
+type keeps map[string]string
+
+func (k keeps) KeepProofs(_ context.Context, _ string, _ digest.Digest, given map[string]string, write func(map[string]string) error) error {
+	all := maps.Clone(given)
+	maps.Copy(all, k)
+	return write(all)
+}
+
+// A write of all labels leaves those that are kept, and changes no request of the client's. Others go on as they are.
+func TestImagesKeepProofs(t *testing.T) {
+	given := map[string]string{"a": "b"}
+	both := map[string]string{"a": "b", "kept": "now"}
+	for what, tc := range map[string]struct {
+		by   ProofKeeper
+		mask []string
+		want map[string]string
+	}{
+		"all labels":                {keeps{"kept": "now"}, nil, both},
+		"some fields alone":         {keeps{"kept": "now"}, []string{"target"}, given},
+		"pullwarden is not enabled": {nil, nil, given},
+	} {
+		w := &written{}
+		images := DecorateImages(w)
+		if tc.by != nil {
+			images.KeepBy(tc.by)
+		}
+		r := &imagesapi.UpdateImageRequest{Image: &imagesapi.Image{Name: "r.test/app:1", Labels: maps.Clone(given), Target: &types.Descriptor{Digest: "sha256:1"}}}
+		if tc.mask != nil {
+			r.UpdateMask = &fieldmaskpb.FieldMask{Paths: tc.mask}
+		}
+		if _, err := images.Update(t.Context(), r); err != nil || !maps.Equal(w.labels, tc.want) || !maps.Equal(r.Image.Labels, given) {
+			t.Errorf("%s: %v, %v, want %v", what, w.labels, err, tc.want)
+		}
+	}
+}
