@@ -61,7 +61,7 @@ func TestCheckImageOfLayersOfOtherSizes(t *testing.T) {
 		return CheckImage(t.Context(), here, here.add(t, ocispec.MediaTypeImageManifest, ocispec.Manifest{
 			MediaType: ocispec.MediaTypeImageManifest, Config: config,
 			Layers: []ocispec.Descriptor{{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.FromString(of), Size: size}},
-		}))
+		}), nil)
 	}
 	for size, passes := range map[int64]bool{int64(len(layer)): true, 1: false, 1 << 40: false} {
 		err := check(layer, size)

@@ -70,48 +70,32 @@ func (w *Way) Follow(desc ocispec.Descriptor, children []ocispec.Descriptor) err
 }
 
 // CheckImage returns an error, which is ErrInvalid, for an image that CRI cannot read, or reads in
-// another way than runs: it would show no record of it. Of what runs and is not on the node the
+// another way than runs: it would show no record of it; or whose config, which is an image's whatever its manifest calls
+// it, and whoever has brought it to the node, check refuses; a nil one refuses none. Of what runs and is not on the node the
 // error is errdefs.ErrNotFound.
-func CheckImage(ctx context.Context, contents content.InfoReaderProvider, target ocispec.Descriptor) error {
+func CheckImage(ctx context.Context, contents content.InfoReaderProvider, target ocispec.Descriptor, check func(config []byte) error) error {
 	if err := checkWay(ctx, contents, target); err != nil {
 		return err
 	}
-	manifest, data, err := manifestAndConfig(ctx, contents, target)
+	manifest, err := images.Manifest(ctx, Bounded{contents}, target, platforms.Default())
 	if err != nil {
-		return err
+		return fmt.Errorf("manifest of %s: %w", target.Digest, err)
 	}
 	config := manifest.Config
+	data, err := content.ReadBlob(ctx, Bounded{contents}, config)
+	if err != nil {
+		return fmt.Errorf("config %s: %w", config.Digest, err)
+	}
+	config.MediaType = ocispec.MediaTypeImageConfig
 	if err := cmp.Or(checkReads(ctx, config, data), checkLayers(manifest, data)); err != nil {
 		return In(config.Digest, err)
 	}
-	return nil
-}
-
-// CheckConfig returns what is wrong with the config that CRI reads of an image, as ErrInvalid. It is looked at
-// whatever its manifest calls it, and whoever has brought it to the node.
-func CheckConfig(ctx context.Context, contents content.Provider, target ocispec.Descriptor, check func(config []byte) error) error {
-	manifest, data, err := manifestAndConfig(ctx, contents, target)
-	if err != nil {
-		return err
-	}
-	if err := check(data); err != nil {
-		return In(manifest.Config.Digest, invalid{fmt.Errorf("%s: %w", manifest.Config.Digest, err)})
+	if check != nil {
+		if err := check(data); err != nil {
+			return In(config.Digest, invalid{fmt.Errorf("%s: %w", config.Digest, err)})
+		}
 	}
 	return nil
-}
-
-// manifestAndConfig returns the manifest that runs, and its config, which is an image's whatever the manifest says.
-func manifestAndConfig(ctx context.Context, contents content.Provider, target ocispec.Descriptor) (manifest ocispec.Manifest, config []byte, err error) {
-	manifest, err = images.Manifest(ctx, Bounded{contents}, target, platforms.Default())
-	if err != nil {
-		return manifest, nil, fmt.Errorf("manifest of %s: %w", target.Digest, err)
-	}
-	config, err = content.ReadBlob(ctx, Bounded{contents}, manifest.Config)
-	if err != nil {
-		return manifest, nil, fmt.Errorf("config %s: %w", manifest.Config.Digest, err)
-	}
-	manifest.Config.MediaType = ocispec.MediaTypeImageConfig
-	return manifest, config, nil
 }
 
 // checkLayers returns an error, which is ErrInvalid, for a config of an image that has other layers than its manifest.

@@ -119,7 +119,7 @@ func TestCheckImage(t *testing.T) {
 		"more nested indexes":                 {here.nested(t, manifest, maxIndexes+1), false},
 		"large documents":                     {large(large(large(manifest))), false},
 	} {
-		err := CheckImage(t.Context(), here, tc.target)
+		err := CheckImage(t.Context(), here, tc.target, nil)
 		if (err == nil) != tc.passes || err != nil && !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -137,19 +137,19 @@ func TestCheckImage(t *testing.T) {
 func TestCheckImageThatIsNotHere(t *testing.T) {
 	here := documentsHere{}
 	nowhere := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromString("nowhere"), Size: 500}
-	if err := CheckImage(t.Context(), here, here.index(t, nowhere)); !errdefs.IsNotFound(err) || errors.Is(err, ErrInvalid) {
+	if err := CheckImage(t.Context(), here, here.index(t, nowhere), nil); !errdefs.IsNotFound(err) || errors.Is(err, ErrInvalid) {
 		t.Errorf("%v", err)
 	}
 }
 
-// CheckConfig looks at the config that CRI reads, whatever its manifest calls it.
-func TestCheckConfig(t *testing.T) {
+// CheckImage has the config checked that CRI reads, whatever its manifest calls it.
+func TestCheckImageByItsConfig(t *testing.T) {
 	here, refused := documentsHere{}, errors.New("a test")
 	for _, mediaType := range []string{ocispec.MediaTypeImageConfig, "application/octet-stream", ""} {
 		config := here.add(t, mediaType, ocispec.Image{Author: "author of " + mediaType, Platform: platforms.DefaultSpec()})
 		manifest := here.add(t, ocispec.MediaTypeImageManifest, ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Config: config})
 		for _, target := range []ocispec.Descriptor{manifest, here.index(t, manifest)} {
-			err := CheckConfig(t.Context(), here, target, func(data []byte) error {
+			err := CheckImage(t.Context(), here, target, func(data []byte) error {
 				if !slices.Equal(data, here[config.Digest]) {
 					t.Errorf("%s: got %s", mediaType, data)
 				}
@@ -158,12 +158,12 @@ func TestCheckConfig(t *testing.T) {
 			if of, ok := errors.AsType[*Error](err); !ok || of.Document != config.Digest || !errors.Is(err, ErrInvalid) || !errors.Is(err, refused) {
 				t.Errorf("%s: %v", mediaType, err)
 			}
-			if err := CheckConfig(t.Context(), here, target, func([]byte) error { return nil }); err != nil {
+			if err := CheckImage(t.Context(), here, target, func([]byte) error { return nil }); err != nil {
 				t.Errorf("%s: %v", mediaType, err)
 			}
 		}
 		delete(here, config.Digest)
-		if err := CheckConfig(t.Context(), here, manifest, func([]byte) error { return nil }); !errdefs.IsNotFound(err) {
+		if err := CheckImage(t.Context(), here, manifest, func([]byte) error { return nil }); !errdefs.IsNotFound(err) {
 			t.Errorf("%s: %v", mediaType, err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestCheckConfig(t *testing.T) {
 func TestCheckImageOfAnotherSize(t *testing.T) {
 	here := documentsHere{}
 	manifest := here.manifest(t, 1)
-	if err := CheckImage(t.Context(), here, manifest); err != nil {
+	if err := CheckImage(t.Context(), here, manifest, nil); err != nil {
 		t.Fatal(err)
 	}
 	larger := manifest
@@ -187,7 +187,7 @@ func TestCheckImageOfAnotherSize(t *testing.T) {
 	for what, target := range map[string]ocispec.Descriptor{
 		"a manifest": larger, "one in an index": here.index(t, larger), "a config": here.add(t, ocispec.MediaTypeImageManifest, m),
 	} {
-		if err := CheckImage(t.Context(), here, target); !errors.Is(err, ErrInvalid) {
+		if err := CheckImage(t.Context(), here, target, nil); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

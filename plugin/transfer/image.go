@@ -102,10 +102,11 @@ func (s *contentSources) documents() content.Provider { return documents.Bounded
 // The config must have no secret of the source where CRI tells of it. What is fetched as a config has none, and this one
 // may have come as anything else, also by another pull.
 func (s *contentSources) complete(ctx context.Context, target ocispec.Descriptor, from any) error {
-	err := documents.CheckImage(ctx, s.contents, target)
-	if source, ok := from.(ConfigChecker); ok && err == nil {
-		err = documents.CheckConfig(ctx, s.contents, target, source.CheckConfig)
+	var check func(config []byte) error
+	if source, ok := from.(ConfigChecker); ok {
+		check = source.CheckConfig
 	}
+	err := documents.CheckImage(ctx, s.contents, target, check)
 	if err == nil || errors.Is(err, documents.ErrInvalid) {
 		return err
 	}
