@@ -98,6 +98,9 @@ func (b *batch) then(newer batch) {
 
 // of returns what may change the record of k, which has these labels, for readers: it does not change any more.
 func (b batch) of(k key, all map[string]string) (out batch) {
+	if len(b) == 0 {
+		return nil
+	}
 	places := placesAbout(k, all)
 	for _, l := range b {
 		about := layer{revocations: l.revocations.about(places)}

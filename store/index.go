@@ -17,6 +17,9 @@ type index struct {
 }
 
 func (b batch) index() index {
+	if len(b) == 0 {
+		return index{}
+	}
 	x := index{b, map[key][]int{}, map[place]map[Fingerprint][]int{}}
 	for n, l := range b {
 		for k := range l.marks {
@@ -37,6 +40,18 @@ func (b batch) index() index {
 // of returns the layers that may change the record of k, which has these labels.
 func (x index) of(k key, all map[string]string) (out batch) {
 	numbers := slices.Clone(x.marked[k])
+	if len(x.revoked) > 0 {
+		numbers = append(numbers, x.revoking(k, all)...)
+	}
+	slices.Sort(numbers)
+	for _, n := range slices.Compact(numbers) {
+		out = append(out, x.layers[n])
+	}
+	return out
+}
+
+// revoking returns the layers, by their numbers, that may end proofs which the labels of the record of k have.
+func (x index) revoking(k key, all map[string]string) (numbers []int) {
 	var holders map[Fingerprint]bool
 	for _, in := range placesAbout(k, all) { // a mark binds labels to the record's own name, whose places are among these
 		revoked := x.revoked[in.place]
@@ -50,11 +65,7 @@ func (x index) of(k key, all map[string]string) (out batch) {
 			numbers = append(numbers, revoked[f]...)
 		}
 	}
-	slices.Sort(numbers)
-	for _, n := range slices.Compact(numbers) {
-		out = append(out, x.layers[n])
-	}
-	return out
+	return numbers
 }
 
 // holders are those whose proofs the record of k has, or gets by a mark, and the nobody to whom the revocations of everybody's belong.

@@ -119,8 +119,8 @@ func (r transactionReader) read(ctx context.Context, name string) (*Record, erro
 	}
 	k := keyOf(r.namespace, img)
 	var record *Record
-	if state := Decode(k.name, k.target, r.unwritten.over(k, img.Labels)); state.Known() {
-		record = &Record{Name: name, Target: img.Target, CreatedAt: img.CreatedAt, State: state}
+	if known := recordOf(img, r.unwritten.over(k, img.Labels)); known.Known() {
+		record = &known
 	}
 	if keep {
 		r.decoded.add(recordName{r.namespace, name}, sum, record)

@@ -96,8 +96,8 @@ func (s *Store) Pins(ctx context.Context) ([]Record, error) {
 	}
 	var pinned []Record
 	for _, img := range all {
-		if state := Decode(img.Name, img.Target.Digest, img.Labels); state.Pin.Own {
-			pinned = append(pinned, Record{Name: img.Name, Target: img.Target, CreatedAt: img.CreatedAt, State: state})
+		if record := recordOf(img, img.Labels); record.Pin.Own {
+			pinned = append(pinned, record)
 		}
 	}
 	return pinned, nil

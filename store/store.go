@@ -75,6 +75,11 @@ func New(db DB, imageStore images.Store) *Store {
 	return s
 }
 
+// recordOf is an image's record with these labels.
+func recordOf(img images.Image, labels map[string]string) Record {
+	return Record{Name: img.Name, Target: img.Target, CreatedAt: img.CreatedAt, State: Decode(img.Name, img.Target.Digest, labels)}
+}
+
 // Get returns the record of that name in the namespace of the context, with
 // marks that are not yet written, and without proofs whose revocation is not. The error is errdefs.ErrNotFound when there is no such record.
 func (s *Store) Get(ctx context.Context, name string) (Record, error) {
@@ -95,8 +100,7 @@ func (s *Store) Get(ctx context.Context, name string) (Record, error) {
 		if before != after {
 			continue // a mark may have been written after the record was read
 		}
-		state := Decode(name, img.Target.Digest, unwritten.index().over(k, img.Labels))
-		return Record{Name: name, Target: img.Target, CreatedAt: img.CreatedAt, State: state}, nil
+		return recordOf(img, unwritten.index().over(k, img.Labels)), nil
 	}
 }
 
