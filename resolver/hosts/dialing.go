@@ -39,8 +39,7 @@ func (d *Dialing) With(ctx context.Context) context.Context {
 		GetConn: func(string) { d.settle(false) },
 		GotConn: func(httptrace.GotConnInfo) { d.settle(true) },
 	})
-	h := &handshakes{dialing: d}
-	return context.WithValue(httptrace.WithClientTrace(ctx, h.trace()), shortKey{}, h)
+	return withHandshakes(ctx, &handshakes{dialing: d})
 }
 
 // begin begins the time for an operation.

@@ -19,7 +19,7 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/fault"
 )
 
-// handshakes bounds the time for TLS on the new connections of one request, where net/http has one
+// handshakes bounds the time for the new connections of one request, and for TLS on them, where net/http has one
 // bound for all requests of a transport. It does not say on which connection a handshake begins or ends,
 // and a request may have several made at a time: the end of one ends the bound of all, so that no connection keeps
 // it. Safe for concurrent use.
@@ -28,8 +28,8 @@ type handshakes struct {
 	ahead int            // of a new connection, which are more than one by a proxy that has TLS itself
 	conns []*hurriedConn // that have one ahead or under way
 
-	dialing   *Dialing // is told instead of a bound; nil = they are bounded
-	shortDial bool     // the dial is bounded all the same
+	shortDial, shortTLS bool     // what is bounded
+	dialing             *Dialing // is told of both; nil = nobody is
 }
 
 // on returns a connection whose handshake is bounded.
@@ -48,10 +48,10 @@ func (h *handshakes) trace() *httptrace.ClientTrace {
 func (h *handshakes) begun() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.dialing != nil {
-		if len(h.conns) > 0 {
-			h.dialing.begin(fault.Handshake, shortHandshake)
-		}
+	if h.dialing != nil && len(h.conns) > 0 {
+		h.dialing.begin(fault.Handshake, shortHandshake)
+	}
+	if !h.shortTLS {
 		return
 	}
 	for _, c := range h.conns {

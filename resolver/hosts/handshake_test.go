@@ -113,7 +113,7 @@ func TestHandshakeBehindAProxy(t *testing.T) {
 // may be using it.
 func TestHandshakesBoundNoOtherConnection(t *testing.T) {
 	for _, ahead := range []int{1, 2} {
-		h := &handshakes{ahead: ahead}
+		h := &handshakes{ahead: ahead, shortTLS: true}
 		made := func() *hurriedConn {
 			c, other := net.Pipe()
 			t.Cleanup(func() {

@@ -19,8 +19,7 @@ type (
 // WithShortDial returns a context whose requests give up on a new connection
 // early, before it is there or has TLS, where hosts.toml sets no dial_timeout.
 func WithShortDial(ctx context.Context) context.Context {
-	h := &handshakes{}
-	return context.WithValue(httptrace.WithClientTrace(ctx, h.trace()), shortKey{}, h)
+	return withHandshakes(ctx, &handshakes{shortDial: true, shortTLS: true})
 }
 
 // WithShortDialAlone is WithShortDial, but for TLS, which has its time. A Dialing is told of both as it would be without.
@@ -29,9 +28,10 @@ func WithShortDialAlone(ctx context.Context) context.Context {
 	if told, watched := ctx.Value(shortKey{}).(*handshakes); watched {
 		h.dialing = told.dialing
 	}
-	if h.dialing == nil {
-		h.dialing = NewDialing(func() {})
-	}
+	return withHandshakes(ctx, h)
+}
+
+func withHandshakes(ctx context.Context, h *handshakes) context.Context {
 	return context.WithValue(httptrace.WithClientTrace(ctx, h.trace()), shortKey{}, h)
 }
 
@@ -63,7 +63,7 @@ func shorten(dial dialFunc) dialFunc {
 			h.dialing.begin("dial", ShortDial)
 			defer h.dialing.end()
 		}
-		if h.dialing == nil || h.shortDial {
+		if h.shortDial {
 			short, cancel := context.WithTimeout(ctx, ShortDial)
 			defer cancel()
 			ctx = short
