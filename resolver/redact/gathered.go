@@ -18,9 +18,9 @@ func (r *Redactor) gathered() *gathered {
 	last, leads := r.last, r.leads // which only get more
 	r.mu.Unlock()
 	own := r.changes.Load()
-	changes := r.all().changes.Load()
+	changes := own
 	if r.session != nil {
-		changes += r.changes.Load()
+		changes += r.session.changes.Load()
 	}
 	for _, lead := range leads {
 		changes += lead.changes.Load() // none ever falls: the sum is the same where each of them is

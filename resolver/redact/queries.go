@@ -76,12 +76,17 @@ func (r *Redactor) addValue(u *url.URL, name, value string, asked []string) {
 // says reports whether a value says what was asked, or a part of it.
 func says(value, asked string) bool {
 	public, query, _ := strings.Cut(asked, "?")
-	if strings.HasPrefix(query, "ns=") && !strings.Contains(query, "&") {
+	if IsMirrorQuery(query) {
 		public = asked
 	}
 	return strings.Contains(public, value) || beginsURL(value, public) ||
 		len(value) > len(query) && strings.HasSuffix(asked, value) || // with all of the query
 		beginsURL(value, asked) && strings.HasSuffix(value, asked)
+}
+
+// IsMirrorQuery reports whether a query is that by which mirrors are asked: it names the registry, and signs nothing.
+func IsMirrorQuery(query string) bool {
+	return strings.HasPrefix(query, "ns=") && !strings.Contains(query, "&")
 }
 
 // begins reports whether a URL begins with a value.

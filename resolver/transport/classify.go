@@ -57,7 +57,7 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 // another one may sign, without that anybody knows it.
 func asked(req *http.Request) []string {
 	first := *fault.First(req).URL
-	if !strings.HasPrefix(first.RawQuery, "ns=") || strings.Contains(first.RawQuery, "&") {
+	if !redact.IsMirrorQuery(first.RawQuery) {
 		first.RawQuery = ""
 	}
 	return spellings(&first)
