@@ -4,7 +4,6 @@
 package access
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -33,17 +32,13 @@ func TestEmptyCredentialsBesideNone(t *testing.T) {
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			registry := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
-			n := nodetest.New(t, nodetest.Tables(fmt.Sprintf(`
-[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
-  username = 'node'
-  password = 'word of the node'
-`, registry.Host())))
+			n := nodetest.New(t, nodetest.CRICredentials(registry.Host(), "node", "word of the node"))
 			n.PushTo(registry, "app:1", nodetest.Image(1))
 			n.Serve(registry.Host(), registry)
 			ref := registry.Host() + "/app:1"
 			registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				if strings.Contains(r.URL.Path, "/manifests/") {
-					time.Sleep(400 * time.Millisecond)
+					time.Sleep(400 * time.Millisecond) // the second request comes in the check of the first
 				}
 				next.ServeHTTP(w, r)
 			})

@@ -66,28 +66,35 @@ func TestLongConfigs(t *testing.T) {
 	pod.Run("fine", n.MustPull(nodetest.Named("fine:1"), pod.Pulls()), nodetest.Named("fine:1"), nil)
 }
 
+// carol has a secret that is no word, which her registry repeats.
+var carol = caller{"carol", "correct-horse-battery"}
+
+// carols is a node that makes containers, and a registry that wants carol's password.
+func carols(t *testing.T) (*nodetest.Node, *guarded) {
+	n := nodetest.New(t, nodetest.Containers(t))
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test", carol)
+	g.serve(n)
+	return n, g
+}
+
 // TestSecretsInConfigs has a registry write the password that it was sent into the config of its image, where CRI
 // and runtimes repeat it in their logs and errors: no such image is pulled, and the error has no password.
 func TestSecretsInConfigs(t *testing.T) {
 	t.Parallel()
-	const password = "correct-horse-battery"
-	carol := caller{"carol", password}
-	n := nodetest.New(t, nodetest.Containers(t))
-	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test", carol)
-	g.serve(n)
+	n, g := carols(t)
 	mark := n.Mark()
 	for what, change := range map[string]func(c *v1.Config){
-		"label":   func(c *v1.Config) { c.Labels = map[string]string{"containerd.io/" + password: ""} },
-		"program": func(c *v1.Config) { c.Entrypoint = []string{"/" + strings.ToUpper(password)} },
-		"command": func(c *v1.Config) { c.Entrypoint, c.Cmd = nil, []string{password} },
-		"nothing": func(c *v1.Config) { c.Entrypoint, c.Cmd = []string{""}, []string{"/" + password} },
-		"user":    func(c *v1.Config) { c.User = password },
+		"label":   func(c *v1.Config) { c.Labels = map[string]string{"containerd.io/" + carol.password: ""} },
+		"program": func(c *v1.Config) { c.Entrypoint = []string{"/" + strings.ToUpper(carol.password)} },
+		"command": func(c *v1.Config) { c.Entrypoint, c.Cmd = nil, []string{carol.password} },
+		"nothing": func(c *v1.Config) { c.Entrypoint, c.Cmd = []string{""}, []string{"/" + carol.password} },
+		"user":    func(c *v1.Config) { c.User = carol.password },
 		"volume":  func(c *v1.Config) { c.Volumes = map[string]struct{}{"/correct%2Dhorse%2Dbattery": {}} },
 	} {
 		n.PushTo(g.Registry, "private/"+what+":1", configured(t, n, change))
 		n.MustFail("r.test/private/"+what+":1", []string{"invalid", "has a secret of the request"}, carol.secret())
 	}
-	for _, line := range n.LogLines(mark, password) {
+	for _, line := range n.LogLines(mark, carol.password) {
 		t.Errorf("it is told: %s", line)
 	}
 }
@@ -96,13 +103,9 @@ func TestSecretsInConfigs(t *testing.T) {
 // layers of another image: CRI reads it all the same.
 func TestSecretsInConfigsOfAnotherType(t *testing.T) {
 	t.Parallel()
-	const password = "correct-horse-battery"
-	carol := caller{"carol", password}
-	n := nodetest.New(t, nodetest.Containers(t))
-	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test", carol)
-	g.serve(n)
+	n, g := carols(t)
 	refused := []string{"invalid", "has a secret of the request"}
-	said := configured(t, n, func(c *v1.Config) { c.Labels = map[string]string{"containerd.io/" + password: ""} })
+	said := configured(t, n, func(c *v1.Config) { c.Labels = map[string]string{"containerd.io/" + carol.password: ""} })
 	for i, typ := range []types.MediaType{"application/octet-stream", "application/vnd.docker.container.image.v2+json"} {
 		ref := fmt.Sprintf("private/type%d:1", i)
 		n.PushTo(g.Registry, ref, mutate.ConfigMediaType(said, typ))

@@ -164,11 +164,7 @@ func TestStorageThatLeadsToALookalike(t *testing.T) {
 func TestTenantThatLeadsToALookalike(t *testing.T) {
 	t.Parallel()
 	i := newInternet(t, map[string]http.Handler{"tenant.test": leads(lookalike), lookalikeInDNS: asks})
-	n := i.node(t, nodetest.Tables(`
-[plugins.'io.containerd.cri.v1.images'.registry.configs.'registry.test'.auth]
-  username = 'node'
-  password = 'word of the node'
-`))
+	n := i.node(t, nodetest.CRICredentials("registry.test", "node", "word of the node"))
 	if _, err := n.Pull("tenant.test/app:1"); err == nil {
 		t.Error("nobody has the image")
 	}

@@ -49,19 +49,22 @@ func TestMadeUpSecretsAtAnOpenRegistry(t *testing.T) {
 	}
 }
 
-// newMirrorForOthers returns a registry that wants credentials, the only one that the rule of the namespace
-// team-a believes, and an open mirror of it, with these lines in hosts.toml.
-func newMirrorForOthers(t *testing.T, lines string) openMirror {
-	t.Helper()
-	n := nodetest.Prepare(t)
-	n.WriteRules("10.toml", `
+// originForTeamA has the namespace team-a believe the registry alone.
+const originForTeamA = `
 [[rule]]
 images = ["r.test/**"]
 namespaces = ["team-a"]
 policy = "IfDigestChanged"
 resolve_from = "Origin"
 hints = "Tighten"
-`)
+`
+
+// newMirrorForOthers returns a registry that wants credentials, the only one that the rule of the namespace
+// team-a believes, and an open mirror of it, with these lines in hosts.toml.
+func newMirrorForOthers(t *testing.T, lines string) openMirror {
+	t.Helper()
+	n := nodetest.Prepare(t)
+	n.WriteRules("10.toml", originForTeamA)
 	n.Start()
 	m := openMirror{n, newGuarded(t, resolvertest.WithTokenAuth, "r.test"), resolvertest.New(t)}
 	n.WriteHosts(m.g.name, n.Server(m.g.Registry)+n.Mirror(m.mirror, lines))

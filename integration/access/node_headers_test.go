@@ -113,11 +113,7 @@ func testOtherPulls(t *testing.T, n *nodetest.Node) {
 func TestNodesCredentialsForAMirror(t *testing.T) {
 	t.Parallel()
 	mirror := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
-	n := nodetest.New(t, nodetest.Tables(fmt.Sprintf(`
-[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
-  username = 'node'
-  password = 'word of the node'
-`, mirror.Host())))
+	n := nodetest.New(t, nodetest.CRICredentials(mirror.Host(), "node", "word of the node"))
 	n.PushTo(mirror, "app:1", nodetest.Image(1))
 	n.Registry.Status(resolvertest.All, http.StatusForbidden)
 	n.Serve("registry.test", n.Registry, mirror)
@@ -139,11 +135,7 @@ func TestNodesCredentialsForAMirror(t *testing.T) {
 func TestNodesCredentialsBehindARedirect(t *testing.T) {
 	t.Parallel()
 	behind := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
-	n := nodetest.New(t, nodetest.Tables(fmt.Sprintf(`
-[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
-  username = 'node'
-  password = 'word of the node'
-`, behind.Host())))
+	n := nodetest.New(t, nodetest.CRICredentials(behind.Host(), "node", "word of the node"))
 	n.Serve("behind.test", behind) // so that its certificate is trusted
 	n.PushTo(behind, "app:1", nodetest.Image(1))
 	n.Registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
@@ -160,11 +152,7 @@ func TestNodesCredentialsBehindARedirect(t *testing.T) {
 func TestNodesCredentialsBehindAnOpenIndex(t *testing.T) {
 	t.Parallel()
 	registry := resolvertest.New(t)
-	n := nodetest.New(t, nodetest.Tables(fmt.Sprintf(`
-[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
-  username = 'node'
-  password = 'word of the node'
-`, registry.Host())))
+	n := nodetest.New(t, nodetest.CRICredentials(registry.Host(), "node", "word of the node"))
 	pushed := n.PushTo(registry, "app:1", resolvertest.Index(1, 1, 100, "linux/amd64", "linux/arm64"))
 	registry.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if user, secret, _ := r.BasicAuth(); !isIndex(r, pushed) && (user != "node" || secret != "word of the node") {

@@ -4,7 +4,6 @@
 package access
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -18,11 +17,7 @@ import (
 func TestNodesCredentialsForTheRegistryItself(t *testing.T) {
 	t.Parallel()
 	registry := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
-	n := nodetest.New(t, nodetest.Tables(fmt.Sprintf(`
-[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
-  username = 'node'
-  password = 'word of the node'
-`, registry.Host())))
+	n := nodetest.New(t, nodetest.CRICredentials(registry.Host(), "node", "word of the node"))
 	n.PushTo(registry, "app:1", nodetest.Image(1))
 	n.Serve(registry.Host(), registry)
 	ref := registry.Host() + "/app:1"
@@ -45,11 +40,7 @@ func TestPublicRepositoryThatBecomesPrivateBesideNodesCredentials(t *testing.T) 
 			registry := resolvertest.New(t)
 			var opts []nodetest.Option
 			if configured {
-				opts = append(opts, nodetest.Tables(fmt.Sprintf(`
-[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
-  username = 'node'
-  password = 'word of the node'
-`, registry.Host())))
+				opts = append(opts, nodetest.CRICredentials(registry.Host(), "node", "word of the node"))
 			}
 			n := nodetest.New(t, opts...)
 			n.PushTo(registry, "app:1", nodetest.Image(1))

@@ -38,7 +38,7 @@ func TestObservedPullByDigestEndsNoProof(t *testing.T) {
 			if _, err := n.Pull(s.digest, bob.secret(), node.Pod("dev", "pod")); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // what was observed is recorded after the answer
 			s.waitForWrites()
 			s.wantPull(nobody, "Never", s.digest, "Failed")
 			s.wantPull(alice, "Never", s.digest, "Present") // she was refused by nobody
@@ -80,11 +80,10 @@ func TestObservedPullByDigestOpensNothing(t *testing.T) {
 			_, _ = n.Node.Pull(ctx, fmt.Sprintf("eve.test/x%d:1", i), node.Pod("dev", "pod"), node.Hint("verify-timeout", "2m"))
 		}()
 	}
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // until they are observed
 	if _, err := n.Pull(s.digest, bob.secret(), node.Pod("dev", "pod")); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second)
 	s.wantPull(nobody, "Never", s.digest, "Failed")
 	free()
 	cancel()
@@ -119,17 +118,17 @@ func TestObservedPullByDigestOpensNothingThatIsProvedMeanwhile(t *testing.T) {
 				_, err := n.Node.Pull(t.Context(), s.digest, bob.secret(), node.Pod("dev", "pod"), node.Hint("verify-timeout", "2s"))
 				bobs <- err
 			}()
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // it begins before hers
 			s.wantPull(alice, "Always", s.digest, "Pulled")
 			s.waitForWrites()
 			s.wantPull(alice, "Never", s.digest, "Present")
 			s.wantPull(nobody, "Never", s.digest, "Failed")
-			time.Sleep(4 * time.Second)
+			time.Sleep(4 * time.Second) // the check beside bob's pull gives up
 			close(release)
 			if err := <-bobs; err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // what was observed is recorded after the answer
 			s.waitForWrites()
 			s.wantPull(alice, "Never", s.digest, "Present")
 			s.wantPull(nobody, "Never", s.digest, "Failed")

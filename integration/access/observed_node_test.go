@@ -35,11 +35,7 @@ func TestObservedNodesHeadersUnderAllowedSources(t *testing.T) {
 func TestObservedNodesCredentialsBehindARedirect(t *testing.T) {
 	t.Parallel()
 	behind := resolvertest.New(t, resolvertest.WithBasicAuth(map[string]string{"node": "word of the node"}))
-	n := nodetest.New(t, nodetest.Section(`mode = "Observe"`), nodetest.Tables(fmt.Sprintf(`
-[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
-  username = 'node'
-  password = 'word of the node'
-`, behind.Host())))
+	n := nodetest.New(t, nodetest.Section(`mode = "Observe"`), nodetest.CRICredentials(behind.Host(), "node", "word of the node"))
 	n.Serve("behind.test", behind) // so that its certificate is trusted
 	index := resolvertest.Index(1, 1, 100, "linux/amd64", "linux/arm64")
 	n.PushTo(behind, "app:1", index)

@@ -18,14 +18,7 @@ func TestMadeUpSecretsAndACheckThatShowedCredentialsForTheManifest(t *testing.T)
 	for what, headIsOpen := range map[string]bool{"HEAD wants credentials": false, "HEAD is open": true} {
 		t.Run(what, func(t *testing.T) {
 			n := nodetest.Prepare(t)
-			n.WriteRules("10.toml", `
-[[rule]]
-images = ["r.test/**"]
-namespaces = ["team-a"]
-policy = "IfDigestChanged"
-resolve_from = "Origin"
-hints = "Tighten"
-`)
+			n.WriteRules("10.toml", originForTeamA)
 			n.Start()
 			origin, mirror := resolvertest.New(t), resolvertest.New(t)
 			defer origin.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {

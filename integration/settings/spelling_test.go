@@ -4,7 +4,6 @@
 package settings
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,11 +22,7 @@ func TestCredentialsOfASpelledRegistry(t *testing.T) {
 	for what, spelled := range map[string]string{"its one name": r.Host(), "another": strings.Replace(r.Host(), ":", ":0", 1)} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			configs := nodetest.Tables(fmt.Sprintf(`
-[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
-  username = 'node'
-  password = 'word of the node'
-`, spelled))
+			configs := nodetest.CRICredentials(spelled, "node", "word of the node")
 			n := nodetest.New(t, configs)
 			n.PushTo(r, "app:1", nodetest.Image(1))
 			n.MustPull(spelled + "/app:1")
@@ -44,11 +39,7 @@ func TestCredentialsOfASpelledRegistry(t *testing.T) {
 func TestRefusalOfAnotherSpellingUnderTheNodesCredentials(t *testing.T) {
 	t.Parallel()
 	r := resolvertest.New(t)
-	n := nodetest.New(t, nodetest.Section(`default_policy = "IfNotPresent"`), nodetest.Tables(fmt.Sprintf(`
-[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]
-  username = 'node'
-  password = 'word of the node'
-`, r.Host())))
+	n := nodetest.New(t, nodetest.Section(`default_policy = "IfNotPresent"`), nodetest.CRICredentials(r.Host(), "node", "word of the node"))
 	n.PushTo(r, "app:1", nodetest.Image(1))
 	other := n.KnownByItsName(r, http.StatusForbidden, true)
 	ref := r.Host() + "/app:1"

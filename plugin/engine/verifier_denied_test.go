@@ -10,22 +10,12 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
-	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
 // A proof that ends while the node's image verifiers look at the cached image, which take seconds, gives the image to nobody
 // who has heard no yes in its own request.
 func TestProofThatEndsInTheVerification(t *testing.T) {
-	for what, tc := range map[string]struct {
-		directives string
-		fails      failure.Class
-	}{
-		"IfNotPresent": {`policy = "IfNotPresent"`, failure.None},
-		"Never":        {`policy = "Never"`, failure.None},
-		"max_age":      {"policy = \"IfDigestChanged\"\nmax_age = \"2h\"", failure.None},
-		"a fallback":   {`policy = "IfDigestChanged"`, failure.Unavailable},
-	} {
+	for what, tc := range reuses {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &node{record: cachedImage(first, now), remote: first, checkFails: tc.fails}
@@ -39,14 +29,7 @@ func TestProofThatEndsInTheVerification(t *testing.T) {
 					}
 					asked = true
 					time.Sleep(5 * time.Second)
-					n.mu.Lock()
-					n.checkFails = failure.Forbidden
-					n.mu.Unlock()
-					refused := n.request(nil)
-					refused.Namespace, refused.PodNamespace = "b", "b"
-					if o, _ := e.Ensure(ctx, refused); o.Kind != Failed || len(n.record.Proofs(alice)) > 0 {
-						t.Errorf("%s, and her proof has not ended", o.Kind)
-					}
+					n.refuseInAnotherRequest(ctx, t, e)
 					time.Sleep(5 * time.Second)
 					return nil
 				}

@@ -59,6 +59,11 @@ func Tables(toml string) Option {
 	return func(o *node.Options) { o.Tables = append(slices.Clone(o.Tables), toml) }
 }
 
+// CRICredentials gives CRI, in its deprecated registry.configs, credentials of the node's for a registry.
+func CRICredentials(host, username, password string) Option {
+	return Tables(fmt.Sprintf("[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]\n  username = '%s'\n  password = '%s'\n", host, username, password))
+}
+
 // HostsDirectories sets how many directories of hosts.toml files CRI is given.
 func HostsDirectories(n int) Option { return func(o *node.Options) { o.Hosts = n } }
 
