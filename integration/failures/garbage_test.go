@@ -24,7 +24,7 @@ import (
 func bigImage(seed int64) v1.Image { return resolvertest.Image(seed, 1, 3<<20) }
 
 // firstLayer returns the first layer of an image.
-func firstLayer(t *testing.T, img v1.Image) v1.Layer {
+func firstLayer(t testing.TB, img v1.Image) v1.Layer {
 	t.Helper()
 	layers, err := img.Layers()
 	if err != nil {
