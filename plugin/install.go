@@ -104,7 +104,7 @@ func decorateSnapshotters(r *plugin.Registration) {
 	}
 }
 
-// decorateImages lets containerd's own pulls leave who may have an image.
+// decorateImages lets containerd's own pulls leave who may have an image, and where it came from.
 func decorateImages(r *plugin.Registration) {
 	inner := r.InitFn
 	r.InitFn = func(ic *plugin.InitContext) (any, error) {

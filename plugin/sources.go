@@ -4,6 +4,7 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -11,11 +12,13 @@ import (
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/plugins"
 	"github.com/containerd/plugin"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/pull"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/resolver/hosts"
+	"github.com/pullwarden/pullwarden/store"
 )
 
 // trackSources lets the transfer service, which was decorated before anybody
@@ -48,4 +51,15 @@ func trackSources(ic *plugin.InitContext, db *metadata.DB, c cri.Config, setting
 		KeepWithSnapshots: settings.DiscardLayers,
 	})
 	return service, nil
+}
+
+// proofKeeper has the store keep what a record says of an image that containerd has pulled once more by itself.
+type proofKeeper struct {
+	records *store.Store
+	sources *transfer.Service
+}
+
+// KeepProofs implements pull.ProofKeeper.
+func (k proofKeeper) KeepProofs(ctx context.Context, name string, target ocispec.Descriptor, given map[string]string, write func(all map[string]string) error) error {
+	return k.records.KeepProofs(ctx, name, target.Digest, given, k.sources.Unseen(ctx, target), write)
 }

@@ -113,7 +113,7 @@ func start(ic *plugin.InitContext) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	host.images.KeepBy(p.store)
+	host.images.KeepBy(proofKeeper{p.store, host.sources})
 	return p, nil
 }
 
@@ -123,7 +123,7 @@ type host struct {
 	db          *metadata.DB
 	puller      *pull.Puller
 	images      *pull.Images
-	sources     engine.Sources
+	sources     *transfer.Service
 	verifyImage func(ctx context.Context, name string, target ocispec.Descriptor) error // nil = there are no verifiers
 }
 

@@ -18,9 +18,10 @@ import (
 
 // KeepProofs runs a write that replaces all labels of a record, as those of containerd's pulls without its transfer service
 // are, and returns its error. It gets the labels to write: those that the record has and that say of the target who may have it, those of a
-// pin that is pullwarden's, and the given ones, but for those of who may have it, which a client may have read before a
-// refusal. Where the record has another target, or there is none, it gets the given ones. It runs as in WriteProofs: beside no revocation.
-func (s *Store) KeepProofs(ctx context.Context, name string, target digest.Digest, given map[string]string, write func(all map[string]string) error) error {
+// pin that is pullwarden's, what sources makes of what it says of where the content came from, and the given ones, but for those of who may have
+// it, or of where it came from, which a client may have read before a refusal, or before another pull. Where the record has another target, or there
+// is none, it gets the given ones. It runs as in WriteProofs: beside no revocation.
+func (s *Store) KeepProofs(ctx context.Context, name string, target digest.Digest, given map[string]string, sources func(before State) State, write func(all map[string]string) error) error {
 	if _, err := namespaces.NamespaceRequired(ctx); err != nil {
 		return err
 	}
@@ -32,21 +33,22 @@ func (s *Store) KeepProofs(ctx context.Context, name string, target digest.Diges
 		if err != nil {
 			return fmt.Errorf("read image record %q: %w", name, err)
 		}
-		return write(keeping(img.Labels, given))
+		return write(keeping(img.Labels, given, sources(Decode(name, target, img.Labels)).content()))
 	})
 }
 
-func keeping(before, given map[string]string) map[string]string {
+func keeping(before, given, content map[string]string) map[string]string {
 	own := before[LabelPinned] != "" && given[labels.CRIPinned] == ""
 	all := maps.Clone(before)
 	maps.DeleteFunc(all, func(label, _ string) bool {
 		return !isOfAccess(label) && (!own || label != LabelPinned && label != labels.CRIPinned)
 	})
+	all = labels.Present(labels.Overlay(all, content))
 	if len(all) == 0 {
 		return given
 	}
 	for label, value := range given {
-		if !isOfAccess(label) {
+		if _, ours := content[label]; !ours && !isOfAccess(label) {
 			all[label] = value
 		}
 	}

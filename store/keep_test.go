@@ -10,13 +10,17 @@ import (
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
-// A write that replaces all labels of a record leaves who may have its image, and no source, and brings nothing back
-// that was revoked. For another image nothing is left.
+// unknownNow leaves nothing of where content came from.
+func unknownNow(State) State { return State{} }
+
+// A write that replaces all labels of a record leaves who may have its image, and no source that is not known any more, and brings
+// nothing back that was revoked. For another image nothing is left.
 func TestKeepProofs(t *testing.T) {
 	for what, tc := range map[string]struct {
 		now    ocispec.Descriptor
@@ -43,7 +47,7 @@ func TestKeepProofs(t *testing.T) {
 			if tc.revoke {
 				must(t, s.Revoke(ctx, "registry.test/app", []Fingerprint{bob}, origin))
 			}
-			must(t, s.KeepProofs(ctx, name, tc.now.Digest, tc.given, func(keep map[string]string) error {
+			must(t, s.KeepProofs(ctx, name, tc.now.Digest, tc.given, unknownNow, func(keep map[string]string) error {
 				_, err := records.Update(ctx, images.Image{Name: name, Target: tc.now, Labels: keep})
 				return err
 			}))
@@ -82,7 +86,7 @@ func TestKeepProofsInDoubt(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer closed(t, s)
 	create(ctx, t, records, one, map[string]string{LabelRecord: "cut", LabelVerifiedDigest: one.Digest.String(), LabelAccess + string(alice): "2026-01-02T12:00:00Z registry.test"})
-	must(t, s.KeepProofs(ctx, name, one.Digest, nil, func(keep map[string]string) error {
+	must(t, s.KeepProofs(ctx, name, one.Digest, nil, unknownNow, func(keep map[string]string) error {
 		_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: keep})
 		return err
 	}))
@@ -91,12 +95,43 @@ func TestKeepProofsInDoubt(t *testing.T) {
 	}
 }
 
+// What a record says of where its image came from goes on to be said, as far as it is still known: of that record and image alone.
+func TestKeepProofsAndSources(t *testing.T) {
+	said := State{PullSource: "mirror.test/app:1", ContentSources: []string{"mirror.test", "registry.test"}, Compared: true, PulledAt: noon}
+	doubted := said
+	doubted.UnknownSources = true
+	for what, tc := range map[string]struct {
+		boundTo string
+		now     ocispec.Descriptor
+		becomes func(State) State
+		want    State
+	}{
+		"as before":        {name, one, func(before State) State { return before }, said},
+		"some are unknown": {name, one, func(State) State { return doubted }, doubted},
+		"another image":    {name, two, func(before State) State { return before }, State{}},
+		"another record":   {"registry.test/other:1", one, func(before State) State { return before }, State{}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx, s, records := newStore(t)
+			defer closed(t, s)
+			create(ctx, t, records, one, labels.Present(said.Labels(tc.boundTo, one.Digest)))
+			must(t, s.KeepProofs(ctx, name, tc.now.Digest, nil, tc.becomes, func(keep map[string]string) error {
+				_, err := records.Update(ctx, images.Image{Name: name, Target: tc.now, Labels: keep})
+				return err
+			}))
+			if diff := cmp.Diff(tc.want, Decode(name, tc.now.Digest, labelsOf(ctx, t, records))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // Where there is no record, the write finds that out.
 func TestKeepProofsOfNothing(t *testing.T) {
 	ctx, s, _ := newStore(t)
 	defer closed(t, s)
 	ran := false
-	must(t, s.KeepProofs(ctx, name, one.Digest, nil, func(keep map[string]string) error {
+	must(t, s.KeepProofs(ctx, name, one.Digest, nil, unknownNow, func(keep map[string]string) error {
 		ran = keep == nil
 		return nil
 	}))
@@ -110,7 +145,7 @@ func TestKeepProofsAndPins(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer closed(t, s)
 	create(ctx, t, records, one, map[string]string{labels.CRIPinned: labels.CRIPinnedValue, LabelPinned: encodeTime(noon), LabelRecord: binding(name, one.Digest)})
-	must(t, s.KeepProofs(ctx, name, one.Digest, nil, func(keep map[string]string) error {
+	must(t, s.KeepProofs(ctx, name, one.Digest, nil, unknownNow, func(keep map[string]string) error {
 		_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: keep})
 		return err
 	}))
@@ -123,13 +158,18 @@ func TestKeepProofsAndPins(t *testing.T) {
 func TestKeeping(t *testing.T) {
 	pinned := map[string]string{LabelAccess + string(alice): "now", LabelPinned: "then", labels.CRIPinned: labels.CRIPinnedValue, LabelPullSource: "gone", "c": "gone"}
 	kept := map[string]string{LabelAccess + string(alice): "now", LabelPinned: "then", labels.CRIPinned: labels.CRIPinnedValue}
-	for what, tc := range map[string]struct{ before, given, want map[string]string }{
-		"nothing":         {pinned, nil, kept},
-		"its own":         {pinned, map[string]string{"a": "b"}, labels.Overlay(kept, map[string]string{"a": "b"})},
-		"its own pin":     {pinned, map[string]string{labels.CRIPinned: "pinned"}, map[string]string{LabelAccess + string(alice): "now", labels.CRIPinned: "pinned"}},
-		"none were there": {nil, map[string]string{"a": "b"}, map[string]string{"a": "b"}},
+	sourced := map[string]string{LabelCompared: "true", LabelPulledAt: "", LabelPullSource: "now"}
+	keptSource := map[string]string{LabelCompared: "true", LabelPullSource: "now"}
+	for what, tc := range map[string]struct{ before, given, content, want map[string]string }{
+		"nothing":            {pinned, nil, nil, kept},
+		"its own":            {pinned, map[string]string{"a": "b"}, nil, labels.Overlay(kept, map[string]string{"a": "b"})},
+		"its own pin":        {pinned, map[string]string{labels.CRIPinned: "pinned"}, nil, map[string]string{LabelAccess + string(alice): "now", labels.CRIPinned: "pinned"}},
+		"none were there":    {nil, map[string]string{"a": "b"}, nil, map[string]string{"a": "b"}},
+		"sources":            {pinned, nil, sourced, labels.Overlay(kept, keptSource)},
+		"sources alone":      {nil, map[string]string{"a": "b"}, sourced, labels.Overlay(keptSource, map[string]string{"a": "b"})},
+		"sources of earlier": {nil, map[string]string{LabelPullSource: "earlier", LabelPulledAt: "earlier"}, sourced, keptSource},
 	} {
-		if got := keeping(tc.before, tc.given); !maps.Equal(got, tc.want) {
+		if got := keeping(tc.before, tc.given, tc.content); !maps.Equal(got, tc.want) {
 			t.Errorf("%s: got %v, want %v", what, got, tc.want)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// A pull by digest without the transfer service, as of ctr --local, leaves who may have the image.
+// A pull by digest without the transfer service, as of ctr --local, leaves who may have the image, and where it came from, since
+// it finds all of it.
 func TestLocalPullByDigestEndsNoProof(t *testing.T) {
 	t.Parallel()
 	n := nodetest.Start(t)
@@ -25,6 +26,7 @@ func TestLocalPullByDigestEndsNoProof(t *testing.T) {
 	s.digest = s.push("1", nodetest.Image(1))
 	s.wantPull(alice, "Always", s.digest, "Pulled")
 	s.waitForWrites()
+	source := n.Labels(s.digest)["pull-source"]
 	hosts := config.ConfigureHosts(t.Context(), config.HostOptions{
 		HostDir:     config.HostDirFromRoot(n.HostsDirs()[0]),
 		Credentials: func(string) (string, string, error) { return bob.user, bob.password, nil },
@@ -32,9 +34,7 @@ func TestLocalPullByDigestEndsNoProof(t *testing.T) {
 	resolver := docker.NewResolver(docker.ResolverOptions{Hosts: hosts})
 	_, err := n.Client.Pull(namespaces.WithNamespace(t.Context(), "k8s.io"), s.digest, containerd.WithResolver(resolver))
 	n.Must(err)
-	if labels := n.Labels(s.digest); labels["pull-source"] != "" {
-		t.Errorf("the source of before is told: %v", labels)
-	}
+	nodetest.Want(t, "pull-source", n.Labels(s.digest)["pull-source"], source)
 	s.wantPull(nobody, "Never", s.digest, "Failed")
 	s.wantPull(bob, "Never", s.digest, "Failed")
 	s.wantPull(alice, "Never", s.digest, "Present")

@@ -10,13 +10,15 @@ import (
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
-// ProofKeeper has a write that replaces all labels of an image's record leave those that say who may have it: see store.Store.
+// ProofKeeper has a write that replaces all labels of an image's record leave those that say who may have it, and where it came
+// from: see store.Store.
 type ProofKeeper interface {
-	KeepProofs(ctx context.Context, name string, target digest.Digest, given map[string]string, write func(all map[string]string) error) error
+	KeepProofs(ctx context.Context, name string, target ocispec.Descriptor, given map[string]string, write func(all map[string]string) error) error
 }
 
 // Images is containerd's service of image records, for its clients and for CRI's own one. A pull without the transfer service
@@ -41,8 +43,9 @@ func (s *Images) Update(ctx context.Context, r *imagesapi.UpdateImageRequest, op
 	}
 	var response *imagesapi.UpdateImageResponse
 	var failed error
-	image := r.GetImage()
-	err := (*keeper).KeepProofs(ctx, image.GetName(), digest.Digest(image.GetTarget().GetDigest()), image.GetLabels(), func(all map[string]string) error {
+	image, to := r.GetImage(), r.GetImage().GetTarget()
+	target := ocispec.Descriptor{MediaType: to.GetMediaType(), Digest: digest.Digest(to.GetDigest()), Size: to.GetSize()}
+	err := (*keeper).KeepProofs(ctx, image.GetName(), target, image.GetLabels(), func(all map[string]string) error {
 		with := proto.CloneOf(r)
 		if with.Image != nil {
 			with.Image.Labels = all

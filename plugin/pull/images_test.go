@@ -10,7 +10,7 @@ import (
 
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	"github.com/containerd/containerd/api/types"
-	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 )
@@ -29,7 +29,7 @@ func (w *written) Update(_ context.Context, r *imagesapi.UpdateImageRequest, _ .
 // keeps adds labels to those that a client gives.
 type keeps map[string]string
 
-func (k keeps) KeepProofs(_ context.Context, _ string, _ digest.Digest, given map[string]string, write func(map[string]string) error) error {
+func (k keeps) KeepProofs(_ context.Context, _ string, _ ocispec.Descriptor, given map[string]string, write func(map[string]string) error) error {
 	all := maps.Clone(given)
 	maps.Copy(all, k)
 	return write(all)

@@ -72,6 +72,7 @@ type imageWalk struct {
 	snapshotters []snapshots.Snapshotter
 	writes       bool // the provenance of layers to their snapshots, where what tells of it is not the image's own
 	keep         bool // writes that of each layer
+	contentOnly  bool // leaves out what is unpacked
 	target       ocispec.Descriptor
 	imageSources
 	seen     map[visit]bool
@@ -192,6 +193,9 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor, runs 
 			p.Reference = ""
 			w.parts.add(p)
 		}
+	}
+	if w.contentOnly {
+		return nil
 	}
 	return w.chain(ctx, manifest, runs)
 }
