@@ -47,6 +47,7 @@ type fetch struct {
 	hasURLs    bool                 // the content says itself where it is
 	final      atomic.Bool          // the last host has said so: see settles
 	useless    atomic.Pointer[host] // that has broken off last, before it gave anything
+	dialed     leftHosts            // whose connection did not come in the time that it has first
 
 	asked atomic.Pointer[asking] // nil = nobody is asked for the begin of content
 
@@ -162,8 +163,8 @@ func (f *fetch) brokeOff(h *host, gave, silent bool) {
 // is left, where others can give the content; a connection that does not come in the second that it
 // has may be one lost packet.
 func (f *fetch) late(h *host, p purpose.Purpose, err error) {
-	if fault.DialTimedOut(err) && p.HasAlternative() && !p.HasReadyAlternative() {
-		f.passedOver.Store(true) // it has had a second, and has longer once the others were asked
+	if fault.DialTimedOut(err) && p.HasAlternative() && f.dialed.add(h, err) && !p.HasReadyAlternative() {
+		f.passedOver.Store(true) // it has longer once the others were asked
 	}
 	if fault.TimedOut(err) && !fault.DialTimedOut(err) && p.HasReadyAlternative() {
 		f.leave(h)
@@ -224,6 +225,7 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 		KeepHost: f.serving.Load() == h,
 		Force:    f.forced.Load(),
 		Patient:  f.everyone.Load(),
+		Dialed:   f.dialed.why(h) != nil,
 		Once:     f.once,
 		Health:   h.health,
 	}

@@ -28,8 +28,9 @@ type handshakes struct {
 	ahead int            // of a new connection, which are more than one by a proxy that has TLS itself
 	conns []*hurriedConn // that have one ahead or under way
 
-	shortDial, shortTLS bool     // what is bounded
-	dialing             *Dialing // is told of both; nil = nobody is
+	dial     time.Duration // how long the dial has; 0 = it is not bounded
+	shortTLS bool          // it is bounded, too
+	dialing  *Dialing      // is told of both; nil = nobody is
 }
 
 // on returns a connection whose handshake is bounded.

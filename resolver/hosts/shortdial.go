@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"time"
 )
 
 type (
@@ -19,12 +20,17 @@ type (
 // WithShortDial returns a context whose requests give up on a new connection
 // early, before it is there or has TLS, where hosts.toml sets no dial_timeout.
 func WithShortDial(ctx context.Context) context.Context {
-	return withHandshakes(ctx, &handshakes{shortDial: true, shortTLS: true})
+	return withHandshakes(ctx, &handshakes{dial: ShortDial, shortTLS: true})
 }
 
 // WithShortDialAlone is WithShortDial, but for TLS, which has its time. A Dialing is told of both as it would be without.
-func WithShortDialAlone(ctx context.Context) context.Context {
-	h := &handshakes{shortDial: true}
+func WithShortDialAlone(ctx context.Context) context.Context { return withDial(ctx, ShortDial) }
+
+// WithSecondDial is WithShortDialAlone for a connection that did not come in that time.
+func WithSecondDial(ctx context.Context) context.Context { return withDial(ctx, SecondDial) }
+
+func withDial(ctx context.Context, within time.Duration) context.Context {
+	h := &handshakes{dial: within}
 	if told, watched := ctx.Value(shortKey{}).(*handshakes); watched {
 		h.dialing = told.dialing
 	}
@@ -42,7 +48,7 @@ func withPatientTLS(ctx context.Context) context.Context {
 	if !short {
 		return ctx
 	}
-	return context.WithValue(ctx, shortKey{}, &handshakes{dialing: h.dialing, shortDial: h.shortDial}) // nobody tells it of handshakes
+	return context.WithValue(ctx, shortKey{}, &handshakes{dialing: h.dialing, dial: h.dial}) // nobody tells it of handshakes
 }
 
 var errOwn = errors.New("no dial_timeout is configured")
@@ -63,8 +69,8 @@ func shorten(dial dialFunc) dialFunc {
 			h.dialing.begin("dial", ShortDial)
 			defer h.dialing.end()
 		}
-		if h.shortDial {
-			short, cancel := context.WithTimeout(ctx, ShortDial)
+		if h.dial > 0 {
+			short, cancel := context.WithTimeout(ctx, h.dial)
 			defer cancel()
 			ctx = short
 		}

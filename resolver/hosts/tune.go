@@ -21,6 +21,9 @@ const (
 	// than the next one.
 	ShortDial      = time.Second
 	shortHandshake = 2 * time.Second // the same for TLS
+	// SecondDial is how long it gets when it is asked once more, since nobody else has the content: systems
+	// send the first packet of a connection again after 1, 3 and 7 s.
+	SecondDial = 8 * time.Second
 
 	// maxIdlePerHost is more than the layers that one pull downloads at a time
 	// (max_concurrent_downloads, 3 by default), so that several pulls and checks

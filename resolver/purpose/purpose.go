@@ -68,6 +68,10 @@ type Purpose struct {
 	// silent: one may be silent as long as the fetch lasts.
 	Patient bool
 
+	// Dialed says that in this fetch the connection to the host did not come in the time that one has which
+	// is to be faster than the next host: it may have been a lost packet.
+	Dialed bool
+
 	// Patience is how long a host may be silent in a fetch of content that another host can
 	// give, before its first byte or in the middle. 0 = as long as the fetch lasts, but for
 	// documents.
@@ -105,9 +109,9 @@ type Purpose struct {
 }
 
 // HasAlternative reports whether another host may answer when this one does not, be it one in trouble, which
-// may be well again by then. A fetch that asks again once nothing is left has none but ready ones.
+// may be well again by then. A fetch that has given up on a connection to it has none but ready ones.
 func (p Purpose) HasAlternative() bool {
-	return p.Kind != Other && !p.Last && (p.Kind != Fetch || !p.Force || !p.Patient && p.CanMove())
+	return p.Kind != Other && !p.Last && (!p.Dialed || !p.Patient && p.CanMove())
 }
 
 // HasReadyAlternative is HasAlternative for hosts that can answer as things are now.

@@ -35,7 +35,9 @@ func TestCanFailFast(t *testing.T) {
 		"a fetch from the last host":   {Purpose{Kind: Fetch, Last: true}, false, false, false},
 		"a fetch when nothing is left": {Purpose{Kind: Fetch, Next: []health.Key{free}, Force: true}, true, true, false},
 		"a fetch that goes on":         {Purpose{Kind: Fetch, Next: []health.Key{free}, KeepHost: true}, true, true, false},
-		"a fetch that has left all":    {Purpose{Kind: Fetch, Next: []health.Key{free}, Force: true, Patient: true}, false, false, false},
+		"a fetch that has left all":    {Purpose{Kind: Fetch, Next: []health.Key{free}, Force: true, Patient: true}, true, false, false},
+		"a fetch that dialed before":   {Purpose{Kind: Fetch, Next: []health.Key{blocked}, Dialed: true, Force: true}, false, false, false},
+		"one that dialed, with others": {Purpose{Kind: Fetch, Next: []health.Key{free}, Dialed: true, Force: true}, true, true, false},
 		"a fallback is no fetch's":     {Purpose{Kind: Fetch, Last: true, Fallback: fallback}, false, false, false},
 	} {
 		test.p.Health = view

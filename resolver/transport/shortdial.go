@@ -12,7 +12,8 @@ import (
 
 // shortDial gives up on a new connection early where another host may answer instead: one in trouble may be
 // well by then. On TLS it gives up early only where another is in no trouble, since a host that needs long for
-// that needs as long when it is asked again.
+// that needs as long when it is asked again. A connection that did not come in that time has longer later, but no more than
+// it takes to send a lost packet again: others wait behind it for longer than that.
 type shortDial struct {
 	next http.RoundTripper
 }
@@ -20,12 +21,15 @@ type shortDial struct {
 // RoundTrip implements http.RoundTripper.
 func (s *shortDial) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	if p := purpose.Of(ctx); p.HasAlternative() {
-		short := hosts.WithShortDialAlone
-		if p.HasReadyAlternative() {
-			short = hosts.WithShortDial
-		}
-		req = req.WithContext(short(ctx))
+	switch p := purpose.Of(ctx); {
+	case p.HasReadyAlternative():
+		ctx = hosts.WithShortDial(ctx)
+	case p.HasAlternative():
+		ctx = hosts.WithShortDialAlone(ctx)
+	case p.Dialed:
+		ctx = hosts.WithSecondDial(ctx)
+	default:
+		return s.next.RoundTrip(req)
 	}
-	return s.next.RoundTrip(req)
+	return s.next.RoundTrip(req.WithContext(ctx))
 }
