@@ -15,6 +15,7 @@ KILLS     ?= 1000 # in pulls, of a campaign
 SEED      ?= 0    # of a campaign's histories; 0: a random one
 SCENARIO  ?= all  # of a simulated fleet
 NODES     ?= 0    # that it has; 0: as many as the scenario says
+DETECTOR  ?= -race # of data races, in unit tests and in the daemons of integration tests; their drivers have none, which costs as much
 SETTING   ?=      # of CRI, for the nodes of tests; each: one after the other
 FOLDERS   ?= $(shell $(GO) list ./integration/... | grep -vE '/(cluster|critest|deploy|fleet|install|kubelet|stargz)$$') # of the integration tests
 # The minor of containerd to build with: go.mod is for the newest, and builds/ has a go.mod
@@ -88,7 +89,7 @@ test: test-unit test-fleet test-integration ## run all tests, with the race dete
 # More tests side by side than there are cores: most of them wait.
 .PHONY: test-unit
 test-unit: cc ## run the unit tests
-	$(GO) test -race -timeout 10m -parallel 8 $$($(GO) list ./... | grep -v /integration)
+	$(GO) test $(strip $(DETECTOR)) -timeout 10m -parallel 8 $$($(GO) list ./... | grep -v /integration)
 
 .PHONY: test-fleet
 test-fleet: ## hold what small simulated fleets do to a registry
@@ -96,20 +97,20 @@ test-fleet: ## hold what small simulated fleets do to a registry
 
 .PHONY: test-integration
 test-integration: on-linux-as-root cc runc ## build the daemon with the race detector and test it through its sockets; RUN=<pattern> picks tests, SETTING=<name> configures CRI
-	$(BUILD) -race -o $(RACE)/ ./cmd/containerd
+	$(BUILD) $(strip $(DETECTOR)) -o $(RACE)/ ./cmd/containerd
 	$(BUILD) -o $(RACE)/ ./cmd/pullwarden
 	$(GO) build -o $(RACE)/ $(MODULE)/cmd/containerd-shim-runc-v2
 	PULLWARDEN_SETTING=$(strip $(SETTING)) PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
-		$(GO) test -race -count 1 -timeout 30m -p 2 -parallel 4 -run '$(strip $(RUN))' $(strip $(FOLDERS))
+		$(GO) test -count 1 -timeout 30m -p 2 -parallel 4 -run '$(strip $(RUN))' $(strip $(FOLDERS))
 
 .PHONY: test-critest
 test-critest: on-linux-as-root cc runc ## run critest's image specs against stock containerd and the daemon, under each setting of CRI; RUN=TestImageSuite/<setting> picks one
-	$(BUILD) -race -o $(RACE)/ ./cmd/containerd
+	$(BUILD) $(strip $(DETECTOR)) -o $(RACE)/ ./cmd/containerd
 	$(GO) build -o $(RACE)/ $(MODULE)/cmd/containerd-shim-runc-v2
 	$(GO) build -trimpath -o $(STOCK)/ $(MODULE)/cmd/containerd $(MODULE)/cmd/containerd-shim-runc-v2
 	cd integration/critest/tool && GOFLAGS= $(GO) test -c -o $(CURDIR)/build/critest sigs.k8s.io/cri-tools/cmd/critest
 	PULLWARDEN_CRITEST=$(CURDIR)/build/critest PULLWARDEN_STOCK=$(CURDIR)/$(STOCK)/containerd PULLWARDEN_CONTAINERD=$(CURDIR)/$(RACE)/containerd \
-		$(GO) test -race -count 1 -timeout 30m -v -run '$(strip $(RUN))' ./integration/critest
+		$(GO) test -count 1 -timeout 30m -v -run '$(strip $(RUN))' ./integration/critest
 
 .PHONY: test-kubelet
 test-kubelet: on-linux-as-root cc runc ## have a stock kubelet run pods on the daemon; RUN=<pattern> picks tests
