@@ -38,25 +38,22 @@ func (s *Store) KeepProofs(ctx context.Context, name string, target digest.Diges
 }
 
 func keeping(before, given, content map[string]string) map[string]string {
-	own := before[LabelPinned] != "" && given[labels.CRIPinned] == ""
 	all := maps.Clone(before)
-	maps.DeleteFunc(all, func(label, _ string) bool {
-		return !isOfAccess(label) && (!own || label != LabelPinned && label != labels.CRIPinned)
-	})
+	maps.DeleteFunc(all, func(label, _ string) bool { return !strings.HasPrefix(label, Prefix) && label != labels.CRIPinned })
 	all = labels.Present(labels.Overlay(all, content))
-	if len(all) == 0 {
-		return given
-	}
+	readBack := given[LabelPinned] != "" // the pin is pullwarden's, as of when the client has read it
 	for label, value := range given {
-		if _, ours := content[label]; !ours && !isOfAccess(label) {
+		switch {
+		case strings.HasPrefix(label, Prefix), label == labels.CRIPinned && readBack:
+		case label == labels.CRIPinned && value != "":
+			delete(all, LabelPinned) // the client's own
+			all[label] = value
+		default:
 			all[label] = value
 		}
 	}
+	if len(all) == 0 {
+		return given
+	}
 	return all
-}
-
-// isOfAccess reports whether a label says who may have an image, or of which check or host that is known.
-func isOfAccess(label string) bool {
-	label = strings.TrimSuffix(label, earlier)
-	return label == LabelRecord || label == LabelVerifiedBy || isOfCheck(label) || restricts(label)
 }

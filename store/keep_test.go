@@ -140,6 +140,23 @@ func TestKeepProofsOfNothing(t *testing.T) {
 	}
 }
 
+// A pull of containerd's own is no check that succeeds.
+func TestKeepProofsAndStaleImages(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer closed(t, s)
+	said := State{PullSource: "mirror.test/app:1", PulledAt: noon, Restricted: true,
+		Verified:     Verified{Digest: one.Digest, At: noon, By: "registry.test"},
+		MirrorDigest: one.Digest, Stale: Stale{Since: noon, Reason: MirrorFallback}}
+	create(ctx, t, records, one, labels.Present(said.Labels(name, one.Digest)))
+	must(t, s.KeepProofs(ctx, name, one.Digest, nil, unknownNow, func(keep map[string]string) error {
+		_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: keep})
+		return err
+	}))
+	if got := Decode(name, one.Digest, labelsOf(ctx, t, records)); got.Stale != said.Stale {
+		t.Errorf("got %+v, want %+v", got.Stale, said.Stale)
+	}
+}
+
 // A pin of pullwarden's stays with the image.
 func TestKeepProofsAndPins(t *testing.T) {
 	ctx, s, records := newStore(t)
@@ -156,7 +173,7 @@ func TestKeepProofsAndPins(t *testing.T) {
 
 // Labels of the client's own stay as they are, a pin among them.
 func TestKeeping(t *testing.T) {
-	pinned := map[string]string{LabelAccess + string(alice): "now", LabelPinned: "then", labels.CRIPinned: labels.CRIPinnedValue, LabelPullSource: "gone", "c": "gone"}
+	pinned := map[string]string{LabelAccess + string(alice): "now", LabelPinned: "then", labels.CRIPinned: labels.CRIPinnedValue, "c": "gone"}
 	kept := map[string]string{LabelAccess + string(alice): "now", LabelPinned: "then", labels.CRIPinned: labels.CRIPinnedValue}
 	sourced := map[string]string{LabelCompared: "true", LabelPulledAt: "", LabelPullSource: "now"}
 	keptSource := map[string]string{LabelCompared: "true", LabelPullSource: "now"}
@@ -172,5 +189,42 @@ func TestKeeping(t *testing.T) {
 		if got := keeping(tc.before, tc.given, tc.content); !maps.Equal(got, tc.want) {
 			t.Errorf("%s: got %v, want %v", what, got, tc.want)
 		}
+	}
+}
+
+// A client that has read a record before, and writes it back, brings back neither a stale mark that a check has taken away in between,
+// nor a pin of pullwarden's that was released.
+func TestKeepProofsOfWhatIsWrittenBack(t *testing.T) {
+	for what, between := range map[string]func(context.Context, *testing.T, *Store){
+		"checked": func(ctx context.Context, t *testing.T, s *Store) {
+			s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
+			must(t, s.sync(ctx, noMarks))
+		},
+		"released": func(ctx context.Context, t *testing.T, s *Store) {
+			must(t, s.SetPins(ctx, []PinChange{{Name: name, Target: ocispec.Descriptor{Digest: one.Digest}}}))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx, s, records := newStore(t)
+			defer closed(t, s)
+			create(ctx, t, records, one, map[string]string{
+				LabelRecord: binding(name, one.Digest), LabelStaleSince: encodeTime(noon), LabelStaleReason: "unreachable",
+				LabelPinned: encodeTime(noon), labels.CRIPinned: labels.CRIPinnedValue,
+			})
+			read := maps.Clone(labelsOf(ctx, t, records))
+			between(ctx, t, s)
+			want := Decode(name, one.Digest, labelsOf(ctx, t, records))
+			must(t, s.KeepProofs(ctx, name, one.Digest, read, unknownNow, func(all map[string]string) error {
+				_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: all})
+				return err
+			}))
+			got := Decode(name, one.Digest, labelsOf(ctx, t, records))
+			if got.Stale != want.Stale {
+				t.Errorf("stale: %+v, want %+v", got.Stale, want.Stale)
+			}
+			if got.Pin != want.Pin {
+				t.Errorf("pin: %+v, want %+v", got.Pin, want.Pin)
+			}
+		})
 	}
 }

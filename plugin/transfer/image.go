@@ -56,8 +56,19 @@ func (s imageSources) to(before store.State) sources {
 	docs := s.there
 	if earlier := sourcesOf(before); earlier.Known() && (docs.unknown || docs.from.Known()) {
 		docs.from, docs.unknown = earlier, docs.unknown && before.UnknownSources
+		docs.from.More = max(s.there.from.More, earlier.More-missingOf(earlier, s.parts.from))
 	}
 	return sources{from: docs.from.Add(s.parts.from).InOrder(s.asks), unknown: docs.unknown || s.parts.unknown}
+}
+
+// missingOf counts the hosts of parts of an image that a list of all of its hosts had no room for.
+func missingOf(all, parts provenance.Provenance) (n int) {
+	for _, host := range parts.Hosts {
+		if !slices.Contains(all.Hosts, host) {
+			n++
+		}
+	}
+	return n
 }
 
 // imageWalk collects the sources of the content of an image, and of its layers
@@ -72,7 +83,7 @@ type imageWalk struct {
 	snapshotters []snapshots.Snapshotter
 	writes       bool // the provenance of layers to their snapshots, where what tells of it is not the image's own
 	keep         bool // writes that of each layer
-	contentOnly  bool // leaves out what is unpacked
+	looksOn      bool // at documents alone, by whomever they were fetched
 	target       ocispec.Descriptor
 	imageSources
 	seen     map[visit]bool
@@ -184,6 +195,9 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor, runs 
 	if _, err := w.addDocument(ctx, manifest.Config, runs); err != nil {
 		return err
 	}
+	if w.looksOn {
+		return nil
+	}
 	for _, layer := range manifest.Layers {
 		p, there, err := w.layer(ctx, layer)
 		if err != nil {
@@ -193,9 +207,6 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor, runs 
 			p.Reference = ""
 			w.parts.add(p)
 		}
-	}
-	if w.contentOnly {
-		return nil
 	}
 	return w.chain(ctx, manifest, runs)
 }
@@ -245,7 +256,11 @@ func (w *imageWalk) blob(ctx context.Context, desc ocispec.Descriptor) (p proven
 	if p, there = w.delivered.of(desc.Digest); there {
 		return p, true, nil
 	}
-	p, err = w.contents.written(ctx, desc.Digest)
+	if w.looksOn {
+		p, err = w.contents.labelled(ctx, desc.Digest)
+	} else {
+		p, err = w.contents.written(ctx, desc.Digest)
+	}
 	if errdefs.IsNotFound(err) {
 		return provenance.Provenance{}, false, nil
 	}

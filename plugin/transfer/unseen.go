@@ -13,14 +13,14 @@ import (
 )
 
 // Unseen returns what becomes of what a record has said of the sources of an image that was pulled once more, and has all been
-// fetched by now, where nobody has seen from whom: containerd does so without its transfer service. What was fetched so
-// has no labels in the content store, and what was there has them, so that sources stay known only where all has. It records none where
-// there were none. An image that was compared stays so: its digests are the same. What it is unpacked to tells whoever
-// uses it: see [Service.Unpacked].
+// fetched by now, where nobody has seen from whom: containerd does so without its transfer service. Documents that were fetched so
+// have no labels in the content store, and those that were there have them, so that sources stay known only where all have. It records
+// none where there were none. An image that was compared stays so: its digests are the same. Layers are left out: what they are unpacked
+// to, which may be for a snapshotter that others do not use, tells whoever uses it: see [Service.Unpacked].
 func (s *Service) Unseen(ctx context.Context, target ocispec.Descriptor) func(before store.State) store.State {
 	all := imageSources{parts: sources{unknown: true}}
 	if t := s.tracker.Load(); t != nil {
-		w := &imageWalk{contents: t.contents, delivered: &deliveries{}, contentOnly: true, target: target, seen: map[visit]bool{}}
+		w := &imageWalk{contents: t.contents, delivered: &deliveries{}, looksOn: true, target: target, seen: map[visit]bool{}}
 		if err := w.document(ctx, target, true); err != nil {
 			prefixlog.G(ctx).WithError(err).Debugf("not all sources of %s are known", target.Digest)
 			w.parts.unknown = true

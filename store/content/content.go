@@ -83,6 +83,11 @@ type Image struct {
 // missing.
 func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (Image, error) {
 	cs := i.db.ContentStore()
+	info, err := cs.Info(ctx, target.Digest)
+	if err != nil {
+		return Image{}, fmt.Errorf("%s: %w", target.Digest, err)
+	}
+	target.Size = info.Size // of the target's, records have what some host has claimed
 	l, err := i.layout(ctx, i.documents(), target)
 	if err != nil {
 		return Image{}, err
@@ -105,12 +110,12 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	if err != nil {
 		return Image{}, err
 	}
-	info, err := sn.Stat(ctx, l.chainID)
+	snapshot, err := sn.Stat(ctx, l.chainID)
 	if err != nil && !errdefs.IsNotFound(err) {
 		return Image{}, fmt.Errorf("snapshot of %s: %w", target.Digest, err)
 	}
-	if err == nil && info.Kind == snapshots.KindCommitted && kept[snapshotter+"/"+l.chainID] {
-		image.Remote, err = i.remote(ctx, sn, snapshotter, info)
+	if err == nil && snapshot.Kind == snapshots.KindCommitted && kept[snapshotter+"/"+l.chainID] {
+		image.Remote, err = i.remote(ctx, sn, snapshotter, snapshot)
 		return image, err
 	}
 	manifest, err := images.Manifest(ctx, i.documents(), target, platforms.Default())
