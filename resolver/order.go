@@ -14,7 +14,6 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
-	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
 // Order says which hosts may resolve a name, and when.
@@ -171,15 +170,4 @@ func (s *session) share(ctx context.Context, hosts []*host, postponed bool, r ro
 		sh.others++
 	}
 	return sh
-}
-
-// choosers are the redactors of the hosts that may say what a tag stands for, and so write what they were
-// sent into the documents of an image. Others can only give these as they are.
-func (s *session) choosers() (choosers []*redact.Redactor) {
-	for _, h := range s.hosts {
-		if h.Origin || s.query.Order != OriginOnly && h.Capabilities.Has(docker.HostCapabilityResolve) {
-			choosers = append(choosers, h.chain.Redactor)
-		}
-	}
-	return choosers
 }

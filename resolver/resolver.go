@@ -221,6 +221,7 @@ func (r *Resolver) prepare(ctx context.Context, q Query) (s *session, all []*hos
 		headers:  r.options.Headers,
 		redactor: &redact.Redactor{},
 		kept:     &atomic.Pointer[document]{},
+		said:     &sayers{},
 		named:    set.Named(),
 		openness: new(openness),
 		release:  sync.OnceFunc(func() { r.hosts.Release(set) }),

@@ -80,6 +80,7 @@ type session struct {
 	leftOut  []string // names of hosts that are not allowed
 	redactor *redact.Redactor
 	kept     *atomic.Pointer[document] // the manifest that a check has read for the pull; to nil: none
+	said     *sayers                   // of its checks
 	named    bool                      // see Named
 	openness *openness                 // of all that it was served
 	// identified says that the configuration shows a host who the node is, be it one that is left out.
@@ -184,6 +185,7 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 				found.Host, found.Attempts, found.Elapsed = h.By(), attempts, time.Since(start)
 				found.OriginFailed = s.inPlace(h, attempts)
 				s.openness.answered(found)
+				s.said.add(found.Descriptor.Digest, h)
 				return found, nil
 			}
 			failed := failedCheck(h, open, err, time.Since(begun))

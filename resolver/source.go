@@ -96,7 +96,7 @@ var (
 // Source implements Session.
 func (s *session) Source(desc ocispec.Descriptor) Source {
 	return s.source(desc, &fetchLog{
-		redactor: s.redactor, chosen: s.redactor.ForHost(s.choosers()...), progress: &progress{}, openness: s.openness, left: &leftHosts{},
+		redactor: s.redactor, chosen: s.redactor.ForHost(s.choosers(desc.Digest)...), progress: &progress{}, openness: s.openness, left: &leftHosts{},
 	})
 }
 
