@@ -15,6 +15,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
@@ -61,6 +62,17 @@ type asking struct {
 	host  *host
 	since time.Time
 	until time.Time // see purpose.Purpose
+}
+
+// behind returns the hosts that the fetch asks after one of its own. A part of a source has fewer than the session.
+func (f *fetch) behind(h *host) []*host { return f.hosts[slices.Index(f.hosts, h)+1:] }
+
+// next are the keys of those behind a host.
+func (f *fetch) next(h *host) (keys []health.Key) {
+	for _, other := range f.behind(h) {
+		keys = append(keys, other.Key())
+	}
+	return keys
 }
 
 // asking returns how a host is asked for the begin of content.
@@ -154,7 +166,7 @@ func (f *fetch) brokeOff(h *host, gave, silent bool) {
 		f.useless.CompareAndSwap(h, nil)
 		return
 	}
-	if again := f.useless.Swap(h) == h; silent || again && len(h.next) > 0 {
+	if again := f.useless.Swap(h) == h; silent || again && len(f.behind(h)) > 0 {
 		f.leave(h)
 	}
 }
@@ -201,7 +213,7 @@ func (f *fetch) avoids(h *host) error {
 		return nil
 	}
 	why := f.log.left.why(h)
-	if others := (purpose.Purpose{Next: h.next, Health: h.health}); why != nil && !others.CanMove() {
+	if others := (purpose.Purpose{Next: f.next(h), Health: h.health}); why != nil && !others.CanMove() {
 		return nil
 	}
 	if why != nil && f.serving.CompareAndSwap(h, nil) { // another fetch has left it: see retryReader
@@ -212,11 +224,11 @@ func (f *fetch) avoids(h *host) error {
 
 // purpose is what a request to a host is made for, as things are now.
 func (f *fetch) purpose(h *host) purpose.Purpose {
-	a := f.asking(h)
+	a, next := f.asking(h), f.next(h)
 	return purpose.Purpose{
 		Kind:     purpose.Fetch,
-		Last:     len(h.next) == 0,
-		Next:     h.next,
+		Last:     len(next) == 0,
+		Next:     next,
 		Document: f.document,
 		Size:     f.size,
 		Patience: h.patience,
@@ -263,7 +275,7 @@ func (f *fetch) passOver(h *host, failed *fault.Fault) {
 // settles takes note of what the last host says for good, such as a refusal, or that it is asked too often.
 // Where another host serves, that may have the rest.
 func (f *fetch) settles(h *host, class failure.Class) {
-	if !class.Silent() && len(h.next) == 0 && f.serving.Load() == h {
+	if !class.Silent() && len(f.behind(h)) == 0 && f.serving.Load() == h {
 		f.final.Store(true)
 	}
 }

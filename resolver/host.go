@@ -29,7 +29,6 @@ type host struct {
 	chain      transport.Config
 	health     *health.View     // of the session
 	authorizer *auth.Authorizer // nil = the host takes no credentials
-	next       []health.Key     // keys of the hosts that are asked for content after it
 	patience   time.Duration    // see purpose.Purpose
 	authority  bool             // it speaks for the origin: see Query.Authority
 	spelled    string           // see hosts.Set.Spelled
@@ -131,8 +130,7 @@ func (h *host) sees(req *http.Request) bool {
 	return h.authorizer != nil && h.authorizer.OfCaller(req)
 }
 
-// allowed returns the hosts that may be asked, each with those after it, and the
-// names of the others.
+// allowed returns the hosts that may be asked, and the names of the others.
 func allowed(list []*host, allow func(host string) bool) (kept []*host, leftOut []string) {
 	for _, h := range list {
 		if allow == nil || allow(h.Name()) {
@@ -140,11 +138,6 @@ func allowed(list []*host, allow func(host string) bool) (kept []*host, leftOut 
 		} else if !slices.Contains(leftOut, h.Name()) {
 			leftOut = append(leftOut, h.Name())
 		}
-	}
-	keys := make([]health.Key, len(kept))
-	for i, h := range kept {
-		keys[i] = h.Key()
-		h.next = keys[i+1:]
 	}
 	return kept, leftOut
 }

@@ -5,7 +5,6 @@ package resolver
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/transport"
@@ -35,7 +34,7 @@ func (f *fetch) checkEnd() (end time.Time, ok bool) {
 // trouble have none, but the reserve.
 func (f *fetch) share(h *host, left time.Duration) time.Duration {
 	var sh share
-	behind := f.hosts[slices.Index(f.hosts, h)+1:]
+	behind := f.behind(h)
 	for _, other := range behind {
 		if other.health.Blocked(other.Key(), left/time.Duration(len(behind)+1)) {
 			sh.reserve = true

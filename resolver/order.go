@@ -65,7 +65,7 @@ func (s *session) mayAnswer(h *host, attempts []Attempt) bool {
 
 // answering returns the hosts whose answers count as much as that of the host with that name: all
 // that may resolve the reference, but no mirrors behind the origin where it is that. They are in the order
-// of the pull, in which each of them knows those behind it.
+// of the pull.
 func (s *session) answering(name string) []*host {
 	hosts, _ := s.candidates()
 	if slices.ContainsFunc(hosts, func(h *host) bool { return h.Origin && h.By() == name }) {

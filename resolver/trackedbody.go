@@ -68,7 +68,7 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 			over := errors.Is(err, context.DeadlineExceeded) // its share of a check is
 			of.brokeOff(b.host, b.served, over || errors.Is(err, transport.ErrSilent))
 			err = io.ErrUnexpectedEOF
-		case len(b.host.next) > 0: // it sends what nobody makes sense of, such as chunks that are none
+		case len(of.behind(b.host)) > 0: // it sends what nobody makes sense of, such as chunks that are none
 			of.leave(b.host)
 			err = io.ErrUnexpectedEOF
 		default:
