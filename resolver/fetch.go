@@ -246,11 +246,10 @@ func (f *fetch) purpose(h *host) purpose.Purpose {
 // answer takes note of an answer with that class to a request, which may have been
 // redirected.
 func (f *fetch) answer(h *host, req *http.Request, class failure.Class, err error, elapsed time.Duration) {
-	if fault.Own(req) {
-		f.settles(h, class)
-	}
+	own := fault.Own(req)
+	f.settles(h, class, own)
 	f.said(h)
-	f.log.answer(f.digest, h, class, err, elapsed, fault.Own(req))
+	f.log.answer(f.digest, h, class, err, elapsed, own)
 }
 
 // fault takes note of a failure that the authorizer has judged.
@@ -259,9 +258,7 @@ func (f *fetch) fault(h *host, failed *fault.Fault, elapsed time.Duration) {
 		f.passOver(h, failed)
 		return
 	}
-	if !failed.Elsewhere {
-		f.settles(h, failed.Class)
-	}
+	f.settles(h, failed.Class, !failed.Elsewhere)
 	f.said(h)
 	f.log.answer(f.digest, h, failed.Class, failed.Err, elapsed, !failed.Elsewhere)
 }
@@ -273,9 +270,9 @@ func (f *fetch) passOver(h *host, failed *fault.Fault) {
 }
 
 // settles takes note of what the last host says for good, such as a refusal, or that it is asked too often.
-// Where another host serves, that may have the rest.
-func (f *fetch) settles(h *host, class failure.Class) {
-	if !class.Silent() && len(f.behind(h)) == 0 && f.serving.Load() == h {
+// Where another host serves, that may have the rest. own tells that the host says it, and nobody to whom it leads.
+func (f *fetch) settles(h *host, class failure.Class, own bool) {
+	if own && !class.Silent() && len(f.behind(h)) == 0 && f.serving.Load() == h {
 		f.final.Store(true)
 	}
 }

@@ -72,7 +72,7 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 			of.leave(b.host)
 			err = io.ErrUnexpectedEOF
 		default:
-			of.settles(b.host, class)
+			of.settles(b.host, class, fault.Own(b.req))
 			err = clean // spans tell it
 		}
 	}

@@ -84,7 +84,7 @@ func (t *tracker) failed(of *fetch, req *http.Request, p purpose.Purpose, err er
 	case f.ShortCircuited:
 		of.passOver(t.host, f)
 	default:
-		of.settles(t.host, f.Class)
+		of.settles(t.host, f.Class, fault.Own(req) && !f.Elsewhere)
 		of.said(t.host)
 		of.log.failed(of.digest, t.host, f.Class, f.Err, elapsed)
 		of.late(t.host, p, f.Err)
