@@ -91,10 +91,11 @@ func (h *host) tokenClient(redactor *redact.Redactor) *http.Client {
 	return h.client(chain.Token())
 }
 
-// tokenClientElsewhere is tokenClient without the client certificates of the host.
+// tokenClientElsewhere is tokenClient for whom the host redirects to: without the client certificates of the host, and
+// the health of the host and of its token server is neither changed by it nor asked for. Nobody is probed.
 func (h *host) tokenClientElsewhere(redactor *redact.Redactor) *http.Client {
 	chain := h.chain
-	chain.Redactor, chain.Base = redactor, h.Elsewhere()
+	chain.Redactor, chain.Base, chain.Probe, chain.Key.Led = redactor, h.Elsewhere(), nil, true
 	return h.client(chain.Token())
 }
 

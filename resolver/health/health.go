@@ -69,6 +69,9 @@ type Key struct {
 	// Tokens says that it is asked for tokens, be it at the configured host's own address:
 	// one of the two may hang behind that where the other answers.
 	Tokens bool
+	// Led says that somebody wants those tokens to whom the configured host redirects, and has chosen the
+	// address: what is limited or hangs there, or is well, says nothing of the host's own token server.
+	Led bool
 }
 
 // KeyOf is the key of a host without any configuration, the same for all of its names. Host is

@@ -69,7 +69,7 @@ type target struct {
 // targetOf is that of a request by way of the configured host.
 func targetOf(configured health.Key, req *http.Request, tokens bool) target {
 	t := target{key: keyOf(configured, req, tokens)}
-	if tokens && t.key.Host == configured.Host && fault.Own(req) {
+	if tokens && !configured.Led && t.key.Host == configured.Host && fault.Own(req) {
 		t.self = configured
 	}
 	return t
@@ -80,7 +80,7 @@ func targetOf(configured health.Key, req *http.Request, tokens bool) target {
 // back to it is not held against it: who chooses the URL finds one that is limited, or hangs.
 func keyOf(configured health.Key, req *http.Request, tokens bool) health.Key {
 	key := health.KeyOf(req.URL.Scheme, req.URL.Host)
-	key.How = configured.How
+	key.How, key.Led = configured.How, configured.Led
 	if tokens || key != configured || !fault.Own(req) {
 		key.For, key.Tokens = configured.Host, tokens
 	}
