@@ -6,6 +6,7 @@ package resolver
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -43,12 +44,14 @@ func (r *Resolver) newHosts(set *hosts.Set, repository, asker string, creds Cred
 			named = append(named, h.Key())
 		}
 	}
+	redactors := map[string]*redact.Redactor{} // by Host of their hosts' keys
 	view := r.health.View(func() (health.Scope, bool) {
 		return r.tokens.Scope(repository, asker, creds, set.Addresses())
-	}, named...).Telling(redactor.TellsHost).Until(set.Replaced)
+	}, named...).Telling(tellsHost(redactors)).Until(set.Replaced)
 	list := make([]*host, len(set.Hosts()))
 	for i, configured := range set.Hosts() {
 		of := redactorOf(configured, list[:i], redactor)
+		redactors[configured.Key().Host] = of
 		h := &host{Host: configured, health: view, spelled: set.Spelled(), chain: transport.Config{
 			Host: configured.Host, Configured: configured.Configured, Key: configured.Key(), Base: configured.Base,
 			Redactor: of, Observe: r.options.Observe, Warned: new(atomic.Int32),
@@ -82,6 +85,15 @@ func redactorOf(configured hosts.Host, before []*host, session *redact.Redactor)
 		}
 	}
 	return session.ForHost()
+}
+
+// tellsHost reports whether others may hear of a host that one of a session has named, by its own Redactor: else a mirror had
+// the registry's token server never probed, by a token that is a part of its URL.
+func tellsHost(redactors map[string]*redact.Redactor) func(led string, u *url.URL) bool {
+	return func(led string, u *url.URL) bool {
+		of := redactors[led]
+		return of != nil && of.Texts().TellsHost(u)
+	}
 }
 
 // tokenClient returns containerd's client for the host, to ask token servers.

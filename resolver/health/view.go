@@ -21,7 +21,7 @@ type View struct {
 	shared   *Breakers
 	scope    func() (Scope, bool)
 	named    map[string]bool // Host of keys
-	tells    func(u *url.URL) bool
+	tells    func(led string, u *url.URL) bool
 	replaced func() bool
 
 	mu  sync.Mutex
@@ -48,7 +48,7 @@ func (b *Breakers) View(scope func() (Scope, bool), named ...Key) *View {
 	own, _ := simplelru.NewLRU[Key, *record](maxOwn, nil) // fails for sizes below 1 only
 	v := &View{
 		shared: b, scope: sync.OnceValues(scope), named: map[string]bool{}, own: own,
-		tells: func(*url.URL) bool { return true }, replaced: func() bool { return false },
+		tells: func(string, *url.URL) bool { return true }, replaced: func() bool { return false },
 	}
 	for _, key := range named {
 		v.named[key.Host] = true
@@ -56,10 +56,10 @@ func (b *Breakers) View(scope func() (Scope, bool), named ...Key) *View {
 	return v
 }
 
-// Telling has the view tell nobody of hosts but those of URLs of which tells is true, and returns
-// it: a challenge can name a token server by what its host was sent, and those in trouble are
-// shown. It is called before the view is used.
-func (v *View) Telling(tells func(u *url.URL) bool) *View {
+// Telling has the view tell nobody of hosts but those of URLs of which tells is true, given Host of the key of the
+// configured host that led there, and returns it: a challenge can name a token server by what its host was sent, and
+// those in trouble are shown. It is called before the view is used.
+func (v *View) Telling(tells func(led string, u *url.URL) bool) *View {
 	v.tells = tells
 	return v
 }
@@ -86,8 +86,8 @@ func (v *View) current(probe Probe) Probe {
 	}
 }
 
-// Tells reports whether others may hear of the host of a URL. It was named by another one.
-func (v *View) Tells(u *url.URL) bool { return v == nil || v.tells(u) }
+// Tells reports whether others may hear of a host with that key, by a URL that a configured host has named.
+func (v *View) Tells(key Key, u *url.URL) bool { return v == nil || v.tells(key.For, u) }
 
 // isNamed reports whether the operator has named a host, or the one that led there.
 func (v *View) isNamed(key Key) bool {

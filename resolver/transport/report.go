@@ -142,7 +142,7 @@ func (r *report) probe(key health.Key, req *http.Request) health.Probe {
 		return nil
 	case key == r.host:
 		return r.prober.registry
-	case r.tokens && purpose.Of(req.Context()).Health.Tells(req.URL):
+	case r.tokens && purpose.Of(req.Context()).Health.Tells(key, req.URL):
 		return r.prober.tokenServer(key.Host)
 	}
 	return nil

@@ -54,7 +54,7 @@ func (t *together) GaveUp(ctx context.Context, since time.Time) {
 func (t *together) of(ctx context.Context, since time.Time) request {
 	own := t.request
 	own.health = purpose.Of(ctx).Health
-	if !own.health.Tells(t.req.URL) {
+	if !own.health.Tells(own.key, t.req.URL) {
 		own.probe = nil
 	}
 	for _, later := range []time.Time{t.queue.Admitted(), since} {
