@@ -4,7 +4,6 @@
 package observe
 
 import (
-	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -41,7 +40,7 @@ func TestStaleMarkBesideContainerdsOwnPull(t *testing.T) {
 						n.Transfer(ref)
 					} else {
 						hosts := config.ConfigureHosts(t.Context(), config.HostOptions{HostDir: config.HostDirFromRoot(n.HostsDirs()[0])})
-						_, err := n.Client.Pull(namespaces.WithNamespace(context.Background(), "k8s.io"), ref,
+						_, err := n.Client.Pull(namespaces.WithNamespace(t.Context(), "k8s.io"), ref,
 							containerd.WithResolver(docker.NewResolver(docker.ResolverOptions{Hosts: hosts})))
 						n.Must(err)
 					}
