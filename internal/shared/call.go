@@ -50,6 +50,9 @@ type call[V any] struct {
 // ended, as if it had not been shared. Nobody joins work that all have left: the
 // next caller begins anew.
 func (g *Group[K, A, V]) Do(ctx context.Context, key K, work Work[A, V]) (value V, joined bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return value, false, err // nothing is begun for who is gone
+	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c, created, leave := g.calls.Acquire(key, func() *call[V] {
 		return &call[V]{cancel: cancel, done: make(chan struct{})}
