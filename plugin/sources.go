@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/metadata"
 	"github.com/containerd/containerd/v2/plugins"
 	"github.com/containerd/plugin"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/cri"
 	"github.com/pullwarden/pullwarden/plugin/pull"
@@ -60,6 +60,6 @@ type proofKeeper struct {
 }
 
 // KeepProofs implements pull.ProofKeeper.
-func (k proofKeeper) KeepProofs(ctx context.Context, name string, target ocispec.Descriptor, given map[string]string, write func(all map[string]string) error) error {
-	return k.records.KeepProofs(ctx, name, target.Digest, given, k.sources.Unseen(ctx, target), write)
+func (k proofKeeper) KeepProofs(ctx context.Context, given images.Image, write func(images.Image) error) error {
+	return k.records.KeepProofs(ctx, given, k.sources.Unseen(ctx, given.Target), write)
 }

@@ -9,31 +9,33 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
-	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/internal/labels"
 )
 
-// KeepProofs runs a write that replaces all labels of a record, as those of containerd's pulls without its transfer service
-// are, and returns its error. It gets the labels to write: those that the record has and that say of the target who may have it, those of a
-// pin that is pullwarden's, what sources makes of what it says of where the content came from, and the given ones, but for those of who may have
-// it, or of where it came from, which a client may have read before a refusal, or before another pull. Where the record has another target, or there
-// is none, it gets the given ones. It runs as in WriteProofs: beside no revocation.
-func (s *Store) KeepProofs(ctx context.Context, name string, target digest.Digest, given map[string]string, sources func(before State) State, write func(all map[string]string) error) error {
+// KeepProofs runs a write that replaces a record, as those of containerd's pulls without its transfer service do, and returns its error.
+// It gets the record to write. Where that is of the same digest as the one that is there, it has the target of that, of which a host may
+// have claimed another size or type meanwhile, its labels of pullwarden's, but for what sources makes of what it says of where the content
+// came from, its pin, and the given labels of others. A client may have read the given ones of pullwarden's before a refusal, or another
+// pull. It runs as in WriteProofs: beside no revocation.
+func (s *Store) KeepProofs(ctx context.Context, given images.Image, sources func(before State) State, write func(images.Image) error) error {
 	if _, err := namespaces.NamespaceRequired(ctx); err != nil {
 		return err
 	}
 	return s.WriteProofs(ctx, func() error {
-		img, err := s.images.Get(ctx, name)
-		if errdefs.IsNotFound(err) || err == nil && img.Target.Digest != target {
+		now, err := s.images.Get(ctx, given.Name)
+		if errdefs.IsNotFound(err) || err == nil && now.Target.Digest != given.Target.Digest {
 			return write(given)
 		}
 		if err != nil {
-			return fmt.Errorf("read image record %q: %w", name, err)
+			return fmt.Errorf("read image record %q: %w", given.Name, err)
 		}
-		return write(keeping(img.Labels, given, sources(Decode(name, target, img.Labels)).content()))
+		content := sources(Decode(now.Name, now.Target.Digest, now.Labels)).content()
+		given.Target, given.Labels = now.Target, keeping(now.Labels, given.Labels, content)
+		return write(given)
 	})
 }
 

@@ -47,8 +47,8 @@ func TestKeepProofs(t *testing.T) {
 			if tc.revoke {
 				must(t, s.Revoke(ctx, "registry.test/app", []Fingerprint{bob}, origin))
 			}
-			must(t, s.KeepProofs(ctx, name, tc.now.Digest, tc.given, unknownNow, func(keep map[string]string) error {
-				_, err := records.Update(ctx, images.Image{Name: name, Target: tc.now, Labels: keep})
+			must(t, s.KeepProofs(ctx, images.Image{Name: name, Target: tc.now, Labels: tc.given}, unknownNow, func(img images.Image) error {
+				_, err := records.Update(ctx, img)
 				return err
 			}))
 			must(t, s.sync(ctx, noMarks))
@@ -86,8 +86,8 @@ func TestKeepProofsInDoubt(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer closed(t, s)
 	create(ctx, t, records, one, map[string]string{LabelRecord: "cut", LabelVerifiedDigest: one.Digest.String(), LabelAccess + string(alice): "2026-01-02T12:00:00Z registry.test"})
-	must(t, s.KeepProofs(ctx, name, one.Digest, nil, unknownNow, func(keep map[string]string) error {
-		_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: keep})
+	must(t, s.KeepProofs(ctx, images.Image{Name: name, Target: one}, unknownNow, func(img images.Image) error {
+		_, err := records.Update(ctx, img)
 		return err
 	}))
 	if state := Decode(name, one.Digest, labelsOf(ctx, t, records)); !state.Restricted || len(state.Access) > 0 {
@@ -115,8 +115,8 @@ func TestKeepProofsAndSources(t *testing.T) {
 			ctx, s, records := newStore(t)
 			defer closed(t, s)
 			create(ctx, t, records, one, labels.Present(said.Labels(tc.boundTo, one.Digest)))
-			must(t, s.KeepProofs(ctx, name, tc.now.Digest, nil, tc.becomes, func(keep map[string]string) error {
-				_, err := records.Update(ctx, images.Image{Name: name, Target: tc.now, Labels: keep})
+			must(t, s.KeepProofs(ctx, images.Image{Name: name, Target: tc.now}, tc.becomes, func(img images.Image) error {
+				_, err := records.Update(ctx, img)
 				return err
 			}))
 			if diff := cmp.Diff(tc.want, Decode(name, tc.now.Digest, labelsOf(ctx, t, records))); diff != "" {
@@ -131,8 +131,8 @@ func TestKeepProofsOfNothing(t *testing.T) {
 	ctx, s, _ := newStore(t)
 	defer closed(t, s)
 	ran := false
-	must(t, s.KeepProofs(ctx, name, one.Digest, nil, unknownNow, func(keep map[string]string) error {
-		ran = keep == nil
+	must(t, s.KeepProofs(ctx, images.Image{Name: name, Target: one}, unknownNow, func(img images.Image) error {
+		ran = img.Labels == nil
 		return nil
 	}))
 	if !ran {
@@ -148,8 +148,8 @@ func TestKeepProofsAndStaleImages(t *testing.T) {
 		Verified:     Verified{Digest: one.Digest, At: noon, By: "registry.test"},
 		MirrorDigest: one.Digest, Stale: Stale{Since: noon, Reason: MirrorFallback}}
 	create(ctx, t, records, one, labels.Present(said.Labels(name, one.Digest)))
-	must(t, s.KeepProofs(ctx, name, one.Digest, nil, unknownNow, func(keep map[string]string) error {
-		_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: keep})
+	must(t, s.KeepProofs(ctx, images.Image{Name: name, Target: one}, unknownNow, func(img images.Image) error {
+		_, err := records.Update(ctx, img)
 		return err
 	}))
 	if got := Decode(name, one.Digest, labelsOf(ctx, t, records)); got.Stale != said.Stale {
@@ -157,13 +157,27 @@ func TestKeepProofsAndStaleImages(t *testing.T) {
 	}
 }
 
+// The size and type of what is there already are those that it had: a host can claim others.
+func TestKeepProofsAndClaims(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer closed(t, s)
+	create(ctx, t, records, one, nil)
+	claimed := ocispec.Descriptor{MediaType: "application/octet-stream", Digest: one.Digest, Size: one.Size + 1}
+	must(t, s.KeepProofs(ctx, images.Image{Name: name, Target: claimed}, unknownNow, func(img images.Image) error {
+		if diff := cmp.Diff(one, img.Target); diff != "" {
+			t.Error(diff)
+		}
+		return nil
+	}))
+}
+
 // A pin of pullwarden's stays with the image.
 func TestKeepProofsAndPins(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer closed(t, s)
 	create(ctx, t, records, one, map[string]string{labels.CRIPinned: labels.CRIPinnedValue, LabelPinned: encodeTime(noon), LabelRecord: binding(name, one.Digest)})
-	must(t, s.KeepProofs(ctx, name, one.Digest, nil, unknownNow, func(keep map[string]string) error {
-		_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: keep})
+	must(t, s.KeepProofs(ctx, images.Image{Name: name, Target: one}, unknownNow, func(img images.Image) error {
+		_, err := records.Update(ctx, img)
 		return err
 	}))
 	if state := Decode(name, one.Digest, labelsOf(ctx, t, records)); !state.Pin.Own {
@@ -214,8 +228,8 @@ func TestKeepProofsOfWhatIsWrittenBack(t *testing.T) {
 			read := maps.Clone(labelsOf(ctx, t, records))
 			between(ctx, t, s)
 			want := Decode(name, one.Digest, labelsOf(ctx, t, records))
-			must(t, s.KeepProofs(ctx, name, one.Digest, read, unknownNow, func(all map[string]string) error {
-				_, err := records.Update(ctx, images.Image{Name: name, Target: one, Labels: all})
+			must(t, s.KeepProofs(ctx, images.Image{Name: name, Target: one, Labels: read}, unknownNow, func(img images.Image) error {
+				_, err := records.Update(ctx, img)
 				return err
 			}))
 			got := Decode(name, one.Digest, labelsOf(ctx, t, records))

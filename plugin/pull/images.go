@@ -8,17 +8,16 @@ import (
 	"sync/atomic"
 
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/containerd/errdefs/pkg/errgrpc"
-	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
-// ProofKeeper has a write that replaces all labels of an image's record leave those that say who may have it, and where it came
-// from: see store.Store.
+// ProofKeeper has a write that replaces an image's record leave what says who may have it, and where it came from: see store.Store.
 type ProofKeeper interface {
-	KeepProofs(ctx context.Context, name string, target ocispec.Descriptor, given map[string]string, write func(all map[string]string) error) error
+	KeepProofs(ctx context.Context, given images.Image, write func(images.Image) error) error
 }
 
 // Images is containerd's service of image records, for its clients and for CRI's own one. A pull without the transfer service
@@ -43,12 +42,11 @@ func (s *Images) Update(ctx context.Context, r *imagesapi.UpdateImageRequest, op
 	}
 	var response *imagesapi.UpdateImageResponse
 	var failed error
-	image, to := r.GetImage(), r.GetImage().GetTarget()
-	target := ocispec.Descriptor{MediaType: to.GetMediaType(), Digest: digest.Digest(to.GetDigest()), Size: to.GetSize()}
-	err := (*keeper).KeepProofs(ctx, image.GetName(), target, image.GetLabels(), func(all map[string]string) error {
+	given := images.Image{Name: r.GetImage().GetName(), Target: oci.DescriptorFromProto(r.GetImage().GetTarget()), Labels: r.GetImage().GetLabels()}
+	err := (*keeper).KeepProofs(ctx, given, func(img images.Image) error {
 		with := proto.CloneOf(r)
-		if with.Image != nil {
-			with.Image.Labels = all
+		if with.GetImage().GetTarget() != nil { // else it is refused
+			with.Image.Target, with.Image.Labels = oci.DescriptorToProto(img.Target), img.Labels
 		}
 		response, failed = s.ImagesClient.Update(ctx, with, opts...)
 		return failed

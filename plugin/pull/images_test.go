@@ -10,7 +10,7 @@ import (
 
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	"github.com/containerd/containerd/api/types"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/containerd/containerd/v2/core/images"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 )
@@ -29,10 +29,10 @@ func (w *written) Update(_ context.Context, r *imagesapi.UpdateImageRequest, _ .
 // keeps adds labels to those that a client gives.
 type keeps map[string]string
 
-func (k keeps) KeepProofs(_ context.Context, _ string, _ ocispec.Descriptor, given map[string]string, write func(map[string]string) error) error {
-	all := maps.Clone(given)
-	maps.Copy(all, k)
-	return write(all)
+func (k keeps) KeepProofs(_ context.Context, given images.Image, write func(images.Image) error) error {
+	given.Labels = maps.Clone(given.Labels)
+	maps.Copy(given.Labels, k)
+	return write(given)
 }
 
 // A write of all labels leaves those that are kept, and changes no request of the client's. Others go on as they are.
@@ -49,15 +49,15 @@ func TestImagesKeepProofs(t *testing.T) {
 		"pullwarden is not enabled": {nil, nil, given},
 	} {
 		w := &written{}
-		images := DecorateImages(w)
+		service := DecorateImages(w)
 		if tc.by != nil {
-			images.KeepBy(tc.by)
+			service.KeepBy(tc.by)
 		}
 		r := &imagesapi.UpdateImageRequest{Image: &imagesapi.Image{Name: "r.test/app:1", Labels: maps.Clone(given), Target: &types.Descriptor{Digest: "sha256:1"}}}
 		if tc.mask != nil {
 			r.UpdateMask = &fieldmaskpb.FieldMask{Paths: tc.mask}
 		}
-		if _, err := images.Update(t.Context(), r); err != nil || !maps.Equal(w.labels, tc.want) || !maps.Equal(r.Image.Labels, given) {
+		if _, err := service.Update(t.Context(), r); err != nil || !maps.Equal(w.labels, tc.want) || !maps.Equal(r.Image.Labels, given) {
 			t.Errorf("%s: %v, %v, want %v", what, w.labels, err, tc.want)
 		}
 	}

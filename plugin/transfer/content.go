@@ -126,19 +126,11 @@ func (s *contentSources) persist(ctx context.Context, d digest.Digest) (provenan
 // pending of it is of a download that others have finished. The error is errdefs.ErrNotFound when
 // the content is not there.
 func (s *contentSources) written(ctx context.Context, d digest.Digest) (provenance.Provenance, error) {
-	p, err := s.labelled(ctx, d)
-	if err == nil {
-		s.forget(ctx, d)
-	}
-	return p, err
-}
-
-// labelled is written where others may be fetching it.
-func (s *contentSources) labelled(ctx context.Context, d digest.Digest) (provenance.Provenance, error) {
 	info, err := s.contents.Info(ctx, d)
 	if err != nil {
 		return provenance.Provenance{}, err
 	}
+	s.forget(ctx, d)
 	return decodeLabels(info.Labels), nil
 }
 

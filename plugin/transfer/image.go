@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
@@ -56,15 +57,15 @@ func (s imageSources) to(before store.State) sources {
 	docs := s.there
 	if earlier := sourcesOf(before); earlier.Known() && (docs.unknown || docs.from.Known()) {
 		docs.from, docs.unknown = earlier, docs.unknown && before.UnknownSources
-		docs.from.More = max(s.there.from.More, earlier.More-missingOf(earlier, s.parts.from))
+		docs.from.More = max(s.there.from.More, earlier.More-s.missingOf(earlier))
 	}
 	return sources{from: docs.from.Add(s.parts.from).InOrder(s.asks), unknown: docs.unknown || s.parts.unknown}
 }
 
-// missingOf counts the hosts of parts of an image that a list of all of its hosts had no room for.
-func missingOf(all, parts provenance.Provenance) (n int) {
-	for _, host := range parts.Hosts {
-		if !slices.Contains(all.Hosts, host) {
+// missingOf counts the hosts of what was there already that a list of all hosts had no room for.
+func (s imageSources) missingOf(all provenance.Provenance) (n int) {
+	for _, host := range s.parts.from.Hosts {
+		if !slices.Contains(all.Hosts, host) && !slices.Contains(s.fetched.Hosts, host) {
 			n++
 		}
 	}
@@ -81,9 +82,10 @@ type imageWalk struct {
 	contents     *contentSources
 	delivered    *deliveries
 	snapshotters []snapshots.Snapshotter
-	writes       bool // the provenance of layers to their snapshots, where what tells of it is not the image's own
-	keep         bool // writes that of each layer
-	looksOn      bool // at documents alone, by whomever they were fetched
+	writes       bool      // the provenance of layers to their snapshots, where what tells of it is not the image's own
+	keep         bool      // writes that of each layer
+	looksOn      bool      // at documents alone, by whomever they were fetched
+	newest       time.Time // when one came of those of which nobody knows from where, where it looks on
 	target       ocispec.Descriptor
 	imageSources
 	seen     map[visit]bool
@@ -211,6 +213,19 @@ func (w *imageWalk) manifest(ctx context.Context, desc ocispec.Descriptor, runs 
 	return w.chain(ctx, manifest, runs)
 }
 
+// lookAt returns where content came from, which others may be fetching.
+func (w *imageWalk) lookAt(ctx context.Context, d digest.Digest) (provenance.Provenance, error) {
+	info, err := w.contents.contents.Info(ctx, d)
+	if err != nil {
+		return provenance.Provenance{}, err
+	}
+	p := decodeLabels(info.Labels)
+	if !p.Known() && info.CreatedAt.After(w.newest) {
+		w.newest = info.CreatedAt
+	}
+	return p, nil
+}
+
 // layer is blob for one of a manifest's layers. A document that it calls one, and the pull has not fetched, is as
 // one that is not there: what is unpacked in its place has come from elsewhere, and is of another link.
 func (w *imageWalk) layer(ctx context.Context, desc ocispec.Descriptor) (p provenance.Provenance, there bool, err error) {
@@ -257,7 +272,7 @@ func (w *imageWalk) blob(ctx context.Context, desc ocispec.Descriptor) (p proven
 		return p, true, nil
 	}
 	if w.looksOn {
-		p, err = w.contents.labelled(ctx, desc.Digest)
+		p, err = w.lookAt(ctx, desc.Digest)
 	} else {
 		p, err = w.contents.written(ctx, desc.Digest)
 	}

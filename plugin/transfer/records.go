@@ -174,6 +174,9 @@ func (l *labelledRecords) withForeignPin(img, old images.Image) images.Image {
 // other labels that are written at the same time are not lost.
 func (l *labelledRecords) change(ctx context.Context, old, img images.Image, wanted map[string]string) (images.Image, error) {
 	paths := []string{"target"}
+	if l.plan == nil && old.Target.Digest == img.Target.Digest {
+		img.Target = old.Target // and not what a host claims of its size and type
+	}
 	wanted = store.Supersede(img.Name, img.Target.Digest, old.Labels, wanted)
 	for label, value := range wanted {
 		if old.Labels[label] != value {

@@ -265,6 +265,7 @@ func (a *Authorizer) fail(req *http.Request, class failure.Class, text string, c
 		failed.Elsewhere = failed.Elsewhere || f.Elsewhere
 		// The token server is in trouble: the host is asked all the same once nothing else is left.
 		failed.ShortCircuited, failed.Troubled = f.ShortCircuited, f.Troubled
+		failed.Err = a.options.Redactor.Wrap(text, f.Err) // a Fault hides what it is of, such as a dial that timed out
 	}
 	return failed
 }

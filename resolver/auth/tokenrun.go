@@ -98,7 +98,7 @@ func (r *tokenRun) ownTerms(p purpose.Purpose) bool {
 	case fault.HandshakeTimedOut(f.Err):
 		return !p.HasReadyAlternative()
 	}
-	return !p.HasAlternative()
+	return !p.HasAlternative() && !p.Dialed
 }
 
 // meetAgain has the challenge met for those whose last run failed: its authorizer keeps the failure. It
@@ -121,7 +121,7 @@ func (t *tokens) begin(ctx context.Context, u *url.URL, again bool) *tokenRun {
 	p := purpose.Of(ctx)
 	r := &tokenRun{
 		cancel: cancel, asked: purpose.NewAsked(), deadline: purpose.NewDeadline(ctx), done: make(chan struct{}),
-		wants: t.wants, presumed: t.expected.presuming, hurried: p.HasAlternative(), jitter: tries.Jitter(),
+		wants: t.wants, presumed: t.expected.presuming, hurried: p.HasAlternative() || p.Dialed, jitter: tries.Jitter(),
 	}
 	t.run = r
 	t.runs++

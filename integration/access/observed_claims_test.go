@@ -1,0 +1,72 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pullwarden/pullwarden/integration/node"
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// containerd's own pull of an observed pod takes neither the size nor the type that a mirror claims of a manifest into the record
+// of what is there, which others fall back to.
+func TestClaimsOfAMirrorToAnObservedPod(t *testing.T) {
+	t.Parallel()
+	for claim, script := range map[string]func(*nodetest.Node) resolvertest.ScriptFunc{
+		"size": func(n *nodetest.Node) resolvertest.ScriptFunc {
+			return claimsOneMore(n, nodetest.Image(1), "/manifests/")
+		},
+		"type": func(*nodetest.Node) resolvertest.ScriptFunc { return claimsNoManifest },
+	} {
+		for _, setting := range []string{"use_local_image_pull = false", "use_local_image_pull = true"} {
+			for _, byDigest := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, by digest is %v", claim, setting, byDigest), func(t *testing.T) {
+					t.Parallel()
+					n := nodetest.New(t, nodetest.CRIImages(setting))
+					mirror := resolvertest.New(t)
+					n.Serve("registry.test", n.Registry, mirror)
+					n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode = \"Observe\"\n[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\n")
+					digest := n.Push("app:1", nodetest.Image(1))
+					n.PushTo(mirror, "app:1", nodetest.Image(1))
+					ref := nodetest.Named("app:1")
+					if byDigest {
+						ref = nodetest.Named("app@" + digest.String())
+					}
+					n.MustPull(ref, node.Pod("prod", "pod"))
+					before, _ := n.Record(ref)
+					mirror.Script(script(n))
+					_, _ = n.Pull(ref, node.Pod("dev", "pod"))
+					time.Sleep(time.Second) // what was observed is recorded after the answer
+					now, _ := n.Record(ref)
+					nodetest.Want(t, "size", now.Target.Size, before.Target.Size)
+					nodetest.Want(t, "type", now.Target.MediaType, before.Target.MediaType)
+					mirror.Refuse()
+					n.Registry.Refuse()
+					n.MustPull(ref, node.Pod("prod", "pod"))
+					n.MustPull(ref, node.Pod("prod", "pod"), node.Hint("policy", "IfNotPresent"))
+				})
+			}
+		}
+	}
+}
+
+// claimsNoManifest answers with manifests as if they were something else.
+func claimsNoManifest(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	answer := httptest.NewRecorder()
+	next.ServeHTTP(answer, r)
+	maps.Copy(w.Header(), answer.Header())
+	if strings.Contains(r.URL.Path, "/manifests/") {
+		w.Header().Set("Content-Type", "application/octet-stream")
+	}
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}

@@ -1,0 +1,112 @@
+package resolver
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullwarden/pullwarden/resolver/hosts"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// The registry is down for good, as the mirror is there for. Packets to the mirror's token server, or to the mirror, are lost for
+// some seconds as the content is asked for.
+func TestMirrorWhoseTokenServersConnectionTakesSeconds(t *testing.T) {
+	for name, ofTokens := range map[string]bool{"the mirror's": false, "its token server's": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tokens, mirror := resolvertest.New(t), resolvertest.New(t)
+			tokens.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+				_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
+			})
+			mirror.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+				if r.Header.Get("Authorization") == "" {
+					w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token"`, tokens.URL()))
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				serveManifest(w, r)
+			})
+			registry, _ := serve(t, answerStatus(http.StatusServiceUnavailable))
+			r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(mirror.URL(), registry.URL))}})
+			_, _ = once(t.Context(), r, Query{Allow: onlyFrom(serverHost(registry))}, plenty)
+			for i := 0; len(r.Troubled()) == 0 && i < 50; i++ {
+				time.Sleep(100 * time.Millisecond)
+			}
+			lost := mirror
+			if ofTokens {
+				lost = tokens
+			}
+			if err := lost.Swallow(); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(2500*time.Millisecond, func() { _ = lost.Restore() })
+			began := time.Now()
+			desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+			src := openAt(t, r, Query{Credentials: alice}).Source(desc)
+			if _, err := read(t, src, desc); err != nil {
+				t.Errorf("failed after %v: %v", time.Since(began), src.Failure(err))
+			}
+		})
+	}
+}
+
+// A token server takes no connections for 9 s. A check that has no other host has 30 s for it, also where the pull of one that
+// has another host (in trouble) gives the connection its second dial, of 8 s, and has begun the request for their token.
+func TestTheLastHostIsDialledLongBesideASecondDial(t *testing.T) {
+	for name, joins := range map[string]bool{"alone": false, "beside a second dial": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tokens := resolvertest.New(t)
+			tokens.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+				_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
+			})
+			if err := tokens.Swallow(); err != nil {
+				t.Fatal(err)
+			}
+			registry := resolvertest.New(t)
+			registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+				if r.Header.Get("Authorization") == "" {
+					w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token"`, tokens.URL()))
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				serveManifest(w, r)
+			})
+			backup, _ := serve(t, answerStatus(http.StatusServiceUnavailable))
+			r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(registry.URL(), backup.URL))}})
+			_, _ = once(t.Context(), r, Query{Allow: onlyFrom(serverHost(backup))}, plenty)
+			for i := 0; len(r.Troubled()) == 0 && i < 50; i++ {
+				time.Sleep(100 * time.Millisecond)
+			}
+			if err := registry.Swallow(); err != nil { // the first packet to it is lost: so the fetch has its second dial
+				t.Fatal(err)
+			}
+			began := time.Now()
+			time.AfterFunc(1050*time.Millisecond, func() { _ = registry.Restore() })
+			time.AfterFunc(10700*time.Millisecond, func() { _ = tokens.Restore() })
+			first := make(chan struct{})
+			if joins {
+				s := openAt(t, r, Query{Credentials: alice})
+				desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+				go func() {
+					defer close(first)
+					_, err := read(t, s.Source(desc), desc)
+					t.Log("first:", time.Since(began), err)
+				}()
+			} else {
+				close(first)
+			}
+			time.Sleep(27 * hosts.ShortDial / 10)
+			got, err := once(t.Context(), r, Query{Credentials: alice, Allow: onlyFrom(registry.Host())}, time.Minute)
+			t.Log(time.Since(began), got.Host)
+			if err != nil {
+				t.Error(err)
+			}
+			<-first
+		})
+	}
+}
