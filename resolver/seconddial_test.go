@@ -1,3 +1,6 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package resolver
 
 import (
