@@ -56,6 +56,7 @@ func TestOneManifestManyTimes(t *testing.T) {
 // TestManyLayers has a tenant's registry name as many layers as an image may have, and send none. The
 // node begins with no more of them than it may download, and a few, while others pull.
 func TestManyLayers(t *testing.T) {
+	t.Parallel()
 	n := nodetest.New(t, nodetest.CRIImages(`image_pull_progress_timeout = "60s"`))
 	const others = 5
 	for i := range others {

@@ -115,7 +115,16 @@ func (ts tags) nextPullsAreRight() {
 // every label is true, every image that CRI lists can run, and the next pull is right.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	const kills = 100
+	for _, daemon := range []string{"one daemon", "another"} {
+		t.Run(daemon, func(t *testing.T) {
+			t.Parallel()
+			killAtAllMoments(t, 30)
+		})
+	}
+}
+
+func killAtAllMoments(t *testing.T, kills int) {
+	t.Helper()
 	ts := tags{nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged)), 4}
 	ts.change(kills)
 	began := time.Now()
