@@ -4,7 +4,11 @@
 package nodetest
 
 import (
+	"slices"
+	"time"
+
 	"github.com/containerd/containerd/v2/core/transfer/registry"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/integration/node"
 )
@@ -43,10 +47,21 @@ func RegistryUnavailable(err error) bool {
 }
 
 // Transfer pulls as ctr does, past CRI, with options of its command line.
-// Default: with the node's hosts.toml files.
+// Default: with the node's hosts.toml files. CRI knows the image then, of which it hears by an event, unless it cannot read it.
 func (n *Node) Transfer(ref string, opts ...registry.Opt) {
 	n.T.Helper()
 	if err := n.Node.Transfer(n.T.Context(), ref, opts...); err != nil {
 		n.T.Fatalf("pull %s as a client: %v", ref, err)
 	}
+	for began := time.Now(); time.Since(began) < 2*time.Second && !n.lists(ref); {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// lists reports whether CRI lists an image by that name.
+func (n *Node) lists(ref string) bool {
+	all, err := n.Node.List(n.T.Context())
+	return err == nil && slices.ContainsFunc(all, func(img *runtimeapi.Image) bool {
+		return slices.Contains(img.GetRepoTags(), ref) || slices.Contains(img.GetRepoDigests(), ref)
+	})
 }
