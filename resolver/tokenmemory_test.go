@@ -15,7 +15,7 @@ import (
 // are of use: long ones, and then a short one, which stays.
 func TestTokensThatAreTakenOnce(t *testing.T) {
 	const (
-		repositories, checks = 100, 18
+		repositories, checks = 40, 18
 		bytes                = 60 << 10 // of a token
 		most                 = 16 << 20 // twice what may be kept
 	)

@@ -23,6 +23,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, t
 	if err := e.revokeIfDenied(ctx, t, nil, c.refusals); err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}
+	t.denied = c.refusals
 	return e.useCached(ctx, t, c, phase, turn, cause)
 }
 

@@ -115,7 +115,7 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 		if r.Target.Digest != image.Target.Digest {
 			continue // its proofs are for something else
 		}
-		all = all.or(held{e.givers(t, r.State, store.Anonymous), e.givers(t, r.State, t.holder())})
+		all = all.or(held{e.givers(t, r, store.Anonymous), e.givers(t, r, t.holder())})
 	}
 	g = t.grant(all.by(by.lasting), all.by(by.inNeed), restricted)
 	g.held = all
@@ -205,12 +205,16 @@ func (e *Engine) trusted(ctx context.Context, t task) trusted {
 func isOrigin(host, origin string) bool { return origin != "" && store.Proof{By: host}.GivenBy(origin) }
 
 // givers returns the hosts that have given f the proofs of a record that are not too old. One from
-// the future, after the clock went back, does not count.
-func (e *Engine) givers(t task, s store.State, f store.Fingerprint) (hosts []string) {
+// the future, after the clock went back, does not count, nor one that the request's own refusals end: it was
+// given to another request since.
+func (e *Engine) givers(t task, r store.Record, f store.Fingerprint) (hosts []string) {
 	if f == "" {
 		return nil
 	}
-	for _, proof := range s.Proofs(f) {
+	for _, proof := range r.Proofs(f) {
+		if slices.Contains(t.refused(), f) && slices.ContainsFunc(t.denied, func(no store.Refusal) bool { return no.Ends(f, proof, r.Name) }) {
+			continue
+		}
 		age, ttl := e.Now().Sub(proof.At), t.directives.AccessTTL
 		if ttl == 0 || age >= 0 && age <= ttl {
 			hosts = append(hosts, proof.By)

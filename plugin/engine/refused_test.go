@@ -135,3 +135,20 @@ func TestRefusalInAPullThatFailsOnTheNode(t *testing.T) {
 func (n *node) refuse(attempts ...resolver.Attempt) {
 	n.refuses.Store(&attempts)
 }
+
+// Another request of the same holder gets a yes after this one was refused, and before this one looks for a fallback. Its proof is
+// none for this one.
+func TestProofOfAnotherIsNoneForWhoIsRefused(t *testing.T) {
+	for holder, want := range map[store.Fingerprint]Kind{alice: Failed, store.Anonymous: UsedCached} {
+		n := &node{record: restricted(now, bob), remote: first, checkFails: failure.Unauthorized}
+		n.onLook = func(context.Context) {
+			if len(n.revoked) > 0 {
+				n.record.Access = map[store.Fingerprint]store.Proof{holder: {At: now, By: "registry.test"}}
+			}
+		}
+		e := n.engine(rule(`policy = "IfDigestChanged"`, "[rule.on]", `unauthorized = "UseCached"`))
+		if o, err := e.Ensure(t.Context(), n.request(nil)); o.Kind != want || len(n.revoked) == 0 {
+			t.Errorf("a proof of %s: %s (%s), %v, want %s; revoked %v", holder, o.Kind, o.Reason, err, want, n.revoked)
+		}
+	}
+}

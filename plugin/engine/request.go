@@ -78,6 +78,7 @@ type task struct {
 	// originAnswered says that the registry of the name has answered before the request began
 	// anew: proofs that count while it is silent count no more.
 	originAnswered bool
+	denied         []store.Refusal // of this request, which has ended proofs by them
 }
 
 // byDigest reports whether the reference names a digest, which cannot change.
