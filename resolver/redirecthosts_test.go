@@ -43,7 +43,7 @@ func TestHostsThatARegistryRedirectsToAreBounded(t *testing.T) {
 		resp.Body, resp.ContentLength = io.NopCloser(cutShort{strings.NewReader("x")}), int64(wholeSize-from)
 		return resp, nil
 	}
-	if kept := keptOfEachByte(t, fakeOptions(rt, registryName), 5000); kept > 100 {
+	if kept := keptOfEachByte(t, fakeOptions(rt, registryName), 2500); kept > 100 {
 		t.Errorf("after %d requests, each host that it has redirected to has left %d bytes", n, kept)
 	}
 }

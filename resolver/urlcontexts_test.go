@@ -61,7 +61,7 @@ func TestURLThatBreaksOffAgainAndAgain(t *testing.T) {
 	elsewhere, _ := serve(t, byteByByte)
 	server, _ := serve(t, http.NotFound)
 	options := Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}
-	if kept := keptOfEachByte(t, options, 3000, elsewhere.URL+"/layer"); kept > 200 {
+	if kept := keptOfEachByte(t, options, 1500, elsewhere.URL+"/layer"); kept > 200 {
 		t.Errorf("each connection that has broken off takes %d bytes", kept)
 	}
 }
