@@ -113,3 +113,56 @@ func TestTheLastHostIsDialledLongBesideASecondDial(t *testing.T) {
 		})
 	}
 }
+
+// The other host is in trouble. The first packet of a pull to the registry is lost, so that its connection has
+// its second dial. It comes to the token while another pull, which is at its first dial (1 s), has begun the request for that; packets to
+// the token server are lost for 3 s. The first pull has not had the 8 s of a second dial for the token server, and must not fail with the
+// other's one second. The other one does not fail.
+func TestSecondDialBesideAFirstOneOfTheTokenServer(t *testing.T) {
+	t.Parallel()
+	tokens := resolvertest.New(t)
+	tokens.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
+	})
+	if err := tokens.Swallow(); err != nil {
+		t.Fatal(err)
+	}
+	registry := resolvertest.New(t)
+	registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		if r.Header.Get("Authorization") == "" {
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token"`, tokens.URL()))
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		serveManifest(w, r)
+	})
+	backup, _ := serve(t, answerStatus(http.StatusServiceUnavailable))
+	r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(registry.URL(), backup.URL))}})
+	_, _ = once(t.Context(), r, Query{Allow: onlyFrom(serverHost(backup))}, plenty)
+	for i := 0; len(r.Troubled()) == 0 && i < 50; i++ {
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err := registry.Swallow(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	time.AfterFunc(1050*time.Millisecond, func() { _ = registry.Restore() })
+	time.AfterFunc(4*time.Second, func() { _ = tokens.Restore() })
+	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+	one, two := openAt(t, r, Query{Credentials: alice}).Source(desc), openAt(t, r, Query{Credentials: alice}).Source(desc)
+	done := make(chan error)
+	go func() {
+		_, err := read(t, one, desc)
+		t.Logf("the one at its second dial: %v, %v", time.Since(began), err)
+		done <- err
+	}()
+	time.Sleep(1100 * time.Millisecond)
+	_, err := read(t, two, desc)
+	t.Logf("the one at its first dial: %v, %v", time.Since(began), err)
+	if err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("failed: %v", one.Failure(err))
+	}
+}

@@ -70,3 +70,32 @@ func claimsNoManifest(w http.ResponseWriter, r *http.Request, next http.Handler)
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
 }
+
+// A mirror claims another size of a manifest that is on the node, for a name that is new, to an observed pod. Pods of another runtime
+// handler have the image unpacked for theirs all the same.
+func TestClaimOfAMirrorThatCameFirst(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{"use_local_image_pull = false", "use_local_image_pull = true"} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.New(t, nodetest.NativeRuntime(), nodetest.CRIImages(setting))
+			mirror := resolvertest.New(t)
+			n.Serve("registry.test", n.Registry, mirror)
+			n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode = \"Observe\"\n[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\n")
+			for _, tag := range []string{"app:1", "other/app:1"} {
+				n.Push(tag, nodetest.Image(1))
+				n.PushTo(mirror, tag, nodetest.Image(1))
+			}
+			n.MustPull(nodetest.Named("app:1"), node.Pod("prod", "pod"))
+			undo := mirror.Script(claimsOneMore(n, nodetest.Image(1), "/manifests/"))
+			ref := nodetest.Named("other/app:1")
+			n.MustPull(ref, node.Pod("dev", "pod"))
+			time.Sleep(time.Second) // what was observed is recorded after the answer
+			undo()
+			for _, policy := range []string{"IfNotPresent", "IfDigestChanged"} {
+				n.MustPull(ref, node.Pod("prod", "pod"), node.RuntimeHandler("native"), node.Hint("policy", policy))
+			}
+			n.WantRunnableBy("native", ref)
+		})
+	}
+}

@@ -177,7 +177,7 @@ func (n *node) Runnable(_ context.Context, target ocispec.Descriptor, _ string) 
 	if n.unrunnable {
 		return content.Image{}, errTest
 	}
-	return content.Image{ID: imageID(target), Manifest: cmp.Or(n.manifest, target.Digest), Unpacked: !n.packed}, nil
+	return content.Image{ID: imageID(target), Manifest: cmp.Or(n.manifest, target.Digest), Size: target.Size, Unpacked: !n.packed}, nil
 }
 
 func (n *node) MarkVerified(_ context.Context, _ digest.Digest, v store.Verified, proved store.Proved, names ...string) {

@@ -181,6 +181,8 @@ func (e *Engine) look(ctx context.Context, t task) (Local, error) {
 		l.Broken = true
 		return l, nil
 	}
+	record.Target.Size = image.Size // a host may have claimed another as the record was made
+	l.Record = record
 	l.ImageID, l.manifest, l.incomplete = id, image.Manifest, !image.Unpacked
 	l.Remote = image.Remote
 	grant, nameMissing, err := e.authorize(ctx, t, record, by)

@@ -36,7 +36,8 @@ type tokenRun struct {
 	next     *tokenRun         // of those who try again, nil = none so far; guarded by the same
 	wants    *http.Response    // the challenge that it meets
 	presumed bool              // the host has not confirmed that
-	hurried  bool              // who began it has another host, and waits for no connection
+	hurried  bool              // who began it has another host, and waits for no connection, or not as long as for the last one
+	dialed   bool              // it has the time for a connection that was late before: see purpose.Purpose
 	jitter   float64           // of the wait for the next one: they wake together
 
 	done   chan struct{} // closed when header and err are set
@@ -98,7 +99,7 @@ func (r *tokenRun) ownTerms(p purpose.Purpose) bool {
 	case fault.HandshakeTimedOut(f.Err):
 		return !p.HasReadyAlternative()
 	}
-	return !p.HasAlternative() && !p.Dialed
+	return !p.HasAlternative() && (!p.Dialed || !r.dialed)
 }
 
 // meetAgain has the challenge met for those whose last run failed: its authorizer keeps the failure. It
@@ -121,7 +122,7 @@ func (t *tokens) begin(ctx context.Context, u *url.URL, again bool) *tokenRun {
 	p := purpose.Of(ctx)
 	r := &tokenRun{
 		cancel: cancel, asked: purpose.NewAsked(), deadline: purpose.NewDeadline(ctx), done: make(chan struct{}),
-		wants: t.wants, presumed: t.expected.presuming, hurried: p.HasAlternative() || p.Dialed, jitter: tries.Jitter(),
+		wants: t.wants, presumed: t.expected.presuming, hurried: p.HasAlternative() || p.Dialed, dialed: p.Dialed, jitter: tries.Jitter(),
 	}
 	t.run = r
 	t.runs++

@@ -69,6 +69,8 @@ type Image struct {
 	ID digest.Digest
 	// Manifest is that of the node's platform: the target, or one in it.
 	Manifest digest.Digest
+	// Size is that of the target in bytes, of which its record may have another.
+	Size int64
 	// Unpacked says that the snapshot is there, to stay. If not, the layers are, from
 	// which it can be made.
 	Unpacked bool
@@ -102,7 +104,7 @@ func (i *Images) Runnable(ctx context.Context, target ocispec.Descriptor, snapsh
 	if sn == nil {
 		return Image{}, fmt.Errorf("snapshotter %q: %w", snapshotter, errdefs.ErrNotFound)
 	}
-	image := Image{ID: l.imageID, Manifest: l.manifest(target).Digest, Unpacked: true}
+	image := Image{ID: l.imageID, Manifest: l.manifest(target).Digest, Size: info.Size, Unpacked: true}
 	if l.chainID == "" {
 		return image, nil // no layers: there is nothing to unpack
 	}

@@ -69,7 +69,7 @@ func TestRunnable(t *testing.T) {
 			if tc.runs != (err == nil) {
 				t.Fatalf("runnable: %v, want %v", err, tc.runs)
 			}
-			if tc.runs && got != (Image{ID: img.configDesc.Digest, Manifest: img.target.Digest, Unpacked: tc.unpacked}) {
+			if tc.runs && got != (Image{ID: img.configDesc.Digest, Manifest: img.target.Digest, Size: img.target.Size, Unpacked: tc.unpacked}) {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -162,7 +162,7 @@ func TestNoLayers(t *testing.T) {
 	target := describe(ocispec.MediaTypeImageManifest, manifest)
 	put(ctx, t, db, target, manifest)
 	put(ctx, t, db, configDesc, config)
-	if got, err := New(db, 0).Runnable(ctx, target, "native"); err != nil || got != (Image{ID: configDesc.Digest, Manifest: target.Digest, Unpacked: true}) {
+	if got, err := New(db, 0).Runnable(ctx, target, "native"); err != nil || got != (Image{ID: configDesc.Digest, Manifest: target.Digest, Size: target.Size, Unpacked: true}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
