@@ -31,7 +31,7 @@ func TestContainersWhileAnotherTenantsTagMoves(t *testing.T) {
 	pod := n.RunPodOf("", resolvertest.New(t))
 	id := n.MustPull("good.test/app:1", pod.Pulls())
 	n.MustPull("a.test/app:1")
-	n.PushTo(evil, "app:1", longToRead(t, img, 25_000))
+	n.PushTo(evil, "app:1", longToRead(t, img, 15_000))
 	want := nodetest.ChainOf(t, img)
 	whileItMoves(n, "a.test/app:1", func(name string) {
 		container, err := pod.Create(name, id, "good.test/app:1", nil)
