@@ -4,89 +4,65 @@
 package resolver
 
 import (
+	"fmt"
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	transferlocal "github.com/containerd/containerd/v2/core/transfer/local"
-
-	"github.com/pullwarden/pullwarden/resolver/hosts"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+	"github.com/pullwarden/pullwarden/resolver/health"
 )
 
-// The registry is in trouble, and mirrors before it are dead: one that is known to be has a second, others have as long again as
-// a lost packet takes, once.
-func TestPullPastDeadMirrors(t *testing.T) {
-	for name, tc := range map[string]struct {
-		dead, dies int           // mirrors that are dead before the check, or after it
-		busy       bool          // behind them is a mirror that is asked too often once
-		well       time.Duration // when the registry is; 0 = never
-		within     time.Duration
-		fails      bool
-	}{
-		"one that is known, before one that is asked too often": {dead: 1, busy: true, within: 2 * hosts.SecondDial},
-		"two that were well, a registry that recovers":          {dies: 2, well: 10 * time.Second, within: 3 * hosts.SecondDial},
-		"two that were well, a registry that does not":          {dies: 2, within: 3 * hosts.SecondDial, fails: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var mirrors []*resolvertest.Registry
-			var urls []string
-			add := func() *resolvertest.Registry {
-				r := resolvertest.New(t)
-				if _, err := r.Push(t.Context(), "team/app:v1", resolvertest.Image(1, 3, 1<<10)); err != nil {
-					t.Fatal(err)
-				}
-				urls = append(urls, r.URL())
-				return r
-			}
-			swallow := func() {
-				for _, m := range mirrors {
-					m.KillConnections()
-					if err := m.Swallow(); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			for range tc.dead + tc.dies {
-				mirrors = append(mirrors, add())
-			}
-			if tc.busy {
-				tooOften(add())
-			}
-			heal := add().Status(resolvertest.All, http.StatusServiceUnavailable, "Retry-After", "60")
-			if tc.dead > 0 {
-				swallow()
-			}
-			p := newPuller(t, transferlocal.TransferConfig{}, Options{HostDirs: []string{hostsDir(t, chain(urls...))}}, Query{Order: OriginThenMirrors})
-			got, err := p.session.Resolve(t.Context(), plenty)
-			if err != nil {
-				t.Fatal(err)
-			}
-			swallow()
-			if tc.well > 0 {
-				time.AfterFunc(tc.well, heal)
-			}
-			began := time.Now()
-			err = p.transfer(t.Context(), p.session.Source(got.Descriptor))
-			if took := time.Since(began); took > tc.within || (err != nil) != tc.fails {
-				t.Errorf("it took %v: %v", took, err)
-			}
-		})
+// slowManifests answers probes at once, and requests for manifests after d.
+func slowManifests(d time.Duration) scripted {
+	return func(req *http.Request) (*http.Response, error) {
+		if req.URL.Path == "/v2/" {
+			return answering(200)(req)
+		}
+		return after(d, fine)(req)
 	}
 }
 
-// tooOften has a registry answer so, once, who reads a manifest.
-func tooOften(r *resolvertest.Registry) {
-	var once atomic.Bool
-	r.Script(func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-		if req.Method == http.MethodGet && strings.Contains(req.URL.Path, "/manifests/") && once.CompareAndSwap(false, true) {
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusTooManyRequests)
-			return
+// A registry that is well answers within most of verify_timeout, however many mirrors before it are dead, and
+// known to be so by verdicts that each check renews.
+func TestDeadMirrorsLeaveTheRegistryItsTime(t *testing.T) {
+	for _, dead := range []int{1, 3} {
+		for name, q := range callers {
+			for _, needs := range []time.Duration{1500 * time.Millisecond, 3 * time.Second} {
+				t.Run(fmt.Sprintf("%d mirrors, %s, %v", dead, name, needs), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						var n fakeNet
+						var names []string
+						for i := range dead {
+							names = append(names, fmt.Sprintf("mirror%d.test", i))
+							n.set(names[i], mute)
+						}
+						n.set(registryName, slowManifests(needs))
+						r := newResolver(t, fakeOptions(n.roundTrip, append(names, registryName)...))
+						for range 5 { // checks find the mirrors dead
+							_, _ = once(t.Context(), r, Query{}, 20*time.Second)
+							time.Sleep(10 * time.Second)
+						}
+						for _, name := range names {
+							if !r.health.Blocked(health.KeyOf("http", name)) {
+								t.Fatalf("%s is in no trouble", name)
+							}
+						}
+						if r.health.Blocked(health.KeyOf("http", registryName)) {
+							t.Fatal("the registry is in trouble")
+						}
+						n.asked()
+						for i := range 3 {
+							began := time.Now()
+							got, err := once(t.Context(), r, q, 5*time.Second)
+							if err != nil {
+								t.Errorf("%d: %v %v after %v; asked %q", i, got.Host, err, time.Since(began), n.asked())
+							}
+							time.Sleep(time.Minute)
+						}
+					})
+				})
+			}
 		}
-		next.ServeHTTP(w, req)
-	})
+	}
 }
