@@ -213,10 +213,13 @@ func (f *fetch) avoids(h *host) error {
 		return nil
 	}
 	why := f.log.left.why(h)
-	if others := (purpose.Purpose{Next: f.next(h), Health: h.health}); why != nil && !others.CanMove() {
+	if why == nil {
 		return nil
 	}
-	if why != nil && f.serving.CompareAndSwap(h, nil) { // another fetch has left it: see retryReader
+	if others := (purpose.Purpose{Next: f.next(h), Health: h.health}); !others.CanMove() {
+		return nil
+	}
+	if f.serving.CompareAndSwap(h, nil) { // another fetch has left it: see retryReader
 		f.moved.Store(true)
 	}
 	return why

@@ -19,8 +19,8 @@ const labelled = time.Second
 // Unseen returns what becomes of what a record has said of the sources of an image that was pulled once more, and has all been
 // fetched by now, where nobody has seen from whom: containerd does so without its transfer service. Documents that were fetched so
 // have no labels in the content store, and have come since the record was told where all came from. Where there are such ones, not all
-// sources are known. It records none where there were none. An image that was compared stays so: its digests are the same. Layers are left out: what they are unpacked
-// to, which may be for a snapshotter that others do not use, tells whoever uses it: see [Service.Unpacked].
+// sources are known. It records none where there were none. An image that was compared stays so: its digests are the same. Layers are left
+// out: what they are unpacked to, which may be for a snapshotter that others do not use, tells whoever uses it: see [Service.Unpacked].
 func (s *Service) Unseen(ctx context.Context, target ocispec.Descriptor) func(before store.State) store.State {
 	var newest time.Time // of the documents of which nobody knows from where
 	all := imageSources{parts: sources{unknown: true}}
