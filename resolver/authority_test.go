@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"testing"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -21,7 +19,7 @@ func TestAuthorityAnswers(t *testing.T) {
 			http.Redirect(w, r, server.URL+r.URL.Path, http.StatusTemporaryRedirect)
 		}
 	}
-	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+	desc := manifestDesc
 	for name, tc := range map[string]struct {
 		mirror http.HandlerFunc
 		class  failure.Class // of the authority's answer; None where it has no say

@@ -38,7 +38,7 @@ func layerAnswer(req *http.Request) (*http.Response, error) {
 func fetchLayers(t *testing.T, r *Resolver, n int, each time.Duration) (took []time.Duration) {
 	t.Helper()
 	s := openAt(t, r, Query{})
-	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+	desc := manifestDesc
 	f, err := s.Source(desc).Fetcher(t.Context(), imageRef)
 	if err != nil {
 		t.Fatal(err)

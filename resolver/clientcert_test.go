@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
@@ -40,7 +38,7 @@ func TestClientCertificateIsKeptFromRedirects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rc, err := fetcher.Fetch(t.Context(), ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+		rc, err := fetcher.Fetch(t.Context(), manifestDesc)
 		if err != nil {
 			t.Fatal(err)
 		}

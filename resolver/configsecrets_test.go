@@ -34,7 +34,7 @@ func TestConfigsWithSecrets(t *testing.T) {
 		body := `{"architecture":"amd64","os":"linux","config":` + tc.config + `}`
 		server, _ := serve(t, toldByBasic(func(w http.ResponseWriter, _ string) { _, _ = io.WriteString(w, body) }))
 		s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: as("alice", tc.secret)})
-		src := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+		src := s.Source(manifestDesc)
 		f, err := src.Fetcher(t.Context(), imageRef)
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestCheckConfig(t *testing.T) {
 	const secret = "Summer2024xyz"
 	server, _ := serve(t, toldByBasic(func(w http.ResponseWriter, _ string) { _, _ = w.Write(manifest) }))
 	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}}, Query{Credentials: as("alice", secret)})
-	src, stop := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}).Prefetching(Prefetch{})
+	src, stop := s.Source(manifestDesc).Prefetching(Prefetch{})
 	defer stop()
 	f, err := src.Fetcher(t.Context(), imageRef)
 	if err != nil {

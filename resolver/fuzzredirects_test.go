@@ -57,7 +57,7 @@ func (w *world) holds(t *testing.T, r *Resolver, q Query, caller string) {
 		w.holdsRefusals(t, failed.Refusals())
 	}
 	checked := len(w.visits)
-	source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+	source := s.Source(manifestDesc)
 	for _, desc := range []ocispec.Descriptor{
 		{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))},
 		{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5},

@@ -42,7 +42,7 @@ func TestAnswersHeldUntilATokenIsKnown(t *testing.T) {
 			}
 		})
 		s := open(t, Options{HostDirs: []string{hostsDir(t, chain(server.URL))}, Observe: observe}, Query{Credentials: alice})
-		source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+		source := s.Source(manifestDesc)
 		done := make(chan error)
 		go func() {
 			_, err := read(t, source, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: one, Size: 6})

@@ -40,6 +40,7 @@ const (
 var (
 	manifest       = []byte(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json"}`)
 	manifestDigest = digest.FromBytes(manifest)
+	manifestDesc   = ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
 	otherDigest    = digest.FromString("something else")
 )
 

@@ -4,13 +4,10 @@
 package resolver
 
 import (
-	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/hosts"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // A token server does not take connections for a second and a half. A check that has no other host to
@@ -20,23 +17,12 @@ func TestTheLastHostIsDialledLongWhoeverBeganTheToken(t *testing.T) {
 	for name, joins := range map[string]bool{"alone": false, "beside one that has another host": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tokens := resolvertest.New(t)
-			tokens.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-				_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
-			})
+			tokens := servedBy(t, giveToken)
 			if err := tokens.Swallow(); err != nil {
 				t.Fatal(err)
 			}
 			asked := make(chan struct{}, 100)
-			registry, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Authorization") == "" {
-					w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token"`, tokens.URL()))
-					w.WriteHeader(http.StatusUnauthorized)
-					asked <- struct{}{}
-					return
-				}
-				serveManifest(w, r)
-			})
+			registry, _ := serve(t, wantsToken(tokens.URL(), asked))
 			backup, _ := serve(t, serveManifest)
 			hostsTOML := chain(registry.URL, backup.URL)
 			r := newResolver(t, Options{HostDirs: []string{hostsDir(t, hostsTOML)}})

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // A part of a source that has one host, as in a check that reads the manifest, has that as its last, whoever stands behind
@@ -36,7 +34,7 @@ func TestPartWithOneHostIsTheLast(t *testing.T) {
 			if err != nil || found.Host != serverHost(host) {
 				t.Fatal(found, err)
 			}
-			desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+			desc := manifestDesc
 			src := s.Source(desc).Answering(found.Host)
 			if _, err = read(t, src, desc); err != nil {
 				t.Errorf("it is not tried again: %v; it was asked %q", src.Failure(err), log.list())

@@ -54,7 +54,7 @@ func TestTokenRefusalForWhatAStorageServiceLedTo(t *testing.T) {
 				t.Errorf("a check: %v; %q", err, log.list())
 			}
 			layer := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5}
-			source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+			source := s.Source(manifestDesc)
 			_, err = read(t, source, layer)
 			if got := source.Refusals(); len(got) != 0 {
 				t.Errorf("a pull: refusals %v of %v", got, err)
@@ -88,7 +88,7 @@ func TestRefusalOfWhatAStorageServiceHadShown(t *testing.T) {
 	if e, ok := errors.AsType[*Error](err); !ok || len(e.Refusals()) != 0 {
 		t.Errorf("a check: %v; %q", err, log.list())
 	}
-	source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+	source := s.Source(manifestDesc)
 	_, err = read(t, source, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromString("layer"), Size: 5})
 	if got := source.Refusals(); len(got) != 0 {
 		t.Errorf("a pull: refusals %v of %v", got, err)

@@ -164,7 +164,7 @@ func readContent(t *testing.T, session Session, kind string, content []byte, opt
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	src := session.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+	src := session.Source(manifestDesc)
 	src.(transfer.ImageResolverOptionSetter).SetResolverOptions(options...)
 	f, err := src.Fetcher(ctx, imageRef)
 	if err != nil {

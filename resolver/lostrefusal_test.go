@@ -55,7 +55,7 @@ func TestRefusalsBesideOtherFailures(t *testing.T) {
 			mirror, _ := serve(t, tc.mirror)
 			origin, _ := serve(t, tc.origin)
 			s := open(t, Options{HostDirs: []string{hostsDir(t, chain(mirror.URL, origin.URL))}}, Query{})
-			source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+			source := s.Source(manifestDesc)
 			fetcher, err := source.Fetcher(t.Context(), imageRef)
 			if err != nil {
 				t.Fatal(err)
@@ -103,7 +103,7 @@ func TestRefusalAtOneOfTwoPaths(t *testing.T) {
 	if e := wantClass(t, err, failure.Unavailable); len(e.Refusals()) != 1 {
 		t.Errorf("in a check that asks it at last: %v", e)
 	}
-	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+	desc := manifestDesc
 	source := s.Source(desc)
 	fetcher, err := source.Fetcher(t.Context(), imageRef)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestMirrorsRelativeRedirectThatSaysWhatWasAsked(t *testing.T) {
 				})
 				origin, log := serve(t, answerStatus(http.StatusServiceUnavailable))
 				s := open(t, Options{HostDirs: []string{hostsDir(t, chain(mirror.URL, origin.URL))}, Observe: observe}, Query{})
-				source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+				source := s.Source(manifestDesc)
 				for i := range 2 {
 					got, err := read(t, source, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromBytes(layer), Size: int64(len(layer))})
 					if err != nil || got != string(layer) {
@@ -70,7 +70,7 @@ func TestMirrorsOfRegistriesWithAPortSayWhatWasAsked(t *testing.T) {
 				origin, _ := serve(t, answerStatus(http.StatusServiceUnavailable))
 				hostDirs := []string{hostsDirOf(t, name, chain(mirror.URL, origin.URL))}
 				s := open(t, Options{HostDirs: hostDirs}, Query{Reference: name + "/team/app:v1"})
-				source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+				source := s.Source(manifestDesc)
 				fetcher, err := source.Fetcher(t.Context(), name+"/team/app:v1")
 				if err != nil {
 					t.Fatal(err)

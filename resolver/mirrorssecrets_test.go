@@ -73,7 +73,7 @@ func TestMirrorWhoseTokenIsAPartOfTheRegistrysURL(t *testing.T) {
 			}
 			toml := fmt.Sprintf("server = %q\n[host.%q]\n  capabilities = [\"pull\"]\n", origin.URL, mirror.URL)
 			s := open(t, Options{HostDirs: []string{hostsDir(t, toml)}}, Query{})
-			source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+			source := s.Source(manifestDesc)
 			got, err := read(t, source, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromBytes(layer), Size: int64(len(layer))})
 			if err != nil || got != string(layer) {
 				t.Errorf("got %q: %v: %v; the registry was asked %q", got, err, source.Failure(err), log.list())
@@ -173,7 +173,7 @@ func TestMirrorWhoseTokenIsInAConfig(t *testing.T) {
 		origin, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, config) })
 		toml := fmt.Sprintf("server = %q\n[host.%q]\n  capabilities = [%s]\n", origin.URL, mirror.URL, tc.capabilities)
 		s := open(t, Options{HostDirs: []string{hostsDir(t, toml)}}, Query{Order: tc.order})
-		src := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+		src := s.Source(manifestDesc)
 		got, err := read(t, src, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageConfig, Digest: digest.FromString(config), Size: int64(len(config))})
 		if (err != nil) != tc.refused || err == nil && got != config {
 			t.Errorf("%s: got %q: %v", name, got, err)

@@ -30,7 +30,7 @@ func TestConfigsBesideOrdinaryHeaders(t *testing.T) {
 		server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		toml := fmt.Sprintf("server = %q\n[host.%[1]q]\n[host.%[1]q.header]\n%s = [%q]\n", server.URL, tc.header, tc.value)
 		s := open(t, Options{HostDirs: []string{hostsDir(t, toml)}}, Query{})
-		src := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+		src := s.Source(manifestDesc)
 		f, err := src.Fetcher(t.Context(), imageRef)
 		if err != nil {
 			t.Fatal(err)

@@ -15,8 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -163,7 +161,7 @@ func TestPullsPresumeNothing(t *testing.T) {
 	_, err := once(t.Context(), r, query, plenty)
 	wantClass(t, err, failure.Unavailable)
 	s := openAt(t, r, query)
-	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+	desc := manifestDesc
 	fetcher, err := s.Source(desc).Fetcher(t.Context(), query.Reference)
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/health"
 )
@@ -45,7 +43,7 @@ func TestReadsInThePlaceOfADeadRegistry(t *testing.T) {
 			}
 			n.asked()
 			began := time.Now()
-			rc, err := f.Fetch(t.Context(), ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+			rc, err := f.Fetch(t.Context(), manifestDesc)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@ func TestRelativeRedirectThatSaysWhatWasAsked(t *testing.T) {
 					w.WriteHeader(http.StatusTemporaryRedirect)
 				})
 				s := open(t, Options{HostDirs: []string{hostsDir(t, chain(origin.URL))}, Observe: observe}, Query{})
-				source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+				source := s.Source(manifestDesc)
 				got, err := read(t, source, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromBytes(layer), Size: int64(len(layer))})
 				if err != nil || got != string(layer) {
 					t.Errorf("got %q: %v", got, source.Failure(err))

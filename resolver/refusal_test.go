@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -31,7 +29,7 @@ func TestOnlyTheHostItselfRefuses(t *testing.T) {
 		}
 	}
 	back := func(h http.HandlerFunc) http.HandlerFunc { return ledBack(t, h) }
-	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+	desc := manifestDesc
 	for what, tc := range map[string]struct {
 		handler http.HandlerFunc
 		class   failure.Class
@@ -164,7 +162,7 @@ func TestRefusalThatIsMadeUpFor(t *testing.T) {
 	origin, _ := serve(t, serveManifest)
 	other, _ := serve(t, serveManifest)
 	for what, hosts := range map[string][]string{"a mirror": {mirror.URL, other.URL, origin.URL}, "the registry": {mirror.URL}} {
-		desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+		desc := manifestDesc
 		source := open(t, Options{HostDirs: []string{hostsDir(t, chain(hosts...))}}, Query{}).Source(desc)
 		fetcher, err := source.Fetcher(t.Context(), imageRef)
 		if err != nil {

@@ -4,16 +4,25 @@
 package resolver
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/pullwarden/pullwarden/resolver/hosts"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
+
+// besideOneInTrouble returns a host that wants tokens, and its token server. Behind it is another one, which is known to be in trouble.
+func besideOneInTrouble(t *testing.T) (first, tokens *resolvertest.Registry, r *Resolver) {
+	t.Helper()
+	tokens = servedBy(t, giveToken)
+	first = servedBy(t, wantsToken(tokens.URL(), nil))
+	other, _ := serve(t, answerStatus(http.StatusServiceUnavailable))
+	r = newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(first.URL(), other.URL))}})
+	_, _ = once(t.Context(), r, Query{Allow: onlyFrom(serverHost(other))}, plenty)
+	waitFor(t, func() bool { return len(r.Troubled()) > 0 })
+	return first, tokens, r
+}
 
 // The registry is down for good, as the mirror is there for. Packets to the mirror's token server, or to the mirror, are lost for
 // some seconds as the content is asked for.
@@ -21,24 +30,7 @@ func TestMirrorWhoseTokenServersConnectionTakesSeconds(t *testing.T) {
 	for name, ofTokens := range map[string]bool{"the mirror's": false, "its token server's": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tokens, mirror := resolvertest.New(t), resolvertest.New(t)
-			tokens.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-				_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
-			})
-			mirror.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
-				if r.Header.Get("Authorization") == "" {
-					w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token"`, tokens.URL()))
-					w.WriteHeader(http.StatusUnauthorized)
-					return
-				}
-				serveManifest(w, r)
-			})
-			registry, _ := serve(t, answerStatus(http.StatusServiceUnavailable))
-			r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(mirror.URL(), registry.URL))}})
-			_, _ = once(t.Context(), r, Query{Allow: onlyFrom(serverHost(registry))}, plenty)
-			for i := 0; len(r.Troubled()) == 0 && i < 50; i++ {
-				time.Sleep(100 * time.Millisecond)
-			}
+			mirror, tokens, r := besideOneInTrouble(t)
 			lost := mirror
 			if ofTokens {
 				lost = tokens
@@ -48,9 +40,8 @@ func TestMirrorWhoseTokenServersConnectionTakesSeconds(t *testing.T) {
 			}
 			time.AfterFunc(2500*time.Millisecond, func() { _ = lost.Restore() })
 			began := time.Now()
-			desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
-			src := openAt(t, r, Query{Credentials: alice}).Source(desc)
-			if _, err := read(t, src, desc); err != nil {
+			src := openAt(t, r, Query{Credentials: alice}).Source(manifestDesc)
+			if _, err := read(t, src, manifestDesc); err != nil {
 				t.Errorf("failed after %v: %v", time.Since(began), src.Failure(err))
 			}
 		})
@@ -63,27 +54,9 @@ func TestTheLastHostIsDialledLongBesideASecondDial(t *testing.T) {
 	for name, joins := range map[string]bool{"alone": false, "beside a second dial": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tokens := resolvertest.New(t)
-			tokens.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-				_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
-			})
+			registry, tokens, r := besideOneInTrouble(t)
 			if err := tokens.Swallow(); err != nil {
 				t.Fatal(err)
-			}
-			registry := resolvertest.New(t)
-			registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
-				if r.Header.Get("Authorization") == "" {
-					w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token"`, tokens.URL()))
-					w.WriteHeader(http.StatusUnauthorized)
-					return
-				}
-				serveManifest(w, r)
-			})
-			backup, _ := serve(t, answerStatus(http.StatusServiceUnavailable))
-			r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(registry.URL(), backup.URL))}})
-			_, _ = once(t.Context(), r, Query{Allow: onlyFrom(serverHost(backup))}, plenty)
-			for i := 0; len(r.Troubled()) == 0 && i < 50; i++ {
-				time.Sleep(100 * time.Millisecond)
 			}
 			if err := registry.Swallow(); err != nil { // the first packet to it is lost: so the fetch has its second dial
 				t.Fatal(err)
@@ -94,10 +67,9 @@ func TestTheLastHostIsDialledLongBesideASecondDial(t *testing.T) {
 			first := make(chan struct{})
 			if joins {
 				s := openAt(t, r, Query{Credentials: alice})
-				desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
 				go func() {
 					defer close(first)
-					_, err := read(t, s.Source(desc), desc)
+					_, err := read(t, s.Source(manifestDesc), manifestDesc)
 					t.Log("first:", time.Since(began), err)
 				}()
 			} else {
@@ -120,27 +92,9 @@ func TestTheLastHostIsDialledLongBesideASecondDial(t *testing.T) {
 // other's one second. The other one does not fail.
 func TestSecondDialBesideAFirstOneOfTheTokenServer(t *testing.T) {
 	t.Parallel()
-	tokens := resolvertest.New(t)
-	tokens.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-		_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
-	})
+	registry, tokens, r := besideOneInTrouble(t)
 	if err := tokens.Swallow(); err != nil {
 		t.Fatal(err)
-	}
-	registry := resolvertest.New(t)
-	registry.Script(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
-		if r.Header.Get("Authorization") == "" {
-			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token"`, tokens.URL()))
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		serveManifest(w, r)
-	})
-	backup, _ := serve(t, answerStatus(http.StatusServiceUnavailable))
-	r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(registry.URL(), backup.URL))}})
-	_, _ = once(t.Context(), r, Query{Allow: onlyFrom(serverHost(backup))}, plenty)
-	for i := 0; len(r.Troubled()) == 0 && i < 50; i++ {
-		time.Sleep(100 * time.Millisecond)
 	}
 	if err := registry.Swallow(); err != nil {
 		t.Fatal(err)
@@ -148,16 +102,15 @@ func TestSecondDialBesideAFirstOneOfTheTokenServer(t *testing.T) {
 	began := time.Now()
 	time.AfterFunc(1050*time.Millisecond, func() { _ = registry.Restore() })
 	time.AfterFunc(4*time.Second, func() { _ = tokens.Restore() })
-	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
-	one, two := openAt(t, r, Query{Credentials: alice}).Source(desc), openAt(t, r, Query{Credentials: alice}).Source(desc)
+	one, two := openAt(t, r, Query{Credentials: alice}).Source(manifestDesc), openAt(t, r, Query{Credentials: alice}).Source(manifestDesc)
 	done := make(chan error)
 	go func() {
-		_, err := read(t, one, desc)
+		_, err := read(t, one, manifestDesc)
 		t.Logf("the one at its second dial: %v, %v", time.Since(began), err)
 		done <- err
 	}()
 	time.Sleep(1100 * time.Millisecond)
-	_, err := read(t, two, desc)
+	_, err := read(t, two, manifestDesc)
 	t.Logf("the one at its first dial: %v, %v", time.Since(began), err)
 	if err != nil {
 		t.Error(err)

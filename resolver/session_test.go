@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -28,7 +26,7 @@ func TestResolveAsksOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+	want := manifestDesc
 	if got.Descriptor.Digest != want.Digest || got.Descriptor.Size != want.Size || got.Descriptor.MediaType != want.MediaType {
 		t.Errorf("got %+v, want %+v", got.Descriptor, want)
 	}

@@ -49,7 +49,7 @@ func layersBehindASilentMirror(t *testing.T, mirror scripted, trouble bool) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), options.ProgressTimeout+time.Second)
 	defer cancel()
-	f, err := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}).Fetcher(ctx, imageRef)
+	f, err := s.Source(manifestDesc).Fetcher(ctx, imageRef)
 	if err != nil {
 		t.Fatal(err)
 	}

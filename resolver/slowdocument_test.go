@@ -59,7 +59,7 @@ func TestSlowConfigBeforeADeadRegistry(t *testing.T) {
 					})(req)
 				})
 				s := openAt(t, r, Query{})
-				f, err := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}).Fetcher(t.Context(), imageRef)
+				f, err := s.Source(manifestDesc).Fetcher(t.Context(), imageRef)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -61,7 +61,7 @@ func testSecretOfStorage(t *testing.T, secret string, handler http.HandlerFunc) 
 		}
 	})
 	s := open(t, Options{HostDirs: []string{hostsDir(t, chain(registry.URL))}}, Query{Credentials: alice})
-	source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+	source := s.Source(manifestDesc)
 	for _, d := range []digest.Digest{one, two} {
 		_, err := read(t, source, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: d, Size: 6})
 		if err != nil && (d == one || secret == "good-signature") {
@@ -106,7 +106,7 @@ func TestStorageWhoseSignatureIsAPartOfAChallenge(t *testing.T) {
 			}
 		})
 		s := open(t, Options{HostDirs: []string{hostsDir(t, chain(registry.URL))}}, Query{Credentials: alice})
-		source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+		source := s.Source(manifestDesc)
 		for _, d := range []digest.Digest{one, two} {
 			if _, err := read(t, source, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: d, Size: 6}); err != nil {
 				t.Errorf("%s: %v; refused: %v; the registry was asked %q", signature, source.Failure(err), source.Refusals(), log.list())

@@ -38,7 +38,7 @@ func TestStorageWhoseURLSaysItself(t *testing.T) {
 				w.WriteHeader(http.StatusTemporaryRedirect)
 			})
 			s := open(t, Options{HostDirs: []string{hostsDir(t, chain(origin.URL))}}, Query{})
-			source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+			source := s.Source(manifestDesc)
 			for i := range 2 {
 				got, err := read(t, source, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromBytes(layer), Size: int64(len(layer))})
 				if err != nil || got != string(layer) {

@@ -4,7 +4,6 @@
 package resolver
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"syscall"
@@ -12,10 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/pullwarden/pullwarden/resolver/health"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // docs/performance.md, "Hosts in trouble": a host is asked all the same, after all others. The token server
@@ -82,18 +78,8 @@ func TestMirrorWhoseTokenServerWasInTroubleIsAskedAllTheSame(t *testing.T) {
 func TestFetchFromAMirrorWhoseTokenServerIsInTrouble(t *testing.T) {
 	for name, own := range map[string]bool{"the mirror is in trouble": true, "its token server is": false} {
 		t.Run(name, func(t *testing.T) {
-			tokens := resolvertest.New(t)
-			tokens.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-				_, _ = w.Write([]byte(`{"access_token":"good","token":"good"}`))
-			})
-			mirror, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Authorization") == "" {
-					w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token"`, tokens.URL()))
-					w.WriteHeader(http.StatusUnauthorized)
-					return
-				}
-				serveManifest(w, r)
-			})
+			tokens := servedBy(t, giveToken)
+			mirror, _ := serve(t, wantsToken(tokens.URL(), nil))
 			origin, _ := serve(t, answerStatus(http.StatusNotFound))
 			r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain(mirror.URL, origin.URL))}})
 			key := health.Key{Host: mirror.URL}
@@ -102,7 +88,7 @@ func TestFetchFromAMirrorWhoseTokenServerIsInTrouble(t *testing.T) {
 			}
 			trouble(t, r, key, unavailable)
 			s := openAt(t, r, Query{Credentials: alice})
-			desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))}
+			desc := manifestDesc
 			f, err := s.Source(desc).Fetcher(t.Context(), imageRef)
 			if err != nil {
 				t.Fatal(err)

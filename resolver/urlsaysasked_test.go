@@ -36,7 +36,7 @@ func TestURLsWhoseRelativeRedirectSaysWhatWasAsked(t *testing.T) {
 				})
 				origin, _ := serve(t, answerStatus(http.StatusNotFound))
 				s := open(t, Options{HostDirs: []string{hostsDir(t, chain(origin.URL))}}, Query{})
-				source := s.Source(ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: manifestDigest, Size: int64(len(manifest))})
+				source := s.Source(manifestDesc)
 				for i := range 2 {
 					desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromBytes(layer), Size: int64(len(layer))}
 					desc.URLs = []string{cdn.URL + path}

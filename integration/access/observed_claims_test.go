@@ -34,7 +34,7 @@ func TestClaimsOfAMirrorToAnObservedPod(t *testing.T) {
 					n := nodetest.New(t, nodetest.CRIImages(setting))
 					mirror := resolvertest.New(t)
 					n.Serve("registry.test", n.Registry, mirror)
-					n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode = \"Observe\"\n[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\n")
+					n.WriteRules("10.toml", observedRules)
 					digest := n.Push("app:1", nodetest.Image(1))
 					n.PushTo(mirror, "app:1", nodetest.Image(1))
 					ref := nodetest.Named("app:1")
@@ -81,7 +81,7 @@ func TestClaimOfAMirrorThatCameFirst(t *testing.T) {
 			n := nodetest.New(t, nodetest.NativeRuntime(), nodetest.CRIImages(setting))
 			mirror := resolvertest.New(t)
 			n.Serve("registry.test", n.Registry, mirror)
-			n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode = \"Observe\"\n[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\n")
+			n.WriteRules("10.toml", observedRules)
 			for _, tag := range []string{"app:1", "other/app:1"} {
 				n.Push(tag, nodetest.Image(1))
 				n.PushTo(mirror, tag, nodetest.Image(1))

@@ -17,7 +17,7 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-const observedRules = "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode = \"Observe\"\n[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\n"
+const observedRules = nodetest.ObserveDev + "[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\n"
 
 // A pod of a namespace under mode = "Observe" that pulls by digest, where containerd pulls without its transfer service (EKS'
 // discard_unpacked_layers), takes nobody else's proof away.

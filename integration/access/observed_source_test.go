@@ -23,7 +23,7 @@ func TestObservedPullByDigestForgetsNoSource(t *testing.T) {
 			n := nodetest.Start(t, nodetest.CRIImages(images))
 			g := newGuarded(t, resolvertest.WithBasicAuth, "r.test")
 			g.serve(n)
-			n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode = \"Observe\"\n[[rule]]\nimages = [\"r.test/**\"]\nallowed_sources = [%q]\n", g.Host()))
+			n.WriteRules("10.toml", fmt.Sprintf(nodetest.ObserveDev+"[[rule]]\nimages = [\"r.test/**\"]\nallowed_sources = [%q]\n", g.Host()))
 			s := g.scene(t, n, "private/app")
 			s.digest = s.push("1", nodetest.Image(1))
 			s.wantPull(alice, "Always", s.digest, "Pulled")

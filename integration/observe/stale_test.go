@@ -28,7 +28,7 @@ func TestStaleMarkBesideContainerdsOwnPull(t *testing.T) {
 				n := nodetest.New(t, nodetest.Section(nodetest.IfDigestChanged), nodetest.CRIImages(images))
 				ref := nodetest.Named("app:1")
 				n.Push("app:1", nodetest.Image(1))
-				n.WriteRules("10.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode = \"Observe\"\n")
+				n.WriteRules("10.toml", nodetest.ObserveDev)
 				n.MustPull(ref, node.Pod("prod", "pod"))
 				n.Registry.Refuse()
 				n.MustPull(ref, node.Pod("prod", "pod"))

@@ -49,7 +49,7 @@ func TestObservedPullOfAPromotedImage(t *testing.T) {
 				img := nodetest.Image(1)
 				n.Push("stage/app:1", img)
 				n.Push("app:1", img)
-				n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode = \"Observe\"\n[[rule]]\nimages = [\"**\"]\nallowed_sources = [%q]\n", n.Registry.Host()))
+				n.WriteRules("10.toml", fmt.Sprintf(nodetest.ObserveDev+"[[rule]]\nimages = [\"**\"]\nallowed_sources = [%q]\n", n.Registry.Host()))
 				n.MustPull(nodetest.Named("stage/app:1"), node.Pod("dev", "pod"), node.RuntimeHandler("native"))
 				time.Sleep(time.Second)
 				n.CollectGarbage()

@@ -59,6 +59,9 @@ func Tables(toml string) Option {
 	return func(o *node.Options) { o.Tables = append(slices.Clone(o.Tables), toml) }
 }
 
+// ObserveDev is a rule by which pods of the namespace dev are only observed: containerd pulls for them by itself.
+const ObserveDev = "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\nmode = \"Observe\"\n"
+
 // CRICredentials gives CRI, in its deprecated registry.configs, credentials of the node's for a registry.
 func CRICredentials(host, username, password string) Option {
 	return Tables(fmt.Sprintf("[plugins.'io.containerd.cri.v1.images'.registry.configs.'%s'.auth]\n  username = '%s'\n  password = '%s'\n", host, username, password))
