@@ -18,6 +18,23 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
+// A name of a file in a layer, as long as it likes, leaves no error without the reason that the system gives, but where
+// that is a secret.
+func TestBoundedErrorsTellTheReason(t *testing.T) {
+	const reason = "no space left on device"
+	for secret, want := range map[string]string{"sesame-0123456789": reason, "left on": "", "-": reason} {
+		source := &redactingSource{fakeSource: &fakeSource{}}
+		source.Add(secret)
+		for _, bytes := range []int{900, 990, 1000, 1010, 1050, 2000, 3000, 4080, 5000, 100_000} {
+			cause := fmt.Errorf("open /%s: %s", strings.Repeat("x", bytes), reason)
+			text := Decorate(failing{cause}).Pull(t.Context(), &Plan{Source: source}, image.NewStore(appName)).Error()
+			if len(text) > maxErrorText+2*len("…") || !strings.HasPrefix(text, "open") || want != "" && !strings.HasSuffix(text, ": "+want) || want == "" && strings.Contains(text, secret) {
+				t.Errorf("%d bytes beside the secret %q: …%q", bytes, secret, text[max(0, len(text)-40):])
+			}
+		}
+	}
+}
+
 // failing is a transfer service that fails.
 type failing struct{ err error }
 

@@ -56,7 +56,7 @@ func TestTimeOfClean(t *testing.T) {
 	for n := range 16 {
 		r.AddToken("Bearer " + strings.Repeat("a", 30_000+n))
 	}
-	if got := r.Clean("failed: " + strings.Repeat("a", maxCleaned-1_000) + " " + strings.Repeat("a", 1_000_000) + ": file name too long"); got != "failed: ***…" {
+	if got := r.Clean("failed: " + strings.Repeat("a", maxCleaned-1_000) + " " + strings.Repeat("a", 1_000_000) + ": file name too long"); got != "failed: ***…: file name too long" {
 		t.Errorf("got %.100s", got)
 	}
 	if got := r.Reason([]byte("failed: " + strings.Repeat("a", 2_000) + " " + strings.Repeat("a", MaxAnswer-3_000))); got != "failed: *** …" {

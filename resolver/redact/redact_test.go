@@ -129,9 +129,9 @@ func TestCleanKnowsPartsOfHeaders(t *testing.T) {
 		"X-Types":       {"application/vnd.oci.image.manifest.v1+json; application/json"},
 		"Authorization": {"AWS4-HMAC-SHA256 Credential=x, Signature=y, repository=team/app"},
 		"User-Agent":    {"containerd/v2.4.0 (linux)"},
-		"X-Meta":        {"region=eu-central-1; node=k8s-node-17"},
+		"X-Meta":        {"region=eu-central-1; zone=eu-central-1a; node=k8s-node-17"},
 	})
-	const said = `registry.eu-central-1.test: k8s-node-17: registry1.example.test:5000: no credential for repository team/app: content type "application/vnd.oci.image.manifest.v1+json", signature AWS4-HMAC-SHA256, containerd/v2.4.0`
+	const said = `registry.eu-central-1.test: eu-central-1a: k8s-node-17: registry1.example.test:5000: no credential for repository team/app: content type "application/vnd.oci.image.manifest.v1+json", signature AWS4-HMAC-SHA256, containerd/v2.4.0`
 	if got := r.Clean(said); got != said {
 		t.Errorf("got %s", got)
 	}

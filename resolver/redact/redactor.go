@@ -156,17 +156,22 @@ func (r *Redactor) TokenBytes() int {
 }
 
 // Clean makes a text fit for an error: one line, no secrets, URLs without user
-// and query, not endless.
+// and query, not endless. Of a longer one the reason is kept that the system gives at its end.
 func (r *Redactor) Clean(text string) string {
+	why := r.systemReason(text)
 	rest := len(text) > maxCleaned
 	if rest {
 		text = cut(text, maxCleaned)
 	}
 	text = r.whole(text, rest)
-	if rest {
-		text += "…"
+	if !rest && len(text) <= MaxText {
+		return text
 	}
-	return limit(text, MaxText)
+	short := limit(text, MaxText-len(why))
+	if short == text {
+		short += "…"
+	}
+	return short + why
 }
 
 // cut returns a text up to a space: half a URL, or half a character, would not be known.

@@ -72,6 +72,8 @@ func TestLongTextsAndOrdinaryHeaders(t *testing.T) {
 		want bool
 	}{
 		"a host":               {host, []func(*Redactor){add("X-Forwarded-Host", " "+host)}, false},
+		"where it is from":     {"https://" + host, []func(*Redactor){add("Origin", "https://"+host)}, false},
+		"a zone":               {region + "a", []func(*Redactor){add("X-Zone", region+"a")}, false},
 		"one of two words":     {region, []func(*Redactor){add("X-Meta", "region "+region)}, false},
 		"words":                {words, []func(*Redactor){add("X-Team", words), add("X-Other", words)}, false},
 		"what is drawn":        {"x7k2-9fqp-m3wd", []func(*Redactor){add("X-Team", "x7k2-9fqp-m3wd")}, true},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 )
@@ -31,6 +32,25 @@ func limit(text string, bytes int) string {
 		bytes--
 	}
 	return text[:bytes] + "…"
+}
+
+// errnos is how many numbers of errors are looked at: Linux has 133.
+const errnos = 140
+
+// systemReason is the error of a system call that a text ends with, such as ": no space left on device", behind a
+// name of any length; "" = none.
+func (r *Redactor) systemReason(text string) string {
+	const colon = ": "
+	at := strings.LastIndex(text, colon)
+	if at < 0 {
+		return ""
+	}
+	for n := range errnos {
+		if reason := text[at:]; reason == colon+syscall.Errno(n).Error() && r.hide(reason, false) == reason {
+			return reason
+		}
+	}
+	return ""
 }
 
 // Quote quotes what a registry says, unless it is too long.
