@@ -47,7 +47,7 @@ var shortName = regexp.MustCompile(`^` + shortPart + `([-.]` + shortPart + `)+$`
 
 const (
 	shortPart = `([a-z]{1,15}[0-9]{0,3}|[0-9]{1,3}[a-z]?|[a-z][0-9]{1,2}[a-z])` // also a zone: eu-central-1a
-	maxDigits = 3 // of such a name: groups that are drawn have more
+	maxDigits = 3                                                               // of such a name: groups that are drawn have more
 )
 
 func isShortName(value string) bool {
