@@ -4,10 +4,12 @@
 package access
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
@@ -53,4 +55,60 @@ func TestAccessOfKnownLayers(t *testing.T) {
 	n.RemoveRules("10.toml")
 	n.MustPull("eve.test/app:1")
 	s.wantPull(nobody, "Never", s.ref(":1"), "Failed") // the image itself stays alice's
+}
+
+// TestLayersNamedByAConfig has a tenant who knows what the layers of a private image unpack to push an image into a repository of
+// their own in the registry that a rule allows for all images, from which the private one came as well. Its config names those
+// layers, and its manifest others, which the registry has.
+func TestLayersNamedByAConfig(t *testing.T) {
+	t.Parallel()
+	for _, discard := range []string{"false", "true"} {
+		t.Run("discard_unpacked_layers="+discard, func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.Start(t, nodetest.CRIImages("discard_unpacked_layers = "+discard))
+			g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+			g.serve(n)
+			n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\nallowed_sources = [%q]\n", g.Host()))
+			s := g.scene(t, n, "private/app")
+			private := nodetest.Image(1)
+			s.push("1", private)
+			s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+
+			config, err := private.ConfigFile()
+			n.Must(err)
+			config = config.DeepCopy()
+			config.Author = "eve"
+			img := empty.Image
+			for i := range config.RootFS.DiffIDs {
+				img, err = mutate.AppendLayers(img, nodetest.Layer(t, int64(7+i)))
+				n.Must(err)
+			}
+			img, err = mutate.ConfigFile(img, config)
+			n.Must(err)
+			evil := g.scene(t, n, "public/eve")
+			evil.push("1", img)
+			if id, err := n.Pull(evil.ref(":1"), eve.secret()); err == nil || !strings.Contains(err.Error(), "unpack") {
+				t.Errorf("eve's pull: %s, %v", id, err)
+			}
+
+			// Who has the very layers shares them, and nothing is compared.
+			config = config.DeepCopy()
+			config.Author = "bob"
+			img, err = mutate.ConfigFile(private, config)
+			n.Must(err)
+			other := g.scene(t, n, "public/bob")
+			other.push("1", img)
+			g.Forget()
+			other.wantPull(eve, "Always", other.ref(":1"), "Pulled")
+			layers, err := private.Layers()
+			n.Must(err)
+			for _, l := range layers {
+				d, err := l.Digest()
+				n.Must(err)
+				if got := g.Count(func(r resolvertest.Request) bool { return strings.HasSuffix(r.Path, d.String()) }); got > 0 {
+					t.Errorf("the registry was asked %d times for the layer %s", got, d)
+				}
+			}
+		})
+	}
 }

@@ -38,7 +38,7 @@ type unpackedContent struct {
 }
 
 // Unpacked returns the hosts from which the layers came that a container of the image of target
-// stands on by that snapshotter, and whether all are known. It changes nothing.
+// stands on by that snapshotter, and whether all are known, and known to be layers of that image's manifest. It changes nothing.
 func (s *Service) Unpacked(ctx context.Context, target ocispec.Descriptor, snapshotter string) (from provenance.Provenance, known bool, err error) {
 	t := s.tracker.Load()
 	if t == nil {
@@ -52,7 +52,7 @@ func (s *Service) Unpacked(ctx context.Context, target ocispec.Descriptor, snaps
 	if err := w.chain(ctx, manifest, true); err != nil {
 		return from, false, err
 	}
-	return w.parts.from, !w.parts.unknown && w.parts.from.More == 0, nil
+	return w.parts.from, !w.parts.unknown && !w.borrowed && w.parts.from.More == 0, nil
 }
 
 // chain visits the layers that a container runs. containerd finds their snapshots by the
@@ -92,10 +92,11 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 		case err != nil:
 			return fmt.Errorf("snapshot %s: %w", l.chainID, err)
 		}
-		p, err := w.snapshot(ctx, sn, info, l)
+		p, isOwn, err := w.snapshot(ctx, sn, info, l)
 		if err != nil {
 			return err
 		}
+		w.borrowed = w.borrowed || runs && !isOwn
 		w.parts.add(p)
 		there = true
 	}
@@ -113,32 +114,39 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 // snapshot returns where the layer in a snapshot came from: the layer in the manifest, if it was there when the
 // snapshot was made and unpacks to the same, or else what is written on the snapshot, or all other content of which
 // it may have been made. It writes that to the snapshot where what tells it may go: the images of others, or the
-// layer itself, where layers are discarded.
-func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snapshot snapshots.Info, l link) (provenance.Provenance, error) {
+// layer itself, where layers are discarded. isOwn says that it is known to be of the layer in the manifest.
+func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snapshot snapshots.Info, l link) (p provenance.Provenance, isOwn bool, err error) {
 	own, ok, err := w.unpacksTo(ctx, l)
 	if err != nil {
-		return provenance.Provenance{}, err
+		return p, false, err
 	}
 	ok = ok && !own.created.After(snapshot.Created)
+	isOwn = ok || snapshot.Labels[labelUnpacked] == l.layer.String()
 	written := decodeLabels(snapshot.Labels)
+	tells := written.Known()
+	p = own.source
 	switch {
-	case ok && own.source.Known() && (written.Known() || !w.keep):
-		return own.source, nil
+	case ok && own.source.Known():
+		tells = !w.keep || written.Known() && snapshot.Labels[labelUnpacked] != ""
 	case written.Known():
-		return written, nil
-	}
-	p := own.source
-	if !ok {
+		p = written
+	case !ok:
 		p, err = w.madeOf(ctx, snapshot.Created, l.diffID)
 	}
-	if err != nil || !p.Known() || !w.writes {
-		return p, err
+	if err != nil || !p.Known() || !w.writes || tells {
+		return p, isOwn, err
 	}
-	labels, paths := encodeLabels(p)
-	if _, err := sn.Update(ctx, snapshots.Info{Name: snapshot.Name, Labels: labels}, paths...); err != nil {
+	labels := map[string]string{}
+	if !written.Known() {
+		labels = encodeLabels(p)
+	}
+	if ok {
+		labels[labelUnpacked] = l.layer.String()
+	}
+	if _, err := sn.Update(ctx, snapshots.Info{Name: snapshot.Name, Labels: labels}, pathsOf(labels)...); err != nil {
 		warnNotRecorded(ctx, l.layer, err)
 	}
-	return p, nil
+	return p, isOwn, nil
 }
 
 // madeOf returns the sources of all content of which a snapshot may have been made at that time. They are

@@ -114,8 +114,8 @@ func (s *contentSources) persist(ctx context.Context, d digest.Digest) (provenan
 		s.forget(ctx, d)
 		return written, nil
 	}
-	labels, paths := encodeLabels(pending)
-	if _, err := s.contents.Update(ctx, content.Info{Digest: d, Labels: labels}, paths...); err != nil {
+	labels := encodeLabels(pending)
+	if _, err := s.contents.Update(ctx, content.Info{Digest: d, Labels: labels}, pathsOf(labels)...); err != nil {
 		return pending, err
 	}
 	s.forget(ctx, d)
@@ -147,7 +147,7 @@ func (s *contentSources) labelsFor(ctx context.Context, reference string) isolat
 		own.labels = nil // containerd says so itself
 	}
 	return func(ctx context.Context, d digest.Digest) map[string]string {
-		all, _ := encodeLabels(s.pendingOf(keyOf(ctx, d)))
+		all := encodeLabels(s.pendingOf(keyOf(ctx, d)))
 		maps.Copy(all, own.labels)
 		return all
 	}

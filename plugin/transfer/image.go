@@ -32,6 +32,8 @@ type imageSources struct {
 	there sources
 	// fetched are the hosts of what the pull has fetched, also where that is no part of what runs here.
 	fetched provenance.Provenance
+	// borrowed says that it runs what is not known to be unpacked from its own layers: a config can name any chain that is on the node.
+	borrowed bool
 	// asks are the hosts that the pull may ask, in their order, in which they are named before others.
 	asks []string
 }

@@ -19,20 +19,27 @@ func decodeLabels(labels map[string]string) provenance.Provenance {
 	return p
 }
 
-// encodeLabels is the inverse of decodeLabels. The paths are those that set
-// these labels alone.
-func encodeLabels(p provenance.Provenance) (labels map[string]string, paths []string) {
-	labels = map[string]string{}
+// labelUnpacked is, on a snapshot, the digest of the layer of which it was made, where layers are discarded.
+const labelUnpacked = store.Prefix + "unpacked-layer"
+
+// encodeLabels is the inverse of decodeLabels.
+func encodeLabels(p provenance.Provenance) map[string]string {
+	labels := map[string]string{}
 	if p.Reference != "" {
 		labels[store.LabelPullSource] = p.Reference
 	}
 	if sources := store.EncodeSources(p.Hosts, p.More); sources != "" {
 		labels[store.LabelContentSources] = sources
 	}
+	return labels
+}
+
+// pathsOf are the paths that set these labels alone.
+func pathsOf(labels map[string]string) (paths []string) {
 	for label := range labels {
 		paths = append(paths, "labels."+label)
 	}
-	return labels, paths
+	return paths
 }
 
 // sourcesOf returns the sources that a record says; zero where it has no PullSource.

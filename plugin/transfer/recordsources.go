@@ -29,13 +29,15 @@ func (l *labelledRecords) remember(ctx context.Context, img images.Image) {
 }
 
 // foreseen returns what the record of the reference is to tell: its labels have no room for all sources, and
-// those that they leave out are unknown ones.
+// those that they leave out are unknown ones. So are those of an image that runs layers of others, but for one that was compared.
 func (l *labelledRecords) foreseen(ctx context.Context, target ocispec.Descriptor) (before store.State) {
 	img, err := l.Get(ctx, l.plan.Reference)
 	if err == nil && img.Target.Digest == target.Digest {
 		before = store.Decode(img.Name, target.Digest, img.Labels)
 	}
-	return store.Decode(l.plan.Reference, target.Digest, l.withSources(before, before).Labels(l.plan.Reference, target.Digest))
+	s := store.Decode(l.plan.Reference, target.Digest, l.withSources(before, before).Labels(l.plan.Reference, target.Digest))
+	s.UnknownSources = s.UnknownSources || !s.Compared && l.sources != nil && l.sources.borrowed
+	return s
 }
 
 // withSources returns the state with the sources of the image, where the record had that one
