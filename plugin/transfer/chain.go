@@ -28,6 +28,7 @@ import (
 type link struct {
 	diffID  digest.Digest
 	chainID string
+	below   string        // the chain ID of the link that it stands on
 	layer   digest.Digest // that the manifest has in its place
 }
 
@@ -72,16 +73,21 @@ func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, runs b
 		return ctx.Err()
 	}
 	chainIDs := identity.ChainIDs(slices.Clone(diffIDs))
+	below := ""
 	for i, diffID := range diffIDs {
-		if err := w.link(ctx, link{diffID, chainIDs[i].String(), layers[i].Digest}, runs); err != nil {
+		l := link{diffID, chainIDs[i].String(), below, layers[i].Digest}
+		if err := w.link(ctx, l, runs); err != nil {
 			return err
 		}
+		below = l.chainID
 	}
 	return nil
 }
 
 // link visits the snapshots of a layer. Where there is none yet, one is made of the layer that
-// the manifest has, or later, by another image.
+// the manifest has, or later, by another image. One that stands on others than the link is that of
+// a stack of layers, whose chain ID the config names as a diff ID: what is known of a snapshot is
+// where its own layer came from alone.
 func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 	there := false
 	for _, sn := range w.snapshotters {
@@ -92,13 +98,17 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 		case err != nil:
 			return fmt.Errorf("snapshot %s: %w", l.chainID, err)
 		}
+		there = true
+		if info.Parent != l.below {
+			w.parts.unknown = true
+			continue
+		}
 		p, isOwn, err := w.snapshot(ctx, sn, info, l)
 		if err != nil {
 			return err
 		}
 		w.borrowed = w.borrowed || runs && !isOwn
 		w.parts.add(p)
-		there = true
 	}
 	if there || !runs {
 		return nil

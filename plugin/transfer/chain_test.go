@@ -111,6 +111,35 @@ func TestSourcesOfOtherContent(t *testing.T) {
 	}
 }
 
+// The digest of one layer alone is its chain ID. So a config can name a whole stack of the node as one layer, of which the snapshot
+// says where the uppermost of the stack came from.
+func TestSourcesOfAChainAsALayer(t *testing.T) {
+	n := newNode(t, true)
+	n.putSome(newImage("lower"), "bad.test")
+	stack := withRootFS(newImage("lower", "middle", "upper"))
+	n.putSome(stack, "good.test")
+	n.unpack(stack)
+	n.store(stack)
+	want := func(img *fakeImage, known bool) {
+		t.Helper()
+		if sources, err := n.sourcesOf(img); err != nil || sources.unknown == known {
+			t.Errorf("sources %+v, %v; want known %v", sources, err, known)
+		}
+		if from, got, err := n.Unpacked(n.ctx, img.desc, "native"); err != nil || got != known {
+			t.Errorf("unpacked from %v, known %v, %v; want known %v", from.Hosts, got, err, known)
+		}
+	}
+	want(stack, true)
+	chain, upper := chain(stack), stack.layers[2]
+	for _, layers := range [][]digest.Digest{{digest.Digest(chain[1])}, {digest.Digest(chain[2])}, {digest.Digest(chain[1]), upper.Digest}} {
+		img := newImage([]string{"junk", "upper"}[:len(layers)]...)
+		img.config = img.addJSON(ocispec.MediaTypeImageConfig, ocispec.Image{RootFS: ocispec.RootFS{Type: "layers", DiffIDs: layers}})
+		img = forge(img.layers, img)
+		n.putSome(img, "good.test")
+		want(img, false)
+	}
+}
+
 // A config that names no digests is of no image whose source is known.
 func TestSourcesOfBadConfigs(t *testing.T) {
 	n := newNode(t, true)
