@@ -125,7 +125,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	case action.Do != Reuse:
 		return c, action, false
 	case action.Kind == Present:
-		return c.ended(e.reuse(ctx, t, c.local, action, takeTurn)), action, false
+		return c.ended(e.reuse(ctx, t, c, action, takeTurn)), action, false
 	case c.cached == Confirmed:
 		return e.unchanged(ctx, t, c, action, takeTurn, t.canonical(target)), action, false
 	}

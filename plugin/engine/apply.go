@@ -32,7 +32,7 @@ func (e *Engine) apply(ctx context.Context, t task, c course, action Action) end
 	if action.Do == Fail {
 		return failed(action.Reason, t.errNever())
 	}
-	return e.reuse(ctx, t, c.local, action, takeTurn)
+	return e.reuse(ctx, t, c, action, takeTurn)
 }
 
 // unchanged reuses the image that the registry, or a mirror in its place, confirmed
@@ -45,7 +45,7 @@ func (e *Engine) unchanged(ctx context.Context, t task, c course, action Action,
 		e.nameByDigest(ctx, t, c.local.target())
 	}
 	e.markConfirmed(ctx, c.answer, names...)
-	c = c.ended(e.reuse(ctx, t, c.local, action, turn))
+	c = c.ended(e.reuse(ctx, t, c, action, turn))
 	if c.end.kind == UsedCached {
 		e.markStale(ctx, t, c, store.MirrorFallback, c.answer.verified.At)
 	}
@@ -63,8 +63,9 @@ const (
 
 // reuse ends a request with the cached image, if the image verifiers of the
 // node agree: they are asked before each pull, and reuse is no way around them.
-func (e *Engine) reuse(ctx context.Context, t task, local Local, action Action, turn turn) end {
-	target := local.Record.Target
+func (e *Engine) reuse(ctx context.Context, t task, c course, action Action, turn turn) end {
+	t.originAnswered = c.hasAnswered() // grants in need are over then: see stillGranted
+	local, target := c.local, c.local.Record.Target
 	if err := e.agree(ctx, t, local); err != nil {
 		return failed(ReasonVerifier, err)
 	}

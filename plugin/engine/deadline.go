@@ -166,7 +166,7 @@ func (e *Engine) useOverdue(ctx context.Context, t task, c course) (_ course, ok
 		return c, false
 	}
 	c.use(action.Used...)
-	if c = c.ended(e.reuse(ctx, t, local, action, ifFree)); c.end.kind != UsedCached {
+	if c = c.ended(e.reuse(ctx, t, c, action, ifFree)); c.end.kind != UsedCached {
 		return c, false // an image verifier refuses it: the new one is waited for
 	}
 	e.markStale(ctx, t, c, store.PullDeadline, c.answer.verified.At)

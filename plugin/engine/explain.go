@@ -101,7 +101,7 @@ func (e *Engine) foreseePull(ctx context.Context, t task, c course, action Actio
 	a := c.answer
 	if action.Do == Reverify {
 		c.local.compare()
-		return c.ended(e.reuse(ctx, t, c.local, action, hasTurn))
+		return c.ended(e.reuse(ctx, t, c, action, hasTurn))
 	}
 	if err := e.askVerifiers(ctx, t, a.descriptor); err != nil {
 		return c.ended(failed(ReasonPull, err))

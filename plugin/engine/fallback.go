@@ -49,8 +49,7 @@ func (e *Engine) useCached(ctx context.Context, t task, c course, phase string, 
 	if action.Do == Fail {
 		return c.ended(registryFailed(t, c.local, phase, cause, action.Reason))
 	}
-	t.originAnswered = c.hasAnswered() // grants in need are over then: see stillGranted
-	c = c.ended(e.reuse(ctx, t, c.local, action, turn).after(phase, cause))
+	c = c.ended(e.reuse(ctx, t, c, action, turn).after(phase, cause))
 	if c.end.kind != UsedCached {
 		return c
 	}

@@ -48,7 +48,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 		return e.pulledState(a, before)
 	})
 	e.writeCompared(ctx, t, target, before, served)
-	if c = c.ended(e.reuse(ctx, t, c.local, action, hasTurn)); c.end.kind != Failed {
+	if c = c.ended(e.reuse(ctx, t, c, action, hasTurn)); c.end.kind != Failed {
 		c.end.source = served.Reference
 	}
 	return c, nil
