@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -23,9 +24,8 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// checkpoint is an image with the checkpoint of a container, as containerd 2.3 reads it,
-// that was made of another image.
-func checkpoint(t *testing.T, of string, annotations map[string]string) v1.Image {
+// checkpointArchive is the checkpoint of a container, as containerd 2.3 reads it, that was made of an image.
+func checkpointArchive(t *testing.T, of string, annotations map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -45,11 +45,17 @@ func checkpoint(t *testing.T, of string, annotations map[string]string) v1.Image
 			t.Fatal(err)
 		}
 	}
-	err := w.Close()
-	if err != nil {
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	return b.Bytes()
+}
+
+// checkpoint is an image with such a checkpoint.
+func checkpoint(t *testing.T, of string, annotations map[string]string) v1.Image {
+	t.Helper()
+	archive := checkpointArchive(t, of, annotations)
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,23 +76,28 @@ dd bs=4096 count=1 of=/dev/null 2>/dev/null <&"$2"
 printf '\010\012\020\001\122\004\010\004\020\000' | dd bs=4096 iflag=fullblock 2>/dev/null >&"$2"
 `
 
-// TestCheckpointOfAnother holds that a pod gets no container of an image, or with a source,
-// that is named by the checkpoint of a container alone, where containerd restores those.
-func TestCheckpointOfAnother(t *testing.T) {
-	t.Parallel()
+// startRestoring starts a node whose containerd, if it is 2.3, restores checkpoints.
+func startRestoring(t *testing.T) (n *nodetest.Node, restores bool) {
+	t.Helper()
 	bin := t.TempDir()
 	if err := os.WriteFile(bin+"/criu", []byte(criu), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	n := nodetest.Start(t, nodetest.Containers(t), nodetest.CRIRuntime("enable_experimental_restore_via_create = true"),
-		nodetest.Env("PATH="+bin+":"+os.Getenv("PATH")))
+	return nodetest.Start(t, nodetest.Containers(t), nodetest.CRIRuntime("enable_experimental_restore_via_create = true"),
+		nodetest.Env("PATH="+bin+":"+os.Getenv("PATH"))), strings.HasPrefix(version.Version, "2.3.")
+}
+
+// TestCheckpointOfAnother holds that a pod gets no container of an image, or with a source,
+// that is named by the checkpoint of a container alone, where containerd restores those.
+func TestCheckpointOfAnother(t *testing.T) {
+	t.Parallel()
+	n, restores := startRestoring(t)
 	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
 	g.serve(n)
 	private, public := g.scene(t, n, "private/app"), g.scene(t, n, "public/checkpoint")
 	private.push("1", nodetest.Busybox(t, 1, "sleep", "86400"))
 	private.wantPull(alice, "Always", private.ref(":1"), "Pulled")
 	pod := n.RunPod(resolvertest.New(t))
-	restores := strings.HasPrefix(version.Version, "2.3.")
 	for tag, img := range map[string]v1.Image{
 		"image":  checkpoint(t, private.ref(":1"), nil),
 		"source": checkpoint(t, public.ref(":source"), map[string]string{"pullwarden.io/pull-source": "trusted.test/app:1"}),
@@ -112,4 +123,46 @@ func TestCheckpointOfAnother(t *testing.T) {
 	}
 	ref := private.ref(":1")
 	pod.Run("app", private.MustPull(ref, alice.secret()), ref, nil)
+}
+
+// TestCheckpointThatNamesAPrivateImage holds that a private image gets no name by a checkpoint that names its digest in
+// a registry of a tenant's, which would be everybody's once that registry is down. That registry is not even asked for it,
+// but where the checkpoint is a file.
+func TestCheckpointThatNamesAPrivateImage(t *testing.T) {
+	t.Parallel()
+	n, restores := startRestoring(t)
+	if !restores {
+		t.Skip("containerd " + version.Version + " restores no checkpoints by CreateContainer")
+	}
+	g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	g.serve(n)
+	private, public := g.scene(t, n, "private/app"), g.scene(t, n, "public/checkpoint")
+	private.push("1", nodetest.Busybox(t, 1, "sleep", "86400"))
+	private.wantPull(alice, "Always", private.ref(":1"), "Pulled")
+	record, _ := private.Record(private.ref(":1"))
+	evil := (&forgery{top: record.Target}).registry(t) // it has the digest alone
+	stolen := evil.Host() + "/x@" + record.Target.Digest.String()
+	file := t.TempDir() + "/checkpoint.tar"
+	n.Must(os.WriteFile(file, checkpointArchive(t, stolen, nil), 0o600))
+	public.push("1", checkpoint(t, stolen, nil))
+	pod := n.RunPod(resolvertest.New(t))
+	for what, image := range map[string]string{"image": public.MustPull(public.ref(":1")), "file": file} {
+		evil.Forget()
+		container, err := pod.Create(what, image, public.ref(":1"), nil)
+		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "nobody has proved access") {
+			t.Errorf("%s: container %q, %v", what, container, err)
+		}
+		if asked := evil.Count(resolvertest.NoProbe); (asked > 0) != (what == "file") {
+			t.Errorf("%s: the registry was asked %d times", what, asked)
+		}
+		if left, ok := n.Record(stolen); ok {
+			t.Errorf("%s: there is a record of %s", what, left.Name)
+		}
+	}
+	evil.Script(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	if id, err := n.Pull(stolen); err == nil {
+		t.Errorf("the tenant has the private image, as %s", id)
+	}
 }

@@ -31,7 +31,7 @@ type RuntimeService struct {
 	sandbox *SandboxImage // nil: CRI's own pull of it is tracked
 	starts  *Starts       // nil: nothing is remembered of pods
 	// RefuseRestored says that CRI may make a container of another image than it is asked
-	// for, which is refused: see verifyRestored. Default: false, CRI does not.
+	// for, which is refused: see isCheckpoint and verifyRestored. Default: false, CRI does not.
 	RefuseRestored bool
 	// Unpacker unpacks the image of a container where nobody has, and verifies of which image CRI
 	// has made it. Default: nil, CRI does the former itself, and nobody the latter.
@@ -119,6 +119,9 @@ func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerR
 	ours := config.Annotations
 	if err := s.unpack(ctx, r, usedImage{name: name, image: image, told: record.Name}); err != nil {
 		return nil, err
+	}
+	if s.isCheckpoint(ctx, image) {
+		return nil, errRestored
 	}
 	making := ctx
 	if s.Unpacker != nil {

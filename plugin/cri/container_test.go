@@ -128,3 +128,28 @@ func TestRestoredContainers(t *testing.T) {
 		}
 	}
 }
+
+// No container is made, nor anything asked for it, of an image that CRI restores as a checkpoint: that is one by the first of
+// its names, or by its ID where it has none.
+func TestCheckpointsAreNotRestored(t *testing.T) {
+	i := &images{names: [][]string{{first.String(), "registry.test/b:1", "registry.test/a:1"}, {second.String()}}}
+	for what, tc := range map[string]struct {
+		image, checkpoint string
+		restores, want    bool
+	}{
+		"a checkpoint":                  {first.String(), "registry.test/a:1", true, false},
+		"one that is not restored":      {first.String(), "registry.test/a:1", false, true},
+		"one by another name":           {first.String(), "registry.test/b:1", true, true},
+		"one that has lost all names":   {second.String(), second.String(), true, false},
+		"an image that has lost names":  {second.String(), first.String(), true, true},
+		"another image than that of it": {second.String(), "registry.test/a:1", true, true},
+	} {
+		u := &unpacking{checkpoint: tc.checkpoint}
+		s := NewRuntimeService(u, i, knows(), nil)
+		s.RefuseRestored, s.Unpacker = tc.restores, u
+		_, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{Config: &runtime.ContainerConfig{Image: &runtime.ImageSpec{Image: tc.image}}})
+		if errors.Is(err, errRestored) == tc.want || (u.made == 1) != tc.want {
+			t.Errorf("%s: %v, made %d", what, err, u.made)
+		}
+	}
+}

@@ -19,6 +19,16 @@ import (
 var errRestored = status.Error(codes.FailedPrecondition,
 	"the image is the checkpoint of a container: containerd would make one of the image that the checkpoint names, and nobody has proved access to that")
 
+// isCheckpoint reports whether CRI would restore a container from an image, rather than make one of it: it looks at the first
+// of its names, which is its ID where it has lost all others. Whoever moves that at this very moment gets no container either,
+// but may have CRI ask for the image that a checkpoint names: see verifyRestored, and Unpacker.Unpacking.
+func (s *RuntimeService) isCheckpoint(ctx context.Context, image *runtime.Image) bool {
+	if !s.RefuseRestored || s.Unpacker == nil || image == nil {
+		return false
+	}
+	return s.Unpacker.IsCheckpoint(ctx, append(namesOf(image), image.GetId())[0])
+}
+
 // verifyRestored refuses a container that is not of the image
 // with that ID, or does not have these annotations under pullwarden's prefix. containerd 2.3
 // makes such a one of a checkpoint, under enable_experimental_restore_via_create: image and

@@ -20,8 +20,11 @@ type Unpacker interface {
 	ContainerSnapshotter(handler string) string
 	// Unpack unpacks the image with that ID, which has these names, unless that has been done.
 	Unpack(ctx context.Context, imageID string, names []string, snapshotter string) error
-	// Unpacking returns a context in which CRI, where it unpacks an image nevertheless, labels no snapshots as its layers say.
+	// Unpacking returns a context in which CRI, where it unpacks an image nevertheless, labels no snapshots as its layers say,
+	// and gives no image a name.
 	Unpacking(ctx context.Context) context.Context
+	// IsCheckpoint reports whether CRI takes the image of the record of that name for the checkpoint of a container.
+	IsCheckpoint(ctx context.Context, name string) bool
 	// IsMoved reports whether the record of that name stands for another image than the one with that ID.
 	IsMoved(ctx context.Context, name, imageID string) bool
 	// MadeOf reports whether a container stands on the layers of the image with that ID, and by which

@@ -30,6 +30,7 @@ type unpacking struct {
 	looks, removed int
 	readAgain      []string
 	lookErr        error
+	checkpoint     string // the name of one
 }
 
 func (u *unpacking) ContainerSnapshotter(handler string) string { return "of " + handler }
@@ -46,6 +47,8 @@ func (u *unpacking) MadeOf(context.Context, string, string) (made bool, record s
 
 func (u *unpacking) Unpacking(ctx context.Context) context.Context { return ctx }
 
+func (u *unpacking) IsCheckpoint(_ context.Context, name string) bool { return name == u.checkpoint }
+
 func (u *unpacking) IsMoved(_ context.Context, name, _ string) bool {
 	if name != "registry.test/a:1" && u.movedName == "" || u.movedName != "" && name != u.movedName {
 		return false
@@ -57,6 +60,11 @@ func (u *unpacking) IsMoved(_ context.Context, name, _ string) bool {
 func (u *unpacking) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
 	u.made++
 	return u.creating.CreateContainer(ctx, r)
+}
+
+// ContainerStatus is of a container as it was asked for.
+func (u *unpacking) ContainerStatus(context.Context, *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
+	return &runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{ImageId: u.config.GetImage().GetImage(), Annotations: u.config.GetAnnotations()}}, nil
 }
 
 func (u *unpacking) ReadAgain(_ context.Context, names ...string) { u.readAgain = names }

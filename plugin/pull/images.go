@@ -5,11 +5,13 @@ package pull
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/pkg/oci"
+	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -34,8 +36,38 @@ func DecorateImages(inner imagesapi.ImagesClient) *Images { return &Images{Image
 // KeepBy has proofs kept from now on.
 func (s *Images) KeepBy(keeper ProofKeeper) { s.keeper.Store(&keeper) }
 
+type namesNoneKey struct{}
+
+// withoutNames returns a context in which nobody gives an image a name.
+func withoutNames(ctx context.Context) context.Context {
+	return context.WithValue(ctx, namesNoneKey{}, true)
+}
+
+// errNamesNone is for a name in such a context: the record would say nothing of who may have the image, which
+// whoever gave it the name need not have shown, where its content is on the node.
+var errNamesNone = fmt.Errorf("no image gets a name for a container that is made: nobody has proved access to it: %w", errdefs.ErrFailedPrecondition)
+
+// mayName returns an error where nobody gives an image a name.
+func mayName(ctx context.Context) error {
+	if ctx.Value(namesNoneKey{}) != nil {
+		return errgrpc.ToGRPC(errNamesNone)
+	}
+	return nil
+}
+
+// Create implements imagesapi.ImagesClient.
+func (s *Images) Create(ctx context.Context, r *imagesapi.CreateImageRequest, opts ...grpc.CallOption) (*imagesapi.CreateImageResponse, error) {
+	if err := mayName(ctx); err != nil {
+		return nil, err
+	}
+	return s.ImagesClient.Create(ctx, r, opts...)
+}
+
 // Update implements imagesapi.ImagesClient.
 func (s *Images) Update(ctx context.Context, r *imagesapi.UpdateImageRequest, opts ...grpc.CallOption) (*imagesapi.UpdateImageResponse, error) {
+	if err := mayName(ctx); err != nil {
+		return nil, err
+	}
 	keeper := s.keeper.Load()
 	if keeper == nil || len(r.GetUpdateMask().GetPaths()) > 0 {
 		return s.ImagesClient.Update(ctx, r, opts...)

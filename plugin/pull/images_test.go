@@ -11,6 +11,8 @@ import (
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	"github.com/containerd/containerd/api/types"
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/errdefs/pkg/errgrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 )
@@ -19,6 +21,11 @@ import (
 type written struct {
 	imagesapi.ImagesClient
 	labels map[string]string
+}
+
+func (w *written) Create(_ context.Context, r *imagesapi.CreateImageRequest, _ ...grpc.CallOption) (*imagesapi.CreateImageResponse, error) {
+	w.labels = r.GetImage().GetLabels()
+	return &imagesapi.CreateImageResponse{Image: r.GetImage()}, nil
 }
 
 func (w *written) Update(_ context.Context, r *imagesapi.UpdateImageRequest, _ ...grpc.CallOption) (*imagesapi.UpdateImageResponse, error) {
@@ -59,6 +66,34 @@ func TestImagesKeepProofs(t *testing.T) {
 		}
 		if _, err := service.Update(t.Context(), r); err != nil || !maps.Equal(w.labels, tc.want) || !maps.Equal(r.Image.Labels, given) {
 			t.Errorf("%s: %v, %v, want %v", what, w.labels, err, tc.want)
+		}
+	}
+}
+
+// While CRI makes a container no image gets a name: neither a new one nor one that is there, also where nothing is kept.
+func TestNoNamesWhileAContainerIsMade(t *testing.T) {
+	making := newNode(t).puller(settings()).Unpacking(t.Context())
+	image := &imagesapi.Image{Name: "r.test/app:1", Labels: map[string]string{"a": "b"}, Target: &types.Descriptor{Digest: "sha256:1"}}
+	for what, write := range map[string]func(context.Context, *Images) error{
+		"a new name": func(ctx context.Context, s *Images) error {
+			_, err := s.Create(ctx, &imagesapi.CreateImageRequest{Image: image})
+			return err
+		},
+		"another image": func(ctx context.Context, s *Images) error {
+			_, err := s.Update(ctx, &imagesapi.UpdateImageRequest{Image: image})
+			return err
+		},
+		"another image, by its field alone": func(ctx context.Context, s *Images) error {
+			_, err := s.Update(ctx, &imagesapi.UpdateImageRequest{Image: image, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"target"}}})
+			return err
+		},
+	} {
+		w := &written{}
+		if err := errgrpc.ToNative(write(making, DecorateImages(w))); !errdefs.IsFailedPrecondition(err) || w.labels != nil {
+			t.Errorf("%s: %v, written %v", what, err, w.labels)
+		}
+		if err := write(t.Context(), DecorateImages(w)); err != nil || !maps.Equal(w.labels, image.Labels) {
+			t.Errorf("%s, elsewhere: %v, written %v", what, err, w.labels)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package pull
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -67,9 +68,32 @@ func (p *Puller) Unpack(ctx context.Context, imageID string, names []string, sna
 }
 
 // Unpacking returns a context in which CRI makes a container: where it unpacks an image for it nevertheless, which has come in
-// the place of the one that Unpack has unpacked, or was collected since, its layers label no snapshots as they like.
+// the place of the one that Unpack has unpacked, or was collected since, its layers label no snapshots as they like. Nor does an
+// image get a name in it, as that would which CRI pulls for a checkpoint that names it.
 func (p *Puller) Unpacking(ctx context.Context) context.Context {
-	return pwtransfer.WithUnforgedLabels(ctx, p.settings.SnapshotAnnotations)
+	return withoutNames(pwtransfer.WithUnforgedLabels(ctx, p.settings.SnapshotAnnotations))
+}
+
+// checkpointOf is the annotation by which containerd takes an image for the checkpoint of the container with that name.
+const checkpointOf = "org.criu.checkpoint.container.name"
+
+// IsCheckpoint reports whether containerd takes the image of the record of that name for the checkpoint of a container, which
+// it reads in the same way. Of a record or document that cannot be read it makes no container.
+func (p *Puller) IsCheckpoint(ctx context.Context, name string) bool {
+	img, err := p.images.Get(ctx, name)
+	if err != nil {
+		return false
+	}
+	text, err := content.ReadBlob(ctx, p.contents, img.Target)
+	if err != nil {
+		return false
+	}
+	var top ocispec.Index
+	if err := json.Unmarshal(text, &top); err != nil {
+		return false
+	}
+	_, ok := top.Annotations[checkpointOf]
+	return ok
 }
 
 // IsMoved reports whether the record of that name stands for another image than the one with that ID: CRI finds an image by

@@ -9,6 +9,8 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/opencontainers/image-spec/identity"
 
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
@@ -46,5 +48,32 @@ func TestUnpack(t *testing.T) {
 	check(t, sn.Remove(n.ctx, identity.ChainID(diffIDs[:1]).String()))
 	if err := p.Unpack(n.ctx, id, []string{ref}, "second"); !errdefs.IsNotFound(err) {
 		t.Errorf("an image without its layers: %v", err)
+	}
+}
+
+// A checkpoint is one by the annotations of the document that a name stands for, as containerd reads that.
+func TestIsCheckpoint(t *testing.T) {
+	n := newNode(t)
+	p := n.puller(settings())
+	plain := resolvertest.Image(1, 2, 100)
+	annotated := func(key string) resolvertest.Pushable {
+		img, ok := mutate.Annotations(plain, map[string]string{key: "app"}).(v1.Image)
+		if !ok {
+			t.Fatal("no image")
+		}
+		return img
+	}
+	for tag, tc := range map[string]struct {
+		image resolvertest.Pushable
+		want  bool
+	}{"checkpoint": {annotated(checkpointOf), true}, "annotated": {annotated("a"), false}, "plain": {plain, false}} {
+		ref, _ := n.push("team/app:"+tag, tc.image)
+		n.pull(settings(), ref, "")
+		if got := p.IsCheckpoint(n.ctx, ref); got != tc.want {
+			t.Errorf("%s: %v", tag, got)
+		}
+	}
+	if p.IsCheckpoint(n.ctx, "gone.test/app:1") {
+		t.Error("a name of nothing")
 	}
 }
