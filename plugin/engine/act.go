@@ -18,7 +18,9 @@ import (
 // asked again.
 func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	for k.session != nil {
+		t.denied = k.denied
 		c, action, again := e.follow(ctx, t, k)
+		t.denied = c.denied
 		if again {
 			c.originAnswered = c.hasAnswered()
 			t.originAnswered = c.originAnswered
@@ -101,6 +103,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	if stop != nil {
 		return c.ended(*stop), action, false
 	}
+	t.denied = c.denied
 	if action.Do == Reuse && c.cached == NotAsked && e.blocked(ctx, t, &c.local) {
 		c.use(action.Used...)
 		return c, Action{Do: Pull, Kind: Pulled, Reason: ReasonAbsent}, false

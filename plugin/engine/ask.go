@@ -208,6 +208,7 @@ func (e *Engine) check(ctx context.Context, t task, c course) (k checked) {
 		k.course = k.ended(failed(ReasonInternal, revoking))
 		return k
 	}
+	k.deny(a.refusals...)
 	k.session, k.err = session, err
 	if err != nil {
 		k.checked(a)
@@ -254,6 +255,7 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, k checked) (C
 		stop := failed(ReasonInternal, err)
 		return NotConfirmed, &stop
 	}
+	c.deny(refusals...)
 	switch {
 	case ctx.Err() != nil:
 		stop := failed(ReasonCanceled, ctx.Err())

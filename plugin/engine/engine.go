@@ -175,9 +175,10 @@ const joinPart = 10
 // coalesce asks a registry, once for all equal requests of one namespace that come until
 // it answers, and acts on the answer, once for those too. Requests that come later
 // ask anew: the tag may have moved since. Callers that cannot be told apart share
-// nothing, nor does a request that insists on its own answer.
+// nothing, nor does a request that insists on its own answer, or that was refused before it began anew: what proofs are
+// worth to that one differs.
 func (e *Engine) coalesce(ctx context.Context, t task, c course) (course, bool) {
-	if t.Caller == "" || t.insists {
+	if t.Caller == "" || t.insists || len(t.denied) > 0 {
 		return e.act(ctx, t, e.check(ctx, t, c)), false
 	}
 	key := t.checkKey()

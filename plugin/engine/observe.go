@@ -162,6 +162,7 @@ func (e *Engine) foreseeFailed(ctx context.Context, t task, c course, err error)
 	if err := e.revokeIfDenied(ctx, t, nil, c.refusals); err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}
+	t.denied = c.refusals
 	c.local.Age = ageOf(c.local.Record.State, e.Now(), t.directives.CheckWith, e.trusted(ctx, t).checks)
 	if c.local.Usable() && len(c.refusals) > 0 {
 		if err := e.authorizeAgain(ctx, t, &c); err != nil {

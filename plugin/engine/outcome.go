@@ -174,6 +174,7 @@ type course struct {
 	attempts       []resolver.Attempt
 	class          failure.Class   // of the last failure of a registry
 	refusals       []store.Refusal // of the caller, by hosts in that failure
+	denied         []store.Refusal // of the caller in the whole request: see task.denied
 	checkTime      time.Duration   // of what checks may take
 	waited         time.Duration   // of it, for the budget of checks
 	overdue        time.Time       // when its wait for a pull has to end, which began before it began anew

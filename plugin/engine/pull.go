@@ -92,16 +92,19 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 	default:
 		c, err = e.fetch(ctx, t, c, reason, source, p)
 	}
+	c.deny(refusalsAmong(source.Refusals())...)
 	if err == nil {
 		return c, nil
 	}
-	if c, cause = pullFailed(ctx, c, source, try, err); cause == nil {
-		// Whatever has failed it, the hosts' refusals count.
-		if err := e.endRefused(ctx, t, nil, source); err != nil {
-			return c.ended(failed(ReasonInternal, err)), nil
-		}
+	if c, cause = pullFailed(ctx, c, source, try, err); cause != nil {
+		c.deny(refusalsAmong(cause.Attempts)...)
+		return c, cause
 	}
-	return c, cause
+	// Whatever has failed it, the hosts' refusals count.
+	if err := e.endRefused(ctx, t, nil, source); err != nil {
+		return c.ended(failed(ReasonInternal, err)), nil
+	}
+	return c, nil
 }
 
 // asksForFound reports whether hosts may be asked for the manifest of an image that is

@@ -78,7 +78,9 @@ type task struct {
 	// originAnswered says that the registry of the name has answered before the request began
 	// anew: proofs that count while it is silent count no more.
 	originAnswered bool
-	denied         []store.Refusal // of this request, which has ended proofs by them
+	// denied are the refusals that the request has met with so far, also before it began anew. They have ended proofs; what
+	// they would end is none for this request that others are given since.
+	denied []store.Refusal
 }
 
 // byDigest reports whether the reference names a digest, which cannot change.
