@@ -39,6 +39,7 @@ type layers struct {
 type unpacked struct {
 	all   string        // a hash of its layers, down to the lowest
 	layer digest.Digest // the upmost
+	again bool          // it is below, too
 }
 
 // reads takes note of a manifest or config that containerd reads. What is no such document it will tell by itself.
@@ -87,6 +88,7 @@ func (l *layers) readManifest(data []byte) {
 		all    []unpacked
 		others []digest.Digest
 		hash   = sha256.New()
+		below  = map[digest.Digest]bool{}
 	)
 	for _, d := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
 		if !images.IsLayerType(d.MediaType) && !l.types[d.MediaType] {
@@ -94,7 +96,8 @@ func (l *layers) readManifest(data []byte) {
 			continue
 		}
 		hash.Write([]byte(d.Digest + "\n"))
-		all = append(all, unpacked{hex.EncodeToString(hash.Sum(nil)), d.Digest})
+		all = append(all, unpacked{hex.EncodeToString(hash.Sum(nil)), d.Digest, below[d.Digest]})
+		below[d.Digest] = true
 	}
 	if len(all) == 0 {
 		return // there is nothing to unpack
@@ -156,7 +159,17 @@ func (l *layers) turnOf(key string) (turn string, of digest.Digest) {
 	defer l.mu.Unlock()
 	var u unpacked
 	if !l.unsure {
-		u = l.snapshots[digest.Digest(key[strings.LastIndexByte(key, '/')+1:])]
+		u = l.snapshots[chainOf(key)]
 	}
 	return key + "@" + cmp.Or(u.all, rand.Text()), u.layer
 }
+
+// isAgain reports whether the layer that is unpacked in the turn for a key is below, too.
+func (l *layers) isAgain(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.snapshots[chainOf(key)].again
+}
+
+// chainOf returns the chain ID in the key for a snapshot.
+func chainOf(key string) digest.Digest { return digest.Digest(key[strings.LastIndexByte(key, '/')+1:]) }

@@ -68,6 +68,7 @@ type work struct {
 	*progress
 	of        digest.Digest
 	isContent bool // it is downloaded, and not unpacked
+	again     bool // it is unpacked below, too
 }
 
 // last returns when the pull was last at it; zero = never.
@@ -81,13 +82,17 @@ func (w work) last() time.Time {
 }
 
 // idleSince returns since when the pull has unpacked it, for the first time since then, or waits for a place to unpack it; ok says that it
-// does. An image may have a layer again, above others.
+// does. An image may have a layer again, above others. containerd begins with the lower one: what comes after that may be the upper one, which has
+// been unpacked when nothing is any more.
 func (w work) idleSince(since time.Time) (at time.Time, ok bool) {
 	if w.isContent {
 		return at, false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.again && w.unpacking[w.of] > 0 {
+		return at, false
+	}
 	if at, ok := w.queued[w.of]; ok && w.unpacking[w.of] == 0 {
 		if at.Before(since) {
 			at = since
@@ -95,8 +100,12 @@ func (w work) idleSince(since time.Time) (at time.Time, ok bool) {
 		return at, true
 	}
 	all := w.unpacked[w.of]
-	if i := slices.IndexFunc(all, func(at time.Time) bool { return !at.Before(since) }); i >= 0 {
-		return all[i], true
+	i := slices.IndexFunc(all, func(at time.Time) bool { return !at.Before(since) })
+	switch {
+	case i < 0:
+		return at, false
+	case w.again:
+		i = len(all) - 1
 	}
-	return at, false
+	return all[i], true
 }

@@ -67,3 +67,42 @@ func TestTurnOfALayerThatIsUnpacked(t *testing.T) {
 		})
 	}
 }
+
+// The turns of a layer that an image has twice are taken at once, where layers are unpacked at the same time. Who waits for the upper one waits
+// as long as that is being unpacked, however long ago the lower one was.
+func TestTurnOfALayerThatIsUnpackedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, of := digest.FromString("a unpacked"), layerOf("a").Digest
+		lower, upper := "sn://overlayfs/"+a.String(), "sn://overlayfs/"+identity.ChainID([]digest.Digest{a, a}).String()
+		var p pulls
+		first, second, third := p.of("registry.test/app", "alice"), p.of("registry.test/app", "alice"), p.of("registry.test/app", "alice")
+		for _, l := range []*locker{first, second, third} {
+			l.layers.image(t, configOf(a, a), []ocispec.Descriptor{layerOf("a"), layerOf("a")})
+		}
+		waits(t, first, lower)
+		waits(t, first, upper)
+		ended := first.progress.unpacks(of)
+		time.Sleep(time.Second)
+		ended()
+		ended = first.progress.unpacks(of) // above it
+		time.AfterFunc(time.Hour, ended)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if got, tenth := waits(t, third, lower), 6*time.Second; got > tenth+lookInterval {
+				t.Errorf("waited %v for the lower one, which is unpacked, want %v", got, tenth)
+			}
+			third.Unlock(lower)
+		}()
+		if got, want := waits(t, second, upper), time.Hour+6*time.Second; got < want || got > want+lookInterval {
+			t.Errorf("waited %v for the upper one, want %v", got, want)
+		}
+		<-done
+		second.Unlock(upper)
+		first.Unlock(lower)
+		first.Unlock(upper)
+		if len(p.turns.all) > 0 {
+			t.Errorf("%v are left", p.turns.all)
+		}
+	})
+}
