@@ -93,7 +93,11 @@ func TestClaimOfAMirrorThatCameFirst(t *testing.T) {
 			time.Sleep(time.Second) // what was observed is recorded after the answer
 			undo()
 			for _, policy := range []string{"IfNotPresent", "IfDigestChanged"} {
+				began := n.Mark()
 				n.MustPull(ref, node.Pod("prod", "pod"), node.RuntimeHandler("native"), node.Hint("policy", policy))
+				for _, line := range n.LogLines(began, "cannot be completed") { // the container would unpack it
+					t.Errorf("%s: %s", policy, line)
+				}
 			}
 			n.WantRunnableBy("native", ref)
 		})

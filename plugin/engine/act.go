@@ -217,7 +217,8 @@ func (e *Engine) lookAgain(ctx context.Context, t task, c *course) (same bool, e
 	record, err := e.Records.Get(ctx, t.Name)
 	if err == nil && c.local.isOf(record) && t.foreign(record.State) == c.local.ForeignSource {
 		if id, err := t.Runtime.ImageID(ctx); err == nil && id == c.local.ImageID {
-			c.local.Record = record // with the marks of other requests
+			record.Target = c.local.Record.Target // of the size that the content has
+			c.local.Record = record               // with the marks of other requests
 			return true, nil
 		}
 	}

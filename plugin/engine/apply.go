@@ -178,7 +178,7 @@ func (e *Engine) complete(ctx context.Context, t task, local Local, turn turn) e
 		return nil // a name that has no check would open the image
 	}
 	e.nameByDigest(ctx, t, local.target())
-	if err := t.Runtime.Complete(ctx, now.Target, e.completion(ctx, t, by, now)); err != nil && ctx.Err() == nil {
+	if err := t.Runtime.Complete(ctx, local.Record.Target, e.completion(ctx, t, by, now)); err != nil && ctx.Err() == nil {
 		prefixlog.G(ctx).WithError(err).Warnf("the cached image %q is not complete, and cannot be completed", t.Name)
 	}
 	return ctx.Err()

@@ -14,6 +14,7 @@ import (
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/transfer"
 	"github.com/pullwarden/pullwarden/store"
+	"github.com/pullwarden/pullwarden/store/content"
 )
 
 // The images of a repository and caller take turns when they are completed, and those of others
@@ -55,6 +56,7 @@ type completions struct {
 	*node
 	meanwhile func() // while it is unpacked
 	name      string
+	size      int64 // of the target
 	state     store.State
 	err       error
 }
@@ -63,7 +65,7 @@ func (c *completions) Complete(ctx context.Context, target ocispec.Descriptor, p
 	if c.meanwhile != nil {
 		c.meanwhile()
 	}
-	c.name, c.state = plan.Reference, plan.State(target.Digest, store.State{})
+	c.name, c.size, c.state = plan.Reference, target.Size, plan.State(target.Digest, store.State{})
 	c.err = errors.Join(c.err, plan.Verify(ctx, target))
 	return nil
 }
@@ -86,6 +88,42 @@ func TestCompletionBesideAPull(t *testing.T) {
 		}
 		if c.name != want || c.state.Pin.Own == pulled || !c.state.Restricted || c.err != nil {
 			t.Errorf("pulled %v: completed by %s, with %+v, %v", pulled, c.name, c.state, c.err)
+		}
+	}
+}
+
+// knowsSize is a node whose content has a size of its own, whatever records claim.
+type knowsSize struct {
+	*completions
+	bytes int64
+}
+
+func (k knowsSize) Runnable(ctx context.Context, target ocispec.Descriptor, snapshotter string) (content.Image, error) {
+	image, err := k.completions.Runnable(ctx, target, snapshotter)
+	image.Size = k.bytes
+	return image, err
+}
+
+// What is there is completed as what it is, however large a mirror has claimed it to be when the record was made: whether nobody is asked,
+// or a registry, after which the record is read again. So it is in what image verifiers are asked about.
+func TestCompletionByTheSizeOfTheContent(t *testing.T) {
+	for directives, remote := range map[string]ocispec.Descriptor{
+		`policy = "IfNotPresent"`: first, `policy = "IfDigestChanged"`: first,
+		tenSeconds: second, // before the pull
+	} {
+		k := knowsSize{&completions{node: &node{record: cachedImage(first, now), remote: remote, packed: true}}, first.Size + 7}
+		e := k.engine(rule(directives))
+		e.Content = k
+		e.VerifyImage = func(_ context.Context, _ string, target ocispec.Descriptor) error {
+			if target.Size != k.bytes {
+				t.Errorf("%v: verifiers are told of %d bytes, want %d", directives, target.Size, k.bytes)
+			}
+			return nil
+		}
+		req := k.request(nil)
+		req.Runtime = k
+		if o, err := e.Ensure(t.Context(), req); err != nil || k.name == "" || k.size != k.bytes {
+			t.Errorf("%v: %s, %v; completed %q of %d bytes, want %d", directives, o.Kind, err, k.name, k.size, k.bytes)
 		}
 	}
 }
