@@ -5,9 +5,12 @@ package resolver
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
@@ -25,8 +28,12 @@ func TestRefusalByATokenServerThatKnowsPostAlone(t *testing.T) {
 		{401, 405, failure.Unauthorized, "POST"},
 		{400, 404, failure.Unauthorized, "POST"}, // OAuth2's invalid_grant
 		{400, 405, failure.Unauthorized, "POST"},
-		{401, 418, failure.Invalid, "GET"},
+		{401, 501, failure.Unauthorized, "POST"}, // RFC 9110, 15.6.2
+		{401, 418, failure.Unauthorized, "POST"},
+		{401, 200, failure.Unauthorized, "POST"}, // a page
+		{401, 302, failure.Unauthorized, "POST"}, // to a login
 		{401, 503, failure.Unavailable, "GET"},
+		{401, 429, failure.RateLimited, "GET"},
 		{404, 404, failure.Invalid, "GET"},
 		{405, 405, failure.Invalid, "GET"},
 	} {
@@ -36,7 +43,10 @@ func TestRefusalByATokenServerThatKnowsPostAlone(t *testing.T) {
 				case r.URL.Path == "/token" && r.Method == http.MethodPost:
 					answerStatus(test.post)(w, r)
 				case r.URL.Path == "/token":
+					w.Header().Set("Location", "/login")
 					answerStatus(test.get)(w, r)
+				case r.URL.Path == "/login":
+					page(w, r)
 				default:
 					w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="x"`, r.Host))
 					answerStatus(http.StatusUnauthorized)(w, r)
@@ -55,6 +65,41 @@ func TestRefusalByATokenServerThatKnowsPostAlone(t *testing.T) {
 			if want := fmt.Sprintf("token: %s %s/token: %d ", by, origin.URL, status); !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "on purpose") {
 				t.Errorf("got %v, want %q and the reason", err, want)
 			}
+			if posts := strings.Count(strings.Join(log.list(), "\n"), "POST "); posts != 1 {
+				t.Errorf("%d times POST: %q", posts, log.list())
+			}
 		})
 	}
+}
+
+// postAlone is a token server that knows OAuth2's POST alone, and implements no other method.
+func postAlone(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodPost {
+		return answering(http.StatusNotImplemented)(req)
+	}
+	form, err := io.ReadAll(req.Body)
+	if err != nil || strings.Contains(string(form), "username=mallory") {
+		return answering(http.StatusUnauthorized)(req)
+	}
+	return answer(req, http.StatusOK, nil, `{"access_token":"fine","expires_in":60}`), nil
+}
+
+// Who is refused by such a token server keeps nobody else from it, though it has 501 for the probe.
+func TestRefusalByATokenServerThatImplementsNoGetIsNoTrouble(t *testing.T) {
+	addresses(t, registryName, func(t *testing.T, at string) {
+		var n fakeNet
+		breaks(&newHome(&n, registryName, at).tokens, postAlone)
+		r := newResolver(t, fakeOptions(n.roundTrip, registryName))
+		checkOnce(t, r, of("team/app", "alice"))
+		_, err := once(t.Context(), r, of("team/app", "mallory"), 5*time.Second)
+		wantClass(t, err, failure.Unauthorized)
+		synctest.Wait()
+		if troubled := r.Troubled(); len(troubled) != 0 {
+			t.Errorf("got %+v", troubled)
+		}
+		for i := range 3 {
+			time.Sleep(4 * time.Minute)
+			checkOnce(t, r, of(fmt.Sprint("team/app", i), "bob"))
+		}
+	})
 }

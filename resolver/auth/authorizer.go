@@ -97,7 +97,9 @@ func (a *Authorizer) renewer(client *http.Client, credentials Credentials, heade
 		options = append(options, docker.WithAuthHeader(h))
 	}
 	return func(m *meter) docker.Authorizer {
-		return docker.NewDockerAuthorizer(append(slices.Clone(options), docker.WithAuthClient(m.client(keepsRefusals(client))))...)
+		return keepRefusals(client, func(client *http.Client) docker.Authorizer {
+			return docker.NewDockerAuthorizer(append(slices.Clone(options), docker.WithAuthClient(m.client(client)))...)
+		})
 	}
 }
 

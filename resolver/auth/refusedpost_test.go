@@ -4,57 +4,106 @@
 package auth
 
 import (
+	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+	"github.com/pullwarden/pullwarden/resolver/fault"
 )
 
-// answers are the statuses of the next answers.
-type answers []int
-
-func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
-	status := (*a)[0]
-	*a = (*a)[1:]
-	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader("why")), Request: req}, nil
+// exchange is what a token server answers next: a status with a body, or a fault.
+type exchange struct {
+	status int
+	body   string
+	fault  *fault.Fault
 }
 
-// What a POST was refused by stands for a GET that the server does not have, and for no later one.
+type exchanges struct {
+	next []exchange
+	got  []string // METHOD
+}
+
+func (e *exchanges) RoundTrip(req *http.Request) (*http.Response, error) {
+	now := e.next[0]
+	e.next, e.got = e.next[1:], append(e.got, req.Method)
+	if now.fault != nil {
+		return nil, now.fault
+	}
+	return &http.Response{
+		StatusCode: now.status, Status: fault.StatusText(now.status), Request: req,
+		Header: http.Header{"Location": {"/login"}}, Body: io.NopCloser(strings.NewReader(now.body)),
+	}, nil
+}
+
+func unavailable(status int) exchange {
+	return exchange{fault: &fault.Fault{Class: failure.Unavailable, Status: status, Temporary: true, Err: errors.New(fault.StatusText(status))}}
+}
+
+// What a POST was refused by stands for a GET that makes no sense to the server, or has an answer of which no token can be
+// read; whatever else becomes of the GET is told, and never has the password sent again. No later token is refused by it.
 func TestRefusedPost(t *testing.T) {
 	const post, get = http.MethodPost, http.MethodGet
+	refused, token := exchange{status: 401, body: "why"}, exchange{status: 200, body: `{"token":"fine","access_token":"fine"}`}
 	for name, test := range map[string]struct {
-		methods []string
-		answers answers
-		want    []int
+		answers []exchange
+		asked   []string
+		class   failure.Class // None = a token
+		by      string
 	}{
-		"no GET":                {[]string{post, get}, answers{401, 404}, []int{401, 401}},
-		"no GET, by redirect":   {[]string{post, get, get}, answers{400, 307, 405}, []int{400, 307, 400}},
-		"a token by GET":        {[]string{post, get, get}, answers{401, 200, 404}, []int{401, 200, 404}},
-		"another GET":           {[]string{post, get, get}, answers{401, 404, 404}, []int{401, 401, 404}},
-		"a later POST":          {[]string{post, get, post, get}, answers{401, 503, 404, 404}, []int{401, 503, 404, 404}},
-		"by GET, as is allowed": {[]string{get}, answers{404}, []int{404}},
+		"no GET":                {[]exchange{refused, {status: 404}}, []string{post, get}, failure.Unauthorized, post},
+		"no GET, by redirect":   {[]exchange{{status: 400, body: "why"}, {status: 307}, {status: 405}}, []string{post, get, get}, failure.Unauthorized, post},
+		"no GET is implemented": {[]exchange{refused, unavailable(501)}, []string{post, get}, failure.Unauthorized, post},
+		"a page":                {[]exchange{refused, {status: 200, body: "<html>"}}, []string{post, get}, failure.Unauthorized, post},
+		"a login":               {[]exchange{refused, {status: 302}, {status: 200, body: "<html>"}}, []string{post, get, get}, failure.Unauthorized, post},
+		"no token":              {[]exchange{refused, {status: 200, body: "{}"}}, []string{post, get}, failure.Unauthorized, post},
+		"refused by GET":        {[]exchange{refused, {status: 403, body: "why"}}, []string{post, get}, failure.Unauthorized, get},
+		"a token by GET":        {[]exchange{refused, token}, []string{post, get}, failure.None, ""},
+		"unavailable":           {[]exchange{refused, unavailable(503)}, []string{post, get}, failure.Unavailable, ""},
+		"a token by POST":       {[]exchange{token}, []string{post}, failure.None, ""},
+		"no POST, and no GET":   {[]exchange{{status: 404}, {status: 404}}, []string{post, get}, failure.Invalid, get},
+		"a page for POST":       {[]exchange{{status: 200, body: "<html>"}}, []string{post}, failure.Invalid, ""},
+		"POST is unavailable":   {[]exchange{unavailable(503)}, []string{post}, failure.Unavailable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := keepsRefusals(&http.Client{Transport: &test.answers})
-			var got []int
-			for _, method := range test.methods {
-				req, err := http.NewRequestWithContext(t.Context(), method, "http://auth.test/token", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				resp, err := client.Transport.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				text, err := io.ReadAll(resp.Body)
-				if _ = resp.Body.Close(); err != nil || string(text) != "why" {
-					t.Errorf("%s: got %q, %v", method, text, err)
-				}
-				got = append(got, resp.StatusCode)
+			server := &exchanges{next: test.answers}
+			a := keepRefusals(&http.Client{Transport: server}, func(c *http.Client) docker.Authorizer {
+				return docker.NewDockerAuthorizer(docker.WithAuthClient(c), docker.WithAuthCreds(fixed("alice", "secret")))
+			})
+			u := &url.URL{Scheme: "http", Host: "registry.test"}
+			if err := meet(t.Context(), a, &http.Response{
+				StatusCode: http.StatusUnauthorized, Request: &http.Request{URL: u},
+				Header: http.Header{"Www-Authenticate": {`Bearer realm="http://auth.test/token",scope="repository:a:pull"`}},
+			}); err != nil {
+				t.Fatal(err)
 			}
-			if !slices.Equal(got, test.want) {
-				t.Errorf("got %v, want %v", got, test.want)
+			err := a.Authorize(t.Context(), &http.Request{URL: u, Header: http.Header{}})
+			if !slices.Equal(server.got, test.asked) {
+				t.Errorf("asked by %v, want %v", server.got, test.asked)
+			}
+			if test.class == failure.None {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if class := fault.TokenClass(err); err == nil || class != test.class {
+				t.Fatalf("got class %q: %v, want %q", class, err, test.class)
+			}
+			if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok != (test.by != "") || answer.RequestMethod != test.by ||
+				test.class.Refuses() && string(answer.Body) != "why" {
+				t.Errorf("got the answer %q to %q, want one to %q", answer.Body, answer.RequestMethod, test.by)
+			}
+			again := slices.Index(test.asked, get) < 0 // only what was not refused may be
+			if f, judged := fault.As(err); judged && f.Temporary != again {
+				t.Errorf("it may be tried again: %v", f.Temporary)
 			}
 		})
 	}

@@ -38,6 +38,7 @@ func TestStatusClasses(t *testing.T) {
 		429: {failure.RateLimited, failure.RateLimited},
 		499: {failure.Invalid, failure.Invalid},
 		500: {failure.Unavailable, failure.Unavailable},
+		501: {failure.Unavailable, failure.Unavailable},
 		599: {failure.Unavailable, failure.Unavailable},
 		600: {failure.Invalid, failure.Invalid},
 	} {

@@ -52,6 +52,7 @@ func TestProbes(t *testing.T) {
 		"408":              {answering(408), failure.None},
 		"429":              {answering(429), failure.None}, // the node's anonymous quota
 		"500":              {answering(500), failure.Unavailable},
+		"501":              {answering(501), failure.None}, // it knows no GET
 		"503":              {answering(503), failure.Unavailable},
 		"silent":           {silence, failure.Unreachable},
 		"timed out":        {failing(os.ErrDeadlineExceeded), failure.Unreachable},

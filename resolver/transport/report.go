@@ -150,11 +150,12 @@ func (r *report) probe(key health.Key, req *http.Request) health.Probe {
 
 // judge says what a fault tells of the host: that it is in trouble, or that it has answered, with
 // class None; or nothing, where says is false. What failed at once, without an answer, costs nothing,
-// and ends no trouble either, nor the time for which the host has asked to be left alone.
+// and ends no trouble either, nor the time for which the host has asked to be left alone. A host that does not implement
+// a method (RFC 9110, 15.6.2), such as a token server that knows POST alone, is well.
 func judge(f *fault.Fault, began time.Time) (seen health.Failure, says bool) {
 	seen = health.Failure{Class: f.Class, Reason: answered + fault.StatusText(f.Status), RetryAfter: f.RetryAfter}
 	switch {
-	case f.Class == failure.RateLimited, f.Class == failure.Unavailable && f.Status >= 500:
+	case f.Class == failure.RateLimited, f.Class == failure.Unavailable && f.Status >= 500 && f.Status != http.StatusNotImplemented:
 		return seen, true
 	case f.Status != 0:
 		return health.Failure{}, true
