@@ -104,6 +104,9 @@ type Verdict struct {
 	Class  failure.Class // of the trouble; None = the host is well, or fails at no cost
 	Reason string        // the same in words
 
+	// Unknown says that the probe could not ask the host, or has not waited for it, and has found nothing.
+	Unknown bool
+
 	// Recovered says that the host has come back while the probe lasted, where it is well: it was
 	// silent for MaxWait or longer in one step.
 	Recovered bool

@@ -24,7 +24,8 @@ type suspect struct {
 	run     *run        // the probe under way, nil = none
 	fails   int         // probes that failed in a row
 	verdict Verdict     // of the last of them
-	ended   time.Time   // when that came
+	ended   time.Time   // when that came, or a probe last learned nothing else
+	unknown time.Time   // since when probes have learned nothing; zero = the last one has
 	opened  time.Time   // when the host got into trouble; zero = it is not
 	timer   *time.Timer // until it is looked at again (due), nil = none
 }
@@ -193,18 +194,35 @@ func (b *Breakers) decide(s *suspect, v Verdict) {
 	tell := func() {}
 	switch {
 	case b.closed || b.all[s.key] != s:
+	case v.Unknown:
+		b.learnedNothing(s)
 	case v.Class == failure.None:
 		b.well(s)
 		if v.Recovered { // a time-out from before had a probe of its own, by which the host was well
 			b.memory.forgetTimeouts(s.key, began)
 		}
 	default:
-		s.fails, s.verdict, s.ended = s.fails+1, v, time.Now()
+		s.fails, s.verdict, s.ended, s.unknown = s.fails+1, v, time.Now(), time.Time{}
 		b.later(s)
 		tell = b.open(s)
 	}
 	b.mu.Unlock()
 	tell()
+}
+
+// learnedNothing leaves a host in the trouble that it is in, but not for long: what keeps it from being probed may last. One
+// that is in none is not left alone for nothing.
+func (b *Breakers) learnedNothing(s *suspect) {
+	now := time.Now()
+	if s.unknown.IsZero() {
+		s.unknown = now
+	}
+	if !s.open() || now.Sub(s.unknown) >= AskedLately {
+		b.remove(s)
+		return
+	}
+	s.ended = now
+	b.later(s)
 }
 
 // later has the host looked at again. One that has failed a request is only forgotten:

@@ -56,12 +56,12 @@ func (p *prober) registry(ctx context.Context) health.Verdict {
 
 // tokenServer returns the probe of a host that answers requests for tokens. Only the one
 // that the host itself names is asked: any other is well, as far as others are
-// concerned.
+// concerned. Where the host does not say which that is, since it is silent or limits the node, nothing is known.
 func (p *prober) tokenServer(key string) health.Probe {
 	return func(ctx context.Context) health.Verdict {
-		header, v := p.ask(ctx, p.root)
-		if v.Class != failure.None {
-			return health.Verdict{}
+		header, _ := p.ask(ctx, p.root)
+		if header == nil {
+			return health.Verdict{Unknown: true}
 		}
 		for _, c := range auth.ParseAuthHeader(header) {
 			realm, err := url.Parse(c.Parameters["realm"])
@@ -83,7 +83,7 @@ var errSilent = fmt.Errorf("no sign of life: %w", context.DeadlineExceeded)
 
 // ask makes one request. Anything that makes sense is an answer, 429 too: it is the
 // anonymous quota of the node, and callers have their own. Where the probe ends before
-// the host was silent for its time, nothing is known.
+// the host was silent for its time, nothing is known. The header is nil where there is none to read.
 func (p *prober) ask(ctx context.Context, address string) (http.Header, health.Verdict) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -91,7 +91,7 @@ func (p *prober) ask(ctx context.Context, address string) (http.Header, health.V
 	defer step.stop()
 	req, err := http.NewRequestWithContext(step.listening(ctx), http.MethodGet, address, nil)
 	if err != nil {
-		return nil, health.Verdict{}
+		return nil, health.Verdict{Unknown: true}
 	}
 	for _, header := range p.headers {
 		for name, values := range header {
@@ -109,7 +109,7 @@ func (p *prober) ask(ctx context.Context, address string) (http.Header, health.V
 	switch {
 	case judged:
 	case context.Cause(ctx) != errSilent: //nolint:errorlint // it is never wrapped
-		return nil, health.Verdict{}
+		return nil, health.Verdict{Unknown: true}
 	default:
 		f = &fault.Fault{Class: failure.Unreachable, Err: errors.Join(err, context.DeadlineExceeded)}
 	}
