@@ -36,8 +36,7 @@ type tokenRun struct {
 	next     *tokenRun         // of those who try again, nil = none so far; guarded by the same
 	wants    *http.Response    // the challenge that it meets
 	presumed bool              // the host has not confirmed that
-	hurried  bool              // who began it has another host, and waits for no connection, or not as long as for the last one
-	dialed   bool              // it has the time for a connection that was late before: see purpose.Purpose
+	dial     purpose.Dial      // of who began it
 	jitter   float64           // of the wait for the next one: they wake together
 
 	done   chan struct{} // closed when header and err are set
@@ -53,7 +52,7 @@ func (t *tokens) join(ctx context.Context, u *url.URL, last *tokenRun) *tokenRun
 	defer t.mu.Unlock()
 	r := t.run
 	if last != nil {
-		r = t.after(last)
+		r = t.after(last, purpose.Of(ctx))
 	}
 	if r == nil {
 		if last != nil && !t.meetAgain(ctx, last) || !t.challenged {
@@ -69,22 +68,28 @@ func (t *tokens) join(ctx context.Context, u *url.URL, last *tokenRun) *tokenRun
 	return r
 }
 
-// after returns what those wait for whose last run failed, nil for a new one.
-func (t *tokens) after(last *tokenRun) *tokenRun {
-	if last.next != nil && last.next.waiters > 0 {
-		return last.next
-	}
-	if last.passedOver() {
+// after returns what a caller waits for whose last run failed, nil for a new one. It is no run that has less time for
+// a connection than the caller's own, who asks by its own terms once.
+func (t *tokens) after(last *tokenRun, p purpose.Purpose) *tokenRun {
+	r := last.next
+	switch {
+	case r != nil && r.waiters > 0:
+	case last.passedOver():
 		return nil // so may be that of another who has something else to use
+	default:
+		r = t.run
 	}
-	return t.run
+	if r != nil && r.dial < p.Dial() {
+		return nil
+	}
+	return r
 }
 
 // passedOver reports whether a run failed because who began it had something else to use, and did
 // not ask, or soon gave up on a new connection.
 func (r *tokenRun) passedOver() bool {
 	f, failed := fault.As(r.err)
-	return failed && (f.ShortCircuited || r.hurried && (fault.DialTimedOut(f.Err) || fault.HandshakeTimedOut(f.Err)))
+	return failed && (f.ShortCircuited || r.dial < purpose.LongDial && (fault.DialTimedOut(f.Err) || fault.HandshakeTimedOut(f.Err)))
 }
 
 // ownTerms reports whether a caller whose run failed so has to ask by its own terms: it has nothing
@@ -99,7 +104,7 @@ func (r *tokenRun) ownTerms(p purpose.Purpose) bool {
 	case fault.HandshakeTimedOut(f.Err):
 		return !p.HasReadyAlternative()
 	}
-	return !p.HasAlternative() && (!p.Dialed || !r.dialed)
+	return r.dial < p.Dial()
 }
 
 // meetAgain has the challenge met for those whose last run failed: its authorizer keeps the failure. It
@@ -122,7 +127,7 @@ func (t *tokens) begin(ctx context.Context, u *url.URL, again bool) *tokenRun {
 	p := purpose.Of(ctx)
 	r := &tokenRun{
 		cancel: cancel, asked: purpose.NewAsked(), deadline: purpose.NewDeadline(ctx), done: make(chan struct{}),
-		wants: t.wants, presumed: t.expected.presuming, hurried: p.HasAlternative() || p.Dialed, dialed: p.Dialed, jitter: tries.Jitter(),
+		wants: t.wants, presumed: t.expected.presuming, dial: p.Dial(), jitter: tries.Jitter(),
 	}
 	t.run = r
 	t.runs++

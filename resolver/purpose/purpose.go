@@ -25,6 +25,15 @@ const (
 	Fetch             // getting content of one digest in a pull
 )
 
+// Dial is what a request waits for a new connection by. A later one has more time.
+type Dial int
+
+const (
+	FirstDial  Dial = iota // another host may answer instead
+	SecondDial             // none can, but others wait behind it: the connection did not come in the time of the first
+	LongDial               // as long as it takes
+)
+
 // Purpose is what a request to one host is made for, or a request for a token on
 // its behalf. It is a value: a caller that knows more puts another into the
 // context.
@@ -117,6 +126,17 @@ func (p Purpose) HasAlternative() bool {
 // HasReadyAlternative is HasAlternative for hosts that can answer as things are now.
 func (p Purpose) HasReadyAlternative() bool {
 	return p.HasAlternative() && (p.Kind != Fetch || !p.Patient && p.CanMove())
+}
+
+// Dial is by what a request waits for a new connection.
+func (p Purpose) Dial() Dial {
+	switch {
+	case p.HasAlternative():
+		return FirstDial
+	case p.Dialed:
+		return SecondDial
+	}
+	return LongDial
 }
 
 // CanFailFast reports whether there is something else to use than the host,

@@ -24,9 +24,9 @@ func (s *shortDial) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch p := purpose.Of(ctx); {
 	case p.HasReadyAlternative():
 		ctx = hosts.WithShortDial(ctx)
-	case p.HasAlternative():
+	case p.Dial() == purpose.FirstDial:
 		ctx = hosts.WithShortDialAlone(ctx)
-	case p.Dialed:
+	case p.Dial() == purpose.SecondDial:
 		ctx = hosts.WithSecondDial(ctx)
 	default:
 		return s.next.RoundTrip(req)
