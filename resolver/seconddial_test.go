@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -84,6 +85,36 @@ func TestTheLastHostIsDialledLongBesideASecondDial(t *testing.T) {
 			<-first
 		})
 	}
+}
+
+// A token server takes no connections. A check that has no other host waits 30 s for it; a pull that has another host (in trouble), and
+// joins the check's request for their token, gives that up after 8 s at its second dial.
+func TestSecondDialBesideTheLastHosts(t *testing.T) {
+	t.Parallel()
+	registry, tokens, r := besideOneInTrouble(t)
+	if err := tokens.Swallow(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	checked := make(chan error)
+	go func() {
+		_, err := once(ctx, r, Query{Credentials: alice, Allow: onlyFrom(registry.Host())}, time.Minute)
+		checked <- err
+	}()
+	time.Sleep(hosts.ShortDial / 4)
+	began := time.Now()
+	_, err := read(t, openAt(t, r, Query{Credentials: alice}).Source(manifestDesc), manifestDesc)
+	if took := time.Since(began); err == nil || took < hosts.SecondDial || took > 3*hosts.SecondDial/2 {
+		t.Errorf("the pull ended after %v: %v", took, err)
+	}
+	select {
+	case err := <-checked:
+		t.Errorf("the check ended with it: %v", err)
+	default:
+		cancel()
+		<-checked
+	}
+	cancel()
 }
 
 // The other host is in trouble. The first packet of a pull to the registry is lost, so that its connection has

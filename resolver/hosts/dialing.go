@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
 )
 
 // Dialing tells how the connection comes about of a request for which several wait: who began it has the time, and
@@ -20,16 +22,31 @@ type Dialing struct {
 	mu    sync.Mutex
 	on    bool        // the request is on a connection
 	timer *time.Timer // of what is under way, nil = nothing is
+	began time.Time   // the same
 	late  error
 }
 
-// NewDialing returns a Dialing that calls tell when Late begins to say something.
+// NewDialing returns a Dialing that calls tell when Late begins to say something, and from time to time where LateAgain
+// may.
 func NewDialing(tell func()) *Dialing { return &Dialing{tell: tell} }
 
 // Late is the error with which those would have given up by now who have another host, nil where they would wait.
 func (d *Dialing) Late() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.late
+}
+
+// LateAgain is Late for those who give the connection its second dial, and have waited since then.
+func (d *Dialing) LateAgain(since time.Time) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if since.Before(d.began) {
+		since = d.began
+	}
+	if !fault.DialTimedOut(d.late) || time.Since(since) < SecondDial {
+		return nil
+	}
 	return d.late
 }
 
@@ -50,12 +67,14 @@ func (d *Dialing) begin(operation string, within time.Duration) {
 		return
 	}
 	d.stop()
+	d.began = time.Now()
 	var timer *time.Timer
 	timer = time.AfterFunc(within, func() {
 		d.mu.Lock()
 		current := d.timer == timer
 		if current {
 			d.late = &net.OpError{Op: operation, Net: "tcp", Err: os.ErrDeadlineExceeded}
+			timer.Reset(max(SecondDial-time.Since(d.began), ShortDial)) // the second dial of who joins later ends later
 		}
 		d.mu.Unlock()
 		if current {

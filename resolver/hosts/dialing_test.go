@@ -79,6 +79,44 @@ func TestDialing(t *testing.T) {
 	}
 }
 
+// Who gives a connection its second dial has 8 s for it, of which those count that the dial has lasted since it was waited for;
+// whoever comes to it is told.
+func TestDialingOfASecondDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told atomic.Int32
+		d := NewDialing(func() { told.Add(1) })
+		early := time.Now()
+		time.Sleep(SecondDial) // for somebody else
+		began := time.Now()
+		d.begin("dial", ShortDial)
+		for _, at := range []struct {
+			after      time.Duration
+			told       int32
+			late, join bool // of who came before, and three seconds after it began
+		}{
+			{ShortDial, 1, false, false},
+			{SecondDial - time.Second, 1, false, false},
+			{SecondDial, 2, true, false},
+			{SecondDial + 3*time.Second, 5, true, true},
+		} {
+			time.Sleep(time.Until(began.Add(at.after + time.Millisecond)))
+			if late := fault.DialTimedOut(d.LateAgain(early)); late != at.late || told.Load() != at.told {
+				t.Errorf("after %v: %v, told %d times", at.after, d.LateAgain(early), told.Load())
+			}
+			if late := fault.DialTimedOut(d.LateAgain(began.Add(3 * time.Second))); late != at.join {
+				t.Errorf("after %v, of who came to it: %v", at.after, late)
+			}
+		}
+		d.begin(fault.Handshake, shortHandshake)
+		if time.Sleep(2 * SecondDial); d.LateAgain(early) != nil {
+			t.Errorf("of TLS: %v", d.LateAgain(early))
+		}
+		if d.end(); d.LateAgain(early) != nil {
+			t.Errorf("in the end: %v", d.LateAgain(early))
+		}
+	})
+}
+
 // A dial alone may be given up early, which is then followed by no bound for TLS, be there a Dialing or none.
 func TestShortDialAlone(t *testing.T) {
 	swallow := shorten(func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -25,7 +25,7 @@ type AskedHost interface {
 	Skip(ctx context.Context) error
 
 	// Late says why a caller, who has waited since then, waits for the host no longer: no connection to
-	// it has come about in the time that there is for who has another one to ask. nil = the caller waits.
+	// it has come about in the time that there is for its dial. nil = the caller waits.
 	Late(ctx context.Context, since time.Time) error
 
 	// GaveUp takes note that a caller has waited since then, until its context ended.

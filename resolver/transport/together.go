@@ -33,13 +33,27 @@ func (t *together) Skip(ctx context.Context) error {
 
 // Late implements purpose.AskedHost. The host has failed the caller, who speaks for itself alone.
 func (t *together) Late(ctx context.Context, since time.Time) error {
-	p, late := purpose.Of(ctx), t.dialing.Late()
-	if late == nil || !p.HasAlternative() || fault.HandshakeTimedOut(late) && !p.HasReadyAlternative() {
+	late := t.late(purpose.Of(ctx), since)
+	if late == nil {
 		return nil
 	}
 	failed := &fault.Fault{Class: failure.Unreachable, Err: t.redactor.Request(t.req, late)}
 	t.of(ctx, since).ended(nil, failed, nil) //nolint:contextcheck // a probe is nobody's request
 	return failed
+}
+
+// late is the error with which a caller, who has waited since then, would have given up on the connection by now: as shortDial
+// has those do that ask alone.
+func (t *together) late(p purpose.Purpose, since time.Time) error {
+	switch p.Dial() {
+	case purpose.FirstDial:
+		if late := t.dialing.Late(); !fault.HandshakeTimedOut(late) || p.HasReadyAlternative() {
+			return late
+		}
+	case purpose.SecondDial:
+		return t.dialing.LateAgain(since)
+	}
+	return nil
 }
 
 // GaveUp implements purpose.AskedHost. The caller speaks for itself alone.
