@@ -14,12 +14,12 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// A pull leaves no mirror, which is only slow, for a registry whose own tokens hang.
+// A pull leaves no mirror, which is only slow, for a registry whose tokens hang, wherever they are given.
 func TestSlowMirrorIsNotLeftForTokensThatHang(t *testing.T) {
 	const slow = 12 * time.Second
-	synctest.Test(t, func(t *testing.T) {
+	addresses(t, registryName, func(t *testing.T, at string) {
 		var n fakeNet
-		h := newHome(&n, registryName, registryName)
+		h := newHome(&n, registryName, at)
 		n.set(mirrorName, func(req *http.Request) (*http.Response, error) {
 			if req.Method == http.MethodGet && req.URL.Path != "/v2/" {
 				return after(slow, fine)(req)
