@@ -59,6 +59,9 @@ func (d *Dialing) With(ctx context.Context) context.Context {
 	return withHandshakes(ctx, &handshakes{dialing: d})
 }
 
+// Done says that the request has ended, whatever of its connection goes on.
+func (d *Dialing) Done() { d.settle(true) }
+
 // begin begins the time for an operation.
 func (d *Dialing) begin(operation string, within time.Duration) {
 	d.mu.Lock()

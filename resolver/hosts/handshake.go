@@ -19,6 +19,9 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/fault"
 )
 
+// proxyConnect is Op of the net.OpError of a connection that a proxy has not made in time, as net/http has it for one to the proxy.
+const proxyConnect = "proxyconnect"
+
 // handshakes bounds the time for the new connections of one request, and for TLS on them, where net/http has one
 // bound for all requests of a transport. It does not say on which connection a handshake begins or ends,
 // and a request may have several made at a time: the end of one ends the bound of all, so that no connection keeps
@@ -28,9 +31,9 @@ type handshakes struct {
 	ahead int            // of a new connection, which are more than one by a proxy that has TLS itself
 	conns []*hurriedConn // that have one ahead or under way
 
-	dial     time.Duration // how long the dial has; 0 = it is not bounded
+	dial     time.Duration // how long the dial has, and a proxy for its own; 0 = they are not bounded
 	shortTLS bool          // it is bounded, too
-	dialing  *Dialing      // is told of both; nil = nobody is
+	dialing  *Dialing      // is told of all; nil = nobody is
 }
 
 // on returns a connection whose handshake is bounded.
@@ -57,7 +60,7 @@ func (h *handshakes) begun() {
 	}
 	for _, c := range h.conns {
 		if !c.hurried.Load() {
-			c.hurry(time.Now().Add(shortHandshake))
+			c.hurry(time.Now().Add(shortHandshake), false)
 		}
 	}
 }
@@ -71,10 +74,39 @@ func (h *handshakes) ended(tls.ConnectionState, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.conns = slices.DeleteFunc(h.conns, func(c *hurriedConn) bool {
-		c.hurry(time.Time{})
+		c.hurry(time.Time{}, false)
 		c.ahead--
 		return c.ahead == 0
 	})
+}
+
+// connecting is called before a proxy is asked to connect with the host, which it dials for us: net/http waits a minute for that.
+func (h *handshakes) connecting() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dialing != nil && len(h.conns) > 0 {
+		h.dialing.begin(proxyConnect, ShortDial)
+	}
+	if h.dial == 0 {
+		return
+	}
+	for _, c := range h.conns {
+		if !c.hurried.Load() {
+			c.hurry(time.Now().Add(h.dial), true)
+		}
+	}
+}
+
+// connected is called when the proxy has answered.
+func (h *handshakes) connected() {
+	if h.dialing != nil {
+		h.dialing.end()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.conns {
+		c.hurry(time.Time{}, false)
+	}
 }
 
 // by takes note of the proxy of a request, nil for none.
@@ -101,15 +133,17 @@ func tellProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) 
 	}
 }
 
-// hurriedConn is a connection that tells when it was given up in its handshake.
+// hurriedConn is a connection that tells when it was given up in its handshake, or before it by a proxy.
 type hurriedConn struct {
 	net.Conn
-	ahead   int         // handshakes, with that under way; guarded by the lock of handshakes
-	hurried atomic.Bool // it is in its handshake
+	ahead    int         // handshakes, with that under way; guarded by the lock of handshakes
+	hurried  atomic.Bool // it is in its handshake, or it connects
+	connects atomic.Bool // a proxy is to connect with the host
 }
 
 // hurry has it end then; the zero time is never.
-func (c *hurriedConn) hurry(end time.Time) {
+func (c *hurriedConn) hurry(end time.Time, connects bool) {
+	c.connects.Store(connects)
 	c.hurried.Store(!end.IsZero())
 	_ = c.SetDeadline(end) // it is closed else
 }
@@ -118,7 +152,11 @@ func (c *hurriedConn) hurry(end time.Time) {
 func (c *hurriedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.hurried.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
-		err = &net.OpError{Op: fault.Handshake, Net: "tcp", Addr: c.RemoteAddr(), Err: os.ErrDeadlineExceeded}
+		op := fault.Handshake
+		if c.connects.Load() {
+			op = proxyConnect
+		}
+		err = &net.OpError{Op: op, Net: "tcp", Addr: c.RemoteAddr(), Err: os.ErrDeadlineExceeded}
 	}
 	return n, err
 }

@@ -4,6 +4,7 @@
 package hosts
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"log"
@@ -11,7 +12,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
@@ -107,6 +110,66 @@ func TestHandshakeBehindAProxy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A proxy has as long to connect with a host as a dial has, whether it has TLS itself or not, and that alone ends so.
+func TestConnectionThatAProxyDoesNotMake(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	for name, secured := range map[string]bool{"that is asked in clear": false, "with TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			end := make(chan struct{})
+			proxy := serveTLS(t, secured, func(http.ResponseWriter, *http.Request) { <-end })
+			t.Cleanup(func() { close(end) }) // before the proxy is closed
+			for kind, with := range map[string]func(context.Context) context.Context{
+				"another host can answer": WithShortDial, "one in trouble may": WithShortDialAlone,
+			} {
+				began := time.Now()
+				req, err := http.NewRequestWithContext(with(t.Context()), http.MethodGet, "https://mirror.test/v2/", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := behind(t, proxy.URL).RoundTrip(req)
+				if err == nil {
+					_ = resp.Body.Close()
+				}
+				if took := time.Since(began); !fault.DialTimedOut(err) || fault.HandshakeTimedOut(err) || took > 2*ShortDial {
+					t.Errorf("%s: it was waited for for %v: %v", kind, took, err)
+				}
+			}
+		})
+	}
+}
+
+// Who joins a request that waits for a proxy's connection is told of it as of a dial, and no more once the request has ended.
+func TestDialingByAProxy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told atomic.Int32
+		d := NewDialing(func() { told.Add(1) })
+		h := &handshakes{dialing: d}
+		near, far := net.Pipe()
+		defer func() {
+			_ = near.Close()
+			_ = far.Close()
+		}()
+		h.on(near)
+		h.connecting()
+		if time.Sleep(ShortDial + time.Millisecond); !fault.DialTimedOut(d.Late()) || told.Load() != 1 {
+			t.Errorf("got %v, told %d times", d.Late(), told.Load())
+		}
+		if h.connected(); d.Late() != nil {
+			t.Errorf("once it is there: %v", d.Late())
+		}
+		h.connecting()
+		d.Done()
+		if time.Sleep(2 * SecondDial); d.Late() != nil || told.Load() != 1 {
+			t.Errorf("in the end: %v, told %d times", d.Late(), told.Load())
+		}
+	})
 }
 
 // A connection that is past its handshakes is not bounded by those of another one of the request: somebody else

@@ -47,7 +47,7 @@ const (
 func tune(t *http.Transport) {
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = maxIdle, maxIdlePerHost, idleTimeout
 	t.MaxResponseHeaderBytes = maxHeader
-	t.OnProxyConnectResponse = proxyRefused
+	t.GetProxyConnectHeader, t.OnProxyConnectResponse = proxyConnects(t.ProxyConnectHeader), proxyConnected
 }
 
 // Bounded returns a transport as net/http's own is, that takes no more from those whom it asks
@@ -69,8 +69,21 @@ func Bounded() *http.Transport {
 	return t
 }
 
-// proxyRefused is the hook for proxies that do not let a request through.
-func proxyRefused(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
+// proxyConnects returns the hook that is called before a proxy is asked to connect with a host, by that header.
+func proxyConnects(header http.Header) func(context.Context, *url.URL, string) (http.Header, error) {
+	return func(ctx context.Context, _ *url.URL, _ string) (http.Header, error) {
+		if h, watched := ctx.Value(shortKey{}).(*handshakes); watched {
+			h.connecting()
+		}
+		return header, nil
+	}
+}
+
+// proxyConnected is the hook for the proxy's answer. Some do not let a request through.
+func proxyConnected(ctx context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
+	if h, watched := ctx.Value(shortKey{}).(*handshakes); watched {
+		h.connected()
+	}
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}

@@ -61,6 +61,7 @@ func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := pool.WithQueue(req.Context(), of.queue)
 	if p.Asked != nil {
 		ctx = dialing.With(ctx)
+		defer dialing.Done()
 	}
 	resp, err := r.next.RoundTrip(req.WithContext(ctx))
 	if of.queue.Waiting() {
