@@ -92,7 +92,8 @@ func (s *SandboxImage) pull(ctx context.Context, images runtime.ImageServiceServ
 			return before
 		},
 	}
-	_, err = s.Puller.Pull(ctx, plan, s.Puller.SnapshotterFor(handler))
+	// Another one would not do where layers are discarded once they are unpacked.
+	_, err = s.Puller.Pull(ctx, plan, s.Puller.ContainerSnapshotter(handler))
 	return err
 }
 

@@ -110,7 +110,7 @@ func TestSandboxImage(t *testing.T) {
 	}
 	run()
 	run()
-	if s.pulls != 1 || s.pods != 4 || s.snapshotter != "of kata" || s.pulled.Reference != "docker.io/library/pause:3" {
+	if s.pulls != 1 || s.pods != 4 || s.snapshotter != "of containers of kata" || s.pulled.Reference != "docker.io/library/pause:3" {
 		t.Errorf("%d pulls of %+v by %q, %d pods", s.pulls, s.pulled, s.snapshotter, s.pods)
 	}
 	state := s.pulled.State(first, store.State{PullSource: "mirror.test/pause:3"})
