@@ -102,7 +102,7 @@ func (p *imagePolicy) explain(ctx context.Context, r api.ExplainRequest) (api.Ex
 	if images == nil {
 		return api.Explanation{}, grpcstatus.Error(codes.Unavailable, "CRI has not started")
 	}
-	req, err := images.Request(pullRequest(r))
+	req, err := images.PodRequest(pullRequest(r))
 	if err != nil {
 		return api.Explanation{}, grpcstatus.Error(codes.InvalidArgument, err.Error())
 	}

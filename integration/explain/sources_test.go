@@ -127,3 +127,25 @@ func TestSnapshotter(t *testing.T) {
 	nodetest.Want(t, "outcome", x.Outcome, n.Decision(mark, ref).Outcome)
 	n.WantRunnableBy("native", ref)
 }
+
+// TestSnapshotterOfTheDefaultRuntime explains a pod on a node whose default runtime has a snapshotter of its own, which
+// is not that of the images.
+func TestSnapshotterOfTheDefaultRuntime(t *testing.T) {
+	t.Parallel()
+	n := nodetest.New(t, nodetest.Containers(t), nodetest.NativeRuntime(), nodetest.CRIImages("discard_unpacked_layers = true"),
+		nodetest.Tables("[plugins.'io.containerd.cri.v1.runtime'.containerd]\n  default_runtime_name = 'native'\n"))
+	n.Push("app:1", nodetest.Image(1))
+	ref, hint := nodetest.Named("app:1"), node.Hint("policy", "IfDigestChanged")
+	pod := n.RunPod(resolvertest.New(t))
+	n.MustPull(ref, pod.Pulls(), hint)
+	n.CollectGarbage() // of the layers
+	compare := func(what string) {
+		t.Helper()
+		foreseen, mark := n.Explain(ref, hint), n.Mark()
+		_, _ = n.Pull(ref, pod.Pulls(), hint)
+		nodetest.Want(t, what, foreseen, n.Decision(mark, ref).Outcome)
+	}
+	compare("outcome")
+	n.Registry.Refuse()
+	compare("outcome in an outage")
+}

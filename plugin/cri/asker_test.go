@@ -17,7 +17,7 @@ import (
 func TestWhoseCredentialsAreShown(t *testing.T) {
 	of := func(configured map[string]*runtime.AuthConfig, auth *runtime.AuthConfig) engine.Request {
 		s := NewImageService(&images{}, nil, nil, nil, Config{Auths: configured}, &store.Key{}, &sandboxed{})
-		req, err := s.Request(&runtime.PullImageRequest{Image: &runtime.ImageSpec{Image: "registry.test/app:1"}, Auth: auth})
+		req, err := s.PodRequest(&runtime.PullImageRequest{Image: &runtime.ImageSpec{Image: "registry.test/app:1"}, Auth: auth})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,10 +108,10 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 	return &runtime.PullImageResponse{ImageRef: outcome.ImageID}, nil
 }
 
-// Request returns a request of CRI, of which no pod is known, in the engine's words. The error
-// is of a reference that does not parse.
-func (s *ImageService) Request(r *runtime.PullImageRequest) (engine.Request, error) {
-	req, _, err := s.request(r, s.puller.SnapshotterFor(runtimeHandler(r)))
+// PodRequest returns the request that a pod of the runtime handler that it names would make of CRI, in the
+// engine's words: by then its sandbox would be there. The error is of a reference that does not parse.
+func (s *ImageService) PodRequest(r *runtime.PullImageRequest) (engine.Request, error) {
+	req, _, err := s.request(r, s.puller.ContainerSnapshotter(r.GetImage().GetRuntimeHandler()))
 	return req, err
 }
 

@@ -82,6 +82,21 @@ func TestSnapshotterOfThePod(t *testing.T) {
 	}
 }
 
+// TestSnapshotterOfAPodThatIsExplained has what is explained be for the snapshotter that the pod would run by, whatever
+// its annotations say.
+func TestSnapshotterOfAPodThatIsExplained(t *testing.T) {
+	s := NewImageService(&images{}, nil, nil, nil, Config{}, &store.Key{}, &sandboxed{})
+	for _, handler := range []string{"", "kata"} {
+		req, err := s.PodRequest(&runtime.PullImageRequest{
+			Image:         &runtime.ImageSpec{Image: "short:1", RuntimeHandler: handler},
+			SandboxConfig: &runtime.PodSandboxConfig{Annotations: map[string]string{runtimeHandlerAnnotation: "asked"}},
+		})
+		if want := "of containers of " + handler; err != nil || req.Snapshotter != want {
+			t.Errorf("%q, %v, want %q", req.Snapshotter, err, want)
+		}
+	}
+}
+
 // TestPullOfAPodInDoubt fails a pull of which nobody knows by what its pod runs.
 func TestPullOfAPodInDoubt(t *testing.T) {
 	e := &deciding{}

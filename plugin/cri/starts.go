@@ -188,7 +188,8 @@ func (s *ImageService) question(spec *runtime.ImageSpec, seen string, named refe
 		}
 	}
 	if len(pods) == 0 {
-		req, err := s.Request(pull(""))
+		r := pull("")
+		req, _, err := s.request(r, s.puller.SnapshotterFor(runtimeHandler(r)))
 		q.requests = append(q.requests, req)
 		return q, err
 	}
