@@ -4,10 +4,13 @@
 package transfer
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
+	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -129,4 +132,45 @@ func TestUnseenForgetsNobodysDownload(t *testing.T) {
 	if want := (provenance.Provenance{Hosts: []string{"b"}}); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
+}
+
+// besideUnseen is a source beside which a layer comes that nobody sees coming, and is there first.
+type besideUnseen struct {
+	*fakeSource
+	n     *node
+	layer ocispec.Descriptor
+}
+
+func (s *besideUnseen) Fetcher(context.Context, string) (transfer.Fetcher, error) { return s, nil }
+
+func (s *besideUnseen) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	r, err := s.fakeSource.Fetch(ctx, desc)
+	if err != nil || desc.Digest != s.layer.Digest {
+		return r, err
+	}
+	fetched, ok := r.(*fakeReader)
+	if !ok {
+		return r, nil
+	}
+	read, put := fetched.read, false
+	fetched.read = func() {
+		read()
+		if !put {
+			put = true
+			s.n.put(desc, s.blobs[desc.Digest])
+		}
+	}
+	return fetched, nil
+}
+
+// The host from which a pull has fetched a layer is its source, also where an import, say, has brought the same first: under
+// allowed_sources the bytes would be compared with those that it has served just now.
+func TestSourceBesideAnUnseenDownload(t *testing.T) {
+	n := newNode(t, true)
+	img := newImage("one", "two")
+	if err := n.plan(&besideUnseen{&fakeSource{fakeImage: img, host: "a"}, n, img.layers[0]}, store.State{}); err != nil {
+		t.Fatal(err)
+	}
+	n.wantContent(img.layers[0], "", "a")
+	n.wantContent(img.layers[1], "", "a")
 }
