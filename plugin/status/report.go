@@ -120,6 +120,14 @@ func (r *Report) WithoutCRI(plugin, reason string) {
 	r.Healthy = false
 }
 
+// PinnedInCRI adds the names of images that CRI shows as pinned. It has one image for all manifests with the same
+// config, which one pin keeps under all of their names, and records do not tell of configs.
+func (r *Report) PinnedInCRI(names map[string]bool) {
+	for i := range r.Images {
+		r.Images[i].Pinned = r.Images[i].Pinned || names[r.Images[i].Reference]
+	}
+}
+
 func (r *Report) problem(id, format string, args ...any) {
 	r.Problems = append(r.Problems, Problem{id, fmt.Sprintf(format, args...)})
 }

@@ -91,6 +91,22 @@ func TestPinned(t *testing.T) {
 	}
 }
 
+// A pin also keeps what stands for another manifest with the same config, as CRI tells.
+func TestPinnedInCRI(t *testing.T) {
+	t.Parallel()
+	alone, other := record("registry.test/app:1-alone", nil), record("registry.test/other:1", nil)
+	alone.Target.Digest, other.Target.Digest = digest.FromString("the manifest in it"), digest.FromString("other")
+	r := New([]images.Image{
+		record("registry.test/app:1", map[string]string{labels.CRIPinned: labels.CRIPinnedValue}), alone, other,
+	}, api.Status{})
+	r.PinnedInCRI(map[string]bool{"registry.test/app:1-alone": true, "registry.test/gone:1": true})
+	for _, i := range r.Images {
+		if want := strings.HasPrefix(i.Reference, "registry.test/app:"); i.Pinned != want {
+			t.Errorf("%s: pinned is %t", i.Reference, i.Pinned)
+		}
+	}
+}
+
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	layers := checked("a")

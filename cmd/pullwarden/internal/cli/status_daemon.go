@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/criplugins"
 	"github.com/pullwarden/pullwarden/internal/namespace"
@@ -118,8 +120,29 @@ func (d *daemon) report(ctx context.Context) (status.Report, error) {
 	report := status.New(records, answer)
 	if name, reason := criplugins.Failed(plugins.GetPlugins()); name != "" {
 		report.WithoutCRI(name, reason)
+	} else {
+		report.PinnedInCRI(d.pinned(ctx))
 	}
 	return report, nil
+}
+
+// pinned returns the names of the images that CRI shows as pinned. There are none where CRI does not answer in time, or with
+// more than one message may have: the records tell of most.
+func (d *daemon) pinned(ctx context.Context) map[string]bool {
+	names := map[string]bool{}
+	listed, err := cri.NewImageServiceClient(d.conn).ListImages(ctx, &cri.ListImagesRequest{})
+	if err != nil {
+		return names
+	}
+	for _, image := range listed.GetImages() {
+		if !image.GetPinned() {
+			continue
+		}
+		for _, name := range slices.Concat(image.GetRepoTags(), image.GetRepoDigests()) {
+			names[name] = true
+		}
+	}
+	return names
 }
 
 // explain asks what a pod would get. The error is a usageError where the daemon does not
