@@ -117,6 +117,7 @@ func (s *contentSources) persist(ctx context.Context, d digest.Digest) (provenan
 	// What is in the store may be of another download, which nobody has seen. These hosts have served the same content,
 	// and with an unknown source each pull beside an import would be compared with what they have served just now.
 	labels := encodeLabels(pending)
+	if _, err := s.contents.Update(ctx, content.Info{Digest: d, Labels: labels}, pathsOf(labels)...); err != nil {
 		return pending, err
 	}
 	s.forget(ctx, d)
