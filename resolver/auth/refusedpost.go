@@ -6,20 +6,20 @@ package auth
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 
-	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 )
 
 // refusable is one of docker's authorizers that keeps what a token server has refused the caller by. Docker's asks by GET
 // after a POST that was answered with 400 or 401, since there are servers that know no POST, and tells of the GET alone.
-// A server that knows no GET has refused the caller by then, and says whatever it likes to that. It is asked for one token
-// at a time.
+// A server that knows no GET has refused the caller by then: it is the answer to the POST that counts. It is asked for one
+// token at a time.
 type refusable struct {
 	docker.Authorizer
 	posts *refusedPost
@@ -32,27 +32,28 @@ func keepRefusals(c *http.Client, authorizer func(*http.Client) docker.Authorize
 	return &refusable{authorizer(&keeps), posts}
 }
 
-// Authorize implements docker.Authorizer. The answer to the GET counts where it says something of the credentials, or that
-// nobody can be told now; that to the POST where the GET makes no sense to the server, or its answer none. The password
-// that was refused is not sent again, as it would be by another try.
+// Authorize implements docker.Authorizer.
 func (r *refusable) Authorize(ctx context.Context, req *http.Request) error {
 	r.posts.refusal = nil
 	err := r.Authorizer.Authorize(ctx, req)
 	refusal := r.posts.refusal
 	r.posts.refusal = nil
-	if err == nil || refusal == nil {
-		return err
-	}
-	f, judged := fault.As(err)
-	switch {
-	case fault.TokenClass(err) == failure.Invalid, judged && f.Status == http.StatusNotImplemented:
+	if refusal != nil && isOfMethod(err) {
 		return refusal
-	case judged && f.Temporary:
-		once := *f
-		once.Temporary = false
-		return &once
 	}
 	return err
+}
+
+// isOfMethod reports whether a token server fails to answer since it does not know the method: another answer, such as a
+// page, may be that of a gateway before a server that knows GET alone.
+func isOfMethod(err error) bool {
+	status := 0
+	if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
+		status = answer.StatusCode
+	} else if f, judged := fault.As(err); judged {
+		status = f.Status
+	}
+	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
 }
 
 // refusedPost keeps the last answer to a POST, if it refuses the caller.

@@ -47,8 +47,8 @@ func unavailable(status int) exchange {
 	return exchange{fault: &fault.Fault{Class: failure.Unavailable, Status: status, Temporary: true, Err: errors.New(fault.StatusText(status))}}
 }
 
-// What a POST was refused by stands for a GET that makes no sense to the server, or has an answer of which no token can be
-// read; whatever else becomes of the GET is told, and never has the password sent again. No later token is refused by it.
+// What a POST was refused by stands for a GET that the server does not know; whatever else becomes of the GET is told. No later
+// token is refused by it.
 func TestRefusedPost(t *testing.T) {
 	const post, get = http.MethodPost, http.MethodGet
 	refused, token := exchange{status: 401, body: "why"}, exchange{status: 200, body: `{"token":"fine","access_token":"fine"}`}
@@ -61,9 +61,9 @@ func TestRefusedPost(t *testing.T) {
 		"no GET":                {[]exchange{refused, {status: 404}}, []string{post, get}, failure.Unauthorized, post},
 		"no GET, by redirect":   {[]exchange{{status: 400, body: "why"}, {status: 307}, {status: 405}}, []string{post, get, get}, failure.Unauthorized, post},
 		"no GET is implemented": {[]exchange{refused, unavailable(501)}, []string{post, get}, failure.Unauthorized, post},
-		"a page":                {[]exchange{refused, {status: 200, body: "<html>"}}, []string{post, get}, failure.Unauthorized, post},
-		"a login":               {[]exchange{refused, {status: 302}, {status: 200, body: "<html>"}}, []string{post, get, get}, failure.Unauthorized, post},
-		"no token":              {[]exchange{refused, {status: 200, body: "{}"}}, []string{post, get}, failure.Unauthorized, post},
+		"a page":                {[]exchange{refused, {status: 200, body: "<html>"}}, []string{post, get}, failure.Invalid, ""},
+		"a login":               {[]exchange{refused, {status: 302}, {status: 200, body: "<html>"}}, []string{post, get, get}, failure.Invalid, ""},
+		"no token":              {[]exchange{refused, {status: 200, body: "{}"}}, []string{post, get}, failure.Invalid, ""},
 		"refused by GET":        {[]exchange{refused, {status: 403, body: "why"}}, []string{post, get}, failure.Unauthorized, get},
 		"a token by GET":        {[]exchange{refused, token}, []string{post, get}, failure.None, ""},
 		"unavailable":           {[]exchange{refused, unavailable(503)}, []string{post, get}, failure.Unavailable, ""},
@@ -100,10 +100,6 @@ func TestRefusedPost(t *testing.T) {
 			if answer, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok != (test.by != "") || answer.RequestMethod != test.by ||
 				test.class.Refuses() && string(answer.Body) != "why" {
 				t.Errorf("got the answer %q to %q, want one to %q", answer.Body, answer.RequestMethod, test.by)
-			}
-			again := slices.Index(test.asked, get) < 0 // only what was not refused may be
-			if f, judged := fault.As(err); judged && f.Temporary != again {
-				t.Errorf("it may be tried again: %v", f.Temporary)
 			}
 		})
 	}
