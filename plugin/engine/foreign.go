@@ -20,6 +20,8 @@ type Sources interface {
 	// Unpacked returns the hosts from which the layers came that a container of the image of
 	// target stands on by that snapshotter, and whether all are known.
 	Unpacked(ctx context.Context, target ocispec.Descriptor, snapshotter string) (from provenance.Provenance, known bool, err error)
+	// Compared takes note that the layers of the image of target unpack to what its config says.
+	Compared(ctx context.Context, target ocispec.Descriptor, snapshotter string) error
 }
 
 // foreign reports whether an image is not known to have come from allowed hosts alone. The record

@@ -22,6 +22,9 @@ func (n *node) Unpacked(context.Context, ocispec.Descriptor, string) (from prove
 	return provenance.Provenance{Hosts: n.unpacked}, !slices.Contains(n.unpacked, "?"), nil
 }
 
+// Compared implements Sources.
+func (n *node) Compared(context.Context, ocispec.Descriptor, string) error { return nil }
+
 // An image whose record names allowed hosts alone is none of theirs where the request's snapshotter
 // has layers from elsewhere, unless it was compared.
 func TestForeignLayersOfASnapshotter(t *testing.T) {

@@ -6,7 +6,6 @@ package engine
 import (
 	"context"
 
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -47,7 +46,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	e.markPulled(ctx, target, t.names(target), func(before store.State) store.State { // with the checks that were made meanwhile
 		return e.pulledState(a, before)
 	})
-	e.writeCompared(ctx, t, target, before, served)
+	e.writeCompared(ctx, t, c.local.Record.Target, before, served)
 	if c = c.ended(e.reuse(ctx, t, c, action, hasTurn)); c.end.kind != Failed {
 		c.end.source = served.Reference
 	}
@@ -57,11 +56,14 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 // writeCompared writes that an image was compared with what these sources have served; before are the states of its
 // records when that began. It is on disk before the request ends, so that whichever pull comes
 // next adds its hosts to it. An image of which it cannot be written is compared once more by the next request.
-func (e *Engine) writeCompared(ctx context.Context, t task, target digest.Digest, before []store.State, served provenance.Provenance) {
-	err := e.Records.WriteSources(ctx, target, func(now store.State) store.State {
+func (e *Engine) writeCompared(ctx context.Context, t task, image ocispec.Descriptor, before []store.State, served provenance.Provenance) {
+	err := e.Records.WriteSources(ctx, image.Digest, func(now store.State) store.State {
 		now.PulledAt = e.Now()
 		return transfer.WithComparedSince(before, now, served)
-	}, t.names(target)...)
+	}, t.names(image.Digest)...)
+	if err == nil {
+		err = e.Sources.Compared(ctx, image, t.Snapshotter)
+	}
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("the comparison of %q is not recorded", t.Name)
 	}

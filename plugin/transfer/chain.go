@@ -30,6 +30,12 @@ type link struct {
 	chainID string
 	below   string        // the chain ID of the link that it stands on
 	layer   digest.Digest // that the manifest has in its place
+	lacks   bool          // the repository may lack that layer
+}
+
+// is reports whether a snapshot is one of the link, and complete.
+func (l link) is(info snapshots.Info) bool {
+	return info.Kind == snapshots.KindCommitted && info.Parent == l.below
 }
 
 // unpackedContent is content that containerd has unpacked to some diff ID.
@@ -62,26 +68,40 @@ func (s *Service) Unpacked(ctx context.Context, target ocispec.Descriptor, snaps
 // from only if it is known to unpack to the diff ID. The source of an image is unknown whose
 // config and manifest do not belong together. What does not run need not be unpacked.
 func (w *imageWalk) chain(ctx context.Context, manifest ocispec.Manifest, runs bool) error {
-	diffIDs, err := documents.DiffIDs(ctx, w.contents.contents, manifest.Config)
+	links, err := w.contents.links(ctx, manifest)
 	if errdefs.IsNotFound(err) {
 		w.parts.unknown = w.parts.unknown || runs
 		return nil
 	}
-	layers := documents.Layers(manifest)
-	if err != nil || len(diffIDs) > 0 && len(diffIDs) != len(layers) {
+	if err != nil {
 		w.parts.unknown = true
 		return ctx.Err()
+	}
+	for _, l := range links {
+		if err := w.link(ctx, l, runs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// links returns the chain of an image, the lowest first. The error is errdefs.ErrNotFound where its config is not there.
+func (s *contentSources) links(ctx context.Context, manifest ocispec.Manifest) (links []link, err error) {
+	diffIDs, err := documents.DiffIDs(ctx, s.contents, manifest.Config)
+	if err != nil {
+		return nil, err
+	}
+	layers := documents.Layers(manifest)
+	if len(diffIDs) > 0 && len(diffIDs) != len(layers) {
+		return nil, fmt.Errorf("config %s has %d layers, and its manifest %d", manifest.Config.Digest, len(diffIDs), len(layers))
 	}
 	chainIDs := identity.ChainIDs(slices.Clone(diffIDs))
 	below := ""
 	for i, diffID := range diffIDs {
-		l := link{diffID, chainIDs[i].String(), below, layers[i].Digest}
-		if err := w.link(ctx, l, runs); err != nil {
-			return err
-		}
-		below = l.chainID
+		l := link{diffID, chainIDs[i].String(), below, layers[i].Digest, mayBeAbsent(layers[i])}
+		links, below = append(links, l), l.chainID
 	}
-	return nil
+	return links, nil
 }
 
 // link visits the snapshots of a layer. Where there is none yet, one is made of the layer that
@@ -99,7 +119,7 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 			return fmt.Errorf("snapshot %s: %w", l.chainID, err)
 		}
 		there = true
-		if info.Parent != l.below {
+		if !l.is(info) {
 			w.parts.unknown = true
 			continue
 		}
@@ -107,7 +127,7 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 		if err != nil {
 			return err
 		}
-		w.borrowed = w.borrowed || runs && !isOwn
+		w.borrowed = w.borrowed || runs && (!isOwn || l.lacks)
 		w.parts.add(p)
 	}
 	if there || !runs {
@@ -131,13 +151,14 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 		return p, false, err
 	}
 	ok = ok && !own.created.After(snapshot.Created)
-	isOwn = ok || snapshot.Labels[labelUnpacked] == l.layer.String()
+	isKnown := isUnpackedOf(snapshot.Labels, l.layer)
+	isOwn = ok || isKnown
 	written := decodeLabels(snapshot.Labels)
 	tells := written.Known()
 	p = own.source
 	switch {
 	case ok && own.source.Known():
-		tells = !w.keep || written.Known() && snapshot.Labels[labelUnpacked] != ""
+		tells = !w.keep || written.Known() && isKnown
 	case written.Known():
 		p = written
 	case !ok:
@@ -151,7 +172,7 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 		labels = encodeLabels(p)
 	}
 	if ok {
-		labels[labelUnpacked] = l.layer.String()
+		labels[labelUnpacked] = unpackedToo(snapshot.Labels, l.layer)
 	}
 	if _, err := sn.Update(ctx, snapshots.Info{Name: snapshot.Name, Labels: labels}, pathsOf(labels)...); err != nil {
 		warnNotRecorded(ctx, l.layer, err)

@@ -19,9 +19,6 @@ func decodeLabels(labels map[string]string) provenance.Provenance {
 	return p
 }
 
-// labelUnpacked is, on a snapshot, the digest of the layer of which it was made, where layers are discarded.
-const labelUnpacked = store.Prefix + "unpacked-layer"
-
 // encodeLabels is the inverse of decodeLabels.
 func encodeLabels(p provenance.Provenance) map[string]string {
 	labels := map[string]string{}

@@ -66,6 +66,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		if l.compared, err = s.plan.Compare(ctx, l.foreseen(ctx, desc)); err != nil {
 			return nil, err
 		}
+		s.noteCompared(ctx, desc, l.compared)
 	}
 	if s.plan == nil || s.plan.Write == nil {
 		return s.imageStore.Store(ctx, desc, l)
@@ -76,6 +77,16 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		return err
 	})
 	return stored, err
+}
+
+// noteCompared takes note of what a comparison has found out of the layers, if there was one.
+func (s *labelledStore) noteCompared(ctx context.Context, desc ocispec.Descriptor, with provenance.Provenance) {
+	if s.tracker == nil || with.Reference == "" {
+		return
+	}
+	if err := s.tracker.contents.compared(ctx, desc, s.tracker.snapshotters(s.UnpackPlatforms())); err != nil {
+		prefixlog.G(ctx).WithError(err).Warnf("the comparison of the layers of %s is not recorded", desc.Digest)
+	}
 }
 
 // labelledRecords adds labels to the records that a pull creates or replaces.

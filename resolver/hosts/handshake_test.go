@@ -138,7 +138,7 @@ func TestConnectionThatAProxyDoesNotMake(t *testing.T) {
 					_ = resp.Body.Close()
 				}
 				if took := time.Since(began); !fault.DialTimedOut(err) || fault.HandshakeTimedOut(err) || took > 2*ShortDial {
-					t.Errorf("%s: it was waited for for %v: %v", kind, took, err)
+					t.Errorf("%s: waited for %v: %v", kind, took, err)
 				}
 			}
 		})

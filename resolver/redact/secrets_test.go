@@ -76,6 +76,7 @@ func TestLongTextsAndOrdinaryHeaders(t *testing.T) {
 		"a zone":               {region + "a", []func(*Redactor){add("X-Zone", region+"a")}, false},
 		"one of two words":     {region, []func(*Redactor){add("X-Meta", "region "+region)}, false},
 		"words":                {words, []func(*Redactor){add("X-Team", words), add("X-Other", words)}, false},
+		"groups with digits":   {"2f-a7k-9q", []func(*Redactor){add("X-Team", "2f-a7k-9q")}, true},
 		"what is drawn":        {"x7k2-9fqp-m3wd", []func(*Redactor){add("X-Team", "x7k2-9fqp-m3wd")}, true},
 		"a part of it":         {"x7k2-9fqp-m3wd", []func(*Redactor){add("X-Team", "id=x7k2-9fqp-m3wd")}, true},
 		"a cookie":             {words, []func(*Redactor){add("Cookie", words)}, true},

@@ -42,12 +42,12 @@ func isMediaType(value string) bool { return mediaType.MatchString(value) }
 // hostName are names of hosts of words and numbers, perhaps with a port, and with a scheme, as the header Origin has them.
 var hostName = regexp.MustCompile(`^(https?://)?[a-z]{0,15}[0-9]{0,3}(-[a-z]{0,15}[0-9]{0,3})*(\.[a-z]{0,15}[0-9]{0,3}(-[a-z]{0,15}[0-9]{0,3})*)+(:[0-9]{1,5})?$`)
 
-// shortName are names of regions, clusters and nodes: eu-central-1, k8s-node-17.
-var shortName = regexp.MustCompile(`^` + shortPart + `([-.]` + shortPart + `)+$`)
+// shortName are names of regions, zones, clusters and nodes: eu-central-1, eu-central-1a, k8s-node-17.
+var shortName = regexp.MustCompile(`^` + shortPart + `([-.]` + shortPart + `)*[-.](` + shortPart + `|[0-9]{1,3}[a-z])$`)
 
 const (
-	shortPart = `([a-z]{1,15}[0-9]{0,3}|[0-9]{1,3}[a-z]?|[a-z][0-9]{1,2}[a-z])` // also a zone: eu-central-1a
-	maxDigits = 3                                                               // of such a name: groups that are drawn have more
+	shortPart = `([a-z]{1,15}[0-9]{0,3}|[0-9]{1,3}|[a-z][0-9]{1,2}[a-z])`
+	maxDigits = 3 // of such a name: groups that are drawn have more
 )
 
 func isShortName(value string) bool {
