@@ -14,12 +14,12 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
-// A pull leaves no mirror, which is only slow, for a registry whose tokens hang, wherever they are given.
+// A pull leaves no mirror, which is only slow, for a registry whose own tokens hang.
 func TestSlowMirrorIsNotLeftForTokensThatHang(t *testing.T) {
 	const slow = 12 * time.Second
-	addresses(t, registryName, func(t *testing.T, at string) {
+	synctest.Test(t, func(t *testing.T) {
 		var n fakeNet
-		h := newHome(&n, registryName, at)
+		h := newHome(&n, registryName, registryName)
 		n.set(mirrorName, func(req *http.Request) (*http.Response, error) {
 			if req.Method == http.MethodGet && req.URL.Path != "/v2/" {
 				return after(slow, fine)(req)

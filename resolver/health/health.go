@@ -145,16 +145,16 @@ func (e *OpenError) Error() string {
 	return fmt.Sprintf("not asked, in trouble since %s: %s", e.Since.UTC().Format(time.RFC3339), e.reason)
 }
 
+// ownTokens is the key of tokens at the address of a configured host.
+func (k Key) ownTokens() Key {
+	k.For, k.Tokens = k.Host, true
+	return k
+}
+
 // partOf reports whether a key is another one, or what a configured host of that key led to.
 func (k Key) partOf(host Key) bool {
 	return k == host || host.For == "" && k.For == host.Host && k.How == host.How
 }
-
-// configured is the key of the configured host that led to that of a key.
-func (k Key) configured() Key { return Key{Host: k.For, How: k.How} }
-
-// tokensOf reports whether a key is that of a token server, wherever it is, that a configured host has named itself.
-func (k Key) tokensOf(host Key) bool { return k.Tokens && !k.Led && k.partOf(host) }
 
 // pause is how long a host is left alone after its nth failure in a row, counted from
 // 1, give or take a quarter so that nodes do not come back together.

@@ -5,7 +5,6 @@ package health
 
 import (
 	"crypto/sha256"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -26,8 +25,6 @@ type Scope [sha256.Size]byte
 // guards it.
 type memory struct {
 	all *simplelru.LRU[memoryKey, *remembered]
-	// tokens are the token servers in it, by the scope and the configured hosts that have named them.
-	tokens map[memoryKey][]Key
 	// recovered tells when hosts became well again. A request that began before may
 	// wait in vain.
 	recovered *simplelru.LRU[Key, time.Time]
@@ -47,26 +44,9 @@ type remembered struct {
 }
 
 func newMemory() *memory {
-	m := &memory{tokens: map[memoryKey][]Key{}}
-	m.all, _ = simplelru.NewLRU(maxRemembered, m.removed)               // fails for sizes below 1 only
-	m.recovered, _ = simplelru.NewLRU[Key, time.Time](maxSuspects, nil) // the same
-	return m
-}
-
-// added has tokens know what was added to all.
-func (m *memory) added(key memoryKey) {
-	if named := (memoryKey{key.scope, key.host.configured()}); key.host.tokensOf(named.host) {
-		m.tokens[named] = append(m.tokens[named], key.host)
-	}
-}
-
-// removed has tokens forget what was removed from all.
-func (m *memory) removed(key memoryKey, _ *remembered) {
-	named := memoryKey{key.scope, key.host.configured()}
-	left := slices.DeleteFunc(m.tokens[named], func(host Key) bool { return host == key.host })
-	if m.tokens[named] = left; len(left) == 0 {
-		delete(m.tokens, named)
-	}
+	all, _ := simplelru.NewLRU[memoryKey, *remembered](maxRemembered, nil) // fails for sizes below 1 only
+	recovered, _ := simplelru.NewLRU[Key, time.Time](maxSuspects, nil)     // the same
+	return &memory{all, recovered}
 }
 
 // add remembers a failure. Time-outs side by side count once.
@@ -80,7 +60,6 @@ func (m *memory) add(key memoryKey, f Failure) {
 	if !ok {
 		r = &remembered{}
 		m.all.Add(key, r)
-		m.added(key)
 	}
 	var wait time.Duration
 	switch {
@@ -136,7 +115,7 @@ func (m *memory) forgetTimeouts(host Key, since time.Time) {
 // outlived reports whether a host, or the one that led there, became well again since then.
 func (m *memory) outlived(host Key, began time.Time) bool {
 	at, _ := m.recovered.Get(host)
-	led, _ := m.recovered.Get(host.configured())
+	led, _ := m.recovered.Get(Key{Host: host.For, How: host.How})
 	return at.After(began) || led.After(began)
 }
 

@@ -125,6 +125,15 @@ func (v *View) Await(ctx context.Context, key Key, left time.Duration, waits Wai
 	return v.failed(key, left)
 }
 
+// Blocked reports whether Trouble would say why. It asks nobody.
+func (v *View) Blocked(key Key, left time.Duration) bool {
+	if v == nil {
+		return false
+	}
+	blocked := func(key Key) bool { return v.shared.Blocked(key) || v.failed(key, left) != nil }
+	return blocked(key) || key.For == "" && blocked(key.ownTokens())
+}
+
 // Known returns what speaks against asking a host in a request that has so much time
 // left, nil if nothing does. It asks nobody and is nobody's wish to ask the host. Where
 // the host failed this session or its scope, the state is not open and has a class.
@@ -245,7 +254,10 @@ func (v *View) remember(key Key, f Failure) {
 }
 
 func (v *View) remembered(key Key, left time.Duration) *OpenError {
-	scope, known := v.rememberedScope()
+	if !v.remembers() {
+		return nil
+	}
+	scope, known := v.scope()
 	if !known {
 		return nil
 	}
@@ -256,21 +268,20 @@ func (v *View) remembered(key Key, left time.Duration) *OpenError {
 
 // clear forgets what the scope met with at a host that has answered it.
 func (v *View) clear(key Key) {
-	if scope, known := v.rememberedScope(); known {
+	if !v.remembers() {
+		return
+	}
+	if scope, known := v.scope(); known {
 		v.shared.mu.Lock()
 		defer v.shared.mu.Unlock()
 		v.shared.memory.all.Remove(memoryKey{scope, key})
 	}
 }
 
-// rememberedScope is the session's scope, false also where nothing is remembered of anybody: most often not, and the
+// remembers reports whether anything is remembered of anybody: most often not, and the
 // scope need not be known.
-func (v *View) rememberedScope() (scope Scope, known bool) {
+func (v *View) remembers() bool {
 	v.shared.mu.Lock()
-	remembers := v.shared.memory.all.Len() > 0
-	v.shared.mu.Unlock()
-	if !remembers {
-		return scope, false
-	}
-	return v.scope()
+	defer v.shared.mu.Unlock()
+	return v.shared.memory.all.Len() > 0
 }

@@ -169,8 +169,12 @@ func (p Purpose) CanMove() bool {
 	return slices.ContainsFunc(p.Next, func(key health.Key) bool { return !p.Health.Blocked(key, 0) })
 }
 
-// ProbeNext has those hosts probed that CanMove leaves out by an old verdict, or their token servers: they may be well by now.
-func (p Purpose) ProbeNext() { p.Health.Want(p.Next...) }
+// ProbeNext has those hosts probed that CanMove leaves out by an old verdict: they may be well by now.
+func (p Purpose) ProbeNext() {
+	for _, key := range p.Next {
+		_ = p.Health.Trouble(key, 0)
+	}
+}
 
 // TimeLeft is the time that a request of the context has left, never 0; 0 = it has no
 // bound.
