@@ -31,6 +31,7 @@ func (e *Engine) fallBack(ctx context.Context, t task, c course, phase string, t
 // it was refused: what hosts have said since counts.
 func (e *Engine) fallBackShared(ctx context.Context, t task, c course, turn turn, cause *resolver.Error) course {
 	c.failed(cause)
+	c.deny(c.refusals...) // they are of the same credentials
 	c.refusals = nil
 	return e.useCached(ctx, t, c, pulling, turn, cause)
 }

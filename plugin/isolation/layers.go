@@ -39,7 +39,7 @@ type layers struct {
 type unpacked struct {
 	all   string        // a hash of its layers, down to the lowest
 	layer digest.Digest // the upmost
-	again bool          // it is below, too
+	below int           // how often it is below, too
 }
 
 // reads takes note of a manifest or config that containerd reads. What is no such document it will tell by itself.
@@ -88,7 +88,7 @@ func (l *layers) readManifest(data []byte) {
 		all    []unpacked
 		others []digest.Digest
 		hash   = sha256.New()
-		below  = map[digest.Digest]bool{}
+		below  = map[digest.Digest]int{}
 	)
 	for _, d := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
 		if !images.IsLayerType(d.MediaType) && !l.types[d.MediaType] {
@@ -97,7 +97,7 @@ func (l *layers) readManifest(data []byte) {
 		}
 		hash.Write([]byte(d.Digest + "\n"))
 		all = append(all, unpacked{hex.EncodeToString(hash.Sum(nil)), d.Digest, below[d.Digest]})
-		below[d.Digest] = true
+		below[d.Digest]++
 	}
 	if len(all) == 0 {
 		return // there is nothing to unpack
@@ -164,11 +164,11 @@ func (l *layers) turnOf(key string) (turn string, of digest.Digest) {
 	return key + "@" + cmp.Or(u.all, rand.Text()), u.layer
 }
 
-// isAgain reports whether the layer that is unpacked in the turn for a key is below, too.
-func (l *layers) isAgain(key string) bool {
+// below returns how often the layer that is unpacked in the turn for a key is below, too.
+func (l *layers) below(key string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.snapshots[chainOf(key)].again
+	return l.snapshots[chainOf(key)].below
 }
 
 // chainOf returns the chain ID in the key for a snapshot.

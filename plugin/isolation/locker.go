@@ -88,7 +88,7 @@ func (l *locker) take(ctx context.Context, key string) (leaveSource func(), err 
 		wanted = wanted[:1]
 	}
 	_, isContent := blobOf(key)
-	taken := l.turns.take(work{&l.progress, of, isContent, l.layers.isAgain(key)}, wanted...)
+	taken := l.turns.take(work{&l.progress, of, isContent, l.layers.below(key)}, wanted...)
 	if err := l.wait(ctx, taken, source, registry); err != nil {
 		l.turns.leave(taken, wanted...)
 		return nil, err

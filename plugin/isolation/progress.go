@@ -68,7 +68,7 @@ type work struct {
 	*progress
 	of        digest.Digest
 	isContent bool // it is downloaded, and not unpacked
-	again     bool // it is unpacked below, too
+	below     int  // how often it is unpacked below, too
 }
 
 // last returns when the pull was last at it; zero = never.
@@ -90,7 +90,8 @@ func (w work) idleSince(since time.Time) (at time.Time, ok bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.again && w.unpacking[w.of] > 0 {
+	all := w.unpacked[w.of]
+	if w.below > 0 && len(all) <= w.below && w.unpacking[w.of] > 0 {
 		return at, false
 	}
 	if at, ok := w.queued[w.of]; ok && w.unpacking[w.of] == 0 {
@@ -99,13 +100,9 @@ func (w work) idleSince(since time.Time) (at time.Time, ok bool) {
 		}
 		return at, true
 	}
-	all := w.unpacked[w.of]
 	i := slices.IndexFunc(all, func(at time.Time) bool { return !at.Before(since) })
-	switch {
-	case i < 0:
+	if i < 0 {
 		return at, false
-	case w.again:
-		i = len(all) - 1
 	}
-	return all[i], true
+	return all[max(i, min(w.below, len(all)-1))], true
 }

@@ -206,6 +206,7 @@ func (p *Puller) transfer(ctx context.Context, plan *pwtransfer.Plan, snapshotte
 		w.cancelWithoutProgress(ctx, p.settings.ProgressTimeout, func() { cancel(resolver.ErrNoProgress) })
 	})
 	carriedOut := *plan
+	carriedOut.Verify = p.verify(plan)
 	from, stop := p.prefetching(plan, snapshotter)
 	carriedOut.Source = from
 	err := p.service.Pull(ctx, &carriedOut, to, transfer.WithProgress(w.progress))

@@ -41,6 +41,8 @@ type Settings struct {
 	// checkpoint, as containerd 2.3 does by enable_experimental_restore_via_create, of
 	// another image: of that which the checkpoint names.
 	RestoresCheckpoints bool
+	// KnowsCheckpoints says that CRI has that setting: without it, too, it makes no container of an image that is a checkpoint.
+	KnowsCheckpoints bool
 	// SeveralHostDirs says that CRI's config_path lists more than one directory, as
 	// it does by default. CRI gives the transfer service the list as if it were one,
 	// which then finds no hosts.toml.
@@ -114,7 +116,7 @@ type imagesTOML struct {
 }
 
 type runtimeTOML struct {
-	RestoreViaCreate bool `toml:"enable_experimental_restore_via_create"`
+	RestoreViaCreate *bool `toml:"enable_experimental_restore_via_create"`
 
 	Containerd struct {
 		DefaultRuntimeName string `toml:"default_runtime_name"`
@@ -151,7 +153,8 @@ func ReadSettings(imagePlugin, runtimePlugin any) (Settings, error) {
 		PinnedImages:           slices.Sorted(maps.Values(images.PinnedImages)),
 		SandboxImage:           images.PinnedImages["sandbox"],
 		WithoutSandboxImage:    withoutSandboxImage(runtimes),
-		RestoresCheckpoints:    runtimes.RestoreViaCreate,
+		RestoresCheckpoints:    runtimes.RestoreViaCreate != nil && *runtimes.RestoreViaCreate,
+		KnowsCheckpoints:       runtimes.RestoreViaCreate != nil,
 		SeveralHostDirs:        len(filepath.SplitList(images.Registry.ConfigPath)) > 1,
 		ProgressTimeout:        timeout,
 		MaxConcurrentDownloads: images.MaxConcurrentDownloads,

@@ -5,7 +5,6 @@ package pull
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -72,28 +71,6 @@ func (p *Puller) Unpack(ctx context.Context, imageID string, names []string, sna
 // image get a name in it, as that would which CRI pulls for a checkpoint that names it.
 func (p *Puller) Unpacking(ctx context.Context) context.Context {
 	return withoutNames(pwtransfer.WithUnforgedLabels(ctx, p.settings.SnapshotAnnotations))
-}
-
-// checkpointOf is the annotation by which containerd takes an image for the checkpoint of the container with that name.
-const checkpointOf = "org.criu.checkpoint.container.name"
-
-// IsCheckpoint reports whether containerd takes the image of the record of that name for the checkpoint of a container, which
-// it reads in the same way. Of a record or document that cannot be read it makes no container.
-func (p *Puller) IsCheckpoint(ctx context.Context, name string) bool {
-	img, err := p.images.Get(ctx, name)
-	if err != nil {
-		return false
-	}
-	text, err := content.ReadBlob(ctx, p.contents, img.Target)
-	if err != nil {
-		return false
-	}
-	var top ocispec.Index
-	if err := json.Unmarshal(text, &top); err != nil {
-		return false
-	}
-	_, ok := top.Annotations[checkpointOf]
-	return ok
 }
 
 // IsMoved reports whether the record of that name stands for another image than the one with that ID: CRI finds an image by

@@ -21,12 +21,13 @@ type shortDial struct {
 // RoundTrip implements http.RoundTripper.
 func (s *shortDial) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	switch p := purpose.Of(ctx); {
+	p := purpose.Of(ctx)
+	switch dial := p.Dial(); { // once: hosts get into trouble, and out of it
 	case p.HasReadyAlternative():
 		ctx = hosts.WithShortDial(ctx)
-	case p.Dial() == purpose.FirstDial:
+	case dial == purpose.FirstDial:
 		ctx = hosts.WithShortDialAlone(ctx)
-	case p.Dial() == purpose.SecondDial:
+	case dial == purpose.SecondDial:
 		ctx = hosts.WithSecondDial(ctx)
 	default:
 		return s.next.RoundTrip(req)
