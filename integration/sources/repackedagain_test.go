@@ -21,20 +21,22 @@ import (
 // forgetLayers has no snapshot say which layers unpack to it, as those of an earlier version do not.
 func forgetLayers(n *nodetest.Node) {
 	n.T.Helper()
-	const label = "pullwarden.io/unpacked-layers"
+	const prefix = "pullwarden.io/unpacked-layer."
 	ctx := namespaces.WithNamespace(n.T.Context(), "k8s.io")
 	sn := n.Client.SnapshotService("overlayfs")
-	var names []string
+	said := map[string]string{}
 	n.Must(sn.Walk(ctx, func(_ context.Context, info snapshots.Info) error {
-		if info.Labels[label] != "" {
-			names = append(names, info.Name)
+		for label := range info.Labels {
+			if strings.HasPrefix(label, prefix) {
+				said[info.Name] = label
+			}
 		}
 		return nil
 	}))
-	if len(names) == 0 {
+	if len(said) == 0 {
 		n.T.Error("no snapshot says it")
 	}
-	for _, name := range names {
+	for name, label := range said {
 		_, err := sn.Update(ctx, snapshots.Info{Name: name, Labels: map[string]string{}}, "labels."+label)
 		n.Must(err)
 	}

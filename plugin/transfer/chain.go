@@ -158,7 +158,7 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 	p = own.source
 	switch {
 	case ok && own.source.Known():
-		tells = !w.keep || written.Known() && isKnown
+		tells = !w.keep || written.Known() && (isKnown || !hasRoom(snapshot.Labels, maxUnpacked))
 	case written.Known():
 		p = written
 	case !ok:
@@ -172,7 +172,7 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 		labels = encodeLabels(p)
 	}
 	if ok {
-		labels[labelUnpacked] = unpackedToo(snapshot.Labels, l.layer)
+		labels[labelUnpacked+l.layer.String()] = "true"
 	}
 	if _, err := sn.Update(ctx, snapshots.Info{Name: snapshot.Name, Labels: labels}, pathsOf(labels)...); err != nil {
 		warnNotRecorded(ctx, l.layer, err)

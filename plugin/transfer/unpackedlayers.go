@@ -6,7 +6,6 @@ package transfer
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/containerd/containerd/v2/core/images"
@@ -20,21 +19,30 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// labelUnpacked has, on a snapshot, the layers that are known to unpack to it, whether they are still there or not.
-const labelUnpacked = store.Prefix + "unpacked-layers"
+// labelUnpacked begins, on a snapshot, the labels for layers that are known to unpack to it, whether they are still there or
+// not: one for each, so that none is lost where several are written at the same time.
+const labelUnpacked = store.Prefix + "unpacked-layer."
 
-// maxUnpacked bounds those layers: anybody may pack the same in another way.
-const maxUnpacked = 8
+// Anybody may pack the same in another way, and so often that there is no room for the layer of which a snapshot was made, which is the
+// first one as a rule. So there is more room for those that were unpacked than for those that were compared alone.
+const (
+	maxUnpacked = 64
+	maxCompared = 8
+)
 
 // isUnpackedOf reports whether labels of a snapshot say that the layer unpacks to it.
 func isUnpackedOf(labels map[string]string, layer digest.Digest) bool {
-	return slices.Contains(strings.Fields(labels[labelUnpacked]), layer.String())
+	return labels[labelUnpacked+layer.String()] != ""
 }
 
-// unpackedToo returns the value of labelUnpacked with one more layer.
-func unpackedToo(labels map[string]string, layer digest.Digest) string {
-	all := append(strings.Fields(labels[labelUnpacked]), layer.String())
-	return strings.Join(all[max(0, len(all)-maxUnpacked):], " ")
+// hasRoom reports whether labels of a snapshot say of fewer layers that they unpack to it.
+func hasRoom(labels map[string]string, most int) bool {
+	for label := range labels {
+		if strings.HasPrefix(label, labelUnpacked) {
+			most--
+		}
+	}
+	return most > 0
 }
 
 // mayBeAbsent reports whether registries take a manifest with a layer that its repository does not have.
@@ -64,13 +72,13 @@ func (s *contentSources) compared(ctx context.Context, target ocispec.Descriptor
 	for _, l := range links {
 		for _, sn := range unpackedBy {
 			info, err := sn.Stat(ctx, l.chainID)
-			if errdefs.IsNotFound(err) || err == nil && (!l.is(info) || isUnpackedOf(info.Labels, l.layer)) {
+			if errdefs.IsNotFound(err) || err == nil && (!l.is(info) || isUnpackedOf(info.Labels, l.layer) || !hasRoom(info.Labels, maxCompared)) {
 				continue
 			}
 			if err != nil {
 				return fmt.Errorf("snapshot %s: %w", l.chainID, err)
 			}
-			all := map[string]string{labelUnpacked: unpackedToo(info.Labels, l.layer)}
+			all := map[string]string{labelUnpacked + l.layer.String(): "true"}
 			if _, err := sn.Update(ctx, snapshots.Info{Name: info.Name, Labels: all}, pathsOf(all)...); err != nil && !errdefs.IsNotFound(err) {
 				return fmt.Errorf("label snapshot %s: %w", l.chainID, err)
 			}

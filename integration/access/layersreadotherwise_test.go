@@ -1,0 +1,89 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/pullwarden/pullwarden/integration/node/nodetest"
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// rewritten is an image with other bytes of its manifest.
+type rewritten struct {
+	v1.Image
+	raw []byte
+}
+
+func (r rewritten) RawManifest() ([]byte, error) { return r.raw, nil }
+func (r rewritten) Size() (int64, error)         { return int64(len(r.raw)), nil }
+func (r rewritten) Digest() (v1.Hash, error) {
+	h, _, err := v1.SHA256(bytes.NewReader(r.raw))
+	return h, err
+}
+
+// TestLayersThatARegistryReadsOtherwise has a tenant who knows the layers of a private image name them as "Layers", behind "layers" that the repository has. Go reads both
+// as one field, the last one; a registry that is not written in Go (or checks the exact name) looks for those of "layers" alone when the
+// manifest is pushed.
+func TestLayersThatARegistryReadsOtherwise(t *testing.T) {
+	t.Parallel()
+	for _, discard := range []string{"false", "true"} {
+		t.Run("discard_unpacked_layers="+discard, func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.Start(t, nodetest.CRIImages("discard_unpacked_layers = "+discard))
+			g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+			g.serve(n)
+			n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\nallowed_sources = [%q]\n", g.Host()))
+			s := g.scene(t, n, "private/app")
+			private := nodetest.Image(1)
+			s.push("1", private)
+			s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+
+			config, err := private.ConfigFile()
+			n.Must(err)
+			config = config.DeepCopy()
+			config.Author, config.History = "eve", nil
+			img := empty.Image
+			for i := range config.RootFS.DiffIDs {
+				img, err = mutate.AppendLayers(img, nodetest.Layer(t, int64(7+i)))
+				n.Must(err)
+			}
+			img, err = mutate.ConfigFile(img, config)
+			n.Must(err)
+			raw, err := img.RawManifest()
+			n.Must(err)
+			m, err := private.Manifest()
+			n.Must(err)
+			layers, err := json.Marshal(m.Layers)
+			n.Must(err)
+			raw = append(bytes.TrimSuffix(bytes.TrimSpace(raw), []byte("}")), fmt.Appendf(nil, `,"Layers":%s}`, layers)...)
+			evil := g.scene(t, n, "public/eve")
+			evil.push("blobs", private) // for the registry of this test, which is written in Go, to take the manifest
+			evil.push("1", rewritten{img, raw})
+			g.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				for _, l := range m.Layers { // it does not have them, really
+					if strings.HasSuffix(r.URL.Path, "public/eve/blobs/"+l.Digest.String()) {
+						w.WriteHeader(http.StatusNotFound)
+						return
+					}
+				}
+				next.ServeHTTP(w, r)
+			})
+			if id, err := n.Pull(evil.ref(":1"), eve.secret()); err == nil {
+				t.Errorf("eve has the private layers, which her repository does not have: %s, %v", id, n.Labels(evil.ref(":1")))
+			} else {
+				t.Log(err)
+			}
+		})
+	}
+}
