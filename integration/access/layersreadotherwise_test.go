@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
+	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -32,12 +33,12 @@ func (r rewritten) Digest() (v1.Hash, error) {
 	return h, err
 }
 
-// TestLayersThatARegistryReadsOtherwise has a tenant who knows the layers of a private image name them as "Layers", behind "layers" that the repository has. Go reads both
-// as one field, the last one; a registry that is not written in Go (or checks the exact name) looks for those of "layers" alone when the
-// manifest is pushed.
+// TestLayersThatARegistryReadsOtherwise has a tenant who knows the layers of a private image name them as "Layers", behind "layers" that
+// the repository has. Go reads both as one field, the last one; a registry that is not written in Go may look for those of "layers" alone
+// when the manifest is pushed. So it is where the image is on the node already, by a pod that is observed.
 func TestLayersThatARegistryReadsOtherwise(t *testing.T) {
 	t.Parallel()
-	for _, discard := range []string{"false", "true"} {
+	for discard, observed := range map[string]bool{"false": true, "true": false} {
 		t.Run("discard_unpacked_layers="+discard, func(t *testing.T) {
 			t.Parallel()
 			n := nodetest.Start(t, nodetest.CRIImages("discard_unpacked_layers = "+discard))
@@ -79,10 +80,15 @@ func TestLayersThatARegistryReadsOtherwise(t *testing.T) {
 				}
 				next.ServeHTTP(w, r)
 			})
-			if id, err := n.Pull(evil.ref(":1"), eve.secret()); err == nil {
-				t.Errorf("eve has the private layers, which her repository does not have: %s, %v", id, n.Labels(evil.ref(":1")))
-			} else {
-				t.Log(err)
+			if observed {
+				n.WriteRules("05.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"observed\"]\nmode = \"Observe\"\n")
+				_, err = n.Pull(evil.ref(":1"), eve.secret(), node.Pod("observed", "trial"))
+				n.Must(err)
+			}
+			for _, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent", "Never"} {
+				if id, err := n.Pull(evil.ref(":1"), eve.secret(), node.Hint("policy", policy)); err == nil {
+					t.Errorf("%s: eve has the private layers, which her repository does not have: %s, %v", policy, id, n.Labels(evil.ref(":1")))
+				}
 			}
 		})
 	}

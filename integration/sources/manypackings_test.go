@@ -89,3 +89,42 @@ func TestBaseInManyPackings(t *testing.T) {
 		}
 	}
 }
+
+// TestBaseInManyPackingsBefore holds that only the first image on a base is compared that another tenant has had unpacked, and compared,
+// in as many other packings as they like before.
+func TestBaseInManyPackingsBefore(t *testing.T) {
+	t.Parallel()
+	for _, discard := range []bool{false, true} {
+		t.Run(fmt.Sprintf("discard_unpacked_layers = %t", discard), func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.Start(t, nodetest.CRIImages(fmt.Sprintf("discard_unpacked_layers = %t", discard)))
+			good := resolvertest.New(t)
+			n.Serve("good.test", good)
+			n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\npolicy = \"IfDigestChanged\"\nallowed_sources = [%q]\n", good.Host()))
+			for i := range 12 {
+				ref := fmt.Sprintf("eve:%d", i)
+				pushLayers(n, good, ref, packNamed(t, "base", ref), packNamed(t, ref, ""))
+				n.MustPull("good.test/" + ref)
+			}
+			n.CollectGarbage()
+			base := packNamed(t, "base", "honest")
+			d, err := base.Digest()
+			n.Must(err)
+			for v := range 3 {
+				ref := fmt.Sprintf("app:%d", v)
+				pushLayers(n, good, ref, base, packNamed(t, ref, ""))
+				good.Forget()
+				n.MustPull("good.test/" + ref)
+				n.CollectGarbage()
+				got := good.Count(func(r resolvertest.Request) bool {
+					return r.Method == http.MethodGet && strings.HasSuffix(r.Path, d.String())
+				})
+				want := map[bool]int{false: 1, true: 0}[discard] // as any layer that is not there
+				if v == 0 {
+					want++
+				}
+				nodetest.Want(t, "times that the base is fetched for "+ref, got, want)
+			}
+		})
+	}
+}

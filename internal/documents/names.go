@@ -5,11 +5,16 @@ package documents
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // What containerd reads of documents and descriptors (OCI image spec v1.1), of which registries make sure when they are pushed
@@ -21,6 +26,28 @@ var (
 
 // errNoObject is for what containerd does not read as the document that it should be, either.
 var errNoObject = errors.New("no object")
+
+// ReadsOtherwise reports whether others may read something else than containerd in a document on the way from the target to the
+// manifest that runs. The error is errdefs.ErrNotFound where one is not there.
+func ReadsOtherwise(ctx context.Context, contents content.Provider, target ocispec.Descriptor) (bool, error) {
+	for desc := target; ; {
+		data, err := content.ReadBlob(ctx, Bounded{contents}, desc)
+		if err != nil {
+			return false, err
+		}
+		if checkNames(data) != nil {
+			return true, nil
+		}
+		if !images.IsIndexType(desc.MediaType) {
+			return false, nil
+		}
+		children, err := ForNode(Bounded{contents})(ctx, desc)
+		if err != nil || len(children) == 0 {
+			return false, err
+		}
+		desc = children[0]
+	}
+}
 
 // checkNames returns an error for a manifest or an index in which a name stands twice, or in upper and lower case of its own. To Go
 // these are one name, and the last one counts; to others they are different, or the first one counts: what a registry has made sure

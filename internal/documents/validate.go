@@ -18,18 +18,15 @@ const maxMediaType = 255
 
 // Validate returns an error for a manifest, an index or a config, as the media type says,
 // that has too many objects, or names something by a digest which is none, by a media type
-// that is too long, or with data that is too large, or in a way that others read otherwise (checkNames), or is a config that
-// has CRI write too much into errors and logs. The first two would get into labels, errors and names of files. The error names the field. What is no such JSON is left to those who read it.
+// that is too long, or with data that is too large, or is a config that has CRI write too much into
+// errors and logs. The first two would get into labels, errors and names of files. The error names the field. What is no such JSON is left to those who read it.
 func Validate(mediaType string, data []byte) error {
 	var c counter
 	c.add(data)
 	if err := c.err(); err != nil {
 		return err
 	}
-	if err := validateFields(mediaType, data); err != nil || !images.IsManifestType(mediaType) && !images.IsIndexType(mediaType) {
-		return err
-	}
-	return checkNames(data)
+	return validateFields(mediaType, data)
 }
 
 // validateFields is Validate of a document whose objects are counted.

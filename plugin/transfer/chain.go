@@ -56,6 +56,9 @@ func (s *Service) Unpacked(ctx context.Context, target ocispec.Descriptor, snaps
 		return from, false, err
 	}
 	w := &imageWalk{contents: t.contents, snapshotters: t.snapshotters([]transfer.UnpackConfiguration{{Snapshotter: snapshotter}})}
+	if w.borrowed, err = t.contents.readsOtherwise(ctx, target); err != nil {
+		return from, false, err
+	}
 	if err := w.chain(ctx, manifest, true); err != nil {
 		return from, false, err
 	}
@@ -158,7 +161,7 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 	p = own.source
 	switch {
 	case ok && own.source.Known():
-		tells = !w.keep || written.Known() && (isKnown || !hasRoom(snapshot.Labels, maxUnpacked))
+		tells = !w.keep || written.Known() && (isKnown || !hasRoom(snapshot.Labels, wasUnpacked))
 	case written.Known():
 		p = written
 	case !ok:
@@ -172,7 +175,7 @@ func (w *imageWalk) snapshot(ctx context.Context, sn snapshots.Snapshotter, snap
 		labels = encodeLabels(p)
 	}
 	if ok {
-		labels[labelUnpacked+l.layer.String()] = "true"
+		labels[labelUnpacked+l.layer.String()] = wasUnpacked
 	}
 	if _, err := sn.Update(ctx, snapshots.Info{Name: snapshot.Name, Labels: labels}, pathsOf(labels)...); err != nil {
 		warnNotRecorded(ctx, l.layer, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/documents"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -23,26 +24,51 @@ import (
 // not: one for each, so that none is lost where several are written at the same time.
 const labelUnpacked = store.Prefix + "unpacked-layer."
 
-// Anybody may pack the same in another way, and so often that there is no room for the layer of which a snapshot was made, which is the
-// first one as a rule. So there is more room for those that were unpacked than for those that were compared alone.
+// What such a label says: that is how it came to be known.
 const (
-	maxUnpacked = 64
-	maxCompared = 8
+	wasUnpacked = "unpacked"
+	wasCompared = "compared"
 )
+
+// maxUnpacked bounds the layers of either kind: anybody may pack the same in another way, as often as they like. None takes the place of
+// another one, by which images may be known: those that have no room are compared with each image.
+const maxUnpacked = 64
+
+// maxOtherwise bounds the targets of which is known whether others may read them otherwise.
+const maxOtherwise = 1024
 
 // isUnpackedOf reports whether labels of a snapshot say that the layer unpacks to it.
 func isUnpackedOf(labels map[string]string, layer digest.Digest) bool {
 	return labels[labelUnpacked+layer.String()] != ""
 }
 
-// hasRoom reports whether labels of a snapshot say of fewer layers that they unpack to it.
-func hasRoom(labels map[string]string, most int) bool {
-	for label := range labels {
-		if strings.HasPrefix(label, labelUnpacked) {
-			most--
+// hasRoom reports whether labels of a snapshot may say it of one more layer in that way.
+func hasRoom(labels map[string]string, how string) bool {
+	n := 0
+	for label, value := range labels {
+		if value == how && strings.HasPrefix(label, labelUnpacked) {
+			n++
 		}
 	}
-	return most > 0
+	return n < maxUnpacked
+}
+
+// readsOtherwise reports whether others may read the documents of an image otherwise, such as the registry that has made sure that
+// it has the layers; also of those that are not there.
+func (s *contentSources) readsOtherwise(ctx context.Context, target ocispec.Descriptor) (bool, error) {
+	key := visitOf(target, true)
+	if known, ok := s.otherwise.Get(key); ok {
+		return known, nil
+	}
+	is, err := documents.ReadsOtherwise(ctx, s.contents, target)
+	switch {
+	case errdefs.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return true, err
+	}
+	s.otherwise.Add(key, is)
+	return is, nil
 }
 
 // mayBeAbsent reports whether registries take a manifest with a layer that its repository does not have.
@@ -72,13 +98,13 @@ func (s *contentSources) compared(ctx context.Context, target ocispec.Descriptor
 	for _, l := range links {
 		for _, sn := range unpackedBy {
 			info, err := sn.Stat(ctx, l.chainID)
-			if errdefs.IsNotFound(err) || err == nil && (!l.is(info) || isUnpackedOf(info.Labels, l.layer) || !hasRoom(info.Labels, maxCompared)) {
+			if errdefs.IsNotFound(err) || err == nil && (!l.is(info) || isUnpackedOf(info.Labels, l.layer) || !hasRoom(info.Labels, wasCompared)) {
 				continue
 			}
 			if err != nil {
 				return fmt.Errorf("snapshot %s: %w", l.chainID, err)
 			}
-			all := map[string]string{labelUnpacked + l.layer.String(): "true"}
+			all := map[string]string{labelUnpacked + l.layer.String(): wasCompared}
 			if _, err := sn.Update(ctx, snapshots.Info{Name: info.Name, Labels: all}, pathsOf(all)...); err != nil && !errdefs.IsNotFound(err) {
 				return fmt.Errorf("label snapshot %s: %w", l.chainID, err)
 			}
