@@ -84,7 +84,7 @@ func (s *session) deliversFirst(h *host, attempts []Attempt) bool {
 		if other == h {
 			return true
 		}
-		if !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Host == other.By() }) {
+		if !slices.ContainsFunc(attempts, func(a Attempt) bool { return a.by == other }) {
 			return false
 		}
 	}

@@ -67,6 +67,16 @@ func (h Host) Elsewhere() http.RoundTripper {
 // Root is the URL of the host's API.
 func (h Host) Root() string { return h.Scheme + "://" + h.Host + h.Path + "/" }
 
+// API is the URL of the root of the API (OCI distribution spec, "Determining Support"), which says who gives tokens: that of [Host.Root], or
+// above it where the host is configured with a project, as https://host/v2/project by override_path.
+func (h Host) API() string {
+	above, _, isAPI := strings.Cut(h.Path+"/", "/v2/")
+	if !isAPI {
+		return h.Root()
+	}
+	return h.Scheme + "://" + h.Host + above + "/v2/"
+}
+
 // Name is the host as references spell it: docker.io, not registry-1.docker.io.
 func (h Host) Name() string {
 	if name := registryname.Canonical(h.Host); name == "docker.io" {

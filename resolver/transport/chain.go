@@ -28,6 +28,7 @@ type Config struct {
 
 	Probe   http.RoundTripper // the same as Base with connections of its own, for probes; nil = there are none
 	Root    string            // URL of the host's API, which probes ask: https://host/v2/
+	API     string            // the same without a project behind it: it says who gives tokens
 	Headers []http.Header     // of the node's configuration, for the host
 }
 

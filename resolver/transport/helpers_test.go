@@ -48,7 +48,7 @@ func failing(err error) roundTrip {
 
 // config is for a host with that transport.
 func config(base http.RoundTripper) Config {
-	return Config{Host: "registry.test", Key: key, Root: address + "/v2/", Base: base, Redactor: &redact.Redactor{}}
+	return Config{Host: "registry.test", Key: key, Root: address + "/v2/", API: address + "/v2/", Base: base, Redactor: &redact.Redactor{}}
 }
 
 // send sends a request to registry.test, closes the answer and returns the request

@@ -30,6 +30,7 @@ type prober struct {
 	next    http.RoundTripper // judges answers, on connections of its own
 	host    health.Key
 	root    string // URL of the API: https://host/v2/
+	api     string // the same without a project behind it
 	headers []http.Header
 }
 
@@ -44,7 +45,7 @@ func newProber(c Config) *prober {
 	}
 	return &prober{
 		next: &classify{next: c.observed(c.Probe, redactor, false), redactor: redactor},
-		host: c.Key, root: c.Root, headers: c.Headers,
+		host: c.Key, root: c.Root, api: c.API, headers: c.Headers,
 	}
 }
 
@@ -59,7 +60,7 @@ func (p *prober) registry(ctx context.Context) health.Verdict {
 // concerned. Where the host does not say which that is, since it is silent or limits the node, nothing is known.
 func (p *prober) tokenServer(key string) health.Probe {
 	return func(ctx context.Context) health.Verdict {
-		header, _ := p.ask(ctx, p.root)
+		header, _ := p.ask(ctx, p.api)
 		if header == nil {
 			return health.Verdict{Unknown: true}
 		}
