@@ -35,11 +35,9 @@ func ReadsOtherwise(ctx context.Context, contents content.Provider, target ocisp
 		if err != nil {
 			return false, err
 		}
-		if checkNames(data) != nil {
-			return true, nil
-		}
-		if !images.IsIndexType(desc.MediaType) {
-			return false, nil
+		otherwise := checkNames(data) != nil
+		if otherwise || !images.IsIndexType(desc.MediaType) {
+			return otherwise, nil
 		}
 		children, err := ForNode(Bounded{contents})(ctx, desc)
 		if err != nil || len(children) == 0 {
