@@ -35,9 +35,11 @@ func ReadsOtherwise(ctx context.Context, contents content.Provider, target ocisp
 		if err != nil {
 			return false, err
 		}
-		otherwise := checkNames(data) != nil
-		if otherwise || !images.IsIndexType(desc.MediaType) {
-			return otherwise, nil
+		if isReadOtherwise(data) {
+			return true, nil
+		}
+		if !images.IsIndexType(desc.MediaType) {
+			return false, nil
 		}
 		children, err := ForNode(Bounded{contents})(ctx, desc)
 		if err != nil || len(children) == 0 {
@@ -46,6 +48,8 @@ func ReadsOtherwise(ctx context.Context, contents content.Provider, target ocisp
 		desc = children[0]
 	}
 }
+
+func isReadOtherwise(data []byte) bool { return checkNames(data) != nil }
 
 // checkNames returns an error for a manifest or an index in which a name stands twice, or in upper and lower case of its own. To Go
 // these are one name, and the last one counts; to others they are different, or the first one counts: what a registry has made sure
