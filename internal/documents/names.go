@@ -7,8 +7,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -24,9 +24,6 @@ var (
 	descriptorNames = []string{"mediaType", "digest", "size", "urls"}
 )
 
-// errNoObject is for what containerd does not read as the document that it should be, either.
-var errNoObject = errors.New("no object")
-
 // ReadsOtherwise reports whether others may read something else than containerd in a document on the way from the target to the
 // manifest that runs. The error is errdefs.ErrNotFound where one is not there.
 func ReadsOtherwise(ctx context.Context, contents content.Provider, target ocispec.Descriptor) (bool, error) {
@@ -35,7 +32,7 @@ func ReadsOtherwise(ctx context.Context, contents content.Provider, target ocisp
 		if err != nil {
 			return false, err
 		}
-		if isReadOtherwise(data) {
+		if ambiguous(data) != "" {
 			return true, nil
 		}
 		if !images.IsIndexType(desc.MediaType) {
@@ -49,73 +46,62 @@ func ReadsOtherwise(ctx context.Context, contents content.Provider, target ocisp
 	}
 }
 
-func isReadOtherwise(data []byte) bool { return checkNames(data) != nil }
-
-// checkNames returns an error for a manifest or an index in which a name stands twice, or in upper and lower case of its own. To Go
-// these are one name, and the last one counts; to others they are different, or the first one counts: what a registry has made sure
-// of, and what a node reads, would be two things.
-func checkNames(data []byte) error {
-	return checkMembers("", data, documentNames, func(name string, value json.RawMessage) error {
+// ambiguous returns the first field of a manifest or an index that stands there twice, or in upper and lower case of its own; "" = none.
+// To Go such names are one, and the last one counts; to others they are different, or the first one counts: what a registry has made
+// sure of, and what a node reads, would be two things.
+func ambiguous(data []byte) string {
+	if name := ambiguousOf(data, documentNames); name != "" {
+		return name
+	}
+	for name, value := range members(data) {
+		var all []json.RawMessage
 		switch name {
 		case "config":
-			return checkMembers("config.", value, descriptorNames, nil)
+			if field := ambiguousOf(value, descriptorNames); field != "" {
+				return name + "." + field
+			}
 		case "layers", "manifests":
-			var all []json.RawMessage
 			_ = json.Unmarshal(value, &all) // what is no list of documents has none
-			for i, desc := range all {
-				if err := checkMembers(fmt.Sprintf("%s[%d].", name, i), desc, descriptorNames, nil); err != nil {
-					return err
-				}
+		}
+		for i, desc := range all {
+			if field := ambiguousOf(desc, descriptorNames); field != "" {
+				return fmt.Sprintf("%s[%d].%s", name, i, field)
 			}
 		}
-		return nil
-	})
+	}
+	return ""
 }
 
-// checkMembers is checkNames for one object, whose members of these names are visited.
-func checkMembers(field string, data []byte, names []string, visit func(name string, value json.RawMessage) error) error {
+// ambiguousOf is ambiguous for these names of one object.
+func ambiguousOf(data []byte, names []string) string {
 	seen := make(map[string]bool, len(names))
-	err := eachMember(data, func(name string, value json.RawMessage) error {
+	for name := range members(data) {
 		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, name) })
 		switch {
 		case i < 0:
-			return nil
-		case names[i] != name:
-			return fmt.Errorf("%s%s is not written so by its spec, which may have others read something else", field, names[i])
-		case seen[name]:
-			return fmt.Errorf("%s%s is there twice, of which others may read the other one", field, name)
+		case names[i] != name || seen[name]:
+			return names[i]
+		default:
+			seen[name] = true
 		}
-		seen[name] = true
-		if visit == nil {
-			return nil
-		}
-		return visit(name, value)
-	})
-	if errors.Is(err, errNoObject) {
-		return nil
 	}
-	return err
+	return ""
 }
 
-// eachMember visits the members of an object in their order.
-func eachMember(data []byte, visit func(name string, value json.RawMessage) error) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errNoObject
-	}
-	for d.More() {
-		t, err := d.Token()
-		name, ok := t.(string)
-		if err != nil || !ok {
-			return errNoObject
+// members yields the members of an object in their order, as far as it is one: what is none, containerd does not read either.
+func members(data []byte) iter.Seq2[string, json.RawMessage] {
+	return func(yield func(string, json.RawMessage) bool) {
+		d := json.NewDecoder(bytes.NewReader(data))
+		if t, err := d.Token(); err != nil || t != json.Delim('{') {
+			return
 		}
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return errNoObject
-		}
-		if err := visit(name, value); err != nil {
-			return err
+		for d.More() {
+			t, err := d.Token()
+			name, ok := t.(string)
+			var value json.RawMessage
+			if err != nil || !ok || d.Decode(&value) != nil || !yield(name, value) {
+				return
+			}
 		}
 	}
-	return nil
 }
