@@ -88,6 +88,9 @@ func (n *node) compare(ctx context.Context, plan *pwtransfer.Plan) (provenance.P
 	if n.onStore != nil {
 		n.onStore(&sources)
 	}
+	if plan.Compare == nil {
+		return provenance.Provenance{}, nil
+	}
 	return plan.Compare(ctx, sources)
 }
 

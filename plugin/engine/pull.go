@@ -143,16 +143,7 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 		a.runs = e.runs(ctx, t, target)
 		return nil
 	}
-	plan.Compare = func(ctx context.Context, sources store.State) (provenance.Provenance, error) {
-		if !t.foreign(sources) {
-			return provenance.Provenance{}, nil
-		}
-		err := e.verifyContent(ctx, t, a, source)
-		if err == nil {
-			err = e.endRefused(ctx, t, a.watch, source)
-		}
-		return source.Served(), err
-	}
+	plan.Compare = e.comparison(t, a, source)
 	var pin store.Pin
 	plan.Write = func(ctx context.Context, write func() error) (err error) {
 		if pin, err = e.pinOf(ctx, t); err != nil {
@@ -186,6 +177,23 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	}
 	c.answer.runs = a.runs
 	return e.recordPull(ctx, t, c, end{kind: Pulled, reason: reason, imageID: id}), nil
+}
+
+// comparison returns how a pull compares what it has brought, nil where no list of sources is in force.
+func (e *Engine) comparison(t task, a answer, source resolver.Source) func(context.Context, store.State) (provenance.Provenance, error) {
+	if !t.restricted() {
+		return nil
+	}
+	return func(ctx context.Context, sources store.State) (provenance.Provenance, error) {
+		if !t.foreign(sources) {
+			return provenance.Provenance{}, nil
+		}
+		err := e.verifyContent(ctx, t, a, source)
+		if err == nil {
+			err = e.endRefused(ctx, t, a.watch, source)
+		}
+		return source.Served(), err
+	}
 }
 
 // scope is that of a pull of the task from the hosts of its source, in their order.

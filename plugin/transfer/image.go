@@ -137,11 +137,6 @@ func (s *contentSources) ofImage(ctx context.Context, target ocispec.Descriptor,
 		target: target, seen: map[visit]bool{},
 	}
 	err := w.document(ctx, target, true)
-	if err == nil {
-		var otherwise bool
-		otherwise, err = s.readsOtherwise(ctx, target)
-		w.borrowed = w.borrowed || otherwise
-	}
 	w.fetched = w.fetched.Add(delivered.hosts())
 	w.fetched.Reference = ""
 	if err != nil {

@@ -62,11 +62,9 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		l.remember(ctx, images.Image{Name: s.plan.Reference, Target: desc})
 	}
 	if s.plan != nil && s.plan.Compare != nil {
-		var err error
-		if l.compared, err = s.plan.Compare(ctx, l.foreseen(ctx, desc)); err != nil {
+		if err := s.compare(ctx, desc, l); err != nil {
 			return nil, err
 		}
-		s.noteCompared(ctx, desc, l.compared)
 	}
 	if s.plan == nil || s.plan.Write == nil {
 		return s.imageStore.Store(ctx, desc, l)
@@ -79,14 +77,23 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 	return stored, err
 }
 
-// noteCompared takes note of what a comparison has found out of the layers, if there was one.
-func (s *labelledStore) noteCompared(ctx context.Context, desc ocispec.Descriptor, with provenance.Provenance) {
-	if s.tracker == nil || with.Reference == "" {
-		return
+// compare has the plan compare the image by what its record is to tell, and takes note of what that has found out of the layers.
+func (s *labelledStore) compare(ctx context.Context, desc ocispec.Descriptor, l *labelledRecords) (err error) {
+	if s.tracker != nil {
+		otherwise, err := s.tracker.contents.readsOtherwise(ctx, desc)
+		if err != nil {
+			prefixlog.G(ctx).WithError(err).Warnf("%s counts as one that others read otherwise", desc.Digest)
+		}
+		l.sources.borrowed = l.sources.borrowed || otherwise
+	}
+	l.compared, err = s.plan.Compare(ctx, l.foreseen(ctx, desc))
+	if err != nil || s.tracker == nil || l.compared.Reference == "" {
+		return err
 	}
 	if err := s.tracker.contents.compared(ctx, desc, s.tracker.snapshotters(s.UnpackPlatforms())); err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("the comparison of the layers of %s is not recorded", desc.Digest)
 	}
+	return nil
 }
 
 // labelledRecords adds labels to the records that a pull creates or replaces.
