@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
@@ -57,6 +58,39 @@ func TestAccessOfKnownLayers(t *testing.T) {
 	s.wantPull(nobody, "Never", s.ref(":1"), "Failed") // the image itself stays alice's
 }
 
+// privateUnderAList starts a node with a private image of alice's from the one registry that a rule allows for all images, and returns a
+// config of eve's that names its layers.
+func privateUnderAList(t *testing.T, discard string) (n *nodetest.Node, g *guarded, private v1.Image, config *v1.ConfigFile) {
+	t.Helper()
+	n = nodetest.Start(t, nodetest.CRIImages("discard_unpacked_layers = "+discard))
+	g = newGuarded(t, resolvertest.WithTokenAuth, "r.test")
+	g.serve(n)
+	n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\nallowed_sources = [%q]\n", g.Host()))
+	s := g.scene(t, n, "private/app")
+	private = nodetest.Image(1)
+	s.push("1", private)
+	s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
+	config, err := private.ConfigFile()
+	n.Must(err)
+	config = config.DeepCopy()
+	config.Author, config.History = "eve", nil
+	return n, g, private, config
+}
+
+// withOtherLayers returns an image of that config whose manifest has others in the place of the layers that it names.
+func withOtherLayers(n *nodetest.Node, config *v1.ConfigFile) v1.Image {
+	n.T.Helper()
+	img := empty.Image
+	var err error
+	for i := range config.RootFS.DiffIDs {
+		img, err = mutate.AppendLayers(img, nodetest.Layer(n.T, int64(7+i)))
+		n.Must(err)
+	}
+	img, err = mutate.ConfigFile(img, config)
+	n.Must(err)
+	return img
+}
+
 // TestLayersNamedByAConfig has a tenant who knows what the layers of a private image unpack to push an image into a repository of
 // their own in the registry that a rule allows for all images, from which the private one came as well. Its config names those
 // layers, and its manifest others, which the registry has.
@@ -65,26 +99,8 @@ func TestLayersNamedByAConfig(t *testing.T) {
 	for _, discard := range []string{"false", "true"} {
 		t.Run("discard_unpacked_layers="+discard, func(t *testing.T) {
 			t.Parallel()
-			n := nodetest.Start(t, nodetest.CRIImages("discard_unpacked_layers = "+discard))
-			g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-			g.serve(n)
-			n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\nallowed_sources = [%q]\n", g.Host()))
-			s := g.scene(t, n, "private/app")
-			private := nodetest.Image(1)
-			s.push("1", private)
-			s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
-
-			config, err := private.ConfigFile()
-			n.Must(err)
-			config = config.DeepCopy()
-			config.Author = "eve"
-			img := empty.Image
-			for i := range config.RootFS.DiffIDs {
-				img, err = mutate.AppendLayers(img, nodetest.Layer(t, int64(7+i)))
-				n.Must(err)
-			}
-			img, err = mutate.ConfigFile(img, config)
-			n.Must(err)
+			n, g, private, config := privateUnderAList(t, discard)
+			img := withOtherLayers(n, config)
 			evil := g.scene(t, n, "public/eve")
 			evil.push("1", img)
 			if id, err := n.Pull(evil.ref(":1"), eve.secret()); err == nil || !strings.Contains(err.Error(), "unpack") {
@@ -94,7 +110,7 @@ func TestLayersNamedByAConfig(t *testing.T) {
 			// Who has the very layers shares them, and nothing is compared.
 			config = config.DeepCopy()
 			config.Author = "bob"
-			img, err = mutate.ConfigFile(private, config)
+			img, err := mutate.ConfigFile(private, config)
 			n.Must(err)
 			other := g.scene(t, n, "public/bob")
 			other.push("1", img)

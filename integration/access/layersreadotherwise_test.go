@@ -12,12 +12,8 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/pullwarden/pullwarden/integration/node"
-	"github.com/pullwarden/pullwarden/integration/node/nodetest"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // rewritten is an image with other bytes of its manifest.
@@ -41,26 +37,8 @@ func TestLayersThatARegistryReadsOtherwise(t *testing.T) {
 	for discard, observed := range map[string]bool{"false": true, "true": false} {
 		t.Run("discard_unpacked_layers="+discard, func(t *testing.T) {
 			t.Parallel()
-			n := nodetest.Start(t, nodetest.CRIImages("discard_unpacked_layers = "+discard))
-			g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-			g.serve(n)
-			n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\nallowed_sources = [%q]\n", g.Host()))
-			s := g.scene(t, n, "private/app")
-			private := nodetest.Image(1)
-			s.push("1", private)
-			s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
-
-			config, err := private.ConfigFile()
-			n.Must(err)
-			config = config.DeepCopy()
-			config.Author, config.History = "eve", nil
-			img := empty.Image
-			for i := range config.RootFS.DiffIDs {
-				img, err = mutate.AppendLayers(img, nodetest.Layer(t, int64(7+i)))
-				n.Must(err)
-			}
-			img, err = mutate.ConfigFile(img, config)
-			n.Must(err)
+			n, g, private, config := privateUnderAList(t, discard)
+			img := withOtherLayers(n, config)
 			raw, err := img.RawManifest()
 			n.Must(err)
 			m, err := private.Manifest()

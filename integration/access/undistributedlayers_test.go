@@ -4,16 +4,12 @@
 package access
 
 import (
-	"fmt"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-
-	"github.com/pullwarden/pullwarden/integration/node/nodetest"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // undistributed is a layer that a registry does not look for when the manifest is pushed.
@@ -28,19 +24,7 @@ func TestLayersThatARegistryNeedNotHave(t *testing.T) {
 	for _, discard := range []string{"false", "true"} {
 		t.Run("discard_unpacked_layers="+discard, func(t *testing.T) {
 			t.Parallel()
-			n := nodetest.Start(t, nodetest.CRIImages("discard_unpacked_layers = "+discard))
-			g := newGuarded(t, resolvertest.WithTokenAuth, "r.test")
-			g.serve(n)
-			n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**\"]\nallowed_sources = [%q]\n", g.Host()))
-			s := g.scene(t, n, "private/app")
-			private := nodetest.Image(1)
-			s.push("1", private)
-			s.wantPull(alice, "Always", s.ref(":1"), "Pulled")
-
-			config, err := private.ConfigFile()
-			n.Must(err)
-			config = config.DeepCopy()
-			config.Author, config.History = "eve", nil
+			n, g, private, config := privateUnderAList(t, discard)
 			layers, err := private.Layers()
 			n.Must(err)
 			img := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
