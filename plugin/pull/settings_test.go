@@ -82,7 +82,8 @@ runtime_type = "io.containerd.runc.v2"
 func TestReadSettings(t *testing.T) {
 	pause := "registry.k8s.io/pause"
 	withoutPause := map[string]bool{"": true, "blocky": true}
-	if strings.HasPrefix(version.Version, "2.3.") { // it has no disable_pause_image_pull
+	checkpoints := strings.HasPrefix(version.Version, "2.3.") // it alone has enable_experimental_restore_via_create, and no disable_pause_image_pull
+	if checkpoints {
 		withoutPause = map[string]bool{}
 	}
 	for name, tc := range map[string]struct {
@@ -92,7 +93,7 @@ func TestReadSettings(t *testing.T) {
 		"defaults": {"", "", Settings{
 			Snapshotter: "overlayfs", Snapshotters: map[string]string{}, ContainerSnapshotters: map[string]string{}, PinnedImages: []string{pause}, SandboxImage: pause,
 			ProgressTimeout: 5 * time.Minute, MaxConcurrentDownloads: 3, DecryptOnNode: true,
-			WithoutSandboxImage: map[string]bool{},
+			WithoutSandboxImage: map[string]bool{}, KnowsCheckpoints: checkpoints,
 		}},
 		"everything": {allImages, allRuntimes, Settings{
 			Local: true, Snapshotter: "native",
@@ -104,7 +105,7 @@ func TestReadSettings(t *testing.T) {
 			SandboxImage:          pause, ProgressTimeout: 90 * time.Second,
 			MaxConcurrentDownloads: 20, LayerFetchBuffer: 1024,
 			SnapshotAnnotations: true, DiscardLayers: true, SyncFS: true,
-			WithoutSandboxImage: withoutPause, SeveralHostDirs: true,
+			WithoutSandboxImage: withoutPause, SeveralHostDirs: true, KnowsCheckpoints: checkpoints,
 		}},
 	} {
 		got, err := ReadSettings(pluginConfig(t, "images", tc.images), pluginConfig(t, "runtime", tc.runtimes))
