@@ -193,18 +193,30 @@ func (p *Pod) Create(name, imageID, userSpecified string, annotations map[string
 			Image: &runtimeapi.ImageSpec{Image: v.ImageID, UserSpecifiedImage: v.UserSpecified},
 		})
 	}
+	return p.create(name, &runtimeapi.ContainerConfig{
+		Image:       &runtimeapi.ImageSpec{Image: imageID, UserSpecifiedImage: userSpecified},
+		Annotations: annotations,
+		Mounts:      mounts,
+	})
+}
+
+// CreateCommand creates a container as Create does, with a command, as the specification of a pod may have one.
+func (p *Pod) CreateCommand(name, imageID, userSpecified string, command ...string) (id string, err error) {
+	return p.create(name, &runtimeapi.ContainerConfig{
+		Image:   &runtimeapi.ImageSpec{Image: imageID, UserSpecifiedImage: userSpecified},
+		Command: command,
+	})
+}
+
+// create creates a container as configured, with what all have.
+func (p *Pod) create(name string, config *runtimeapi.ContainerConfig) (id string, err error) {
+	config.Metadata = &runtimeapi.ContainerMetadata{Name: name}
+	config.LogPath = name + ".log"
+	config.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+		NamespaceOptions: hostNetwork(),
+	}}
 	created, err := p.n.runtime().CreateContainer(p.n.T.Context(), &runtimeapi.CreateContainerRequest{
-		PodSandboxId: p.id, SandboxConfig: p.config,
-		Config: &runtimeapi.ContainerConfig{
-			Metadata:    &runtimeapi.ContainerMetadata{Name: name},
-			Image:       &runtimeapi.ImageSpec{Image: imageID, UserSpecifiedImage: userSpecified},
-			Annotations: annotations,
-			LogPath:     name + ".log",
-			Mounts:      mounts,
-			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-				NamespaceOptions: hostNetwork(),
-			}},
-		},
+		PodSandboxId: p.id, SandboxConfig: p.config, Config: config,
 	})
 	return created.GetContainerId(), err
 }
@@ -228,4 +240,23 @@ func (n *Node) ContainerStatus(id string) *runtimeapi.ContainerStatus {
 		n.T.Fatalf("status of container %s: %v", id, err)
 	}
 	return resp.GetStatus()
+}
+
+// ContainerEvents returns what CRI tells, from now on, of containers that are created, started and stopped.
+func (n *Node) ContainerEvents() <-chan *runtimeapi.ContainerEventResponse {
+	n.T.Helper()
+	stream, err := n.runtime().GetContainerEvents(n.T.Context(), &runtimeapi.GetEventsRequest{})
+	n.Must(err)
+	all := make(chan *runtimeapi.ContainerEventResponse, 100)
+	go func() {
+		defer close(all)
+		for {
+			event, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			all <- event
+		}
+	}()
+	return all
 }

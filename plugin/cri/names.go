@@ -1,0 +1,111 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"slices"
+
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+	"google.golang.org/protobuf/proto"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// ContainerStatus tells what CRI would if the image of the container had no names but those of the repository
+// that its user has asked for: see ownNames.
+func (s *RuntimeService) ContainerStatus(ctx context.Context, r *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
+	response, err := s.RuntimeServiceServer.ContainerStatus(ctx, r)
+	if err == nil && response.GetStatus() != nil {
+		s.ownNames(ctx, response.GetStatus())
+	}
+	return response, err
+}
+
+// GetContainerEvents tells the same in the statuses that events have.
+func (s *RuntimeService) GetContainerEvents(r *runtime.GetEventsRequest, stream runtime.RuntimeService_GetContainerEventsServer) error {
+	return s.RuntimeServiceServer.GetContainerEvents(r, &events{stream, s})
+}
+
+// events is a stream of events whose statuses have own names.
+type events struct {
+	runtime.RuntimeService_GetContainerEventsServer
+	service *RuntimeService
+}
+
+// Send does so with a copy: CRI sends one event to all who listen.
+func (e *events) Send(event *runtime.ContainerEventResponse) error {
+	event = proto.CloneOf(event)
+	for _, status := range event.GetContainersStatuses() {
+		e.service.ownNames(e.Context(), status)
+	}
+	return e.RuntimeService_GetContainerEventsServer.Send(event)
+}
+
+// ownNames has a status name the image as its user may: CRI has one image for all names of one config, and names the
+// first of them, which may be another tenant's. Which names CRI has is read anew, so none is told that was not looked
+// at; as CRI does, the image is named as in the container's configuration, or by its ID, where no name is left.
+func (s *RuntimeService) ownNames(ctx context.Context, status *runtime.ContainerStatus) {
+	id := status.GetImageId()
+	status.Image, status.ImageRef = &runtime.ImageSpec{Image: id}, id
+	listed, err := s.ListContainers(ctx, &runtime.ListContainersRequest{Filter: &runtime.ContainerFilter{Id: status.GetId()}})
+	if err != nil || len(listed.GetContainers()) != 1 {
+		return // it has been removed
+	}
+	spec := listed.GetContainers()[0].GetImage()
+	if spec == nil {
+		return
+	}
+	status.Image = spec
+	asked := askedName(spec)
+	if asked == nil {
+		return
+	}
+	image, err := s.image(ctx, id)
+	if err != nil {
+		prefixlog.G(ctx).WithError(err).Warn("the status of a container names its image by its ID alone")
+	}
+	if tag := nameLike(asked, "", image.GetRepoTags()); tag != "" {
+		status.Image = &runtime.ImageSpec{Image: tag}
+	}
+	made := asked.Name() + "@" + status.GetAnnotations()[store.LabelVerifiedDigest]
+	if pinned := nameLike(asked, made, image.GetRepoDigests()); pinned != "" {
+		status.ImageRef = pinned
+	}
+}
+
+// askedName is the name that the user of a container has asked for; nil where that is an ID, or nobody has said it.
+func askedName(spec *runtime.ImageSpec) reference.Named {
+	name := spec.GetUserSpecifiedImage()
+	if name == "" {
+		name = spec.GetImage()
+	}
+	if _, err := digest.Parse(name); err == nil {
+		return nil
+	}
+	named, err := reference.ParseDockerRef(name)
+	if err != nil {
+		return nil
+	}
+	return named
+}
+
+// nameLike is the name that was asked for if it is one of names, or else the one that the container was made by, or else the
+// first of them of the same repository, whose names share their proofs of access; "" for none.
+func nameLike(asked reference.Named, made string, names []string) string {
+	for _, name := range []string{asked.String(), made} {
+		if slices.Contains(names, name) {
+			return name
+		}
+	}
+	for _, name := range names {
+		if named, err := reference.ParseNormalizedNamed(name); err == nil && named.Name() == asked.Name() {
+			return name
+		}
+	}
+	return ""
+}
