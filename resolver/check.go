@@ -19,14 +19,16 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/transport"
 )
 
-// ask asks one host in its share of the time, but for one that the round passes over: then it
-// says why. It ends as soon as the host gets into trouble, if there is something else to use.
-// The share begins after the wait for a probe.
-func (s *session) ask(ctx context.Context, h *host, sh share, r round, waits health.Waits) (found Resolution, open *health.OpenError, err error) {
-	p := purpose.Purpose{
-		Kind: purpose.Check, Last: sh.last, Fallback: sh.fallback, Next: sh.next, Waits: waits,
-		Answered: s.query.Answered, Health: h.health, Admitted: h.Key(),
+// ask asks the host whose turn it is in its share of the time, for the manifest at once if the pull
+// that follows would (see Query.Absent). It passes over one that the round does: then it says why. It
+// ends as soon as the host gets into trouble, if there is something else to use.
+func (s *session) ask(ctx context.Context, t turn, manifest bool, waits health.Waits) (found Resolution, open *health.OpenError, err error) {
+	h := t.hosts[0]
+	if open := s.inTrouble(ctx, t, waits); open != nil {
+		return Resolution{}, open, nil
 	}
+	sh := s.share(ctx, t) // after the wait for probes: others may be well by them, too
+	p := s.purpose(t, sh, waits)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer h.health.Watch(h.Key(), func(open *health.OpenError) {
@@ -34,28 +36,40 @@ func (s *session) ask(ctx context.Context, h *host, sh share, r round, waits hea
 			cancel(givenUp(open))
 		}
 	})()
-	if open := inTrouble(ctx, p, sh.timeLeft(ctx), r); open != nil {
-		return Resolution{}, open, nil
+	if t.round != allHosts { // it may have got into trouble since inTrouble has said
+		if open := h.health.Trouble(h.Key(), 0); open != nil { //nolint:contextcheck // a probe is nobody's request
+			return Resolution{}, open, nil
+		}
 	}
 	if left := sh.timeLeft(ctx); left != 0 && (sh.others > 0 || sh.reserve) {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, left, transport.ErrBudget)
 		defer stop()
 	}
-	found, err = s.check(ctx, h, p, sh.manifest)
+	found, err = s.check(ctx, h, p, manifest)
 	return found, nil, err
 }
 
-// inTrouble says why a host is passed over in a round, nil if it is not. Where only the caller's
+// purpose is what a host is asked for in its turn.
+func (s *session) purpose(t turn, sh share, waits health.Waits) purpose.Purpose {
+	h := t.hosts[0]
+	return purpose.Purpose{
+		Kind: purpose.Check, Last: sh.last, Force: t.round != wellHosts, Fallback: sh.fallback, Next: sh.next, Waits: waits,
+		Answered: s.query.Answered, Health: h.health, Admitted: h.Key(),
+	}
+}
+
+// inTrouble says why a host is passed over in its turn, nil if it is not. Where only the caller's
 // fallback is left, it waits for a probe that may find the host well again; those of the next
-// hosts begin with that, so that a check waits for all of them together. The host is to be asked
-// in the time that is left for it.
-func inTrouble(ctx context.Context, p purpose.Purpose, left time.Duration, r round) *health.OpenError {
-	if r == allHosts {
+// hosts begin with that, so that a check waits for all of them together.
+func (s *session) inTrouble(ctx context.Context, t turn, waits health.Waits) *health.OpenError {
+	if t.round == allHosts {
 		return nil
 	}
+	sh := s.share(ctx, t)
+	p, left := s.purpose(t, sh, waits), sh.timeLeft(ctx)
 	open := p.Health.Trouble(p.Admitted, left) //nolint:contextcheck // a probe is nobody's request
-	if r == wellHosts && !p.Awaits(open) {
+	if t.round == wellHosts && !p.Awaits(open) {
 		return open
 	}
 	return p.Health.Await(ctx, p.Admitted, left, p.Waits, p.Next...)
@@ -63,10 +77,13 @@ func inTrouble(ctx context.Context, p purpose.Purpose, left time.Duration, r rou
 
 // leadsToTrouble reports whether a host that was passed over for another one's trouble, such as its
 // token server's, would be again. It waits as for the host's own.
-func leadsToTrouble(ctx context.Context, h *host, troubled health.Key, sh share, waits health.Waits) bool {
+func (s *session) leadsToTrouble(ctx context.Context, t turn, waits health.Waits) bool {
+	h := t.hosts[0]
+	troubled := t.troubled[h]
 	if troubled == h.Key() {
 		return false
 	}
+	sh := s.share(ctx, t)
 	open := h.health.Await(ctx, troubled, sh.timeLeft(ctx), waits, sh.next...)
 	return open != nil && sh.fallback.Has(open.Class)
 }

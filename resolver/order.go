@@ -116,14 +116,21 @@ const (
 	allHosts                    // where there is none: passes over nobody
 )
 
+// turn is that of a host in a check.
+type turn struct {
+	hosts     []*host // it, and those whose turn comes after it in the same round
+	round     round
+	postponed bool                 // others before it in the round were passed over
+	troubled  map[*host]health.Key // of those that were passed over in a round before: for whose trouble
+}
+
 // share is what a host gets of a check.
 type share struct {
 	others   int          // hosts that have a share as large as it
 	reserve  bool         // others are in trouble: see maxReserve
-	next     []health.Key // of the hosts that are asked after it in the same round
+	next     []health.Key // of the hosts whose turn comes after it in the same round
 	last     bool         // no other host is sure to be asked that can answer as well
 	fallback failure.Set  // classes of its failure after which there is something else to use
-	manifest bool         // it is asked for the manifest at once: see Query.Absent
 }
 
 // maxReserve bounds what is kept for all hosts in trouble together, as does a quarter of the time that
@@ -147,27 +154,33 @@ func (sh share) of(left time.Duration) time.Duration {
 	return left
 }
 
-// share is that of the first of the hosts; the others are asked after it. Those in trouble have none,
-// but the reserve, until nobody else is left. A mirror behind the origin gets its share of the time,
-// but cannot answer as well: it is what is left to use where the origin is unreachable or
+// share is that of the host whose turn it is, as things are now: the others are asked after it. Those in
+// trouble have none, but the reserve, until nobody else is left. A mirror behind the origin gets its share
+// of the time, but cannot answer as well: it is what is left to use where the origin is unreachable or
 // unavailable.
-func (s *session) share(ctx context.Context, hosts []*host, postponed bool, r round) share {
-	first, next := hosts[0], hosts[1:]
-	sh := share{reserve: postponed && r == wellHosts, last: true, fallback: s.query.Fallback}
-	left := purpose.Purpose{}.TimeLeft(ctx) / time.Duration(len(hosts))
+func (s *session) share(ctx context.Context, t turn) share {
+	first, next := t.hosts[0], t.hosts[1:]
+	sh := share{reserve: t.postponed && t.round == wellHosts, last: true, fallback: s.query.Fallback}
+	left := purpose.Purpose{}.TimeLeft(ctx) / time.Duration(len(t.hosts))
 	for _, h := range next {
 		sh.next = append(sh.next, h.Key())
 		switch {
-		case r != allHosts && h.health.Blocked(h.Key(), left):
+		case t.passesOver(h, left):
 			sh.reserve = true
 			continue
-		case r != wellHosts:
-		case s.isFallback(h) && first.Origin:
-			sh.fallback = sh.fallback.With(failure.Unreachable, true).With(failure.Unavailable, true)
-		default:
+		case !s.isFallback(h) || !first.Origin:
 			sh.last = false
+		case t.round == wellHosts:
+			sh.fallback = sh.fallback.With(failure.Unreachable, true).With(failure.Unavailable, true)
 		}
 		sh.others++
 	}
 	return sh
+}
+
+// passesOver reports whether the round would pass over a host that has so much time left, as things
+// are now: for its own trouble, or for that for which it was passed over before.
+func (t turn) passesOver(h *host, left time.Duration) bool {
+	troubled, known := t.troubled[h]
+	return t.round != allHosts && (h.health.Blocked(h.Key(), left) || known && h.health.Blocked(troubled, left))
 }

@@ -171,14 +171,13 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 		}
 		var postponed []*host
 		for i, h := range hosts {
-			sh := s.share(within, hosts[i:], len(postponed) > 0, r)
-			if !s.mayAnswer(h, attempts) || r == recoveredHosts && leadsToTrouble(within, h, troubled[h], sh, waits) {
+			t := turn{hosts: hosts[i:], round: r, postponed: len(postponed) > 0, troubled: troubled}
+			if !s.mayAnswer(h, attempts) || r == recoveredHosts && s.leadsToTrouble(within, t, waits) {
 				postponed = append(postponed, h)
 				continue
 			}
 			begun := time.Now()
-			sh.manifest = s.query.Absent && s.deliversFirst(h, attempts)
-			found, open, err := s.ask(within, h, sh, r, waits)
+			found, open, err := s.ask(within, t, s.query.Absent && s.deliversFirst(h, attempts), waits)
 			// That it was passed over before; a refusal is one by another way to it.
 			attempts = slices.DeleteFunc(attempts, func(a Attempt) bool { return r != wellHosts && a.by == h && !a.Refused })
 			if open == nil && err == nil {

@@ -69,8 +69,8 @@ type Purpose struct {
 	// which is not moved then.
 	KeepHost bool
 
-	// Force says that nothing else is left for the fetch but hosts in trouble: the host is
-	// asked even then.
+	// Force says that nothing else is left but hosts in trouble: a fetch asks the host even then, and a
+	// check does not pass over it for those that it asks after it.
 	Force bool
 
 	// Patient says that nothing is left but hosts that the fetch has left since they were
@@ -144,7 +144,7 @@ func (p Purpose) Dial() Dial {
 func (p Purpose) CanFailFast(class failure.Class) bool {
 	switch p.Kind {
 	case Check:
-		return !p.Last || p.Fallback.Has(class)
+		return !p.Last && !p.Force || p.Fallback.Has(class)
 	case Fetch:
 		return !p.KeepHost && !p.Force && p.CanMove()
 	}
@@ -154,7 +154,7 @@ func (p Purpose) CanFailFast(class failure.Class) bool {
 // Awaits reports whether a check waits for the probe of a host of which that is known, nil for no
 // trouble: only the caller's fallback is left.
 func (p Purpose) Awaits(open *health.OpenError) bool {
-	if p.Kind != Check || !p.Last {
+	if p.Kind != Check || !p.Last && !p.Force {
 		return false
 	}
 	return open == nil && !p.Fallback.Empty() || open != nil && p.Fallback.Has(open.Class)

@@ -30,6 +30,8 @@ func TestCanFailFast(t *testing.T) {
 		"a check of the last host":     {Purpose{Kind: Check, Last: true}, false, false, false},
 		"with a fallback":              {Purpose{Kind: Check, Last: true, Fallback: fallback}, false, false, true},
 		"with another fallback":        {Purpose{Kind: Check, Last: true, Fallback: failure.SetOf(failure.NotFound)}, false, false, false},
+		"one passed over, others too":  {Purpose{Kind: Check, Force: true}, true, true, false},
+		"the same, with a fallback":    {Purpose{Kind: Check, Force: true, Fallback: fallback}, true, true, true},
 		"a fetch, another host":        {Purpose{Kind: Fetch, Next: []health.Key{blocked, free}}, true, true, true},
 		"a fetch, others in trouble":   {Purpose{Kind: Fetch, Next: []health.Key{blocked}}, true, false, false},
 		"a fetch from the last host":   {Purpose{Kind: Fetch, Last: true}, false, false, false},
