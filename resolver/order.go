@@ -119,6 +119,7 @@ const (
 // turn is that of a host in a check.
 type turn struct {
 	hosts     []*host // it, and those whose turn comes after it in the same round
+	attempts  []Attempt
 	round     round
 	postponed bool                 // others before it in the round were passed over
 	troubled  map[*host]health.Key // of those that were passed over in a round before: for whose trouble
@@ -160,7 +161,7 @@ func (sh share) of(left time.Duration) time.Duration {
 // unavailable.
 func (s *session) share(ctx context.Context, t turn) share {
 	first, next := t.hosts[0], t.hosts[1:]
-	sh := share{reserve: t.postponed && t.round == wellHosts, last: true, fallback: s.query.Fallback}
+	sh := share{reserve: t.postponed && t.round == wellHosts, last: true, fallback: s.fallback(t)}
 	left := purpose.Purpose{}.TimeLeft(ctx) / time.Duration(len(t.hosts))
 	for _, h := range next {
 		sh.next = append(sh.next, h.Key())
@@ -176,6 +177,22 @@ func (s *session) share(ctx context.Context, t turn) share {
 		sh.others++
 	}
 	return sh
+}
+
+// fallback are the classes of a failure of the host whose turn it is after which the caller has something else
+// to use, as far as others have failed: they may decide what becomes of the check, whatever that host says.
+func (s *session) fallback(t turn) (classes failure.Set) {
+	attempts := append(beside(t.attempts, t.hosts[0]), t.hosts[0].attempt(failure.None, nil, 0))
+	for _, class := range failure.All() {
+		attempts[len(attempts)-1].Class = class
+		classes = classes.With(class, s.query.Fallback.Has(decidingClass(attempts)))
+	}
+	return classes
+}
+
+// beside are the attempts but that a host was passed over before; a refusal is one by another way to it.
+func beside(attempts []Attempt, h *host) []Attempt {
+	return slices.DeleteFunc(slices.Clone(attempts), func(a Attempt) bool { return a.by == h && !a.Refused })
 }
 
 // passesOver reports whether the round would pass over a host that has so much time left, as things

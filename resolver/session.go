@@ -171,15 +171,14 @@ func (s *session) Resolve(ctx context.Context, timeout time.Duration) (Resolutio
 		}
 		var postponed []*host
 		for i, h := range hosts {
-			t := turn{hosts: hosts[i:], round: r, postponed: len(postponed) > 0, troubled: troubled}
+			t := turn{hosts: hosts[i:], attempts: attempts, round: r, postponed: len(postponed) > 0, troubled: troubled}
 			if !s.mayAnswer(h, attempts) || r == recoveredHosts && s.leadsToTrouble(within, t, waits) {
 				postponed = append(postponed, h)
 				continue
 			}
 			begun := time.Now()
 			found, open, err := s.ask(within, t, s.query.Absent && s.deliversFirst(h, attempts), waits)
-			// That it was passed over before; a refusal is one by another way to it.
-			attempts = slices.DeleteFunc(attempts, func(a Attempt) bool { return r != wellHosts && a.by == h && !a.Refused })
+			attempts = beside(attempts, h)
 			if open == nil && err == nil {
 				found.Host, found.Attempts, found.Elapsed = h.By(), attempts, time.Since(start)
 				found.OriginFailed = s.inPlace(h, attempts)
