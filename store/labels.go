@@ -22,6 +22,7 @@ const (
 	LabelContentSources = Prefix + "content-sources"
 	LabelUnknownSources = Prefix + "unknown-sources"
 	LabelCompared       = Prefix + "compared"
+	LabelHasLayers      = Prefix + "has-layers"
 	LabelPulledAt       = Prefix + "pulled-at"
 	LabelVerifiedDigest = Prefix + "verified-digest"
 	LabelVerifiedAt     = Prefix + "verified-at"
@@ -56,8 +57,11 @@ type State struct {
 	// Compared says that all of the image has been compared with the bytes of the hosts of
 	// PullSource and ContentSources, and what it unpacks to, whatever brought it to the node.
 	Compared bool
-	PulledAt time.Time
-	Verified Verified
+	// HasLayers says that hosts of the name have delivered all layers of the image by it, or shown that they have them:
+	// others may have brought what a manifest names to the node. Who has compared the image has made sure of that, too.
+	HasLayers bool
+	PulledAt  time.Time
+	Verified  Verified
 	// MirrorDigest is the digest that a mirror has said in the place of the registry
 	// of the name. It is no check: proofs hold by it, ages do not count from it.
 	MirrorDigest digest.Digest
@@ -121,6 +125,7 @@ func Decode(name string, target digest.Digest, labels map[string]string) State {
 		PullSource:     labels[LabelPullSource],
 		UnknownSources: labels[LabelUnknownSources] != "",
 		Compared:       labels[LabelCompared] == encodeBool(true),
+		HasLayers:      labels[LabelHasLayers] == encodeBool(true),
 		PulledAt:       decodeTime(labels[LabelPulledAt]),
 		Verified:       decodeVerified(target, labels),
 		Restricted:     anyRestricts(labels),
@@ -218,6 +223,7 @@ func (s State) content() map[string]string {
 		LabelContentSources: sources,
 		LabelUnknownSources: encodeBool(s.UnknownSources || leftOut > 0),
 		LabelCompared:       encodeBool(s.Compared),
+		LabelHasLayers:      encodeBool(s.HasLayers),
 		LabelPulledAt:       encodeTime(s.PulledAt),
 	}
 }

@@ -18,6 +18,7 @@ func TestStateSurvivesTheLabels(t *testing.T) {
 		ContentSources: []string{"mirror.test:5000", "registry.test"},
 		UnknownSources: true,
 		Compared:       true,
+		HasLayers:      true,
 		PulledAt:       noon,
 		Verified:       Verified{Digest: one.Digest, At: noon.Add(time.Minute), By: "registry.test", Read: Reading{noon, "mirror.test:5000"}},
 		Stale:          Stale{Since: noon.Add(time.Hour), Reason: StaleReason(failure.RateLimited)},

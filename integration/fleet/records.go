@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -177,6 +178,11 @@ func (r *records) Unpacked(context.Context, ocispec.Descriptor, string) (p prove
 
 // Compared implements engine.Sources.
 func (r *records) Compared(context.Context, ocispec.Descriptor, string) error { return nil }
+
+// VerifyLayers implements engine.Content. No fleet has a list of sources.
+func (r *records) VerifyLayers(context.Context, ocispec.Descriptor, transfer.Fetcher, func(digest.Digest) bool) error {
+	return errors.ErrUnsupported
+}
 
 // VerifyContent implements engine.Content.
 func (r *records) VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error {

@@ -33,7 +33,7 @@ func TestSourceOfClientPulls(t *testing.T) {
 		delete(got, "pulled-at")
 		delete(got, "pull-source")
 		delete(got, "content-sources")
-		nodetest.Want(t, "other labels of "+ref, fmt.Sprint(got), fmt.Sprintf("map[record:%s %s]", m.Target(ref), ref))
+		nodetest.Want(t, "other labels of "+ref, fmt.Sprint(got), fmt.Sprintf("map[has-layers:true record:%s %s]", m.Target(ref), ref))
 		m.WantRunnable(ref)
 	}
 	dir := registry.WithHostDir(m.HostsDirs()[0])

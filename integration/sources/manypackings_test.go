@@ -117,7 +117,7 @@ func TestBaseInManyPackingsBefore(t *testing.T) {
 				n.MustPull("good.test/" + ref)
 				n.CollectGarbage()
 				got := good.Count(func(r resolvertest.Request) bool {
-					return r.Method == http.MethodGet && strings.HasSuffix(r.Path, d.String())
+					return r.Method == http.MethodGet && strings.HasSuffix(r.Path, d.String()) && r.Status == http.StatusOK // and not a part, to show that it is there
 				})
 				want := map[bool]int{false: 1, true: 0}[discard] // as any layer that is not there
 				if v == 0 {

@@ -76,6 +76,7 @@ func (m matrix) try(seed int64, row matrixRow) {
 			"pull-source":     strings.ReplaceAll(hosts.Replace(row.source), "{ref}", ref),
 			"verified-digest": dgst.String(),
 			"verified-by":     hosts.Replace(by),
+			"has-layers":      "true",
 		}
 		if row.content != "" {
 			wanted["content-sources"] = hosts.Replace(row.content)

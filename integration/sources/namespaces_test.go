@@ -27,7 +27,8 @@ func TestEveryNamespaceHasSources(t *testing.T) {
 	nodetest.Want(t, "pull-source", got["pull-source"], m.mirror.Host()+"/app:1")
 	nodetest.Want(t, "it is pulled at some time", got["pulled-at"] != "", true)
 	nodetest.Want(t, "what its labels are for", got["record"], img.Target.Digest.String()+" "+ref)
-	nodetest.Want(t, "number of labels", len(got), 3)
+	nodetest.Want(t, "that it has the layers", got["has-layers"], "true")
+	nodetest.Want(t, "number of labels", len(got), 4)
 
 	if _, ok := m.Record(ref); ok {
 		t.Error("CRI's namespace has a record of it")

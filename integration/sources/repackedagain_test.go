@@ -78,7 +78,7 @@ func TestImagesOnABaseThatWasCompared(t *testing.T) {
 					n.MustPull("good.test/" + ref)
 					n.CollectGarbage()
 					got := good.Count(func(r resolvertest.Request) bool {
-						return r.Method == http.MethodGet && strings.HasSuffix(r.Path, d.String())
+						return r.Method == http.MethodGet && strings.HasSuffix(r.Path, d.String()) && r.Status == http.StatusOK // and not a part, to show that it is there
 					})
 					want := 0
 					if !discard { // it is fetched as any layer that is not there

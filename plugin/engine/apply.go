@@ -79,7 +79,7 @@ func (e *Engine) reuse(ctx context.Context, t task, c course, action Action, tur
 			return failed(ReasonSource, err)
 		}
 	}
-	if waited && !hasHeardYes(local, action) {
+	if waited && !hasHeardYes(action) {
 		if err := e.stillGranted(ctx, t, local); err != nil {
 			return failed(ReasonInternal, err)
 		}
@@ -91,8 +91,8 @@ func (e *Engine) reuse(ctx context.Context, t task, c course, action Action, tur
 }
 
 // hasHeardYes reports whether the request reuses an image for what its own check was told.
-func hasHeardYes(local Local, action Action) bool {
-	return action.Kind == Unchanged || action.Reason == ReasonMirrorFallback || local.compared
+func hasHeardYes(action Action) bool {
+	return action.Kind == Unchanged || action.Kind == Pulled || action.Reason == ReasonMirrorFallback
 }
 
 // reused ends a request with the cached image.
@@ -252,6 +252,7 @@ func (e *Engine) stillAllowed(ctx context.Context, t task, target digest.Digest)
 	if err != nil {
 		return fmt.Errorf("read where the image came from: %w", err)
 	}
+	record.HasLayers = true // as was made sure of before
 	foreign, err := e.foreign(ctx, t, record)
 	if err == nil && foreign {
 		err = fmt.Errorf("snapshotter %q has layers of the image that are not known to be from allowed hosts: %w", t.Snapshotter, transfer.ErrGone)

@@ -100,7 +100,7 @@ func (e *Engine) dryRun(side *drySide) *Engine {
 func (e *Engine) foreseePull(ctx context.Context, t task, c course, action Action, reason Reason) course {
 	a := c.answer
 	if action.Do == Reverify {
-		c.local.compare()
+		c.local.ForeignSource = false
 		return c.ended(e.reuse(ctx, t, c, action, hasTurn))
 	}
 	if err := e.askVerifiers(ctx, t, a.descriptor); err != nil {

@@ -104,6 +104,8 @@ type node struct {
 	timeout         time.Duration
 	references      []string
 	verifiedContent []digest.Digest
+	verifiedLayers  []digest.Digest
+	lacksLayers     bool // pulls do not fetch all layers
 	manifestsRead   int
 	forgot          int // sessions that were told to forget the manifest of their check
 	completed       []digest.Digest
@@ -152,7 +154,7 @@ func (n *node) request(annotations map[string]string) Request {
 // cachedImage is an image that alice has proved access to by a check; it is open
 // where there was none.
 func cachedImage(target ocispec.Descriptor, checked time.Time) *store.Record {
-	r := &store.Record{Name: name, Target: target}
+	r := &store.Record{Name: name, Target: target, State: store.State{HasLayers: true}}
 	if !checked.IsZero() {
 		r.Verified = store.Verified{Digest: target.Digest, At: checked, By: "registry.test"}
 		r.Restricted, r.Access = true, map[store.Fingerprint]store.Proof{alice: {At: checked, By: "registry.test"}}

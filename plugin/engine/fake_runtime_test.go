@@ -72,6 +72,7 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		state := plan.State(target.Digest, store.State{})
+		state.HasLayers = !n.lacksLayers || plan.Compare != nil
 		if n.onStore != nil {
 			n.onStore(&state)
 		}
@@ -84,14 +85,14 @@ func (n *node) Pull(ctx context.Context, plan *pwtransfer.Plan) (string, error) 
 
 // compare has the plan compare what is to be stored with those sources.
 func (n *node) compare(ctx context.Context, plan *pwtransfer.Plan) (provenance.Provenance, error) {
-	var sources store.State
+	sources := store.State{HasLayers: !n.lacksLayers}
 	if n.onStore != nil {
 		n.onStore(&sources)
 	}
 	if plan.Compare == nil {
 		return provenance.Provenance{}, nil
 	}
-	return plan.Compare(ctx, sources)
+	return plan.Compare(ctx, sources, func(digest.Digest) bool { return false })
 }
 
 func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ *pwtransfer.Plan) error {
@@ -107,7 +108,7 @@ func (n *node) Complete(_ context.Context, target ocispec.Descriptor, _ *pwtrans
 // laidOver is a state with the mark of a pull, which leaves its pin and its sources alone.
 func laidOver(before, mark store.State) store.State {
 	mark.Pin, mark.PulledAt, mark.PullSource, mark.ContentSources = before.Pin, before.PulledAt, before.PullSource, before.ContentSources
-	mark.MoreSources, mark.UnknownSources, mark.Compared = before.MoreSources, before.UnknownSources, before.Compared
+	mark.MoreSources, mark.UnknownSources, mark.Compared, mark.HasLayers = before.MoreSources, before.UnknownSources, before.Compared, before.HasLayers
 	return mark
 }
 

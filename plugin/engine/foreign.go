@@ -24,7 +24,7 @@ type Sources interface {
 	Compared(ctx context.Context, target ocispec.Descriptor, snapshotter string) error
 }
 
-// foreign reports whether an image is not known to have come from allowed hosts alone. The record
+// foreign reports whether an image is not known to have come from allowed hosts alone, which have all of its layers. The record
 // says where its layers came from for the snapshotters alone that it was pulled for: others may have
 // had some of them before, or got them with other images. A comparison holds for each: snapshots go by
 // what layers unpack to.
@@ -43,11 +43,16 @@ func (e *Engine) foreign(ctx context.Context, t task, r store.Record) (bool, err
 }
 
 // foreign reports whether the record of an image does not say that it came from allowed hosts
-// alone, or was compared with these.
+// alone, which have all of its layers, or was compared with these.
 func (t *task) foreign(s store.State) bool {
-	if !t.restricted() {
-		return false
-	}
+	return t.restricted() && (t.fromElsewhere(s) || !hasLayers(s))
+}
+
+// hasLayers reports whether the hosts of an image are known to have its layers.
+func hasLayers(s store.State) bool { return s.HasLayers || s.Compared }
+
+// fromElsewhere reports whether the record of an image says that some of it came from hosts that are not allowed, or nobody knows where.
+func (t *task) fromElsewhere(s store.State) bool {
 	host, _, _ := strings.Cut(s.PullSource, "/")
 	return s.UnknownSources || !t.allows(host) || !t.allows(s.ContentSources...)
 }

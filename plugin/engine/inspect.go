@@ -27,7 +27,7 @@ type Local struct {
 	// Broken says that there is a record, but its image cannot run.
 	Broken bool
 	// ForeignSource says that the image came from hosts that are not allowed,
-	// or from hosts that nobody knows.
+	// or from hosts that nobody knows, or that it is not known whether those which are have its layers.
 	ForeignSource bool
 	// Remote says that bytes of the image are elsewhere: no fallback for registries that
 	// fail.
@@ -78,9 +78,6 @@ func (l *Local) reasonRefused(confirmed bool) Reason {
 	return ReasonVerifier
 }
 
-// compare makes the image one that was compared with what allowed hosts have.
-func (l *Local) compare() { l.ForeignSource, l.compared = false, true }
-
 // fresh reports whether the last check counts for a max_age that is not 0.
 func (l *Local) fresh(maxAge time.Duration) bool {
 	return l.Age.Within(maxAge - time.Duration(l.Jitter*float64(maxAge)))
@@ -111,6 +108,9 @@ type Content interface {
 	// VerifyContent takes the whole image of target from the fetcher, and
 	// compares it with the content on the node.
 	VerifyContent(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher) error
+	// VerifyLayers returns nil if the hosts behind the fetcher have the layers of the image of target, or have
+	// delivered them already, as delivered reports.
+	VerifyLayers(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error
 	// VerifyManifest returns nil if the host behind the fetcher delivers the manifest
 	// of target for this platform, and before it what names that, or has done so already,
 	// as delivered reports.

@@ -180,19 +180,24 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 }
 
 // comparison returns how a pull compares what it has brought, nil where no list of sources is in force.
-func (e *Engine) comparison(t task, a answer, source resolver.Source) func(context.Context, store.State) (provenance.Provenance, error) {
+func (e *Engine) comparison(t task, a answer, source resolver.Source) func(context.Context, store.State, func(digest.Digest) bool) (provenance.Provenance, error) {
 	if !t.restricted() {
 		return nil
 	}
-	return func(ctx context.Context, sources store.State) (provenance.Provenance, error) {
-		if !t.foreign(sources) {
-			return provenance.Provenance{}, nil
+	return func(ctx context.Context, sources store.State, delivered func(digest.Digest) bool) (from provenance.Provenance, err error) {
+		switch {
+		case t.fromElsewhere(sources):
+			err = e.verifyContent(ctx, t, a, source)
+			from = source.Served()
+		case !hasLayers(sources):
+			err = e.verifyLayers(ctx, t, a.descriptor, source, delivered)
+		default:
+			return from, nil
 		}
-		err := e.verifyContent(ctx, t, a, source)
 		if err == nil {
 			err = e.endRefused(ctx, t, a.watch, source)
 		}
-		return source.Served(), err
+		return from, err
 	}
 }
 

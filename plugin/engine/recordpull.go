@@ -65,7 +65,7 @@ func (e *Engine) pulledState(a answer, before store.State) store.State {
 	s := store.State{
 		PulledAt: e.Now(), PullSource: before.PullSource,
 		ContentSources: before.ContentSources, MoreSources: before.MoreSources, UnknownSources: before.UnknownSources,
-		Compared: before.Compared, Restricted: true,
+		Compared: before.Compared, HasLayers: before.HasLayers, Restricted: true,
 	}
 	s.Unshown = a.verified.Unshown && !a.shown() // else some of the image was for the caller
 	s.Access, s.Earlier = e.proofsBeside(a, before)

@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -16,8 +17,8 @@ import (
 )
 
 // reverify takes the bytes of an image that is here once more, from a source
-// that has allowed hosts only, and compares them. The verifiers are asked before, as before a
-// pull: one that refuses the image spares the bytes.
+// that has allowed hosts only, and compares them; of one that came from these alone it makes
+// sure that they have its layers. The verifiers are asked before, as before a pull: one that refuses the image spares the bytes.
 func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, source resolver.Source) (course, error) {
 	a := c.answer
 	if err := e.agree(ctx, t, c.local); err != nil {
@@ -26,7 +27,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	c.local.agreed = true
 	target := a.verified.Digest
 	before := e.statesBefore(ctx, t, c.local.Record.Target)
-	err := e.verifyContent(ctx, t, a, source)
+	compares, err := e.verify(ctx, t, a, c.local.Record, source)
 	if err == nil { // another host may have the manifest that the registry refuses
 		err = e.verifyManifest(ctx, t, a, c.local.Record.Target, source)
 	}
@@ -36,8 +37,11 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	if err != nil {
 		return c, e.orGone(ctx, t, a.descriptor.Digest, err)
 	}
-	c.local.compare()
-	served := source.Served()
+	c.local.ForeignSource, c.local.compared = false, compares
+	var served provenance.Provenance
+	if compares {
+		served = source.Served()
+	}
 	if !a.actUponUnlessOutdated() {
 		return c.ended(failed(ReasonPull, errOutdated)), nil
 	}
@@ -46,26 +50,39 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	e.markPulled(ctx, target, t.names(target), func(before store.State) store.State { // with the checks that were made meanwhile
 		return e.pulledState(a, before)
 	})
-	e.writeCompared(ctx, t, c.local.Record.Target, before, served)
-	if c = c.ended(e.reuse(ctx, t, c, action, hasTurn)); c.end.kind != Failed {
+	e.writeVerified(ctx, t, c.local.Record.Target, before, served)
+	if c = c.ended(e.reuse(ctx, t, c, action, hasTurn)); c.end.kind != Failed && compares {
 		c.end.source = served.Reference
 	}
 	return c, nil
 }
 
-// writeCompared writes that an image was compared with what these sources have served; before are the states of its
+// verify verifies what is not known of an image that is here, as reverify says. compares says that it was all of it.
+func (e *Engine) verify(ctx context.Context, t task, a answer, image store.Record, source resolver.Source) (compares bool, err error) {
+	image.HasLayers = true
+	if compares, err = e.foreign(ctx, t, image); err != nil {
+		return false, err
+	}
+	if compares {
+		return true, e.verifyContent(ctx, t, a, source)
+	}
+	return false, e.verifyLayers(ctx, t, image.Target, source, func(digest.Digest) bool { return false })
+}
+
+// writeVerified writes that an image was compared with what these sources have served, or, without any, that the hosts have
+// its layers; before are the states of its
 // records when that began. It is on disk before the request ends, so that whichever pull comes
 // next adds its hosts to it. An image of which it cannot be written is compared once more by the next request.
-func (e *Engine) writeCompared(ctx context.Context, t task, image ocispec.Descriptor, before []store.State, served provenance.Provenance) {
+func (e *Engine) writeVerified(ctx context.Context, t task, image ocispec.Descriptor, before []store.State, served provenance.Provenance) {
 	err := e.Records.WriteSources(ctx, image.Digest, func(now store.State) store.State {
-		now.PulledAt = e.Now()
+		now.PulledAt, now.HasLayers = e.Now(), true
 		return transfer.WithComparedSince(before, now, served)
 	}, t.names(image.Digest)...)
-	if err == nil {
+	if err == nil && served.Reference != "" {
 		err = e.Sources.Compared(ctx, image, t.Snapshotter)
 	}
 	if err != nil {
-		prefixlog.G(ctx).WithError(err).Warnf("the comparison of %q is not recorded", t.Name)
+		prefixlog.G(ctx).WithError(err).Warnf("what was verified of %q is not recorded", t.Name)
 	}
 }
 
@@ -81,6 +98,16 @@ func (e *Engine) statesBefore(ctx context.Context, t task, target ocispec.Descri
 		all = append(all, store.State{ContentSources: from.Hosts, MoreSources: from.More})
 	}
 	return all
+}
+
+// verifyLayers makes sure that the hosts of the source have the layers of an image that is here: a registry may
+// take a manifest without them, from whoever knows their digests.
+func (e *Engine) verifyLayers(ctx context.Context, t task, target ocispec.Descriptor, source resolver.Source, delivered func(digest.Digest) bool) error {
+	fetcher, err := source.Fetcher(ctx, t.Name)
+	if err != nil {
+		return err
+	}
+	return e.Content.VerifyLayers(ctx, target, fetcher, delivered)
 }
 
 // verifyContent takes every byte of an image that is here from the source.

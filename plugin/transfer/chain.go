@@ -30,7 +30,6 @@ type link struct {
 	chainID string
 	below   string        // the chain ID of the link that it stands on
 	layer   digest.Digest // that the manifest has in its place
-	lacks   bool          // the repository may lack that layer
 }
 
 // is reports whether a snapshot is one of the link, and complete.
@@ -56,9 +55,6 @@ func (s *Service) Unpacked(ctx context.Context, target ocispec.Descriptor, snaps
 		return from, false, err
 	}
 	w := &imageWalk{contents: t.contents, snapshotters: t.snapshotters([]transfer.UnpackConfiguration{{Snapshotter: snapshotter}})}
-	if w.borrowed, err = t.contents.readsOtherwise(ctx, target); err != nil {
-		return from, false, err
-	}
 	if err := w.chain(ctx, manifest, true); err != nil {
 		return from, false, err
 	}
@@ -101,7 +97,7 @@ func (s *contentSources) links(ctx context.Context, manifest ocispec.Manifest) (
 	chainIDs := identity.ChainIDs(slices.Clone(diffIDs))
 	below := ""
 	for i, diffID := range diffIDs {
-		l := link{diffID, chainIDs[i].String(), below, layers[i].Digest, mayBeAbsent(layers[i])}
+		l := link{diffID, chainIDs[i].String(), below, layers[i].Digest}
 		links, below = append(links, l), l.chainID
 	}
 	return links, nil
@@ -130,7 +126,7 @@ func (w *imageWalk) link(ctx context.Context, l link, runs bool) error {
 		if err != nil {
 			return err
 		}
-		w.borrowed = w.borrowed || runs && (!isOwn || l.lacks)
+		w.borrowed = w.borrowed || runs && !isOwn
 		w.parts.add(p)
 	}
 	if there || !runs {

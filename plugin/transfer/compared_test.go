@@ -80,13 +80,13 @@ func TestComparedBeforeItIsStored(t *testing.T) {
 	}{
 		"it has compared": {
 			foreseen: foreign, from: provenance.Provenance{Reference: "b/app:1", Hosts: []string{"b", "c"}},
-			want: map[string]string{"pull-source": "b/app:1", "content-sources": "b,c", "compared": "true"},
+			want: map[string]string{"pull-source": "b/app:1", "content-sources": "b,c", "compared": "true", "has-layers": "true"},
 		},
-		"it has not": {foreseen: foreign, want: map[string]string{"pull-source": "a/app:1", "unknown-sources": "true"}},
+		"it has not": {foreseen: foreign, want: map[string]string{"pull-source": "a/app:1", "unknown-sources": "true", "has-layers": "true"}},
 		"it differs": {foreseen: foreign, err: errRefused},
 		"it was compared before": {
 			before: store.State{PullSource: "c/app:1", Compared: true}, foreseen: store.State{PullSource: "c/app:1", ContentSources: []string{"c", "a"}, Compared: true},
-			want: map[string]string{"pull-source": "c/app:1", "content-sources": "c,a", "compared": "true"},
+			want: map[string]string{"pull-source": "c/app:1", "content-sources": "c,a", "compared": "true", "has-layers": "true"},
 		},
 	} {
 		n := newNode(t, true)
@@ -100,7 +100,7 @@ func TestComparedBeforeItIsStored(t *testing.T) {
 		var foreseen store.State
 		err := n.Pull(n.ctx, &Plan{
 			Reference: appName, Source: &fakeSource{fakeImage: img, host: "a"},
-			Compare: func(_ context.Context, sources store.State) (provenance.Provenance, error) {
+			Compare: func(_ context.Context, sources store.State, _ func(digest.Digest) bool) (provenance.Provenance, error) {
 				foreseen = store.State{
 					PullSource: sources.PullSource, ContentSources: sources.ContentSources,
 					UnknownSources: sources.UnknownSources, Compared: sources.Compared,

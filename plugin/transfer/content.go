@@ -11,7 +11,6 @@ import (
 	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -38,7 +37,6 @@ type contentSources struct {
 	files             Files // below contents
 	keepWithSnapshots bool
 	drops             shared.Lock[digest.Digest] // of content whose file is lost
-	otherwise         *lru.Cache[visit, bool]    // of targets: whether others may read them otherwise
 
 	mu      sync.Mutex
 	pending *simplelru.LRU[contentKey, provenance.Provenance]
@@ -55,8 +53,7 @@ type contentKey struct {
 func newContentSources(contents content.Store, files Files, keepWithSnapshots bool) *contentSources {
 	// The error is that of a bound below one.
 	pending, _ := simplelru.NewLRU[contentKey, provenance.Provenance](maxPending, nil)
-	otherwise, _ := lru.New[visit, bool](maxOtherwise)
-	return &contentSources{contents: contents, files: files, keepWithSnapshots: keepWithSnapshots, pending: pending, otherwise: otherwise}
+	return &contentSources{contents: contents, files: files, keepWithSnapshots: keepWithSnapshots, pending: pending}
 }
 
 func keyOf(ctx context.Context, d digest.Digest) contentKey {

@@ -4,11 +4,17 @@
 package transfer
 
 import (
+	"context"
 	"slices"
 	"sync"
 
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/internal/documents"
 	"github.com/pullwarden/pullwarden/resolver/provenance"
 )
 
@@ -22,19 +28,31 @@ type deliveries struct {
 }
 
 // add adds content whose source is known.
-func (d *deliveries) add(content digest.Digest, p provenance.Provenance) {
+func (d *deliveries) add(of digest.Digest, p provenance.Provenance) {
 	if p.Known() {
-		d.all.Store(content, p)
+		d.all.Store(of, p)
 	}
 }
 
 // of returns the sources of content that the pull has fetched.
-func (d *deliveries) of(content digest.Digest) (p provenance.Provenance, ok bool) {
-	v, ok := d.all.Load(content)
+func (d *deliveries) of(fetched digest.Digest) (p provenance.Provenance, ok bool) {
+	v, ok := d.all.Load(fetched)
 	if !ok {
 		return provenance.Provenance{}, false
 	}
 	return v.(provenance.Provenance), true
+}
+
+// has reports whether the pull has fetched the content.
+func (d *deliveries) has(fetched digest.Digest) bool {
+	_, ok := d.of(fetched)
+	return ok
+}
+
+// hasLayers reports whether the pull has fetched all layers that run of the image of target.
+func (d *deliveries) hasLayers(ctx context.Context, contents content.Provider, target ocispec.Descriptor) bool {
+	manifest, err := images.Manifest(ctx, contents, target, platforms.Default())
+	return err == nil && !slices.ContainsFunc(documents.Layers(manifest), func(layer ocispec.Descriptor) bool { return !d.has(layer.Digest) })
 }
 
 // hosts are all that have served what the pull has fetched.

@@ -36,9 +36,10 @@ type Plan struct {
 	Verify func(ctx context.Context, target ocispec.Descriptor) error
 	// Compare is called once after that, with the sources that the record of Reference is to
 	// name, and returns those from which it has taken all of the image once more, which are named
-	// in their place; zero where it has compared nothing. Its error ends the pull; nil compares
+	// in their place; zero where it has compared nothing. Where HasLayers is not set, it makes sure that the source has
+	// the layers that this pull has not fetched, as delivered reports. Its error ends the pull; nil compares
 	// nothing.
-	Compare func(ctx context.Context, sources store.State) (provenance.Provenance, error)
+	Compare func(ctx context.Context, sources store.State, delivered func(digest.Digest) bool) (provenance.Provenance, error)
 	// State returns the state that a record gets together with its new target.
 	// It is called for each record, once the content is there, with the digest
 	// that is stored and the record's state from before, which is zero when

@@ -57,6 +57,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 		}
 		sources.asks = s.hosts
 		l.sources, l.pulledAt = &sources, s.tracker.config.Now()
+		l.hasLayers = s.delivered.hasLayers(ctx, s.tracker.contents.documents(), desc)
 	}
 	if s.plan != nil {
 		l.remember(ctx, images.Image{Name: s.plan.Reference, Target: desc})
@@ -79,14 +80,8 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 
 // compare has the plan compare the image by what its record is to tell, and takes note of what that has found out of the layers.
 func (s *labelledStore) compare(ctx context.Context, desc ocispec.Descriptor, l *labelledRecords) (err error) {
-	if s.tracker != nil {
-		otherwise, err := s.tracker.contents.readsOtherwise(ctx, desc)
-		if err != nil {
-			prefixlog.G(ctx).WithError(err).Warnf("%s counts as one that others read otherwise", desc.Digest)
-		}
-		l.sources.borrowed = l.sources.borrowed || otherwise
-	}
-	l.compared, err = s.plan.Compare(ctx, l.foreseen(ctx, desc))
+	l.compared, err = s.plan.Compare(ctx, l.foreseen(ctx, desc), s.delivered.has)
+	l.hasLayers = l.hasLayers || err == nil
 	if err != nil || s.tracker == nil || l.compared.Reference == "" {
 		return err
 	}
@@ -106,6 +101,8 @@ type labelledRecords struct {
 	// compared are those with which the plan has compared the image; zero for none.
 	compared provenance.Provenance
 	before   []store.State // of the image's records, when the pull had come so far
+	// hasLayers is [store.State.HasLayers] of the image, by this pull or an earlier one.
+	hasLayers bool
 }
 
 // Create creates a record. CRI will make one of repository@digest too, and
@@ -225,6 +222,7 @@ func (l *labelledRecords) newLabels(img images.Image, before map[string]string) 
 		store.LabelContentSources: all[store.LabelContentSources],
 		store.LabelUnknownSources: all[store.LabelUnknownSources],
 		store.LabelCompared:       all[store.LabelCompared],
+		store.LabelHasLayers:      all[store.LabelHasLayers],
 		store.LabelPulledAt:       all[store.LabelPulledAt],
 		store.LabelRecord:         all[store.LabelRecord],
 	}

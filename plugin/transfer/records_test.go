@@ -45,6 +45,7 @@ func TestPlannedPullLabelsRepositoryAtDigestFirst(t *testing.T) {
 		labels.CRIManaged:         "managed",
 		store.LabelPullSource:     "mirror.test/app:1",
 		store.LabelPulledAt:       "2026-01-02T12:00:00Z",
+		store.LabelHasLayers:      "true",
 		store.LabelRecord:         bindingOf(img, canonicalOf(img)),
 		store.LabelVerifiedDigest: img.desc.Digest.String(),
 		store.LabelVerifiedAt:     "2026-01-02T12:00:00Z",

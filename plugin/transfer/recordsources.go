@@ -5,6 +5,7 @@ package transfer
 
 import (
 	"context"
+	"slices"
 
 	"github.com/containerd/containerd/v2/core/images"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -22,6 +23,7 @@ func (l *labelledRecords) remember(ctx context.Context, img images.Image) {
 		}
 	}
 	l.known = knownOf(l.before)
+	l.hasLayers = l.hasLayers || slices.ContainsFunc(l.before, func(s store.State) bool { return s.HasLayers })
 	if l.sources != nil {
 		there := l.sources.to(l.known).from
 		l.before = append(l.before, store.State{ContentSources: there.Hosts, MoreSources: there.More})
@@ -46,6 +48,7 @@ func (l *labelledRecords) foreseen(ctx context.Context, target ocispec.Descripto
 // the hosts that it was compared with, whoever brought what is there: its digests are the same.
 // What this pull has fetched from others came from these, too.
 func (l *labelledRecords) withSources(s, before store.State) store.State {
+	s.HasLayers = before.HasLayers || l.hasLayers
 	switch {
 	case l.compared.Reference != "":
 		return WithComparedSince(l.before, s, l.compared)

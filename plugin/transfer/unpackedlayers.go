@@ -16,7 +16,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/pullwarden/pullwarden/internal/documents"
 	"github.com/pullwarden/pullwarden/store"
 )
 
@@ -34,9 +33,6 @@ const (
 // another one, by which images may be known: those that have no room are compared with each image.
 const maxUnpacked = 64
 
-// maxOtherwise bounds the targets of which is known whether others may read them otherwise.
-const maxOtherwise = 1024
-
 // isUnpackedOf reports whether labels of a snapshot say that the layer unpacks to it.
 func isUnpackedOf(labels map[string]string, layer digest.Digest) bool {
 	return labels[labelUnpacked+layer.String()] != ""
@@ -51,29 +47,6 @@ func hasRoom(labels map[string]string, how string) bool {
 		}
 	}
 	return n < maxUnpacked
-}
-
-// readsOtherwise reports whether others may read the documents of an image otherwise, such as the registry that has made sure that
-// it has the layers; also of those that are not there.
-func (s *contentSources) readsOtherwise(ctx context.Context, target ocispec.Descriptor) (bool, error) {
-	key := visitOf(target, true)
-	if known, ok := s.otherwise.Get(key); ok {
-		return known, nil
-	}
-	is, err := documents.ReadsOtherwise(ctx, s.contents, target)
-	switch {
-	case errdefs.IsNotFound(err):
-		return true, nil
-	case err != nil:
-		return true, err
-	}
-	s.otherwise.Add(key, is)
-	return is, nil
-}
-
-// mayBeAbsent reports whether registries take a manifest with a layer that its repository does not have.
-func mayBeAbsent(layer ocispec.Descriptor) bool {
-	return len(layer.URLs) > 0 || images.IsNonDistributable(layer.MediaType)
 }
 
 // Compared takes note that the layers of an image unpack to what its config says, as a comparison has found out, whoever has

@@ -1,0 +1,80 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pullwarden/pullwarden/internal/documents"
+)
+
+// layersAtOnce bounds the layers that one image asks for at the same time: as many as CRI downloads by default.
+const layersAtOnce = 3
+
+// VerifyLayers returns nil if the registry behind the fetcher has the layers of the image of target for this platform. A node
+// that has them asks for none of them, and registries may take a manifest of layers that they do not look for, or that another
+// repository has. It asks for the last byte of each, once; that which has been delivered, as delivered reports, is not
+// asked for. Nothing is stored. The error is errdefs.ErrFailedPrecondition for a layer of another size.
+func (i *Images) VerifyLayers(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error {
+	manifest, err := images.Manifest(ctx, i.documents(), target, platforms.Default())
+	if err != nil {
+		return fmt.Errorf("manifest of %s: %w", target.Digest, err)
+	}
+	asks, ctx := errgroup.WithContext(ctx)
+	asks.SetLimit(layersAtOnce)
+	asked := map[digest.Digest]bool{}
+	for _, layer := range documents.Layers(manifest) {
+		if asked[layer.Digest] || delivered(layer.Digest) {
+			continue
+		}
+		asked[layer.Digest] = true
+		asks.Go(func() error {
+			if err := i.verifyEnd(ctx, layer, from); err != nil {
+				return fmt.Errorf("ask for layer %s of %s: %w", layer.Digest, target.Digest, err)
+			}
+			return nil
+		})
+	}
+	return asks.Wait()
+}
+
+// verifyEnd takes the last byte of content from the registry, and all of it where the fetcher cannot take a part.
+func (i *Images) verifyEnd(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
+	if err := validate(desc.Digest); err != nil {
+		return err
+	}
+	desc.URLs = nil
+	ctx, progress := watch(ctx, i.patience)
+	defer progress.stop()
+	r, err := from.Fetch(ctx, desc)
+	if err != nil {
+		return progress.judge(err)
+	}
+	defer r.Close()
+	seeker, seeks := r.(io.Seeker)
+	if !seeks || desc.Size <= 1 {
+		return verifyBytes(desc, progress, r, nil)
+	}
+	if _, err := seeker.Seek(desc.Size-1, io.SeekStart); err != nil {
+		return progress.judge(err)
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(progress.reader(r), 2))
+	if err != nil {
+		return progress.judge(err)
+	}
+	if n != 1 {
+		return fmt.Errorf("%s has not the %d bytes of its descriptor: %w", desc.Digest, desc.Size, errdefs.ErrFailedPrecondition)
+	}
+	return nil
+}
