@@ -18,12 +18,10 @@ import (
 // asked again.
 func (e *Engine) act(ctx context.Context, t task, k checked) course {
 	for k.session != nil {
-		t.denied = k.denied
+		t.heard = k.heard
 		c, action, again := e.follow(ctx, t, k)
-		t.denied = c.denied
+		t.heard = c.heard
 		if again {
-			c.originAnswered = c.hasAnswered()
-			t.originAnswered = c.originAnswered
 			k = e.checkAgain(ctx, t, k, c)
 			continue
 		}
@@ -91,6 +89,9 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	c := k.course
 	if k.err != nil {
 		ended := e.fallBack(ctx, t, c, checking, takeTurn, k.err)
+		if k.unasked {
+			ended.heard = c.heard // no registry has failed, though that is decided as if one had answered
+		}
 		if k.unasked && ended.end.kind == Failed && ctx.Err() == nil {
 			// The image has gone, or the caller's proof of it, or a verifier refuses it.
 			c.saw(ended.local)
@@ -103,7 +104,7 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 	if stop != nil {
 		return c.ended(*stop), action, false
 	}
-	t.denied = c.denied
+	t.heard = c.heard
 	if action.Do == Reuse && c.cached == NotAsked && e.blocked(ctx, t, &c.local) {
 		c.use(action.Used...)
 		return c, Action{Do: Pull, Kind: Pulled, Reason: ReasonAbsent}, false
@@ -243,9 +244,9 @@ func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err err
 // does not is as if there were none.
 func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action {
 	check := Check{
-		Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause), Elsewhere: cause.URLs && c.answerCounts(),
+		Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause), Elsewhere: cause.URLs && c.originAnswered,
 	}
-	if c.hasAnswered() {
+	if c.originAnswered {
 		c.local.Grant = c.local.Grant.withoutNeed()
 	}
 	c.local.Grant = c.local.Grant.after(check)
@@ -253,28 +254,3 @@ func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action
 	c.use(action.Used...)
 	return action
 }
-
-// originFailed is why the registry of the name has not answered in the whole request, None where
-// it has: an authority's answer may be the class of a failure in its place.
-func (c *course) originFailed(cause *resolver.Error) (class failure.Class) {
-	if c.answerCounts() {
-		return failure.None
-	}
-	for _, a := range cause.Attempts {
-		switch {
-		case a.Origin && !a.Class.Silent():
-			return failure.None
-		case a.Origin:
-			class = a.Class
-		}
-	}
-	return class
-}
-
-// answerCounts reports whether there is a digest that no mirror has said in the place of the registry.
-func (c *course) answerCounts() bool {
-	return c.answer.verified.Digest != "" && c.answer.originFailed == failure.None
-}
-
-// hasAnswered reports whether the registry has answered, be it before the request began anew.
-func (c *course) hasAnswered() bool { return c.originAnswered || c.answerCounts() }

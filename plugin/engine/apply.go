@@ -64,7 +64,7 @@ const (
 // reuse ends a request with the cached image, if the image verifiers of the
 // node agree: they are asked before each pull, and reuse is no way around them.
 func (e *Engine) reuse(ctx context.Context, t task, c course, action Action, turn turn) end {
-	t.originAnswered = c.hasAnswered() // grants in need are over then: see stillGranted
+	t.heard = c.heard // see stillGranted
 	local, target := c.local, c.local.Record.Target
 	if err := e.agree(ctx, t, local); err != nil {
 		return failed(ReasonVerifier, err)

@@ -236,6 +236,9 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, k checked) (C
 	defer session.Close()
 	// Denials since the question about the tag count: its answer may be acted on.
 	a, err := e.ask(ctx, t, session, c.checkTime)
+	if err == nil {
+		c.hearAnswer(a)
+	}
 	confirmed := err == nil && a.verified.Digest == c.local.target() && !e.blocked(ctx, t, &c.local)
 	var unread *end
 	if confirmed && c.unread && !t.readsManifests() { // else the check has read it
@@ -247,6 +250,7 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, k checked) (C
 	cause, failedThere := errors.AsType[*resolver.Error](err)
 	if failedThere {
 		refusals = slices.Concat(refusals, refusalsAmong(cause.Attempts))
+		c.hearFailure(cause)
 	}
 	if len(refusals) > 0 {
 		k.session.Forget() // what was read before them is no word of the hosts any more

@@ -39,7 +39,7 @@ func (e *Engine) fallBackShared(ctx context.Context, t task, c course, turn turn
 // useCached ends a request that a registry has failed. The image is looked at as at the beginning: to ask takes time, and
 // one that has been removed, or made again, may be none that can run.
 func (e *Engine) useCached(ctx context.Context, t task, c course, phase string, turn turn, cause *resolver.Error) course {
-	t.denied = c.denied
+	t.heard = c.heard
 	if c.local.Usable() || phase == checking { // another request's pull may have brought one meanwhile
 		local, err := e.inspect(ctx, t)
 		if err != nil {

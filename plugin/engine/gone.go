@@ -30,8 +30,7 @@ func (e *Engine) walk(ctx context.Context, t task, begun course) (c course, coal
 	for n := range maxWalks {
 		t.insists = n == maxWalks-1
 		c, coalesced = e.walkOnce(ctx, t, begun)
-		t.originAnswered, t.denied = c.hasAnswered(), c.denied
-		begun.originAnswered, begun.denied, begun.overdue = t.originAnswered, t.denied, c.overdue
+		t.heard, begun.heard, begun.overdue = c.heard, c.heard, c.overdue
 		gone, err := e.hasGone(ctx, t, c)
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err)), coalesced

@@ -118,6 +118,9 @@ func (e *Engine) authorize(ctx context.Context, t task, image store.Record, by t
 		all = all.or(held{e.givers(t, r, store.Anonymous), e.givers(t, r, t.holder())})
 	}
 	g = t.grant(all.by(by.lasting), all.by(by.inNeed), restricted)
+	if t.originAnswered {
+		g = g.withoutNeed()
+	}
 	g.held = all
 	return g, nameMissing, nil
 }
@@ -148,9 +151,6 @@ func (h held) by(counts func(host string) bool) held {
 // grant is that of the caller, by proofs that count; one that lasts goes first. restricted says that
 // the image takes one.
 func (t *task) grant(lasting, inNeed held, restricted bool) Grant {
-	if t.originAnswered {
-		inNeed = held{}
-	}
 	switch {
 	case len(lasting.anyone) > 0:
 		return Grant{Kind: GrantProved, By: store.Anonymous}

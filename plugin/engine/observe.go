@@ -162,7 +162,8 @@ func (e *Engine) foreseeFailed(ctx context.Context, t task, c course, err error)
 	if err := e.revokeIfDenied(ctx, t, nil, c.refusals); err != nil {
 		return c.ended(failed(ReasonInternal, err))
 	}
-	t.denied = c.refusals
+	c.deny(c.refusals...)
+	t.heard = c.heard
 	c.local.Age = ageOf(c.local.Record.State, e.Now(), t.directives.CheckWith, e.trusted(ctx, t).checks)
 	if c.local.Usable() && len(c.refusals) > 0 {
 		if err := e.authorizeAgain(ctx, t, &c); err != nil {

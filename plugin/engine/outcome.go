@@ -161,6 +161,7 @@ func (o *Outcome) Under() string { return o.Directives.Describe(deciding(o.Reaso
 // course is how a request went: the values of its steps, of which its Outcome
 // is made.
 type course struct {
+	heard
 	used      []policy.Key
 	local     Local         // as it was last seen
 	inspected bool          // local was seen
@@ -168,18 +169,15 @@ type course struct {
 	unread    bool          // the manifest was left to the pull: see isUnread
 	before    digest.Digest // the record's target, as it was last seen
 	answer    answer        // the last one of a registry
-	// originAnswered says that the registry of the name has answered in this request before.
-	originAnswered bool
-	cached         Confirmation // what it said of that image, by its digest
-	attempts       []resolver.Attempt
-	class          failure.Class   // of the last failure of a registry
-	refusals       []store.Refusal // of the caller, by hosts in that failure
-	denied         []store.Refusal // of the caller in the whole request: see task.denied
-	checkTime      time.Duration   // of what checks may take
-	waited         time.Duration   // of it, for the budget of checks
-	overdue        time.Time       // when its wait for a pull has to end, which began before it began anew
-	end            end
-	within         policy.Deadline // for how long a foreseen pull would be waited for
+	cached    Confirmation  // what it said of that image, by its digest
+	attempts  []resolver.Attempt
+	class     failure.Class   // of the last failure of a registry
+	refusals  []store.Refusal // of the caller, by hosts in that failure
+	checkTime time.Duration   // of what checks may take
+	waited    time.Duration   // of it, for the budget of checks
+	overdue   time.Time       // when its wait for a pull has to end, which began before it began anew
+	end       end
+	within    policy.Deadline // for how long a foreseen pull would be waited for
 }
 
 // end is how a request ended.
@@ -239,11 +237,13 @@ func (c *course) checked(a answer) { c.checkTime += a.elapsed }
 func (c *course) answered(a answer) {
 	c.checked(a)
 	a.saw(c.local)
+	c.hearAnswer(a)
 	c.answer, c.attempts = a, a.attempts
 }
 
 // failed takes in a registry's failure.
 func (c *course) failed(cause *resolver.Error) {
+	c.hearFailure(cause)
 	c.class, c.refusals = cause.Class, refusalsAmong(cause.Attempts)
 	if slices.ContainsFunc(cause.Attempts, func(a resolver.Attempt) bool { return a.Authority }) {
 		c.use(policy.KeyAuthority)

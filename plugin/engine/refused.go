@@ -35,12 +35,3 @@ func refusalsBefore(r resolver.Resolution) []store.Refusal {
 func (e *Engine) endRefused(ctx context.Context, t task, own denialWatches, source resolver.Source) error {
 	return e.revokeIfDenied(ctx, t, own, refusalsAmong(source.Refusals()))
 }
-
-// deny takes in refusals of the caller, which have ended proofs, also where another host has answered then: see [task.denied].
-func (c *course) deny(refusals ...store.Refusal) {
-	for _, no := range refusals {
-		if !slices.Contains(c.denied, no) {
-			c.denied = append(slices.Clip(c.denied), no)
-		}
-	}
-}

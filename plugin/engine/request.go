@@ -75,12 +75,8 @@ type task struct {
 	directives policy.Effective
 	answered   func() // see resolver.Query; nil = nobody is told
 	insists    bool   // its answer counts, whatever others have been told since
-	// originAnswered says that the registry of the name has answered before the request began
-	// anew: proofs that count while it is silent count no more.
-	originAnswered bool
-	// denied are the refusals that the request has met with so far, also before it began anew. They have ended proofs; what
-	// they would end is none for this request that others are given since.
-	denied []store.Refusal
+
+	heard // before the step that it is for
 }
 
 // byDigest reports whether the reference names a digest, which cannot change.
