@@ -49,14 +49,14 @@ type Source interface {
 	// for, its hosts served anything, in the order of hosts.toml. The hosts of
 	// layers that say themselves where they are (foreign layers) follow.
 	Served() provenance.Provenance
-	// Delivered reports whether a whole document with that digest has come from
-	// the source, and none of it from others than its hosts. It is false for content
-	// that was there already, and for layers.
+	// Delivered reports whether a whole document with that digest has come from the source, and none of it from
+	// others than its hosts. It is false for content that was there already, and for layers.
 	Delivered(d digest.Digest) bool
-	// Refusals returns the attempts at which a host itself refused the caller content
-	// that it has not served since, nor the registry of the name after it, also where
-	// another host had it.
+	// Refusals returns the attempts at which a host itself refused the caller content that it has not served since,
+	// nor the registry of the name after it, also where another host had it.
 	Refusals() []Attempt
+	// AskedURLs reports whether a host of a layer's urls was asked, which the author of the manifest has chosen.
+	AskedURLs() bool
 	// Progress tells how many readers wait for content right now, from the request
 	// on, and how many bytes have come so far, without prefetches that nobody has taken.
 	Progress() (waiting, bytes int64)
@@ -246,7 +246,7 @@ func (src *source) Failure(err error) *Error {
 func (src *source) newError(attempts []Attempt) *Error {
 	leftOut := slices.Concat(src.session.leftOut, src.log.unfollowed())
 	e := newError(src.session.query.Reference, attempts, leftOut...)
-	e.URLs = src.log.asksURLs.Load()
+	e.URLs = src.AskedURLs()
 	return e
 }
 

@@ -72,6 +72,9 @@ func cutsSecret(u *url.URL, known *redact.Texts) bool {
 	return known.Crosses(asked, strings.IndexByte(asked, '?'))
 }
 
+// AskedURLs implements Source.
+func (src *source) AskedURLs() bool { return src.log.asksURLs.Load() }
+
 // GuardURLs has content behind the urls of descriptors fetched as that of hosts is: not encoded,
 // within the same bounds of headers and of connections, with no query in its spans, and no part of a
 // secret in its errors.

@@ -244,7 +244,7 @@ func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err err
 // does not is as if there were none.
 func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action {
 	check := Check{
-		Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause), Elsewhere: cause.URLs && c.originAnswered,
+		Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause), Elsewhere: c.elsewhere && c.originAnswered,
 	}
 	if c.originAnswered {
 		c.local.Grant = c.local.Grant.withoutNeed()

@@ -173,3 +173,21 @@ func TestMirrorsProofAfterABudgetAnew(t *testing.T) {
 		t.Errorf("removed: %v; %s (%s) after %d checks, %v", removed, o.Kind, o.Reason, n.checks, err)
 	}
 }
+
+// A host of a layer's urls was asked after the registry had answered, in a pull that came to nothing since a later answer was
+// acted upon. The registry is silent by then: an image of which nothing is known is not used.
+func TestURLsInARequestThatBeginsAnew(t *testing.T) {
+	for _, byURLs := range []bool{false, true} {
+		n := &node{remote: second, record: cachedImage(first, time.Time{}), byURLs: byURLs}
+		e := n.engine(rule(`policy = "IfDigestChanged"`))
+		n.onPull = func() {
+			n.onPull = nil
+			setBack(e)
+			n.checkFails = failure.Unreachable
+		}
+		want := map[bool]Kind{false: UsedCached, true: Failed}[byURLs]
+		if o, err := e.Ensure(t.Context(), n.request(nil)); n.pulls != 1 || o.Kind != want {
+			t.Errorf("by urls %v: %s (%s) after %d pulls, %v", byURLs, o.Kind, o.Reason, n.pulls, err)
+		}
+	}
+}

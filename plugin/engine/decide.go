@@ -20,7 +20,7 @@ type Check struct {
 	OriginFailed failure.Class
 	// Class is why the registry failed, in the check or in the pull after it.
 	Class failure.Class
-	// Elsewhere says that the pull has asked a host of a layer's urls after a registry's answer. The
+	// Elsewhere says that a pull of the request has asked a host of a layer's urls, and that the registry has answered. The
 	// author of the manifest has chosen that host, and what it does, and when.
 	Elsewhere bool
 	// Overdue says that the pull that followed the answer has taken longer than the

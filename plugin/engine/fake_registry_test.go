@@ -152,6 +152,8 @@ func (s fakeSource) Refusals() []resolver.Attempt {
 	return nil
 }
 
+func (s fakeSource) AskedURLs() bool { return s.byURLs && s.pulls > 0 }
+
 func (s fakeSource) Progress() (waiting, bytes int64) { return 0, 0 }
 
 func (s fakeSource) Redacted(ctx context.Context) (context.Context, func()) { return ctx, func() {} }

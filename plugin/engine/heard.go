@@ -17,6 +17,8 @@ type heard struct {
 	// originAnswered says that the registry of the name has answered, be it that it failed: proofs that count while it is
 	// silent count no more.
 	originAnswered bool
+	// elsewhere says that a pull has asked a host of a layer's urls.
+	elsewhere bool
 	// denied are the refusals of the caller. They have ended proofs; what they would end is none for this request that
 	// others are given since.
 	denied []store.Refusal
@@ -32,6 +34,7 @@ func (h *heard) hearAnswer(a answer) {
 func (h *heard) hearFailure(cause *resolver.Error) {
 	check := Check{Class: cause.Class, OriginFailed: h.originFailed(cause)}
 	h.originAnswered = h.originAnswered || check.byOrigin()
+	h.elsewhere = h.elsewhere || cause.URLs
 }
 
 // deny takes in refusals of the caller, which have ended proofs, also where another host has answered then.

@@ -119,6 +119,7 @@ type checkKey struct {
 	snapshotter    string
 	directives     policy.Directives
 	originAnswered bool      // what proofs are worth differs
+	elsewhere      bool      // and what an open image is
 	overdue        time.Time // of who begins anew
 }
 
@@ -131,5 +132,6 @@ func (t *task) checkKey() checkKey {
 		snapshotter:    t.Snapshotter,
 		directives:     t.directives.Directives,
 		originAnswered: t.originAnswered,
+		elsewhere:      t.elsewhere,
 	}
 }
