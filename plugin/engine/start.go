@@ -18,6 +18,9 @@ type Start struct {
 	Governed bool
 	// Reuse says that Ensure would reuse the cached image as it is, and ask nobody.
 	Reuse bool
+	// ImageID is CRI's of the image that would be reused; "" where none would. What the name
+	// stands for before and after is another matter.
+	ImageID string
 	// Used are the directives that took part, in the order of their use.
 	Used []policy.Key
 }
@@ -62,6 +65,9 @@ func (e *Engine) Start(ctx context.Context, req Request, pulls bool) Start {
 		// container does that too, whatever hosts the layers there came from.
 		complete := !c.local.incomplete || !pulls && !t.restricted()
 		s.Reuse = c.over() && c.end.kind != Failed && complete
+	}
+	if s.Reuse {
+		s.ImageID = c.end.imageID
 	}
 	s.Used = c.used
 	if by := c.local.Grant.By; s.Reuse && by != "" {

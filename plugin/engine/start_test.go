@@ -57,6 +57,9 @@ func compareStart(t *testing.T, n *node, e *Engine, governed bool) {
 		if s.Reuse != reused {
 			t.Errorf("%s starts: %v; the outcome is %s (%s)", caller, s.Reuse, o.Kind, o.Reason)
 		}
+		if reused && s.ImageID != o.ImageID || !reused && s.ImageID != "" {
+			t.Errorf("%s starts from the image %q; that of the outcome is %q", caller, s.ImageID, o.ImageID)
+		}
 		if reused && !slices.Equal(used, n.used) {
 			t.Errorf("proofs that were used: %v, want %v", used, n.used)
 		}
