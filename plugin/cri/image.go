@@ -98,6 +98,9 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 	started, ended := s.starts.pulling(r.GetImage(), req.Name)
 	req.Started = started
 	outcome, err := s.engine.Ensure(ctx, req)
+	if outcome.Observed {
+		outcome.ImageID = n.response.GetImageRef() // of the pull that was containerd's own
+	}
 	ended(outcome, err)
 	if outcome.Observed {
 		return n.response, err

@@ -38,6 +38,7 @@ type puller struct {
 	pulled bool      // has ever pulled, with success or not
 	failed bool      // the last pull, or it has not ended
 	ended  time.Time // the last successful pull, until its question has been answered
+	image  string    // the ID of the image of that pull
 	skips  bool      // does not pull
 	warned bool      // of a pod that does not pull
 }
@@ -86,18 +87,18 @@ func newLRU[V any](size int) *simplelru.LRU[string, V] {
 	return l
 }
 
-// takeAfterPull reports whether a question is the one that follows a pull. The next one
-// is not.
-func (p *pullers) takeAfterPull(pod, image string, now time.Time) bool {
+// takeAfterPull returns the ID of the image that was pulled, where a question is the one
+// that follows a pull. The next one is not.
+func (p *pullers) takeAfterPull(pod, image string, now time.Time) (imageID string, follows bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.get(pod, image, now)
 	if q == nil || q.ended.IsZero() {
-		return false
+		return "", false
 	}
 	age := now.Sub(q.ended)
 	q.ended = time.Time{}
-	return age >= 0 && age <= afterPull
+	return q.image, age >= 0 && age <= afterPull
 }
 
 // tell notes that a pod is told that there is no image, and reports whether it pulls
@@ -133,14 +134,14 @@ func (p *pullers) begin(pod, image string, now time.Time) (told, noted bool) {
 	return told, true
 }
 
-// end notes how a pull has ended.
-func (p *pullers) end(pod, image string, succeeded bool, now time.Time) {
+// end notes how a pull has ended, and with which image.
+func (p *pullers) end(pod, image, imageID string, succeeded bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.make(pod, image, now)
 	q.pulled, q.failed = true, !succeeded
 	if succeeded {
-		q.ended = now
+		q.ended, q.image = now, imageID
 	}
 }
 

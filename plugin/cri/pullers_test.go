@@ -25,22 +25,23 @@ func TestAfterPull(t *testing.T) {
 		{"failed", false, 0, false},
 	} {
 		var p pullers
-		p.end("pod", "app", tc.succeeded, noon)
-		if p.takeAfterPull("pod", "other", noon) || p.takeAfterPull("other", "app", noon) {
+		p.end("pod", "app", "image", tc.succeeded, noon)
+		_, other := p.takeAfterPull("pod", "other", noon)
+		if _, another := p.takeAfterPull("other", "app", noon); other || another {
 			t.Errorf("%s: it is about another pod or image", tc.what)
 		}
-		if got := p.takeAfterPull("pod", "app", noon.Add(tc.later)); got != tc.want {
-			t.Errorf("%s: %v", tc.what, got)
+		if id, got := p.takeAfterPull("pod", "app", noon.Add(tc.later)); got != tc.want || got && id != "image" {
+			t.Errorf("%s: %v, %q", tc.what, got, id)
 		}
-		if p.takeAfterPull("pod", "app", noon.Add(tc.later)) {
+		if _, again := p.takeAfterPull("pod", "app", noon.Add(tc.later)); again {
 			t.Errorf("%s: twice", tc.what)
 		}
 	}
 	var p pullers
 	p.tell("pod", "app", noon)
-	p.end("pod", "app", true, noon)
+	p.end("pod", "app", "image", true, noon)
 	p.begin("pod", "app", noon)
-	if p.takeAfterPull("pod", "app", noon) {
+	if _, follows := p.takeAfterPull("pod", "app", noon); follows {
 		t.Error("while the pod pulls again")
 	}
 }
@@ -73,7 +74,7 @@ func TestPullers(t *testing.T) {
 			case 'b':
 				p.begin("pod", "app", noon)
 			default:
-				p.end("pod", "app", step == '+', noon)
+				p.end("pod", "app", "image", step == '+', noon)
 			}
 		}
 		if got != tc.want {

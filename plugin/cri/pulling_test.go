@@ -26,7 +26,7 @@ func TestPullByAnotherRuleEnds(t *testing.T) {
 		var o engine.Outcome
 		o.Directives.Govern = govern
 		ended(o, nil)
-		if !s.pullers.takeAfterPull("pod", "app", noon) {
+		if _, follows := s.pullers.takeAfterPull("pod", "app", noon); !follows {
 			t.Errorf("%v: the question after the pull is told that there is no image", govern)
 		}
 		told := 0

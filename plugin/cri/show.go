@@ -174,15 +174,9 @@ func recordFor(ctx context.Context, records Records, name string, image *runtime
 // "Starts" a kubelet may be told that there is none, so that it pulls.
 func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRequest) (*runtime.ImageStatusResponse, error) {
 	r = s.withWholeName(r)
-	response, err := s.ImageServiceServer.ImageStatus(ctx, r)
+	response, err := s.visible(ctx, r)
 	if err != nil || response.GetImage() == nil {
 		return response, err
-	}
-	if err := withLostName(ctx, s.ImageServiceServer, r.GetImage().GetImage(), response.GetImage()); err != nil {
-		return nil, err
-	}
-	if there, err := s.maySee(ctx, r.GetImage(), response.GetImage()); err != nil || !there {
-		return &runtime.ImageStatusResponse{}, err
 	}
 	record, ok, err := recordFor(ctx, s.records, r.GetImage().GetImage(), response.GetImage(), response.GetImage().GetRepoTags())
 	if err != nil {

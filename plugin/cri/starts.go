@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/distribution/reference"
-	"github.com/opencontainers/go-digest"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
@@ -50,45 +49,17 @@ type question struct {
 	requests []engine.Request
 }
 
-// maySee reports whether a kubelet may see the image that CRI has for a reference. The
-// error is one of containerd, or the context's.
-func (s *ImageService) maySee(ctx context.Context, spec *runtime.ImageSpec, image *runtime.Image) (bool, error) {
-	seen := spec.GetAnnotations()[configSeen]
-	if s.starts == nil || seen == "" {
-		return true, nil
-	}
-	if named, err := reference.ParseDockerRef(spec.GetImage()); err == nil && slices.Contains(namesOf(image), named.String()) {
-		return s.mayStart(ctx, spec, seen, named)
-	}
-	return s.mayStartByID(ctx, spec, seen, image)
-}
-
-// withWholeName has a pod ask by a whole name or a whole ID where some images take a proof at each
-// start. CRI takes the beginning of an ID for the image that it knows by that alone: its answer
-// would tell of those that the pod may not see.
-func (s *ImageService) withWholeName(r *runtime.ImageStatusRequest) *runtime.ImageStatusRequest {
-	spec := r.GetImage()
-	if s.starts == nil || spec.GetAnnotations()[configSeen] == "" || !s.starts.ProvesStarts() {
-		return r
-	}
-	if _, err := digest.Parse(spec.GetImage()); err == nil {
-		return r
-	}
-	named, err := reference.ParseDockerRef(spec.GetImage())
-	if err != nil {
-		return r // the digits of a whole ID, or nothing that an ID begins with
-	}
-	return &runtime.ImageStatusRequest{Verbose: r.GetVerbose(), Image: &runtime.ImageSpec{
-		Image: named.String(), Annotations: spec.GetAnnotations(), UserSpecifiedImage: spec.GetUserSpecifiedImage(), RuntimeHandler: spec.GetRuntimeHandler(),
-	}}
-}
-
-// mayStart reports whether a pod may start a container of an image without a pull.
-func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, seen string, named reference.Named) (bool, error) {
+// mayStart reports whether a pod may start a container of an image, which CRI has for that name,
+// without a pull.
+func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, seen string, named reference.Named, imageID string) (bool, error) {
 	if !s.starts.Governs(policy.ImageOf(named)) {
 		return true, nil
 	}
-	if s.starts.pullers.takeAfterPull(seen, named.String(), s.starts.Now()) {
+	if pulled, follows := s.starts.pullers.takeAfterPull(seen, named.String(), s.starts.Now()); follows {
+		if pulled != imageID { // the name has been moved since: the decision about the pull was none about this image
+			s.starts.answer(ctx, question{image: named.String()}, engine.AnswerPull, nil)
+			return false, nil
+		}
 		s.starts.answer(ctx, question{image: named.String()}, engine.AnswerPulled, nil)
 		return true, nil
 	}
@@ -100,13 +71,15 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 	if err != nil {
 		return false, err
 	}
-	stop, governed := s.decide(ctx, q, true)
+	stop, governed := s.decide(ctx, q, imageID, true)
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
 	switch {
 	case !governed:
 		return true, nil
+	case isOfAnother(stop):
+		return false, errMoved
 	case stop == nil:
 		s.starts.answer(ctx, q, engine.AnswerReuse, nil)
 		return true, nil
@@ -118,7 +91,11 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 		return true, nil
 	}
 	// A tenant chooses its imagePullPolicy: it is no way around a proof.
-	if unproved, _ := s.decide(ctx, q, false); unproved != nil {
+	unproved, _ := s.decide(ctx, q, imageID, false)
+	if isOfAnother(unproved) {
+		return false, errMoved
+	}
+	if unproved != nil {
 		s.starts.answer(ctx, q, engine.AnswerUnproved, unproved)
 		return false, ctx.Err()
 	}
@@ -131,11 +108,11 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 const maxNamesByID = 16
 
 // mayStartByID reports whether a pod may start a container of an image that it names by
-// its ID, or a part of that: where it may by one of the image's names, of which those with
-// digests come first, since all tags of a repository share its proofs. No pull takes an
-// ID, so that nothing can be proved for it. An image that has lost its names may be one
-// that takes a proof. The kubelet also looks by the ID for the images of volumes that the
-// pod has: it sees those, where it is sure which pod asks.
+// its ID, or a part of that: where it may by one of the names that still are the image's,
+// of which those with digests come first, since all tags of a repository share its proofs.
+// No pull takes an ID, so that nothing can be proved for it. An image that has lost its
+// names may be one that takes a proof. The kubelet also looks by the ID for the images of
+// volumes that the pod has: it sees those, where it is sure which pod asks.
 func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec, seen string, image *runtime.Image) (bool, error) {
 	var governed []reference.Named
 	for _, name := range slices.Backward(namesOf(image)) {
@@ -161,7 +138,7 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 		if err != nil {
 			return false, err
 		}
-		unproved, _ = s.decide(ctx, q, false)
+		unproved, _ = s.decide(ctx, q, image.GetId(), false)
 		if err := ctx.Err(); err != nil || unproved == nil {
 			return err == nil, err
 		}
@@ -203,16 +180,16 @@ func (s *ImageService) question(spec *runtime.ImageSpec, seen string, named refe
 	return q, nil
 }
 
-// decide returns why the image must not be reused as it is, the strictest of the
-// decisions for what the pod may be; nil where it may. It is not
-// governed where all of these leave the question alone. Of pods that do not pull only
-// [policy.Strict] asks for a proof.
-func (s *ImageService) decide(ctx context.Context, q question, pulls bool) (stop *engine.Start, governed bool) {
+// decide returns why the image with that ID must not be reused as it is, the strictest of the
+// decisions for what the pod may be; nil where it may. One to reuse another image, to which
+// the name has been moved, is none to reuse this one. It is not governed where all of these
+// leave the question alone. Of pods that do not pull only [policy.Strict] asks for a proof.
+func (s *ImageService) decide(ctx context.Context, q question, imageID string, pulls bool) (stop *engine.Start, governed bool) {
 	for _, req := range q.requests {
 		start := s.engine.Start(ctx, req, pulls)
 		governed = governed || start.Governed
 		strict := start.Directives.Access == policy.Strict
-		if !start.Governed || start.Reuse || !pulls && !strict {
+		if !start.Governed || start.Reuse && start.ImageID == imageID || !pulls && !strict {
 			continue
 		}
 		if strict {
@@ -222,6 +199,9 @@ func (s *ImageService) decide(ctx context.Context, q question, pulls bool) (stop
 	}
 	return stop, governed
 }
+
+// isOfAnother reports whether what [ImageService.decide] returned says that another image may be reused.
+func isOfAnother(stop *engine.Start) bool { return stop != nil && stop.Reuse }
 
 // answer logs and counts an answer. The decision is why the image is not simply there;
 // nil where it is. A pod that is refused for good is warned of.
@@ -257,7 +237,7 @@ func (s *Starts) pulling(spec *runtime.ImageSpec, image string) (told bool, ende
 	told, noted := s.pullers.begin(seen, image, s.Now())
 	return told, func(o engine.Outcome, err error) {
 		if noted || o.Directives.Govern == policy.Starts {
-			s.pullers.end(seen, image, err == nil, s.Now())
+			s.pullers.end(seen, image, o.ImageID, err == nil, s.Now())
 		}
 	}
 }
