@@ -14,7 +14,7 @@ import (
 )
 
 // A mirror's token server is in trouble by its probes, and has tokens for callers. The registry behind the mirror says 404. Where the
-// cached image does not do after that, be it for what the token server has, the mirror is asked all the same; else it is not.
+// cached image does not do after that, or for what the token server has, the mirror is asked all the same; else it is not.
 func TestTokenServerInTroubleAfterTheRegistrysAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		fallback failure.Set
@@ -22,7 +22,7 @@ func TestTokenServerInTroubleAfterTheRegistrysAnswer(t *testing.T) {
 	}{
 		"nothing to use":           {failure.SetOf(), true},
 		"for other failures alone": {failure.SetOf(failure.Unreachable, failure.Unavailable), true},
-		"for the registry's":       {failure.SetOf(failure.NotFound), false},
+		"for the registry's alone": {failure.SetOf(failure.NotFound), true},
 		"for both":                 {failure.SetOf(failure.NotFound, failure.Unavailable), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,20 +52,27 @@ func TestTokenServerInTroubleAfterTheRegistrysAnswer(t *testing.T) {
 	}
 }
 
-// A mirror that limits requests, and does not say for how long, is tried again where the cached image will not be used then: the
-// registry's answer decides that.
+// A mirror that limits requests, and does not say for how long, is tried again unless the cached image does for that, and after the
+// registry's answer, which decides.
 func TestTriesOfAMirrorThatLimitsAfterTheRegistrysAnswer(t *testing.T) {
-	for fallback, want := range map[failure.Class]int{failure.RateLimited: 3, failure.NotFound: 1} {
-		t.Run("the cached image does for "+string(fallback), func(t *testing.T) {
+	for name, test := range map[string]struct {
+		fallback failure.Set
+		want     int
+	}{
+		"for the limit alone":  {failure.SetOf(failure.RateLimited), 3},
+		"for the answer alone": {failure.SetOf(failure.NotFound), 3},
+		"for both":             {failure.SetOf(failure.RateLimited, failure.NotFound), 1},
+	} {
+		t.Run("the cached image does "+name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n fakeNet
 				n.set(registryName, answering(http.StatusNotFound))
 				n.set(mirrorName, answering(http.StatusTooManyRequests))
 				r := newResolver(t, fakeOptions(n.roundTrip, registryName, mirrorName))
-				_, err := once(t.Context(), r, Query{Fallback: failure.SetOf(fallback)}, 5*time.Second)
+				_, err := once(t.Context(), r, Query{Fallback: test.fallback}, 5*time.Second)
 				wantClass(t, err, failure.NotFound)
-				if asked := n.asked(); countOf(asked, mirrorName) != want {
-					t.Errorf("want %d tries: %v; asked %q", want, err, asked)
+				if asked := n.asked(); countOf(asked, mirrorName) != test.want {
+					t.Errorf("want %d tries: %v; asked %q", test.want, err, asked)
 				}
 			})
 		})

@@ -57,39 +57,3 @@ func TestFirstPodBesideHostsInTrouble(t *testing.T) {
 		}
 	}
 }
-
-// So does it where the registry and its token server were in trouble, and are well: for both there is one wait.
-func TestFirstPodAfterARegistryAndItsTokenServer(t *testing.T) {
-	for name, both := range map[string]bool{"the token server": false, "both": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const step = 240 * time.Millisecond // the probe of a token server has two
-				var n fakeNet
-				h := newHome(&n, registryName, "auth.test")
-				r := newResolver(t, fakeOptions(n.roundTrip, registryName))
-				breaks(&h.tokens, mute)
-				_, _ = once(t.Context(), r, of("team/app", "alice"), 5*time.Second)
-				time.Sleep(2 * health.ProbeTime)
-				if both {
-					breaks(&h.rest, mute)
-				}
-				_, _ = once(t.Context(), r, of("team/other", "bob"), 5*time.Second)
-				time.Sleep(2 * health.ProbeTime)
-				if troubled := r.Troubled(); both != (len(troubled) == 2) {
-					t.Fatalf("got %+v", troubled)
-				}
-				for _, host := range []string{registryName, "auth.test"} {
-					well := n.answer[host]
-					n.set(host, func(req *http.Request) (*http.Response, error) { return after(step, well)(req) })
-				}
-				h.tokens.Store(nil)
-				h.rest.Store(nil)
-				time.Sleep(30 * time.Second)
-				began := time.Now()
-				if _, err := once(t.Context(), r, of("team/new", "carol"), 5*time.Second); err != nil {
-					t.Errorf("after %v: %v", time.Since(began), err)
-				}
-			})
-		})
-	}
-}

@@ -166,9 +166,10 @@ func (s *session) share(ctx context.Context, t turn) share {
 	for _, h := range next {
 		sh.next = append(sh.next, h.Key())
 		switch {
-		case t.passesOver(h, left):
+		case t.isInTrouble(h, left):
 			sh.reserve = true
 			continue
+		case t.leadsToTrouble(h, left): // it may have a token: its time is kept, but nobody is sure to ask it
 		case !s.isFallback(h) || !first.Origin:
 			sh.last = false
 		case t.round == wellHosts:
@@ -180,12 +181,12 @@ func (s *session) share(ctx context.Context, t turn) share {
 }
 
 // fallback are the classes of a failure of the host whose turn it is after which the caller has something else
-// to use, as far as others have failed: they may decide what becomes of the check, whatever that host says.
+// to use, by that class and by the one that decides, as far as others have failed: they may decide what becomes of the check, whatever that host says.
 func (s *session) fallback(t turn) (classes failure.Set) {
 	attempts := append(beside(t.attempts, t.hosts[0]), t.hosts[0].attempt(failure.None, nil, 0))
 	for _, class := range failure.All() {
 		attempts[len(attempts)-1].Class = class
-		classes = classes.With(class, s.query.Fallback.Has(decidingClass(attempts)))
+		classes = classes.With(class, s.query.Fallback.Has(class) && s.query.Fallback.Has(decidingClass(attempts)))
 	}
 	return classes
 }
@@ -195,9 +196,13 @@ func beside(attempts []Attempt, h *host) []Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(a Attempt) bool { return a.by == h && !a.Refused })
 }
 
-// passesOver reports whether the round would pass over a host that has so much time left, as things
-// are now: for its own trouble, or for that for which it was passed over before.
-func (t turn) passesOver(h *host, left time.Duration) bool {
+// isInTrouble reports whether the round would pass over a host that has so much time left for its own trouble, as things are now.
+func (t turn) isInTrouble(h *host, left time.Duration) bool {
+	return t.round != allHosts && h.health.Blocked(h.Key(), left)
+}
+
+// leadsToTrouble is isInTrouble for that for which the host was passed over before, such as that of its token server.
+func (t turn) leadsToTrouble(h *host, left time.Duration) bool {
 	troubled, known := t.troubled[h]
-	return t.round != allHosts && (h.health.Blocked(h.Key(), left) || known && h.health.Blocked(troubled, left))
+	return t.round != allHosts && known && h.health.Blocked(troubled, left)
 }

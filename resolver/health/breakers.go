@@ -90,16 +90,16 @@ func (b *Breakers) wish(s *suspect) bool {
 
 // Await is Trouble for a check that has nothing else to ask: it waits for the probe where
 // the last verdict is not fresh, within the check's Waits (nil = they have no bound), and not for
-// one that has lasted for MaxWait. The probes of what the host leads to, such as its token server, and of
-// the next hosts begin with that wait: there is one for all of them. A host counts that has failed a
-// request since that verdict, too: it is in trouble once the probe says so, or is silent.
+// one that has lasted for MaxWait. The probes of the next hosts begin with that wait. A host
+// counts that has failed a request since that verdict, too: it is in trouble once the probe says
+// so, or is silent.
 func (b *Breakers) Await(ctx context.Context, key Key, waits Waits, next ...Key) *OpenError {
 	_ = b.Trouble(key) //nolint:contextcheck // a probe is nobody's request
 	r, open := b.lastVerdict(key)
 	if r == nil {
 		return open
 	}
-	b.want(append([]Key{key}, next...)) //nolint:contextcheck // the same
+	b.want(next) //nolint:contextcheck // the same
 	wait := MaxWait - time.Since(r.began)
 	if waits != nil {
 		wait = min(wait, time.Until(waits()))

@@ -125,7 +125,7 @@ func (p Purpose) HasAlternative() bool {
 
 // HasReadyAlternative is HasAlternative for hosts that can answer as things are now.
 func (p Purpose) HasReadyAlternative() bool {
-	return p.HasAlternative() && (p.Kind != Fetch || !p.Patient && p.CanMove())
+	return p.HasAlternative() && (p.Kind != Fetch && !p.Force || !p.Patient && p.CanMove())
 }
 
 // Dial is by what a request waits for a new connection.
