@@ -7,8 +7,8 @@ package shorterror
 
 import "strings"
 
-// bounded is an error with the beginning and the end of its text.
-type bounded struct {
+// reworded is an error with another text.
+type reworded struct {
 	text string
 	err  error
 }
@@ -16,6 +16,14 @@ type bounded struct {
 // endPart is how much of a text is left for its end: one part of that many. The beginning says what has failed, and the
 // end why, such as "no such file or directory".
 const endPart = 4
+
+// WithText returns the error with that text; the very error where that is its own.
+func WithText(err error, text string) error {
+	if err.Error() == text {
+		return err
+	}
+	return &reworded{text: text, err: err}
+}
 
 // Bounded returns the error with a text of about that many bytes at the most, of which the middle is left out; nil for nil.
 func Bounded(err error, bytes int) error {
@@ -28,8 +36,8 @@ func Bounded(err error, bytes int) error {
 	}
 	last := bytes / endPart
 	beginning, end := text[:bytes-last], text[len(text)-last:]
-	return &bounded{text: strings.ToValidUTF8(beginning, "") + "…" + strings.ToValidUTF8(end, ""), err: err}
+	return &reworded{text: strings.ToValidUTF8(beginning, "") + "…" + strings.ToValidUTF8(end, ""), err: err}
 }
 
-func (e *bounded) Error() string { return e.text }
-func (e *bounded) Unwrap() error { return e.err }
+func (e *reworded) Error() string { return e.text }
+func (e *reworded) Unwrap() error { return e.err }

@@ -31,6 +31,19 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 }
 
+// An error with another text stays what it is, also where that is bounded.
+func TestErrorsWithAnotherText(t *testing.T) {
+	cause := errors.New("cause")
+	if err := WithText(cause, "cause"); err != cause { //nolint:errorlint // the very one
+		t.Errorf("got %#v", err)
+	}
+	for text, want := range map[string]string{"other": "other", strings.Repeat("x", 100): "xxxxxx…xx"} {
+		if err := Bounded(WithText(cause, text), 8); !errors.Is(err, cause) || err.Error() != want {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
 // A program may have the longest path that there is, of any characters. The reason, which runtimes tell behind it, is what
 // an operator needs.
 func TestReasonBehindALongPath(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
-	"github.com/pullwarden/pullwarden/internal/shorterror"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -63,7 +62,7 @@ func (s *RuntimeService) RemovePodSandbox(ctx context.Context, r *runtime.Remove
 	if err == nil {
 		after()
 	}
-	return response, err
+	return response, tellError(err) // it stops the pod, too
 }
 
 // RunPodSandbox pulls the image of pods where it is absent, before CRI would.
@@ -88,13 +87,7 @@ func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateC
 	bounded, told := redact.Bounded(ctx)
 	defer told()
 	response, err := s.createAgain(bounded, r)
-	return response, shorterror.Bounded(err, maxErrorText)
-}
-
-// StartContainer starts a container. Its error is bounded.
-func (s *RuntimeService) StartContainer(ctx context.Context, r *runtime.StartContainerRequest) (*runtime.StartContainerResponse, error) {
-	response, err := s.RuntimeServiceServer.StartContainer(ctx, r)
-	return response, shorterror.Bounded(err, maxErrorText)
+	return response, tellError(err)
 }
 
 // createAgain creates a container until it is of the image that was asked for.

@@ -17,11 +17,11 @@ import (
 )
 
 // ContainerStatus tells what CRI would if the image of the container had no names but those of the repository
-// that its user has asked for: see ownNames.
+// that its user has asked for: see ownNames, and hideMounts.
 func (s *RuntimeService) ContainerStatus(ctx context.Context, r *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
 	response, err := s.RuntimeServiceServer.ContainerStatus(ctx, r)
 	if err == nil && response.GetStatus() != nil {
-		s.ownNames(ctx, response.GetStatus())
+		s.tellStatus(ctx, response.GetStatus())
 	}
 	return response, err
 }
@@ -29,6 +29,11 @@ func (s *RuntimeService) ContainerStatus(ctx context.Context, r *runtime.Contain
 // GetContainerEvents tells the same in the statuses that events have.
 func (s *RuntimeService) GetContainerEvents(r *runtime.GetEventsRequest, stream runtime.RuntimeService_GetContainerEventsServer) error {
 	return s.RuntimeServiceServer.GetContainerEvents(r, &events{stream, s})
+}
+
+func (s *RuntimeService) tellStatus(ctx context.Context, status *runtime.ContainerStatus) {
+	s.ownNames(ctx, status)
+	hideMounts(status)
 }
 
 // events is a stream of events whose statuses have own names.
@@ -41,7 +46,7 @@ type events struct {
 func (e *events) Send(event *runtime.ContainerEventResponse) error {
 	event = proto.CloneOf(event)
 	for _, status := range event.GetContainersStatuses() {
-		e.service.ownNames(e.Context(), status)
+		e.service.tellStatus(e.Context(), status)
 	}
 	return e.RuntimeService_GetContainerEventsServer.Send(event)
 }

@@ -4,6 +4,7 @@
 package nodetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -182,15 +183,19 @@ func (p *Pod) CreateUnpacking(name, imageID, userSpecified string) (created bool
 
 // Volume is an image that a container has as a volume (KEP-4639), by its ID and the name that its user
 // has asked for.
-type Volume struct{ ImageID, UserSpecified string }
+type Volume struct {
+	ImageID, UserSpecified string
+	At                     string // in the container; "" = a path of its own
+	SubPath                string // of the image; "" = all of it
+}
 
 // Create creates a container as Run does, with volumes. The error is CRI's.
 func (p *Pod) Create(name, imageID, userSpecified string, annotations map[string]string, volumes ...Volume) (id string, err error) {
 	var mounts []*runtimeapi.Mount
 	for i, v := range volumes {
 		mounts = append(mounts, &runtimeapi.Mount{
-			ContainerPath: fmt.Sprintf("/volume%d", i), Readonly: true,
-			Image: &runtimeapi.ImageSpec{Image: v.ImageID, UserSpecifiedImage: v.UserSpecified},
+			ContainerPath: cmp.Or(v.At, fmt.Sprintf("/volume%d", i)), Readonly: true,
+			Image: &runtimeapi.ImageSpec{Image: v.ImageID, UserSpecifiedImage: v.UserSpecified}, ImageSubPath: v.SubPath,
 		})
 	}
 	return p.create(name, &runtimeapi.ContainerConfig{
