@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/distribution/reference"
 	"google.golang.org/protobuf/proto"
@@ -27,8 +28,9 @@ type RuntimeService struct {
 	runtime.RuntimeServiceServer
 	images  runtime.ImageServiceServer
 	records Records
-	sandbox *SandboxImage // nil: CRI's own pull of it is tracked
-	starts  *Starts       // nil: nothing is remembered of pods
+	sandbox *SandboxImage                                 // nil: CRI's own pull of it is tracked
+	starts  *Starts                                       // nil: nothing is remembered of pods
+	specs   atomic.Pointer[map[string]*runtime.ImageSpec] // see specOf
 	// RefuseRestored says that CRI may make a container of another image than it is asked
 	// for, which is refused: see isCheckpoint and verifyRestored. Default: false, CRI does not.
 	RefuseRestored bool

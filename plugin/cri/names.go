@@ -57,11 +57,7 @@ func (e *events) Send(event *runtime.ContainerEventResponse) error {
 func (s *RuntimeService) ownNames(ctx context.Context, status *runtime.ContainerStatus) {
 	id := status.GetImageId()
 	status.Image, status.ImageRef = &runtime.ImageSpec{Image: id}, id
-	listed, err := s.ListContainers(ctx, &runtime.ListContainersRequest{Filter: &runtime.ContainerFilter{Id: status.GetId()}})
-	if err != nil || len(listed.GetContainers()) != 1 {
-		return // it has been removed
-	}
-	spec := listed.GetContainers()[0].GetImage()
+	spec := s.specOf(ctx, status.GetId())
 	if spec == nil {
 		return
 	}
@@ -81,6 +77,24 @@ func (s *RuntimeService) ownNames(ctx context.Context, status *runtime.Container
 	if pinned := nameLike(asked, made, image.GetRepoDigests()); pinned != "" {
 		status.ImageRef = pinned
 	}
+}
+
+// specOf is the image of a container as it was configured; nil where it is not known, as of a container that has been removed. CRI
+// tells it in a list of all containers alone, and never changes it: those of the last list are kept.
+func (s *RuntimeService) specOf(ctx context.Context, id string) *runtime.ImageSpec {
+	if last := s.specs.Load(); last != nil && (*last)[id] != nil {
+		return (*last)[id]
+	}
+	listed, err := s.ListContainers(ctx, &runtime.ListContainersRequest{})
+	if err != nil {
+		return nil
+	}
+	specs := make(map[string]*runtime.ImageSpec, len(listed.GetContainers()))
+	for _, c := range listed.GetContainers() {
+		specs[c.GetId()] = c.GetImage()
+	}
+	s.specs.Store(&specs)
+	return specs[id]
 }
 
 // askedName is the name that the user of a container has asked for; nil where that is an ID, or nobody has said it.

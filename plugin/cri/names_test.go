@@ -6,6 +6,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,13 +19,15 @@ import (
 	"github.com/pullwarden/pullwarden/store"
 )
 
-// telling is containerd's own runtime service with one container, whose status names the first of all names of its image.
+// telling is containerd's own runtime service with one container, and others, whose status names the first of all names of its image.
 type telling struct {
 	runtime.UnimplementedRuntimeServiceServer
 	images      *images
 	spec        *runtime.ImageSpec
 	annotations map[string]string
-	gone        bool // the container is removed once its status was told
+	others      []string // IDs
+	gone        bool     // the container is removed once its status was told
+	lists       int      // of containers
 	err         error
 	event       *runtime.ContainerEventResponse
 }
@@ -41,18 +44,26 @@ func (c *telling) status(ctx context.Context) *runtime.ContainerStatus {
 	return status
 }
 
-func (c *telling) ContainerStatus(ctx context.Context, _ *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
+func (c *telling) ContainerStatus(ctx context.Context, r *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	return &runtime.ContainerStatusResponse{Status: c.status(ctx)}, nil
+	status := c.status(ctx)
+	if slices.Contains(c.others, r.GetContainerId()) {
+		status.Id = r.GetContainerId()
+	}
+	return &runtime.ContainerStatusResponse{Status: status}, nil
 }
 
 func (c *telling) ListContainers(_ context.Context, r *runtime.ListContainersRequest) (*runtime.ListContainersResponse, error) {
-	if c.gone || r.GetFilter().GetId() != "container" {
-		return &runtime.ListContainersResponse{}, nil
+	c.lists++
+	listed := &runtime.ListContainersResponse{}
+	for _, id := range append([]string{"container"}, c.others...) {
+		if !c.gone && (r.GetFilter() == nil || r.GetFilter().GetId() == id) {
+			listed.Containers = append(listed.Containers, &runtime.Container{Id: id, Image: c.spec})
+		}
 	}
-	return &runtime.ListContainersResponse{Containers: []*runtime.Container{{Id: "container", Image: c.spec}}}, nil
+	return listed, nil
 }
 
 func (c *telling) GetContainerEvents(_ *runtime.GetEventsRequest, s runtime.RuntimeService_GetContainerEventsServer) error {
@@ -134,6 +145,30 @@ func TestOwnNamesOfWhatIsGone(t *testing.T) {
 	if _, err := s.ContainerStatus(t.Context(), &runtime.ContainerStatusRequest{}); !errors.Is(err, inner.err) {
 		t.Errorf("an error of CRI's: %v", err)
 	}
+}
+
+// A list of all containers, which takes as long as the node has many, is made once for those that it has: kubelets ask for the status
+// of each, and events tell those of all containers of a pod. Of those that are gone nothing is kept.
+func TestStatusesListContainersOnce(t *testing.T) {
+	i := &images{names: [][]string{{first.String(), theirTag, ownTag, theirDigest, ownDigest}}}
+	inner := &telling{images: i, spec: &runtime.ImageSpec{Image: first.String(), UserSpecifiedImage: "short:1"}}
+	s := NewRuntimeService(inner, i, knows(), nil)
+	statuses := func(lists, kept int) {
+		t.Helper()
+		for _, id := range slices.Repeat(append([]string{"container"}, inner.others...), 3) {
+			response, err := s.ContainerStatus(t.Context(), &runtime.ContainerStatusRequest{ContainerId: id})
+			if got := response.GetStatus().GetImage().GetImage(); err != nil || got != ownTag {
+				t.Errorf("%s: %s, %v", id, got, err)
+			}
+		}
+		if got := len(*s.specs.Load()); inner.lists != lists || got != kept {
+			t.Errorf("%d lists, want %d; %d containers are kept, want %d", inner.lists, lists, got, kept)
+		}
+	}
+	inner.others = []string{"second", "third"}
+	statuses(1, 3)
+	inner.others = []string{"fourth"}
+	statuses(2, 2)
 }
 
 // listening is a stream of events to a client.
