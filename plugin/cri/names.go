@@ -4,6 +4,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -62,21 +63,35 @@ func (s *RuntimeService) ownNames(ctx context.Context, status *runtime.Container
 		return
 	}
 	status.Image = spec
-	asked := askedName(spec)
-	if asked == nil {
-		return
-	}
-	image, err := s.image(ctx, id)
-	if err != nil {
-		prefixlog.G(ctx).WithError(err).Warn("the status of a container names its image by its ID alone")
-	}
-	if tag := nameLike(asked, "", image.GetRepoTags()); tag != "" {
+	tag, pinned := s.namesAsAsked(ctx, spec, id, status.GetAnnotations())
+	if tag != "" {
 		status.Image = &runtime.ImageSpec{Image: tag}
 	}
-	made := asked.Name() + "@" + status.GetAnnotations()[store.LabelVerifiedDigest]
-	if pinned := nameLike(asked, made, image.GetRepoDigests()); pinned != "" {
+	if pinned != "" {
 		status.ImageRef = pinned
 	}
+}
+
+// namesAsAsked are the tag, and the name with a digest, that the image with that ID has in the repository that the user of a container
+// with these annotations has asked for; "" for none.
+func (s *RuntimeService) namesAsAsked(ctx context.Context, spec *runtime.ImageSpec, id string, annotations map[string]string) (tag, pinned string) {
+	repository, names := askedNames(spec)
+	if repository == "" {
+		return "", ""
+	}
+	if verified := annotations[store.LabelVerifiedDigest]; verified != "" {
+		names = append(names, repository+"@"+verified)
+	}
+	image, err := s.image(ctx, id)
+	for _, name := range names {
+		if err == nil && image != nil {
+			err = withLostName(ctx, s.images, name, image)
+		}
+	}
+	if err != nil {
+		prefixlog.G(ctx).WithError(err).Warn("the image of a container is named by fewer names than it has, or its ID alone")
+	}
+	return nameLike(repository, names, image.GetRepoTags()), nameLike(repository, names, image.GetRepoDigests())
 }
 
 // specOf is the image of a container as it was configured; nil where it is not known, as of a container that has been removed. CRI
@@ -97,32 +112,37 @@ func (s *RuntimeService) specOf(ctx context.Context, id string) *runtime.ImageSp
 	return specs[id]
 }
 
-// askedName is the name that the user of a container has asked for; nil where that is an ID, or nobody has said it.
-func askedName(spec *runtime.ImageSpec) reference.Named {
-	name := spec.GetUserSpecifiedImage()
-	if name == "" {
-		name = spec.GetImage()
-	}
+// askedNames are the repository and the names in it, with a tag and with a digest, that the user of a container has asked for; none
+// where that is an ID, or nobody has said it.
+func askedNames(spec *runtime.ImageSpec) (repository string, names []string) {
+	name := cmp.Or(spec.GetUserSpecifiedImage(), spec.GetImage())
 	if _, err := digest.Parse(name); err == nil {
-		return nil
+		return "", nil
 	}
-	named, err := reference.ParseDockerRef(name)
+	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
-		return nil
+		return "", nil
 	}
-	return named
+	named = reference.TagNameOnly(named)
+	if tagged, ok := named.(reference.Tagged); ok {
+		names = append(names, named.Name()+":"+tagged.Tag())
+	}
+	if digested, ok := named.(reference.Digested); ok {
+		names = append(names, named.Name()+"@"+digested.Digest().String())
+	}
+	return named.Name(), names
 }
 
-// nameLike is the name that was asked for if it is one of names, or else the one that the container was made by, or else the
-// first of them of the same repository, whose names share their proofs of access; "" for none.
-func nameLike(asked reference.Named, made string, names []string) string {
-	for _, name := range []string{asked.String(), made} {
+// nameLike is the first of those asked for that is one of names, or else the first of names in that repository, whose names share their
+// proofs of access; "" for none.
+func nameLike(repository string, asked, names []string) string {
+	for _, name := range asked {
 		if slices.Contains(names, name) {
 			return name
 		}
 	}
 	for _, name := range names {
-		if named, err := reference.ParseNormalizedNamed(name); err == nil && named.Name() == asked.Name() {
+		if named, err := reference.ParseNormalizedNamed(name); err == nil && named.Name() == repository {
 			return name
 		}
 	}

@@ -88,6 +88,9 @@ func TestOwnNames(t *testing.T) {
 	}{
 		"its only names":                   {"short:1", id, []string{ownTag, ownDigest}, ownTag, ownDigest, false},
 		"its only digest":                  {ownDigest, id, []string{ownDigest}, id, ownDigest, false},
+		"a tag with a digest":              {ownTag + ownDigest[len("docker.io/library/short"):], id, []string{otherTag, ownTag, otherDigest, ownDigest}, ownTag, ownDigest, true},
+		"a digest with a tag of another":   {"short:2" + ownDigest[len("docker.io/library/short"):], id, []string{ownTag, otherDigest, ownDigest}, ownTag, ownDigest, true},
+		"a name without a tag":             {"short", id, []string{otherTag, "docker.io/library/short:latest", ownDigest}, "docker.io/library/short:latest", ownDigest, true},
 		"a tag that has moved on":          {"short:2", id, []string{ownDigest}, id, ownDigest, false},
 		"an image that is gone":            {"short:1", id, nil, id, id, false},
 		"beside another tenant's":          {"short:1", id, []string{theirTag, ownTag, theirDigest, ownDigest}, ownTag, ownDigest, true},
@@ -113,6 +116,23 @@ func TestOwnNames(t *testing.T) {
 		}
 		if diff := cmp.Diff(inner.status(t.Context()), status, protocmp.Transform()); (diff != "") != tc.differs {
 			t.Errorf("%s (-CRI +ours):\n%s", what, diff)
+		}
+	}
+}
+
+// A name that CRI has lost, and still finds the image by, is told all the same.
+func TestOwnNamesThatAreLost(t *testing.T) {
+	i := &images{names: [][]string{{first.String(), theirTag, ownTag, theirDigest, ownDigest}}, lost: []string{ownTag, ownDigest}}
+	for user, want := range map[string][2]string{
+		"short:1": {ownTag, first.String()}, ownDigest: {first.String(), ownDigest},
+		ownTag + ownDigest[len("docker.io/library/short"):]: {ownTag, ownDigest},
+		"short:2": {first.String(), first.String()}, theirTag: {theirTag, theirDigest},
+	} {
+		inner := &telling{images: i, spec: &runtime.ImageSpec{Image: first.String(), UserSpecifiedImage: user}}
+		response, err := NewRuntimeService(inner, i, knows(), nil).ContainerStatus(t.Context(), &runtime.ContainerStatusRequest{ContainerId: "container"})
+		status := response.GetStatus()
+		if got := [2]string{status.GetImage().GetImage(), status.GetImageRef()}; err != nil || got != want {
+			t.Errorf("%s: %q, %v", user, got, err)
 		}
 	}
 }
