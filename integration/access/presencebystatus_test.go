@@ -39,6 +39,7 @@ func TestPresenceByTheStatusOfAContainer(t *testing.T) {
 	eves := pod.Run("eve", id, "z.evil.test/app:1", nil)
 	wantStatus(t, n, eves, "z.evil.test/app:1", "z.evil.test/app@"+pushed.String())
 	wantEvent(t, events, eves, "z.evil.test/app:1", "z.evil.test/app@"+pushed.String())
+	wantRecord(t, n, eves, "z.evil.test/app:1")
 	alices := pod.Run("alice", id, s.ref(":7"), nil)
 	wantStatus(t, n, alices, s.ref(":7"), s.ref("@"+pushed.String()))
 
@@ -57,6 +58,17 @@ func wantStatus(t *testing.T, n *nodetest.Node, container, image, ref string) {
 	status := n.ContainerStatus(container)
 	nodetest.Want(t, "image of a container", status.GetImage().GetImage(), image)
 	nodetest.Want(t, "image_ref of a container", status.GetImageRef(), ref)
+}
+
+// wantRecord holds what containerd's own record of a container names as its image, which cAdvisor publishes as the label image of the
+// container's metrics.
+func wantRecord(t *testing.T, n *nodetest.Node, id, image string) {
+	t.Helper()
+	container, err := n.Client.LoadContainer(t.Context(), id)
+	n.Must(err)
+	info, err := container.Info(t.Context())
+	n.Must(err)
+	nodetest.Want(t, "image in the record of a container", info.Image, image)
 }
 
 // wantEvent waits for an event of a container, and holds what the container's status in it names as its image.
@@ -93,6 +105,7 @@ func TestPresenceOfAnArtifactByTheStatusOfAContainer(t *testing.T) {
 	container, err := n.RunPod(pause).CreateCommand("eve", id, "z.evil.test/app:1", "/x")
 	n.Must(err)
 	wantStatus(t, n, container, "z.evil.test/app:1", "z.evil.test/app@"+evil.top.Digest.String())
+	wantRecord(t, n, container, "z.evil.test/app:1")
 }
 
 // artifact is a manifest with the empty config of OCI's image specification, and one layer of its own.

@@ -108,7 +108,8 @@ func (s *RuntimeService) createAgain(ctx context.Context, r *runtime.CreateConta
 // create is createAgain, once.
 func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
 	config := r.GetConfig()
-	name, image := s.imageOf(ctx, config.GetImage())
+	asked := config.GetImage()
+	name, image := s.imageOf(ctx, asked)
 	record := s.recordOf(ctx, name, image)
 	config.Annotations = sealed(config.GetAnnotations(), annotationsOf(record))
 	ours := config.Annotations
@@ -124,7 +125,7 @@ func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerR
 	}
 	response, err := s.RuntimeServiceServer.CreateContainer(making, r)
 	if err == nil {
-		err = s.verifyMade(ctx, response.GetContainerId(), image.GetId(), ours)
+		err = s.verifyMade(ctx, response.GetContainerId(), image.GetId(), asked, ours)
 	}
 	if err != nil {
 		return nil, err

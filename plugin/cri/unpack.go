@@ -30,6 +30,8 @@ type Unpacker interface {
 	// MadeOf reports whether a container stands on the layers of the image with that ID, and by which
 	// record CRI has made it.
 	MadeOf(ctx context.Context, container, imageID string) (made bool, record string, err error)
+	// NameImage gives the record of a container the name of its image, which cAdvisor publishes.
+	NameImage(ctx context.Context, container, name string) error
 	// ReadAgain returns once CRI has read the records of these names.
 	ReadAgain(ctx context.Context, names ...string)
 }

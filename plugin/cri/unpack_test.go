@@ -31,6 +31,8 @@ type unpacking struct {
 	readAgain      []string
 	lookErr        error
 	checkpoint     string // the name of one
+	named          string // the image of the last container, in its record
+	nameErr        error
 }
 
 func (u *unpacking) ContainerSnapshotter(handler string) string { return "of " + handler }
@@ -65,6 +67,11 @@ func (u *unpacking) CreateContainer(ctx context.Context, r *runtime.CreateContai
 // ContainerStatus is of a container as it was asked for.
 func (u *unpacking) ContainerStatus(context.Context, *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
 	return &runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{ImageId: u.config.GetImage().GetImage(), Annotations: u.config.GetAnnotations()}}, nil
+}
+
+func (u *unpacking) NameImage(_ context.Context, _, name string) error {
+	u.named = name
+	return u.nameErr
 }
 
 func (u *unpacking) ReadAgain(_ context.Context, names ...string) { u.readAgain = names }
@@ -161,6 +168,7 @@ func TestContainersOfAnotherImage(t *testing.T) {
 		"its name always moves":  {unpacking{moved: maxCreations}, 0, 0, errOtherLayers},
 		"what it tells of moves": {unpacking{moved: maxCreations, movedName: asked}, 0, 0, errOtherLayers},
 		"nobody knows":           {unpacking{lookErr: os.ErrNotExist}, 1, 1, os.ErrNotExist},
+		"it cannot be named":     {unpacking{nameErr: os.ErrNotExist}, 1, 1, os.ErrNotExist},
 	} {
 		again := tc.u.others+tc.u.moved > 0
 		s := NewRuntimeService(&tc.u, i, knows(asked, "registry.test"), nil)
@@ -175,4 +183,27 @@ func TestContainersOfAnotherImage(t *testing.T) {
 			t.Errorf("%s: %v, %v, removed %d", what, response, err, tc.u.removed)
 		}
 	}
+}
+
+// The record of a container names the image as the container's status does: by the tag that was asked for, or else the digest, or
+// the ID.
+func TestRecordsOfContainersNameTheImageAsAsked(t *testing.T) {
+	i := &images{names: [][]string{{first.String(), theirTag, ownTag, theirDigest, ownDigest, otherDigest}}}
+	named := func(user, want string) {
+		t.Helper()
+		u := &unpacking{}
+		s := NewRuntimeService(u, i, knows(), nil)
+		s.Unpacker = u
+		_, err := s.CreateContainer(t.Context(), &runtime.CreateContainerRequest{
+			PodSandboxId: "sandbox", Config: &runtime.ContainerConfig{Image: &runtime.ImageSpec{Image: first.String(), UserSpecifiedImage: user}},
+		})
+		if err != nil || u.named != want {
+			t.Errorf("%s: %q, %v", user, u.named, err)
+		}
+	}
+	named("short:1", ownTag)
+	named("registry.test/gone:1", first.String())
+	named("", first.String())
+	i.names = [][]string{{first.String(), theirTag, theirDigest, otherDigest, ownDigest}}
+	named(ownDigest, ownDigest)
 }

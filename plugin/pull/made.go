@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/opencontainers/go-digest"
@@ -49,6 +50,19 @@ func (p *Puller) MadeOf(ctx context.Context, container, imageID string) (made bo
 	}
 	remapped, err := remappedID(chain, snapshot.Labels)
 	return remapped != "" && snapshot.Parent == remapped, c.Image, err
+}
+
+// NameImage has the record of a container name its image so: CRI writes the first name that the image has, which may be another
+// tenant's, and cAdvisor publishes it in the metrics of the container.
+func (p *Puller) NameImage(ctx context.Context, container, name string) error {
+	c, err := p.containers.Get(ctx, container)
+	if err == nil && c.Image != name {
+		_, err = p.containers.Update(ctx, containers.Container{ID: container, Image: name}, "image")
+	}
+	if err != nil {
+		return fmt.Errorf("name the image of container %s: %w", container, err)
+	}
+	return nil
 }
 
 // ReadAgain returns once CRI has read the records of these names, as far as it can, and as the context goes on: a

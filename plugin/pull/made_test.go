@@ -5,6 +5,7 @@ package pull
 
 import (
 	"context"
+	"reflect"
 	"testing"
 
 	"github.com/containerd/containerd/api/services/introspection/v1"
@@ -108,5 +109,29 @@ func TestMadeOf(t *testing.T) {
 	}
 	if made, _, err := p.MadeOf(n.ctx, "gone", id); made || !errdefs.IsNotFound(err) {
 		t.Errorf("a container that is not there: %v, %v", made, err)
+	}
+}
+
+// The record of a container is given the name of its image, and stays the same else.
+func TestNameImage(t *testing.T) {
+	n := newNode(t)
+	n.stands("own", "registry.test/other:1", "")
+	p := n.puller(settings())
+	was, err := n.Containers.Get(n.ctx, "own")
+	check(t, err)
+	for range 2 {
+		check(t, p.NameImage(n.ctx, "own", "registry.test/own:1"))
+	}
+	is, err := n.Containers.Get(n.ctx, "own")
+	check(t, err)
+	if is.Image != "registry.test/own:1" {
+		t.Errorf("got %s", is.Image)
+	}
+	is.Image, is.UpdatedAt = was.Image, was.UpdatedAt
+	if !reflect.DeepEqual(is, was) {
+		t.Errorf("got %+v, want %+v", is, was)
+	}
+	if err := p.NameImage(n.ctx, "gone", "registry.test/own:1"); !errdefs.IsNotFound(err) {
+		t.Errorf("a container that is not there: %v", err)
 	}
 }
