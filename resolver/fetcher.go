@@ -28,6 +28,9 @@ type fetcher struct {
 	hosts        []*host     // that are asked, in their order
 }
 
+// Progress is [Source.Progress].
+func (f *fetcher) Progress() (waiting, bytes int64) { return f.log.progress.state() }
+
 // Fetch implements transfer.Fetcher. The requests are made when the reader is
 // read, which can also be sought.
 func (f *fetcher) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {

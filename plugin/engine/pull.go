@@ -192,6 +192,7 @@ func (e *Engine) comparison(t task, a answer, source resolver.Source) func(conte
 			from = source.Served()
 		case !hasLayers(sources):
 			err = e.verifyLayers(ctx, t, a.descriptor, source, delivered)
+			from.Hosts = source.Served().Hosts
 		default:
 			return from, nil
 		}

@@ -38,10 +38,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 		return c, e.orGone(ctx, t, a.descriptor.Digest, err)
 	}
 	c.local.ForeignSource, c.local.compared = false, compares
-	var served provenance.Provenance
-	if compares {
-		served = source.Served()
-	}
+	served := source.Served()
 	if !a.actUponUnlessOutdated() {
 		return c.ended(failed(ReasonPull, errOutdated)), nil
 	}
@@ -50,7 +47,7 @@ func (e *Engine) reverify(ctx context.Context, t task, c course, action Action, 
 	e.markPulled(ctx, target, t.names(target), func(before store.State) store.State { // with the checks that were made meanwhile
 		return e.pulledState(a, before)
 	})
-	e.writeVerified(ctx, t, c.local.Record.Target, before, served)
+	e.writeVerified(ctx, t, c.local, before, served)
 	if c = c.ended(e.reuse(ctx, t, c, action, hasTurn)); c.end.kind != Failed && compares {
 		c.end.source = served.Reference
 	}
@@ -69,17 +66,20 @@ func (e *Engine) verify(ctx context.Context, t task, a answer, image store.Recor
 	return false, e.verifyLayers(ctx, t, image.Target, source, func(digest.Digest) bool { return false })
 }
 
-// writeVerified writes that an image was compared with what these sources have served, or, without any, that the hosts have
-// its layers; before are the states of its
-// records when that began. It is on disk before the request ends, so that whichever pull comes
+// writeVerified writes that an image was compared with what these sources have served, or that these have shown its layers; before
+// are the states of its records when that began. It is on disk before the request ends, so that whichever pull comes
 // next adds its hosts to it. An image of which it cannot be written is compared once more by the next request.
-func (e *Engine) writeVerified(ctx context.Context, t task, image ocispec.Descriptor, before []store.State, served provenance.Provenance) {
-	err := e.Records.WriteSources(ctx, image.Digest, func(now store.State) store.State {
-		now.PulledAt, now.HasLayers = e.Now(), true
+func (e *Engine) writeVerified(ctx context.Context, t task, image Local, before []store.State, served provenance.Provenance) {
+	err := e.Records.WriteSources(ctx, image.target(), func(now store.State) store.State {
+		now.PulledAt = e.Now()
+		if !image.compared {
+			return transfer.WithShown(now, served.Hosts)
+		}
+		now.HasLayers = true
 		return transfer.WithComparedSince(before, now, served)
-	}, t.names(image.Digest)...)
-	if err == nil && served.Reference != "" {
-		err = e.Sources.Compared(ctx, image, t.Snapshotter)
+	}, t.names(image.target())...)
+	if err == nil && image.compared {
+		err = e.Sources.Compared(ctx, image.Record.Target, t.Snapshotter)
 	}
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warnf("what was verified of %q is not recorded", t.Name)

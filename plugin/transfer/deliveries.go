@@ -49,10 +49,11 @@ func (d *deliveries) has(fetched digest.Digest) bool {
 	return ok
 }
 
-// hasLayers reports whether the pull has fetched all layers that run of the image of target.
+// hasLayers reports whether the pull has fetched all layers that run of the image of target from hosts of its name. One with urls may have
+// come from there.
 func (d *deliveries) hasLayers(ctx context.Context, contents content.Provider, target ocispec.Descriptor) bool {
 	manifest, err := images.Manifest(ctx, contents, target, platforms.Default())
-	return err == nil && !slices.ContainsFunc(documents.Layers(manifest), func(layer ocispec.Descriptor) bool { return !d.has(layer.Digest) })
+	return err == nil && !slices.ContainsFunc(documents.Layers(manifest), func(layer ocispec.Descriptor) bool { return !d.has(layer.Digest) || len(layer.URLs) > 0 })
 }
 
 // hosts are all that have served what the pull has fetched.

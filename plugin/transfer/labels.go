@@ -82,6 +82,12 @@ func WithCompared(s store.State, with provenance.Provenance) store.State {
 	return applyTo(s, with)
 }
 
+// WithShown returns the state of a record whose layers these hosts have shown that they have, or delivered.
+func WithShown(s store.State, hosts []string) store.State {
+	s.HasLayers = true
+	return applyTo(s, sourcesOf(s).Add(provenance.Provenance{Hosts: hosts}))
+}
+
 // WithComparedSince is [WithCompared] after a comparison that took its time. Hosts that are on the record now, and
 // were in none of the image's states before, are those of a pull that has fetched some of it meanwhile: they stay.
 func WithComparedSince(before []store.State, now store.State, with provenance.Provenance) store.State {

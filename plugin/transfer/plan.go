@@ -36,8 +36,9 @@ type Plan struct {
 	Verify func(ctx context.Context, target ocispec.Descriptor) error
 	// Compare is called once after that, with the sources that the record of Reference is to
 	// name, and returns those from which it has taken all of the image once more, which are named
-	// in their place; zero where it has compared nothing. Where HasLayers is not set, it makes sure that the source has
-	// the layers that this pull has not fetched, as delivered reports. Its error ends the pull; nil compares
+	// in their place; without a reference where it has compared nothing. Where HasLayers is not set, it makes sure that the source has
+	// the layers that this pull has not fetched, as delivered reports, and returns the hosts that have shown that, which are
+	// named beside the others. Its error ends the pull; nil compares
 	// nothing.
 	Compare func(ctx context.Context, sources store.State, delivered func(digest.Digest) bool) (provenance.Provenance, error)
 	// State returns the state that a record gets together with its new target.

@@ -98,7 +98,7 @@ type labelledRecords struct {
 	sources  *imageSources // nil: they are not tracked
 	pulledAt time.Time     // for pulls without a plan
 	known    store.State   // of an earlier record of the image; zero where none knows its source
-	// compared are those with which the plan has compared the image; zero for none.
+	// compared are those with which the plan has compared the image; without a reference it has not, and they have shown layers.
 	compared provenance.Provenance
 	before   []store.State // of the image's records, when the pull had come so far
 	// hasLayers is [store.State.HasLayers] of the image, by this pull or an earlier one.

@@ -5,7 +5,6 @@ package transfer
 
 import (
 	"context"
-	"slices"
 
 	"github.com/containerd/containerd/v2/core/images"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -23,7 +22,6 @@ func (l *labelledRecords) remember(ctx context.Context, img images.Image) {
 		}
 	}
 	l.known = knownOf(l.before)
-	l.hasLayers = l.hasLayers || slices.ContainsFunc(l.before, func(s store.State) bool { return s.HasLayers })
 	if l.sources != nil {
 		there := l.sources.to(l.known).from
 		l.before = append(l.before, store.State{ContentSources: there.Hosts, MoreSources: there.More})
@@ -65,8 +63,9 @@ func (l *labelledRecords) withSources(s, before store.State) store.State {
 	if before.Compared {
 		return WithCompared(s, sourcesOf(before).Add(own).Add(l.sources.fetched.InOrder(l.sources.asks)))
 	}
+	s.HasLayers = before.HasLayers || l.hasLayers // with the hosts by which that is known
 	all := l.sources.to(before)
-	s = applyTo(s, all.from)
+	s = applyTo(s, all.from.Add(l.compared).InOrder(l.sources.asks))
 	s.Compared, s.UnknownSources = false, all.unknown && s.PullSource != ""
 	return s
 }

@@ -144,6 +144,11 @@ func (r *trackedReader) addSource() {
 	r.source.contents.add(r.ctx, r.desc.Digest, r.earlier.Add(p))
 }
 
+// served are the hosts that have served the content to this pull.
+func (r *trackedReader) served() provenance.Provenance {
+	return provenance.Provenance{Hosts: r.source.reporter.ServedBy(r.desc.Digest).Hosts}
+}
+
 // Close persists the source of content that is complete, and forgets it where its file is
 // not what has come.
 func (r *trackedReader) Close() error {
@@ -152,7 +157,7 @@ func (r *trackedReader) Close() error {
 		// A pull does not fail because its source cannot be written.
 		p, err := r.source.contents.persist(r.ctx, r.desc.Digest)
 		if !errdefs.IsNotFound(err) {
-			r.source.delivered.add(r.desc.Digest, p)
+			r.source.delivered.add(r.desc.Digest, p.Add(r.served())) // also where another download was there first
 		}
 		if err != nil && !errdefs.IsNotFound(err) {
 			warnNotRecorded(r.ctx, r.desc.Digest, err)

@@ -7,26 +7,51 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"time"
+
+	"github.com/containerd/containerd/v2/core/transfer"
 )
+
+// counter is a fetcher that tells how many bytes have come so far, also of those that it throws away: what is before the part that
+// it was asked for, of hosts that know no parts.
+type counter interface {
+	Progress() (waiting, bytes int64)
+}
 
 // progress ends a context when no byte has come for some time.
 type progress struct {
+	from     counter     // nil = what is read counts alone
+	came     int64       // of what from has told
 	timer    *time.Timer // nil = it never ends
 	patience time.Duration
 	cancel   context.CancelCauseFunc
 	ctx      context.Context //nolint:containedctx // whose end it judges
 }
 
-// watch returns a context that ends when no byte comes for as long as the
+// watch returns a context that ends when no byte comes from the fetcher for as long as the
 // patience lasts; 0 or less is without a bound. The caller stops it.
-func watch(ctx context.Context, patience time.Duration) (context.Context, *progress) {
+func watch(ctx context.Context, patience time.Duration, from transfer.Fetcher) (context.Context, *progress) {
 	p := &progress{patience: patience}
+	p.from, _ = from.(counter)
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	if patience > 0 {
-		p.timer = time.AfterFunc(patience, func() { p.cancel(&stalledError{patience}) })
+		p.timer = time.AfterFunc(math.MaxInt64, p.look)
+		p.timer.Reset(patience)
 	}
 	return p.ctx, p
+}
+
+// look ends the context unless bytes have come since it last looked.
+func (p *progress) look() {
+	if p.from != nil {
+		if _, came := p.from.Progress(); came != p.came {
+			p.came = came
+			p.timer.Reset(p.patience)
+			return
+		}
+	}
+	p.cancel(&stalledError{p.patience})
 }
 
 // stop ends the context.

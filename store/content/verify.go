@@ -189,7 +189,7 @@ func (i *Images) verifyBlob(ctx context.Context, desc ocispec.Descriptor, from t
 		return err
 	}
 	desc.URLs = nil
-	ctx, progress := watch(ctx, i.patience)
+	ctx, progress := watch(ctx, i.patience, from)
 	defer progress.stop()
 	r, err := from.Fetch(ctx, desc)
 	if err != nil {

@@ -5,12 +5,15 @@ package content
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
 
 	"github.com/containerd/containerd/v2/core/images"
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 	"github.com/containerd/containerd/v2/core/transfer"
-	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -25,7 +28,8 @@ const layersAtOnce = 3
 // VerifyLayers returns nil if the registry behind the fetcher has the layers of the image of target for this platform. A node
 // that has them asks for none of them, and registries may take a manifest of layers that they do not look for, or that another
 // repository has. It asks for the last byte of each, once; that which has been delivered, as delivered reports, is not
-// asked for. Nothing is stored. The error is errdefs.ErrFailedPrecondition for a layer of another size.
+// asked for. One of another size is taken as a whole, as in a comparison. Nothing is stored. The error is errdefs.ErrFailedPrecondition
+// for bytes that differ.
 func (i *Images) VerifyLayers(ctx context.Context, target ocispec.Descriptor, from transfer.Fetcher, delivered func(digest.Digest) bool) error {
 	manifest, err := images.Manifest(ctx, i.documents(), target, platforms.Default())
 	if err != nil {
@@ -49,32 +53,45 @@ func (i *Images) VerifyLayers(ctx context.Context, target ocispec.Descriptor, fr
 	return asks.Wait()
 }
 
-// verifyEnd takes the last byte of content from the registry, and all of it where the fetcher cannot take a part.
+// verifyEnd takes the last byte of content from the registry, and all of it where that has no parts, or other content: another host is
+// asked then by whoever knows the digest.
 func (i *Images) verifyEnd(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
 	if err := validate(desc.Digest); err != nil {
 		return err
 	}
 	desc.URLs = nil
-	ctx, progress := watch(ctx, i.patience)
+	n, err := i.readEnd(ctx, desc, from)
+	if err == nil && n != 1 || err != nil && refusesParts(err) {
+		return i.verifyBlob(ctx, desc, from, nil)
+	}
+	return err
+}
+
+// readEnd returns how much there is behind all bytes but the last, and no more than 2; 0 where the fetcher can take no parts.
+func (i *Images) readEnd(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) (n int64, err error) {
+	ctx, progress := watch(ctx, i.patience, from)
 	defer progress.stop()
 	r, err := from.Fetch(ctx, desc)
 	if err != nil {
-		return progress.judge(err)
+		return 0, progress.judge(err)
 	}
 	defer r.Close()
 	seeker, seeks := r.(io.Seeker)
 	if !seeks || desc.Size <= 1 {
-		return verifyBytes(desc, progress, r, nil)
+		return 0, nil
 	}
-	if _, err := seeker.Seek(desc.Size-1, io.SeekStart); err != nil {
-		return progress.judge(err)
+	if _, err = seeker.Seek(desc.Size-1, io.SeekStart); err == nil {
+		n, err = io.Copy(io.Discard, io.LimitReader(progress.reader(r), 2))
 	}
-	n, err := io.Copy(io.Discard, io.LimitReader(progress.reader(r), 2))
 	if err != nil {
-		return progress.judge(err)
+		return 0, progress.judge(err)
 	}
-	if n != 1 {
-		return fmt.Errorf("%s has not the %d bytes of its descriptor: %w", desc.Digest, desc.Size, errdefs.ErrFailedPrecondition)
-	}
-	return nil
+	return n, nil
+}
+
+// refusesParts reports whether a registry may have content of which it gives no part: it takes the header Range (RFC 9110, section 14.2)
+// for a mistake.
+func refusesParts(err error) bool {
+	status, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err)
+	return ok && slices.Contains([]int{http.StatusBadRequest, http.StatusRequestedRangeNotSatisfiable}, status.StatusCode)
 }

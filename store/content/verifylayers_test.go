@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/go-digest"
@@ -23,12 +25,13 @@ import (
 
 // parts is a registry that tells which bytes it was asked for.
 type parts struct {
-	has    map[digest.Digest][]byte
-	whole  bool // it has no parts
-	mu     sync.Mutex
-	asked  map[digest.Digest]string
-	atOnce atomic.Int32
-	most   atomic.Int32
+	has     map[digest.Digest][]byte
+	whole   bool // it has no parts
+	refuses bool
+	mu      sync.Mutex
+	asked   map[digest.Digest]string
+	atOnce  atomic.Int32
+	most    atomic.Int32
 }
 
 func (p *parts) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
@@ -58,6 +61,9 @@ func (p *part) Seek(offset int64, whence int) (int64, error) {
 	p.from.mu.Lock()
 	defer p.from.mu.Unlock()
 	p.from.asked[p.of] += fmt.Sprintf("from %d", offset)
+	if p.from.refuses {
+		return 0, fmt.Errorf("seek: %w", remoteerrors.ErrUnexpectedStatus{StatusCode: http.StatusRequestedRangeNotSatisfiable})
+	}
 	return p.Reader.Seek(offset, whence)
 }
 
@@ -72,7 +78,8 @@ func TestVerifyLayers(t *testing.T) {
 		asks   string
 	}{
 		"it has them":          {func([]ocispec.Descriptor, *parts) {}, nil, "asked urls [] from 6"},
-		"it has no parts":      {func(_ []ocispec.Descriptor, p *parts) { p.whole = true }, nil, "asked urls [] "},
+		"it has no parts":      {func(_ []ocispec.Descriptor, p *parts) { p.whole = true }, nil, "asked urls [] asked urls [] "},
+		"it refuses parts":     {func(_ []ocispec.Descriptor, p *parts) { p.refuses = true }, nil, "asked urls [] from 6asked urls [] "},
 		"one is not there":     {func(l []ocispec.Descriptor, p *parts) { delete(p.has, l[5].Digest) }, errdefs.ErrNotFound, ""},
 		"one is larger":        {func(l []ocispec.Descriptor, p *parts) { p.has[l[5].Digest] = []byte("layer 5, and more") }, errdefs.ErrFailedPrecondition, ""},
 		"one is smaller":       {func(l []ocispec.Descriptor, p *parts) { p.has[l[5].Digest] = []byte("layer") }, errdefs.ErrFailedPrecondition, ""},
