@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
@@ -53,7 +54,16 @@ func (s *ImageService) maySee(ctx context.Context, spec *runtime.ImageSpec, imag
 	if named, err := reference.ParseDockerRef(spec.GetImage()); err == nil && slices.Contains(namesOf(image), named.String()) {
 		return s.mayStart(ctx, spec, seen, named, image.GetId())
 	}
+	if !begins(image.GetId(), spec.GetImage()) { // CRI looks for the ID of a name, and then for its image: the name was moved in between
+		return false, errMoved
+	}
 	return s.mayStartByID(ctx, spec, seen, image)
+}
+
+// begins reports whether an ID is meant by its beginning, as CRI takes it, with or without the algorithm.
+func begins(id, beginning string) bool {
+	_, digits, _ := strings.Cut(id, ":")
+	return strings.HasPrefix(id, beginning) || strings.HasPrefix(digits, beginning)
 }
 
 // withWholeName has a pod ask by a whole name or a whole ID where some images take a proof at each

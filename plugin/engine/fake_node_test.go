@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/transfer"
@@ -289,13 +288,4 @@ func (n *node) MarkPulled(_ context.Context, target digest.Digest, state func() 
 	if n.record != nil && n.record.Target.Digest == target {
 		n.record.State = laidOver(n.record.State, state())
 	}
-}
-
-// last returns the one outcome that was observed.
-func (n *node) last(t *testing.T) Outcome {
-	t.Helper()
-	if len(n.outcomes) != 1 {
-		t.Fatalf("%d outcomes were observed, want one", len(n.outcomes))
-	}
-	return n.outcomes[0]
 }

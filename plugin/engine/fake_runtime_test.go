@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"testing"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -120,4 +121,13 @@ func (n *node) WriteSources(_ context.Context, target digest.Digest, sources fun
 		n.record.State = sources(n.record.State)
 	}
 	return nil
+}
+
+// last returns the one outcome that was observed.
+func (n *node) last(t *testing.T) Outcome {
+	t.Helper()
+	if len(n.outcomes) != 1 {
+		t.Fatalf("%d outcomes were observed, want one", len(n.outcomes))
+	}
+	return n.outcomes[0]
 }
