@@ -20,7 +20,7 @@ import (
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
-// slowly has a registry send a layer in eight parts, 250 ms apart, whatever part of it it is asked for; breaks off the first time after six, if it is to.
+// slowly has a registry send a layer in eight parts, 250 ms apart, whatever part of it the request is for; the first time it breaks off after six, if it is to.
 func slowly(n *nodetest.Node, from *resolvertest.Registry, layer v1.Layer, breaks bool) {
 	n.T.Helper()
 	d, err := layer.Digest()
