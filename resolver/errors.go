@@ -42,7 +42,8 @@ type Error struct {
 	Class     failure.Class // of an authority's answer, else of the origin if it was tried, else of the last host tried: see Attempt.weight
 	Attempts  []Attempt     // in the order tried; empty when there is no host to ask
 	LeftOut   []string      // hosts that Query.Allow does not allow, and that were not asked
-	URLs      bool          // the pull has asked a host of a layer's urls, which the author of the manifest has chosen
+
+	Heard // in the pull; zero for a check
 }
 
 func newError(reference string, attempts []Attempt, leftOut ...string) *Error {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -21,9 +20,9 @@ type fetchLog struct {
 	redactor *redact.Redactor
 	chosen   *redact.Redactor // of what the documents choose: nil = redactor. See documents
 	progress *progress
-	openness *openness   // of the session; nil = nobody wants to know
-	left     *leftHosts  // of the pull
-	asksURLs atomic.Bool // a host of a layer's urls was asked
+	openness *openness  // of the session; nil = nobody wants to know
+	left     *leftHosts // of the pull
+	heard    *hearing   // of the pull
 
 	mu       sync.Mutex
 	contents map[digest.Digest]*content
@@ -94,6 +93,7 @@ func withoutAll(attempts []Attempt, h *host) []Attempt {
 }
 
 func (l *fetchLog) failed(d digest.Digest, h *host, class failure.Class, err error, elapsed time.Duration) {
+	l.heard.answered(h, class)
 	l.update(d, func(c *content) {
 		c.failures = append(without(c.failures, h), h.attempt(class, err, elapsed))
 		c.failed = true
@@ -102,6 +102,7 @@ func (l *fetchLog) failed(d digest.Digest, h *host, class failure.Class, err err
 
 // answer takes note of an answer that is a failure. own tells that it is the host's.
 func (l *fetchLog) answer(d digest.Digest, h *host, class failure.Class, err error, elapsed time.Duration, own bool) {
+	l.heard.answered(h, class)
 	a := h.answer(class, err, elapsed, own)
 	l.update(d, func(c *content) {
 		c.failures, c.failed = append(without(c.failures, h), a), true
@@ -121,6 +122,7 @@ func (l *fetchLog) interrupted(d digest.Digest, h *host, err error, elapsed time
 // answered takes note of a success, whose body is still to be read. It makes up for the failures and
 // refusals of all ways to the host, and for those of no other one.
 func (l *fetchLog) answered(d digest.Digest, h *host) {
+	l.heard.answered(h, failure.None)
 	l.update(d, func(c *content) {
 		c.failures, c.refusals, c.pending = withoutAll(c.failures, h), withoutAll(c.refusals, h), withoutAll(c.pending, h)
 		c.failed, c.urlFailed = false, nil
@@ -151,16 +153,6 @@ func (l *fetchLog) servedElsewhere(d digest.Digest, hosts []string) {
 			}
 		}
 	})
-}
-
-// urlFailed takes note of the failure of a url's host: it is apart from those of the session's, even by its name.
-func (l *fetchLog) urlFailed(d digest.Digest, a Attempt) {
-	l.update(d, func(c *content) { c.urlFailed = []Attempt{a} })
-}
-
-// urlAnswered takes note that the host of a url has answered, whatever it said.
-func (l *fetchLog) urlAnswered(d digest.Digest) {
-	l.update(d, func(c *content) { c.urlFailed = nil })
 }
 
 // elsewhere returns the hosts of urls that may have served bytes of a digest.

@@ -120,7 +120,9 @@ func (p *prefetcher) begin(f *fetcher, desc ocispec.Descriptor, spare bool) bool
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	e := &prefetched{
 		desc: desc, end: end, cancel: cancel, done: make(chan struct{}),
-		log: &fetchLog{redactor: f.log.redactor, chosen: f.log.chosen, progress: &progress{}, openness: f.log.openness, left: f.log.left},
+		log: &fetchLog{
+			redactor: f.log.redactor, chosen: f.log.chosen, progress: &progress{}, openness: f.log.openness, left: f.log.left, heard: f.log.heard,
+		},
 	}
 	e.of = &fetch{log: e.log, once: true}
 	e.of.spare.Store(spare)

@@ -55,8 +55,8 @@ type Source interface {
 	// Refusals returns the attempts at which a host itself refused the caller content that it has not served since,
 	// nor the registry of the name after it, also where another host had it.
 	Refusals() []Attempt
-	// AskedURLs reports whether a host of a layer's urls was asked, which the author of the manifest has chosen.
-	AskedURLs() bool
+	// Heard tells what has happened so far, also in what was prefetched.
+	Heard() Heard
 	// Progress tells how many readers wait for content right now, from the request
 	// on, and how many bytes have come so far, without prefetches that nobody has taken.
 	Progress() (waiting, bytes int64)
@@ -96,7 +96,8 @@ var (
 // Source implements Session.
 func (s *session) Source(desc ocispec.Descriptor) Source {
 	return s.source(desc, &fetchLog{
-		redactor: s.redactor, chosen: s.redactor.ForHost(s.choosers(desc.Digest)...), progress: &progress{}, openness: s.openness, left: &leftHosts{},
+		redactor: s.redactor, chosen: s.redactor.ForHost(s.choosers(desc.Digest)...), openness: s.openness,
+		progress: &progress{}, left: &leftHosts{}, heard: &hearing{},
 	})
 }
 
@@ -244,9 +245,8 @@ func (src *source) Failure(err error) *Error {
 
 // newError is newError for the session's reference, with all hosts that were left out.
 func (src *source) newError(attempts []Attempt) *Error {
-	leftOut := slices.Concat(src.session.leftOut, src.log.unfollowed())
-	e := newError(src.session.query.Reference, attempts, leftOut...)
-	e.URLs = src.AskedURLs()
+	e := newError(src.session.query.Reference, attempts, slices.Concat(src.session.leftOut, src.log.unfollowed())...)
+	e.Heard = src.Heard()
 	return e
 }
 

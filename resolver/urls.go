@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
@@ -72,9 +73,6 @@ func cutsSecret(u *url.URL, known *redact.Texts) bool {
 	return known.Crosses(asked, strings.IndexByte(asked, '?'))
 }
 
-// AskedURLs implements Source.
-func (src *source) AskedURLs() bool { return src.log.asksURLs.Load() }
-
 // GuardURLs has content behind the urls of descriptors fetched as that of hosts is: not encoded,
 // within the same bounds of headers and of connections, with no query in its spans, and no part of a
 // secret in its errors.
@@ -105,7 +103,7 @@ func (t *urlTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Response == nil { // a redirect's is known by the answer that has it
 		secrets.AddURL(req.URL, "")
 	}
-	of.log.asksURLs.Store(true)
+	of.log.heard.asksURL()
 	clean := transport.Elsewhere{Next: transport.Unreferred{Next: transport.Unencoded{Next: t.own}}, Redactor: secrets}
 	waits := of.log.progress
 	wait := waits.waitFor(func() Attempt {
@@ -142,6 +140,16 @@ func (f *fetch) urlFailed(req *http.Request, class failure.Class, err error, sta
 	a := urlAttempt(req, class, err, f.log.documents())
 	a.Elapsed = time.Since(start)
 	f.log.urlFailed(f.digest, a)
+}
+
+// urlFailed takes note of the failure of a url's host: it is apart from those of the session's, even by its name.
+func (l *fetchLog) urlFailed(d digest.Digest, a Attempt) {
+	l.update(d, func(c *content) { c.urlFailed = []Attempt{a} })
+}
+
+// urlAnswered takes note that the host of a url has answered, whatever it said.
+func (l *fetchLog) urlAnswered(d digest.Digest) {
+	l.update(d, func(c *content) { c.urlFailed = nil })
 }
 
 // urlAttempt is a request of a url. It is an attempt of the host that the url says: no registry has

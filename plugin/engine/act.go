@@ -110,9 +110,11 @@ func (e *Engine) follow(ctx context.Context, t task, k checked) (_ course, actio
 		return c, Action{Do: Pull, Kind: Pulled, Reason: ReasonAbsent}, false
 	}
 	if action.Do == Reuse && c.isUnread() {
-		if ended, over := e.readUnread(ctx, t, c, k.session, false); over {
-			return ended, action, false
+		var over bool
+		if c, over = e.readUnread(ctx, t, c, k.session, false); over {
+			return c, action, false
 		}
+		t.heard = c.heard
 	}
 	if action.Do == Reuse {
 		var err error
@@ -155,7 +157,7 @@ func (e *Engine) decideAgain(ctx context.Context, t task, k checked, c *course, 
 		c.answer.held = held{}
 		c.answer.saw(c.local) // may be what the tag stands for
 	}
-	action = Decide(t.directives.Directives, c.local, tag.check(cached))
+	action = c.decide(t.directives.Directives, tag, cached)
 	// The registry was told that nobody needs more than the digest, or another manifest
 	// was read than the one that would run.
 	digestOnly := tag.descriptor.Size == 0 || tag.descriptor.MediaType == ""
@@ -178,11 +180,11 @@ func (e *Engine) decideAgain(ctx context.Context, t task, k checked, c *course, 
 func (e *Engine) readUnread(ctx context.Context, t task, c course, session resolver.Session, proved bool) (_ course, over bool) {
 	within, local := time.Duration(0), c.local
 	local.Grant = local.Grant.after(c.answer.check(NotAsked)) // a mirror's proof is none once the registry has answered
-	if proved || fallbacks(t.directives.Directives, local).Has(failure.Unreachable) {
+	if proved || fallbacks(t.directives.Directives, local, c.heard).Has(failure.Unreachable) {
 		within = t.checkTimeAfter(c.checkTime)
 	}
 	begun := e.Now()
-	stop, cause := e.readCached(ctx, t, c, c.answer, session, within, proved)
+	stop, cause := e.readCached(ctx, t, &c, c.answer, session, within, proved)
 	if within > 0 {
 		c.checkTime += e.Now().Sub(begun)
 	}
@@ -200,14 +202,14 @@ func (e *Engine) readUnread(ctx context.Context, t task, c course, session resol
 // request.
 func (e *Engine) judge(ctx context.Context, t task, c *course, k checked) (action Action, stop *end) {
 	tag := c.answer
-	action = Decide(t.directives.Directives, c.local, tag.check(NotAsked))
+	action = c.decide(t.directives.Directives, tag, NotAsked)
 	if action.Do != AskCached {
 		return action, nil
 	}
 	if c.cached, stop = e.askCached(ctx, t, c, k); stop != nil {
 		return Action{}, stop
 	}
-	return Decide(t.directives.Directives, c.local, tag.check(c.cached)), nil
+	return c.decide(t.directives.Directives, tag, c.cached), nil
 }
 
 // lookAgain looks for the cached image after a registry was asked, which takes
@@ -240,11 +242,18 @@ func (e *Engine) authorizeAgain(ctx context.Context, t task, c *course) (err err
 	return err
 }
 
+// decide decides by an answer about the reference, and by one about the cached image.
+func (c *course) decide(d policy.Directives, tag answer, cached Confirmation) Action {
+	check := tag.check(cached)
+	check.Elsewhere = c.endsOpen()
+	return Decide(d, c.local, check)
+}
+
 // decideFailed decides after a failure. The caller's grant is the one that counts then: one that
 // does not is as if there were none.
 func (c *course) decideFailed(d policy.Directives, cause *resolver.Error) Action {
 	check := Check{
-		Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause), Elsewhere: c.elsewhere && c.originAnswered,
+		Class: cause.Class, Cached: c.cached, OriginFailed: c.originFailed(cause), Elsewhere: c.endsOpen(),
 	}
 	if c.originAnswered {
 		c.local.Grant = c.local.Grant.withoutNeed()

@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -178,7 +179,7 @@ func TestMirrorsProofAfterABudgetAnew(t *testing.T) {
 // acted upon. The registry is silent by then: an image of which nothing is known is not used.
 func TestURLsInARequestThatBeginsAnew(t *testing.T) {
 	for _, byURLs := range []bool{false, true} {
-		n := &node{remote: second, record: cachedImage(first, time.Time{}), byURLs: byURLs}
+		n := &node{remote: second, record: cachedImage(first, time.Time{}), hears: resolver.Heard{URLs: byURLs}}
 		e := n.engine(rule(`policy = "IfDigestChanged"`))
 		n.onPull = func() {
 			n.onPull = nil

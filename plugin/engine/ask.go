@@ -86,7 +86,7 @@ func (t *task) query(reference string, local Local) resolver.Query {
 		Asker:       string(t.asker()) + " " + t.CredentialHost,
 		Answered:    t.answered,
 		Order:       orders[t.directives.ResolveFrom],
-		Fallback:    fallbacks(t.directives.Directives, local),
+		Fallback:    fallbacks(t.directives.Directives, local, t.heard),
 	}
 	if local.Usable() && local.Grant.Given() {
 		q.Known = local.target()
@@ -243,7 +243,7 @@ func (e *Engine) askCached(ctx context.Context, t task, c *course, k checked) (C
 	var unread *end
 	if confirmed && c.unread && !t.readsManifests() { // else the check has read it
 		begun := e.Now()
-		unread, err = e.readCached(ctx, t, *c, a, session, t.checkTimeAfter(c.checkTime+a.elapsed), false)
+		unread, err = e.readCached(ctx, t, c, a, session, t.checkTimeAfter(c.checkTime+a.elapsed), false)
 		a.elapsed += e.Now().Sub(begun)
 	}
 	refusals := a.refusals

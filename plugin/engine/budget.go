@@ -88,12 +88,12 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 	}
 	of, now := t.place(session), e.Now()
 	key := budgetKey{of.registry, perMinute}
-	if c.mustAsk || !t.canGoUnasked(c.local) {
+	if c.mustAsk || !t.canGoUnasked(c.local, c.heard) {
 		e.budgets.take(key, of.named, e.Started, t.Namespace, now, 0)
 		return 0, nil
 	}
 	longest := max(0, min((t.directives.VerifyTimeout-c.checkTime)/waitPart, maxTurnWait))
-	if !fallbacks(t.directives.Directives, c.local).Has(failure.Unreachable) {
+	if !fallbacks(t.directives.Directives, c.local, c.heard).Has(failure.Unreachable) {
 		longest = 0
 	}
 	turn, ok := e.budgets.take(key, of.named, e.Started, t.Namespace, now, longest)
@@ -115,8 +115,8 @@ func (e *Engine) spend(ctx context.Context, t task, c *course, session resolver.
 // canGoUnasked reports whether the cached image would do in the place of a check that is not
 // made, for this caller. An image of which nothing is known would not: it is everybody's
 // where no registry can say whose it is, and this one can.
-func (t *task) canGoUnasked(local Local) bool {
-	return local.Grant.Given() && fallbacks(t.directives.Directives, local).Has(failure.RateLimited)
+func (t *task) canGoUnasked(local Local, h heard) bool {
+	return local.Grant.Given() && fallbacks(t.directives.Directives, local, h).Has(failure.RateLimited)
 }
 
 // overBudget is the failure of a check that is not made.

@@ -7,6 +7,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullwarden/pullwarden/plugin/policy"
+	"github.com/pullwarden/pullwarden/resolver"
 	"github.com/pullwarden/pullwarden/resolver/failure"
 )
 
@@ -160,7 +161,7 @@ func afterAnswer(d policy.Directives, local Local, check Check) Action {
 		return Action{Do: AskCached}
 	case keepsCached(d, local) && check.Cached == Confirmed:
 		return Action{Do: Reuse, Kind: Unchanged, Reason: ReasonProved}
-	case keepsCached(d, local) && check.Cached == Unsaid && local.Grant.Kind == GrantOpen:
+	case keepsCached(d, local) && check.Cached == Unsaid && local.Grant.Kind == GrantOpen && !check.Elsewhere:
 		return present(local)
 	}
 	reason := ReasonAbsent
@@ -238,11 +239,13 @@ func afterFailure(d policy.Directives, local Local, check Check) Action {
 // for a fallback, or does not count.
 func isTooStale(d policy.Directives, age Age) bool { return d.MaxStale > 0 && !age.Within(d.MaxStale) }
 
-// fallbacks are the classes of failure after which the cached image is used.
-func fallbacks(d policy.Directives, local Local) failure.Set {
+// fallbacks are the classes of failure, of the registry, after which the cached image is used in a request that has heard that.
+func fallbacks(d policy.Directives, local Local, h heard) failure.Set {
 	var classes []failure.Class
 	for _, class := range failure.All() {
-		if Decide(d, local, Check{Class: class}).Do == Reuse {
+		c, cause := course{local: local, heard: h}, &resolver.Error{Class: class}
+		c.hearFailure(cause)
+		if c.decideFailed(d, cause).Do == Reuse {
 			classes = append(classes, class)
 		}
 	}

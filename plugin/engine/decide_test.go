@@ -273,7 +273,7 @@ func TestFallbacks(t *testing.T) {
 		{policy.IfNotPresent, localOf("tag", "image", "not"), failure.SetOf()},
 	} {
 		directives.Policy = tc.policy
-		if got := fallbacks(directives, tc.local); got != tc.want {
+		if got := fallbacks(directives, tc.local, heard{}); got != tc.want {
 			t.Errorf("%s: %v, want %v", fmt.Sprint(tc.policy), got, tc.want)
 		}
 	}

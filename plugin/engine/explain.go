@@ -128,7 +128,7 @@ func (e *Engine) forecast(ctx context.Context, t task, local Local, hosts []reso
 	if local.target() != "" {
 		f.Unchanged = Decide(d, local, Check{Digest: local.target()})
 	}
-	f.UseCached = fallbacks(d, local)
+	f.UseCached = fallbacks(d, local, heard{})
 	if local.ImageID != "" && e.askVerifiers(ctx, t, local.Record.Target) != nil {
 		return f.refused(local)
 	}

@@ -82,7 +82,7 @@ type node struct {
 	forgotten   bool                               // does not have old digests any more
 	quarantined bool                               // the registry refuses the cached manifest that runs, in a pull
 	stalls      bool                               // the manifest that runs does not come, in a pull
-	byURLs      bool                               // a pull asks a host of a layer's urls
+	hears       resolver.Heard                     // in a pull
 	imposes     bool                               // a registry that has the digest of what it does not have
 	refuses     atomic.Pointer[[]resolver.Attempt] // content in a pull, that another host has
 	onVerify    func()                             // while content is compared

@@ -152,7 +152,7 @@ func (s fakeSource) Refusals() []resolver.Attempt {
 	return nil
 }
 
-func (s fakeSource) AskedURLs() bool { return s.byURLs && s.pulls > 0 }
+func (s fakeSource) Heard() resolver.Heard { return s.hears }
 
 func (s fakeSource) Progress() (waiting, bytes int64) { return 0, 0 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // heard is what a request has heard in all its checks and pulls, also before it began anew: a later answer or failure takes
-// none of it back.
+// none of it back. Of what is tried again the last try is heard: a 429, and then a 503 after its Retry-After, is silence.
 type heard struct {
 	// originAnswered says that the registry of the name has answered, be it that it failed: proofs that count while it is
 	// silent count no more.
@@ -34,8 +34,17 @@ func (h *heard) hearAnswer(a answer) {
 func (h *heard) hearFailure(cause *resolver.Error) {
 	check := Check{Class: cause.Class, OriginFailed: h.originFailed(cause)}
 	h.originAnswered = h.originAnswered || check.byOrigin()
-	h.elsewhere = h.elsewhere || cause.URLs
+	h.hearPull(cause.Heard)
 }
+
+// hearPull takes in what has happened in a pull, or where a manifest was read in its way, whatever came of that.
+func (h *heard) hearPull(p resolver.Heard) {
+	h.originAnswered = h.originAnswered || p.OriginAnswered
+	h.elsewhere = h.elsewhere || p.URLs
+}
+
+// endsOpen reports whether an image of which nothing is known is nobody's any more: see [Check].
+func (h *heard) endsOpen() bool { return h.elsewhere && h.originAnswered }
 
 // deny takes in refusals of the caller, which have ended proofs, also where another host has answered then.
 func (h *heard) deny(refusals ...store.Refusal) {

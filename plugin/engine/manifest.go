@@ -41,16 +41,17 @@ func (c *course) isUnread() bool { return c.unread && c.cached == NotAsked }
 // that answer in the session, in the way of a pull for a caller who has not proved it. It waits for
 // no turn: nothing is pulled. within bounds it as a part of the check, after which the registry is
 // unreachable; 0 = as a pull is bounded. cause is why registries failed, and stop ends a request where none of them is at fault.
-func (e *Engine) readCached(ctx context.Context, t task, c course, a answer, session resolver.Session, within time.Duration, proved bool) (stop *end, cause error) {
+func (e *Engine) readCached(ctx context.Context, t task, c *course, a answer, session resolver.Session, within time.Duration, proved bool) (stop *end, cause error) {
 	source, target := session.Source(a.descriptor), c.local.Record.Target
 	err := inTime(ctx, within, func(ctx context.Context) error {
 		return e.verifyFound(ctx, t, a, target, source, proved)
 	})
+	c.hearPull(source.Heard())
 	var ended course
 	if err != nil {
 		err = e.orGone(ctx, t, target.Digest, err)
 		var registries *resolver.Error
-		if ended, registries = pullFailed(ctx, c, source, &try{tries: new(tries)}, err); registries != nil {
+		if ended, registries = pullFailed(ctx, *c, source, &try{tries: new(tries)}, err); registries != nil {
 			return nil, registries
 		}
 	}

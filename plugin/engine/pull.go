@@ -93,7 +93,7 @@ func (e *Engine) pullAtTurn(ctx context.Context, t task, c course, reason Reason
 		c, err = e.fetch(ctx, t, c, reason, source, p)
 	}
 	c.deny(refusalsAmong(source.Refusals())...)
-	c.elsewhere = c.elsewhere || source.AskedURLs()
+	c.hearPull(source.Heard())
 	if err == nil {
 		return c, nil
 	}
