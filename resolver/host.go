@@ -53,7 +53,7 @@ func (r *Resolver) newHosts(set *hosts.Set, repository, asker string, creds Cred
 		of := redactorOf(configured, list[:i], redactor)
 		redactors[configured.Key().Host] = of
 		h := &host{Host: configured, health: view, spelled: set.Spelled(), chain: transport.Config{
-			Host: configured.Host, Configured: configured.Configured, Key: configured.Key(), Base: configured.Base,
+			Host: configured.Host, Configured: configured.Configured, Key: configured.Key(), InClear: configured.InClear, Base: configured.Base,
 			Redactor: of, Observe: r.options.Observe, Warned: new(atomic.Int32),
 			Probe: configured.Probe, Root: configured.Root(), API: configured.API(), Headers: []http.Header{r.options.Headers, configured.Header},
 		}}

@@ -20,6 +20,11 @@ func oneName(address string) string {
 	return registryname.Address("http", registryname.Canonical(address))
 }
 
+// InClear reports whether a URL is http:// of that very host[:port].
+func InClear(u *url.URL, host string) bool {
+	return u.Scheme == "http" && registryname.Address(u.Scheme, u.Host) == registryname.Address(u.Scheme, host)
+}
+
 // First returns the request that a request follows by redirects; itself, if it
 // follows none.
 func First(req *http.Request) *http.Request {

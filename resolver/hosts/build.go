@@ -140,9 +140,9 @@ func (b *builder) set(name string, configured []docker.RegistryHost) *Set {
 		}
 		if t := b.under[c.Client]; t != nil {
 			h.Identified = h.Identified || withCertificates(t)
-			wrapped := h.Base != http.RoundTripper(t)
+			h.InClear = h.Base != http.RoundTripper(t) // containerd has wrapped it
 			h.Base, h.Probe = b.pool(t), unshared(t)
-			if wrapped {
+			if h.InClear {
 				h.Base, h.Probe = &httpFallback{base: h.Base, host: c.Host}, &httpFallback{base: h.Probe, host: c.Host}
 			}
 			if withCertificates(t) {

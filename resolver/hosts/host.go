@@ -39,6 +39,10 @@ type Host struct {
 	// certificate of the configuration: an answer is not one to anybody.
 	Identified bool
 
+	// InClear says that containerd asks it in clear where it has no TLS, though its Scheme is https: http://
+	// of its host[:port] is its own address, too.
+	InClear bool
+
 	how    string // part of its key: see health.Key
 	beside string // behind its host[:port]: see By
 }

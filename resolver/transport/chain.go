@@ -21,6 +21,7 @@ type Config struct {
 	Host       string            // host[:port] as it is configured, for observations
 	Configured bool              // by the operator, for observations
 	Key        health.Key        // of the host as it is configured
+	InClear    bool              // see hosts.Host
 	Base       http.RoundTripper // containerd's transport
 	Redactor   *redact.Redactor  // of the host: knows what errors must not repeat, and the host must not answer with
 	Observe    func(Observation) // nil = nobody listens
@@ -72,9 +73,9 @@ func (c Config) Token() http.RoundTripper {
 func (c Config) judged(next http.RoundTripper, tokens bool) http.RoundTripper {
 	next = Unreferred{Next: Unencoded{Next: c.observed(next, c.Redactor, tokens)}}
 	next = &classify{next: next, redactor: c.Redactor}
-	return &report{next: next, host: c.Key, prober: newProber(c), tokens: tokens, redactor: c.Redactor}
+	return &report{next: next, host: c.home(), prober: newProber(c), tokens: tokens, redactor: c.Redactor}
 }
 
 func (c Config) guarded(next http.RoundTripper, tokens bool) http.RoundTripper {
-	return QuietSpans{Next: &guard{next: next, host: c.Key, tokens: tokens, redactor: c.Redactor}, Redactor: c.Redactor}
+	return QuietSpans{Next: &guard{next: next, host: c.home(), tokens: tokens, redactor: c.Redactor}, Redactor: c.Redactor}
 }

@@ -16,14 +16,14 @@ import (
 // guard skips a host in trouble when there is something else to use.
 type guard struct {
 	next     http.RoundTripper
-	host     health.Key // the configured one
-	tokens   bool       // the requests are for tokens
+	host     home // the configured one
+	tokens   bool // the requests are for tokens
 	redactor *redact.Redactor
 }
 
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := skip(req.Context(), targetOf(g.host, req, g.tokens), req, g.redactor); err != nil {
+	if err := skip(req.Context(), g.host.targetOf(req, g.tokens), req, g.redactor); err != nil {
 		return nil, err
 	}
 	return g.next.RoundTrip(req)
@@ -54,35 +54,4 @@ func trouble(ctx context.Context, p purpose.Purpose, key health.Key) *health.Ope
 		return nil
 	}
 	return open
-}
-
-// target is what a request asks.
-type target struct {
-	key health.Key // what becomes of the request counts for that
-
-	// self is the configured host where it is asked for tokens at its own address; zero = it is not. It
-	// may be silent there since it is silent everywhere, and nobody needs a token for whom that is. That
-	// it gives tokens says nothing of it: they may come from another server behind that address.
-	self health.Key
-}
-
-// targetOf is that of a request by way of the configured host.
-func targetOf(configured health.Key, req *http.Request, tokens bool) target {
-	t := target{key: keyOf(configured, req, tokens)}
-	if tokens && !configured.Led && t.key.Host == configured.Host && fault.Own(req) {
-		t.self = configured
-	}
-	return t
-}
-
-// keyOf is the key of the host that a request goes to: the configured one, or another
-// to which that has led, be it for tokens alone. What the configured one does where another has led
-// back to it is not held against it: who chooses the URL finds one that is limited, or hangs.
-func keyOf(configured health.Key, req *http.Request, tokens bool) health.Key {
-	key := health.KeyOf(req.URL.Scheme, req.URL.Host)
-	key.How, key.Led = configured.How, configured.Led
-	if tokens || key != configured || !fault.Own(req) {
-		key.For, key.Tokens = configured.Host, tokens
-	}
-	return key
 }

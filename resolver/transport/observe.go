@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pullwarden/pullwarden/resolver/health"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 )
 
@@ -34,7 +33,7 @@ type Observation struct {
 type observe struct {
 	next       http.RoundTripper
 	host       string
-	key        health.Key // of the host
+	home       home
 	configured bool
 	tokens     bool // the requests are for tokens
 	redactor   *redact.Redactor
@@ -47,7 +46,7 @@ func (c Config) observed(next http.RoundTripper, redactor *redact.Redactor, toke
 	if c.Observe == nil {
 		return next
 	}
-	return &observe{next: next, host: c.Host, key: c.Key, configured: c.Configured, tokens: tokens, redactor: redactor, observe: c.Observe, warned: c.Warned}
+	return &observe{next: next, host: c.Host, home: c.home(), configured: c.Configured, tokens: tokens, redactor: redactor, observe: c.Observe, warned: c.Warned}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -57,7 +56,7 @@ func (o *observe) RoundTrip(req *http.Request) (*http.Response, error) {
 	seen := Observation{Host: o.host, Configured: o.configured, Method: req.Method, Elapsed: time.Since(start)}
 	if resp != nil {
 		seen.Code = resp.StatusCode
-		if keyOf(o.key, req, o.tokens) == o.key { // nobody knows yet which tokens an answer has
+		if o.home.keyOf(req, o.tokens) == o.home.key { // nobody knows yet which tokens an answer has
 			if target, err := resp.Location(); err == nil && redirects(resp) {
 				o.redactor.HideURL(target, asked(req)...) // a warning may say by what it is signed
 			}

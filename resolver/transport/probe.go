@@ -28,7 +28,7 @@ import (
 // and a gateway in front may answer 5xx without.
 type prober struct {
 	next    http.RoundTripper // judges answers, on connections of its own
-	host    health.Key
+	host    home
 	root    string // URL of the API: https://host/v2/
 	api     string // the same without a project behind it
 	headers []http.Header
@@ -45,7 +45,7 @@ func newProber(c Config) *prober {
 	}
 	return &prober{
 		next: &classify{next: c.observed(c.Probe, redactor, false), redactor: redactor},
-		host: c.Key, root: c.Root, api: c.API, headers: c.Headers,
+		host: c.home(), root: c.Root, api: c.API, headers: c.Headers,
 	}
 }
 
@@ -66,7 +66,7 @@ func (p *prober) tokenServer(key string) health.Probe {
 		}
 		for _, c := range auth.ParseAuthHeader(header) {
 			realm, err := url.Parse(c.Parameters["realm"])
-			if c.Scheme != auth.BearerAuth || err != nil || health.KeyOf(realm.Scheme, realm.Host).Host != key {
+			if c.Scheme != auth.BearerAuth || err != nil || p.host.hostOf(realm) != key {
 				continue
 			}
 			query := realm.Query()

@@ -39,9 +39,9 @@ const (
 // report tells the session's view of the hosts what became of each try.
 type report struct {
 	next     http.RoundTripper
-	host     health.Key // the configured one
-	prober   *prober    // nil = nobody is probed
-	tokens   bool       // the requests are for tokens
+	host     home    // the configured one
+	prober   *prober // nil = nobody is probed
+	tokens   bool    // the requests are for tokens
 	redactor *redact.Redactor
 }
 
@@ -49,7 +49,7 @@ type report struct {
 func (r *report) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
 	left := p.TimeLeft(req.Context())
-	of := request{health: p.Health, target: targetOf(r.host, req, r.tokens), queue: &pool.Queue{Left: left}}
+	of := request{health: p.Health, target: r.host.targetOf(req, r.tokens), queue: &pool.Queue{Left: left}}
 	of.probe, of.probeSelf = r.probe(of.key, req), r.probe(of.self, req)
 	of.began = time.Now()
 	dialing := hosts.NewDialing(p.Asked.Tell)
@@ -141,7 +141,7 @@ func (r *report) probe(key health.Key, req *http.Request) health.Probe {
 	switch {
 	case r.prober == nil, key == health.Key{}:
 		return nil
-	case key == r.host:
+	case key == r.host.key:
 		return r.prober.registry
 	case r.tokens && purpose.Of(req.Context()).Health.Tells(key, req.URL):
 		return r.prober.tokenServer(key.Host)
