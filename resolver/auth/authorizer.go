@@ -138,8 +138,7 @@ func (a *Authorizer) Authorize(ctx context.Context, req *http.Request) error {
 // another port; or from TLS to where another has none. In clear, anybody can answer, ask for
 // credentials, and name a token server of their own.
 func (a *Authorizer) astray(req *http.Request) bool {
-	return fault.SameHost(req.URL.Host, a.options.Host) && !fault.Own(req) ||
-		fault.First(req).URL.Scheme == "https" && req.URL.Scheme == "http"
+	return fault.SameHost(req.URL.Host, a.options.Host) && !fault.Own(req) || fault.LosesTLS(req)
 }
 
 // AddResponses implements docker.Authorizer. It is called after each answer

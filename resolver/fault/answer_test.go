@@ -70,3 +70,36 @@ func TestOwnAnswers(t *testing.T) {
 		last = req
 	}
 }
+
+// Where a request with https:// was sent in clear, that very address in clear is the host that was asked, and nothing else is.
+func TestSentInClear(t *testing.T) {
+	for _, test := range []struct {
+		asked, sent, to string
+		own             bool
+	}{
+		{"https://registry.test:5000/", "http://registry.test:5000/", "http://registry.test:5000/other", true},
+		{"https://registry.test/", "http://registry.test/", "http://registry.test:80/other", true},
+		{"https://registry.test:443/", "http://registry.test:443/", "http://registry.test:443/other", true},
+		{"https://registry.test:5000/", "http://registry.test:5000/", "http://eu.registry.test:5000/", false},
+		{"https://registry.test:5000/", "http://registry.test:5000/", "http://registry.test:5001/", false},
+		{"https://registry.test:5000/", "http://registry.test:5000/", "http://registry.test/", false},
+		{"https://registry.test/", "http://registry.test/", "http://registry.test:443/", false},
+		{"https://registry.test:5000/", "http://registry.test:5000/", "http://other.test/", false},
+		{"https://registry.test:5000/", "https://registry.test:5000/", "http://registry.test:5000/other", false},
+		{"https://registry.test/", "http://other.test/", "http://registry.test/other", false},
+	} {
+		asked, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, test.asked, nil)
+		sent, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, test.sent, nil)
+		first := Asked(asked, &http.Response{Request: sent})
+		to, _ := http.NewRequestWithContext(first.Context(), http.MethodGet, test.to, nil)
+		to.Response = &http.Response{Request: first}
+		if Own(to) != test.own || StaysHome(to) != test.own || Strayed(to) == test.own || LosesTLS(to) == test.own {
+			t.Errorf("%s, sent as %s, leads to %s: its own is not %v", test.asked, test.sent, test.to, test.own)
+		}
+		next, _ := http.NewRequestWithContext(first.Context(), http.MethodGet, test.asked, nil)
+		to.Response.Request = next // which was not sent in clear
+		if Own(to) || !LosesTLS(to) {
+			t.Errorf("from %s, sent by TLS, to %s: its own", test.asked, test.to)
+		}
+	}
+}

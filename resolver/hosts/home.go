@@ -46,8 +46,7 @@ func withoutCertificates(t *http.Transport) *http.Transport {
 
 // RoundTrip implements http.RoundTripper.
 func (h *home) RoundTrip(req *http.Request) (*http.Response, error) {
-	first := fault.First(req)
-	if first == req || fault.AtHome(req.URL, first.URL) {
+	if fault.StaysHome(req) {
 		return h.base.RoundTrip(req)
 	}
 	away := req.Clone(req.Context())

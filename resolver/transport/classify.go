@@ -42,7 +42,7 @@ func (c *classify) RoundTrip(req *http.Request) (*http.Response, error) {
 			Temporary: fault.BrokenOff(err) || wire.silent() && !fault.TimedOut(err),
 		}
 	}
-	resp.Request = req
+	resp.Request = fault.Asked(req, resp)
 	if resp.StatusCode >= 400 {
 		resp.Body = readError(resp.Body, errorTime(req.Context(), resp.StatusCode))
 	}
