@@ -47,7 +47,9 @@ func TestLayersShownByAHostOfAnotherList(t *testing.T) {
 				"config": map[string]any{"mediaType": ocispec.MediaTypeImageConfig, "digest": own.Config.Digest, "size": own.Config.Size},
 			})
 			n.Must(err)
-			evil.takes("1", document)
+			for _, tag := range []string{"1", "2", "3"} {
+				evil.takes(tag, document)
+			}
 
 			// Without the mirror she does not get them.
 			if id, err := n.Pull(evil.ref(":1"), eve.secret()); err == nil {
@@ -63,6 +65,14 @@ func TestLayersShownByAHostOfAnotherList(t *testing.T) {
 			for _, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent", "Never"} {
 				if id, err := n.Pull(evil.ref(":1"), eve.secret(), node.Pod("prod", "app"), node.Hint("policy", policy)); err == nil {
 					t.Errorf("%s: under a list of %s alone eve has the private layers, which her repository there does not have: %s", policy, g.Host(), id)
+				}
+			}
+			// Nor does it by a tag without a record, or to somebody to whom the registry has to deliver the manifest once more.
+			for _, who := range []caller{eve, bob} {
+				for _, tag := range []string{"1", "2", "3"} {
+					if id, err := n.Pull(evil.ref(":"+tag), who.secret(), node.Pod("prod", "app"), node.Hint("policy", "Always")); err == nil {
+						t.Errorf("%v has the private layers by tag %s: %s, %v", who, tag, id, n.Labels(evil.ref(":"+tag)))
+					}
 				}
 			}
 		})

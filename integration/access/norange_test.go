@@ -91,3 +91,47 @@ func TestComparisonWithARegistryWithoutRanges(t *testing.T) {
 	n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**/app\"]\nallowed_sources = [%q]\n", registry.Host()))
 	n.MustPull("r.test/app:1", node.Hint("policy", "IfDigestChanged"))
 }
+
+// TestLayersShownByARegistryThatRefusesParts has a registry that refuses to give a part of a layer give all of it, also behind a mirror that does
+// not have the layer, whose answer is the one that containerd tells of.
+func TestLayersShownByARegistryThatRefusesParts(t *testing.T) {
+	t.Parallel()
+	for what, tc := range map[string]struct{ mirror, registry int }{ // how they answer; 0 = there is no mirror
+		"416 alone": {0, 416}, "400 alone": {0, 400}, "501 alone": {0, 501}, "405 alone": {0, 405},
+		"416 behind a mirror with 404": {404, 416}, "416 behind a mirror with 403": {403, 416}, "400 behind a mirror with 503": {503, 400},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			n := nodetest.Start(t)
+			registry, mirror := resolvertest.New(t), resolvertest.New(t)
+			n.Serve("r.test", registry)
+			base := nodetest.Image(1)
+			n.PushTo(registry, "base:1", base)
+			n.MustPull("r.test/base:1")
+			img, err := mutate.AppendLayers(base, nodetest.Layer(t, 8))
+			n.Must(err)
+			n.PushTo(registry, "app:1", img)
+			layers, err := base.Layers()
+			n.Must(err)
+			d, err := layers[0].Digest()
+			n.Must(err)
+			answers := func(code int, parts bool) func(http.ResponseWriter, *http.Request, http.Handler) {
+				return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+					if !strings.HasSuffix(r.URL.Path, "/blobs/"+d.String()) || parts && r.Header.Get("Range") == "" {
+						next.ServeHTTP(w, r)
+						return
+					}
+					w.WriteHeader(code)
+				}
+			}
+			registry.Script(answers(tc.registry, true))
+			if tc.mirror != 0 {
+				n.PushTo(mirror, "app:1", img)
+				mirror.Script(answers(tc.mirror, false))
+				n.Serve("r.test", registry, mirror)
+			}
+			n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**/app\"]\nallowed_sources = [%q, %q]\n", registry.Host(), mirror.Host()))
+			n.MustPull("r.test/app:1")
+		})
+	}
+}

@@ -15,8 +15,8 @@ import (
 )
 
 // volumePath is where CRI mounts the image of a volume, in a directory of the sandbox. It names that by the manifest's digest of
-// the first of all names of the image, which may be another tenant's.
-var volumePath = regexp.MustCompile(`(/image-volumes/[0-9a-f]+)/[0-9a-f]+`)
+// the first of all names of the image, which may be another tenant's. IDs of sandboxes have 64 digits, digests 64 to 128.
+var volumePath = regexp.MustCompile(`(/image-volumes/[0-9a-f]{64})/[0-9a-f]{64,128}`)
 
 // hideVolumes leaves the digests out of the paths of volumes, so that these end with the directory of the sandbox.
 func hideVolumes(text string) string { return volumePath.ReplaceAllString(text, "$1") }

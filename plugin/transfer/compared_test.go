@@ -82,11 +82,11 @@ func TestComparedBeforeItIsStored(t *testing.T) {
 			foreseen: foreign, from: provenance.Provenance{Reference: "b/app:1", Hosts: []string{"b", "c"}},
 			want: map[string]string{"pull-source": "b/app:1", "content-sources": "b,c", "compared": "true", "has-layers": "true"},
 		},
-		"it has not": {foreseen: foreign, want: map[string]string{"pull-source": "a/app:1", "unknown-sources": "true", "has-layers": "true"}},
+		"it has not": {foreseen: foreign, want: map[string]string{"pull-source": "a/app:1", "unknown-sources": "true"}},
 		"it differs": {foreseen: foreign, err: errRefused},
 		"it was compared before": {
 			before: store.State{PullSource: "c/app:1", Compared: true}, foreseen: store.State{PullSource: "c/app:1", ContentSources: []string{"c", "a"}, Compared: true},
-			want: map[string]string{"pull-source": "c/app:1", "content-sources": "c,a", "compared": "true", "has-layers": "true"},
+			want: map[string]string{"pull-source": "c/app:1", "content-sources": "c,a", "compared": "true"},
 		},
 	} {
 		n := newNode(t, true)

@@ -66,7 +66,7 @@ func TestPlansSeeToLayersThatWereThere(t *testing.T) {
 				if s.HasLayers != n.hasLayers(appName) {
 					t.Errorf("foreseen is %t", s.HasLayers)
 				}
-				return provenance.Provenance{}, nil
+				return provenance.Provenance{Hosts: []string{"a"}}, nil
 			},
 			State: func(digest.Digest, store.State) store.State { return store.State{} },
 		}, image.NewStore(appName)); err != nil {

@@ -81,7 +81,7 @@ func (s *labelledStore) Store(ctx context.Context, desc ocispec.Descriptor, reco
 // compare has the plan compare the image by what its record is to tell, and takes note of what that has found out of the layers.
 func (s *labelledStore) compare(ctx context.Context, desc ocispec.Descriptor, l *labelledRecords) (err error) {
 	l.compared, err = s.plan.Compare(ctx, l.foreseen(ctx, desc), s.delivered.has)
-	l.hasLayers = l.hasLayers || err == nil
+	l.hasLayers = l.hasLayers || err == nil && len(l.compared.Hosts) > 0
 	if err != nil || s.tracker == nil || l.compared.Reference == "" {
 		return err
 	}

@@ -5,6 +5,7 @@ package transfer
 
 import (
 	"context"
+	"slices"
 
 	"github.com/containerd/containerd/v2/core/images"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -63,9 +64,15 @@ func (l *labelledRecords) withSources(s, before store.State) store.State {
 	if before.Compared {
 		return WithCompared(s, sourcesOf(before).Add(own).Add(l.sources.fetched.InOrder(l.sources.asks)))
 	}
-	s.HasLayers = before.HasLayers || l.hasLayers // with the hosts by which that is known
 	all := l.sources.to(before)
-	s = applyTo(s, all.from.Add(l.compared).InOrder(l.sources.asks))
+	from := all.from.Add(l.compared)
+	s.HasLayers = l.hasLayers || before.HasLayers && names(from, before)
+	s = applyTo(s, from.InOrder(l.sources.asks))
 	s.Compared, s.UnknownSources = false, all.unknown && s.PullSource != ""
 	return s
+}
+
+// names reports whether all hosts of the state, by which it is known what they have shown, are among those.
+func names(all provenance.Provenance, of store.State) bool {
+	return of.MoreSources == 0 && !slices.ContainsFunc(sourcesOf(of).Hosts, func(host string) bool { return !slices.Contains(all.Hosts, host) })
 }

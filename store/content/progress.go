@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/transfer"
@@ -21,8 +22,10 @@ type counter interface {
 
 // progress ends a context when no byte has come for some time.
 type progress struct {
-	from     counter     // nil = what is read counts alone
+	from     counter // nil = what is read counts alone
+	mu       sync.Mutex
 	came     int64       // of what from has told
+	last     time.Time   // when a byte came
 	timer    *time.Timer // nil = it never ends
 	patience time.Duration
 	cancel   context.CancelCauseFunc
@@ -36,20 +39,31 @@ func watch(ctx context.Context, patience time.Duration, from transfer.Fetcher) (
 	p.from, _ = from.(counter)
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	if patience > 0 {
+		if p.from != nil {
+			_, p.came = p.from.Progress()
+		}
+		p.last = time.Now()
 		p.timer = time.AfterFunc(math.MaxInt64, p.look)
-		p.timer.Reset(patience)
+		p.timer.Reset(patience / looks)
 	}
 	return p.ctx, p
 }
 
-// look ends the context unless bytes have come since it last looked.
+// looks is how often it looks in the time of the patience.
+const looks = 10
+
+// look ends the context where no bytes have come for that long.
 func (p *progress) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.from != nil {
 		if _, came := p.from.Progress(); came != p.came {
-			p.came = came
-			p.timer.Reset(p.patience)
-			return
+			p.came, p.last = came, time.Now()
 		}
+	}
+	if time.Since(p.last) < p.patience {
+		p.timer.Reset(p.patience / looks)
+		return
 	}
 	p.cancel(&stalledError{p.patience})
 }
@@ -82,7 +96,9 @@ type progressReader struct {
 func (r *progressReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	if n > 0 && r.progress.timer != nil {
-		r.progress.timer.Reset(r.progress.patience)
+		r.progress.mu.Lock()
+		r.progress.last = time.Now()
+		r.progress.mu.Unlock()
 	}
 	return n, err
 }

@@ -8,11 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"slices"
 
 	"github.com/containerd/containerd/v2/core/images"
-	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/platforms"
 	"github.com/opencontainers/go-digest"
@@ -53,18 +50,19 @@ func (i *Images) VerifyLayers(ctx context.Context, target ocispec.Descriptor, fr
 	return asks.Wait()
 }
 
-// verifyEnd takes the last byte of content from the registry, and all of it where that has no parts, or other content: another host is
-// asked then by whoever knows the digest.
+// verifyEnd takes the last byte of content from the registry, and all of it where no host has given that: one may refuse parts, or have other
+// content, of which the digest tells. The error of the first host says nothing of those behind it.
 func (i *Images) verifyEnd(ctx context.Context, desc ocispec.Descriptor, from transfer.Fetcher) error {
 	if err := validate(desc.Digest); err != nil {
 		return err
 	}
 	desc.URLs = nil
 	n, err := i.readEnd(ctx, desc, from)
-	if err == nil && n != 1 || err != nil && refusesParts(err) {
-		return i.verifyBlob(ctx, desc, from, nil)
+	_, stalled := errors.AsType[*stalledError](err)
+	if err == nil && n == 1 || stalled || ctx.Err() != nil {
+		return err
 	}
-	return err
+	return i.verifyBlob(ctx, desc, from, nil)
 }
 
 // readEnd returns how much there is behind all bytes but the last, and no more than 2; 0 where the fetcher can take no parts.
@@ -87,11 +85,4 @@ func (i *Images) readEnd(ctx context.Context, desc ocispec.Descriptor, from tran
 		return 0, progress.judge(err)
 	}
 	return n, nil
-}
-
-// refusesParts reports whether a registry may have content of which it gives no part: it takes the header Range (RFC 9110, section 14.2)
-// for a mistake.
-func refusesParts(err error) bool {
-	status, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err)
-	return ok && slices.Contains([]int{http.StatusBadRequest, http.StatusRequestedRangeNotSatisfiable}, status.StatusCode)
 }
