@@ -269,7 +269,7 @@ func (f *fetch) fault(h *host, failed *fault.Fault, elapsed time.Duration) {
 // passOver takes note that a host is not asked, or its token server, which is in trouble.
 func (f *fetch) passOver(h *host, failed *fault.Fault) {
 	f.passedOver.Store(true)
-	f.log.failed(f.digest, h, failed.Class, failed.Err, 0)
+	f.log.passedOver(f.digest, h, failed.Class, failed.Err, 0)
 }
 
 // settles takes note of what the last host says for good, such as a refusal, or that it is asked too often.

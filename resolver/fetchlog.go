@@ -94,6 +94,11 @@ func withoutAll(attempts []Attempt, h *host) []Attempt {
 
 func (l *fetchLog) failed(d digest.Digest, h *host, class failure.Class, err error, elapsed time.Duration) {
 	l.heard.answered(h, class)
+	l.passedOver(d, h, class, err, elapsed)
+}
+
+// passedOver is failed where the host was not asked: what it has said to others, or before, is no answer to this pull.
+func (l *fetchLog) passedOver(d digest.Digest, h *host, class failure.Class, err error, elapsed time.Duration) {
 	l.update(d, func(c *content) {
 		c.failures = append(without(c.failures, h), h.attempt(class, err, elapsed))
 		c.failed = true

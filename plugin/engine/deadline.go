@@ -76,6 +76,7 @@ func (e *Engine) waitForPull(ctx context.Context, w *pullWait, c course) course 
 			look.Reset(lookInterval)
 		}
 		found, ok := e.useArrived(ctx, w, c, p)
+		c.heard = found.heard
 		if !ok && !kept && e.pulls.keep(p, t.place(w.session)) {
 			kept = true
 			found, ok = e.useOverdue(ctx, t, c)
@@ -113,6 +114,7 @@ func (e *Engine) pullEnded(ctx context.Context, w *pullWait, c course, p *shared
 // told. What is to be read of it for the caller is read without a turn, as where the image was there: nothing is pulled.
 func (e *Engine) reuseJoined(ctx context.Context, w *pullWait, c course, local Local) course {
 	t, check := w.task, c.answer.check(NotConfirmed)
+	t.heard = c.heard
 	c.saw(local)
 	action := Decide(t.directives.Directives, local, check)
 	if action.Do != Reuse {
@@ -125,7 +127,7 @@ func (e *Engine) reuseJoined(ctx context.Context, w *pullWait, c course, local L
 		if over {
 			return read
 		}
-		c = read
+		c, t.heard = read, read.heard
 		same, err := e.lookAgain(ctx, t, &c)
 		if err != nil {
 			return c.ended(failed(ReasonInternal, err))
@@ -145,7 +147,9 @@ func (e *Engine) useArrived(ctx context.Context, w *pullWait, c course, p *share
 	if !e.pulls.isInLine(p) {
 		return c, false
 	}
-	local, err := e.inspect(ctx, w.task)
+	t := w.task
+	t.heard = c.heard
+	local, err := e.inspect(ctx, t)
 	if err != nil || local.incomplete && w.restricted() {
 		return c, false
 	}
@@ -155,6 +159,7 @@ func (e *Engine) useArrived(ctx context.Context, w *pullWait, c course, p *share
 
 // useOverdue ends a request with the cached image, if that would still do at this moment.
 func (e *Engine) useOverdue(ctx context.Context, t task, c course) (_ course, ok bool) {
+	t.heard = c.heard
 	local, err := e.inspect(ctx, t)
 	if err != nil {
 		return c, false
