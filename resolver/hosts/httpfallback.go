@@ -5,7 +5,10 @@ package hosts
 
 import (
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 )
@@ -13,7 +16,8 @@ import (
 // httpFallback is containerd's way from HTTPS to HTTP, which some hosts on loopback
 // or with http:// in hosts.toml go. containerd remembers that for as long as a
 // pull; a transport that is shared must
-// find it out again when it stops working. No other host is asked in clear where its address is
+// find it out again when it stops working, when the host leads to HTTPS, and, where nobody may have listened at port 443 for
+// a moment, after some time. No other host is asked in clear where its address is
 // https://: whoever is on the way there would get what the node has for it.
 type httpFallback struct {
 	base http.RoundTripper
@@ -21,7 +25,11 @@ type httpFallback struct {
 
 	mu      sync.Mutex
 	current http.RoundTripper
+	since   time.Time
 }
+
+// maxInClear is how long a host without a port is asked at port 80 because nobody listens at port 443.
+const maxInClear = time.Minute
 
 // RoundTrip implements http.RoundTripper.
 func (f *httpFallback) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -29,15 +37,15 @@ func (f *httpFallback) RoundTrip(req *http.Request) (*http.Response, error) {
 		return f.base.RoundTrip(req)
 	}
 	f.mu.Lock()
-	if f.current == nil {
-		f.current = docker.NewHTTPFallback(f.base)
+	if f.current == nil || (&url.URL{Host: f.host}).Port() == "" && time.Since(f.since) > maxInClear {
+		f.current, f.since = docker.NewHTTPFallback(f.base), time.Now()
 	}
 	current := f.current
 	f.mu.Unlock()
 	// It takes TLS that does not come for none, and goes on in clear.
 	resp, err := current.RoundTrip(req.WithContext(withPatientTLS(req.Context())))
-	// Servers that want HTTPS answer HTTP with status 400.
-	if err != nil || resp.StatusCode == http.StatusBadRequest {
+	// Servers that want HTTPS answer HTTP with status 400, or lead there.
+	if err != nil || resp.StatusCode == http.StatusBadRequest || f.leadsToTLS(resp) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.current == current {
@@ -45,4 +53,13 @@ func (f *httpFallback) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return resp, err
+}
+
+// leadsToTLS reports whether an answer in clear leads to HTTPS at the same host.
+func (f *httpFallback) leadsToTLS(resp *http.Response) bool {
+	if resp.Request == nil || resp.Request.URL.Scheme != "http" {
+		return false
+	}
+	to, err := resp.Location()
+	return err == nil && to.Scheme == "https" && strings.EqualFold(to.Host, f.host)
 }

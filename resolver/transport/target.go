@@ -31,7 +31,7 @@ type home struct {
 func (c Config) home() home { return home{key: c.Key, host: c.Host, inClear: c.InClear} }
 
 // hostOf is Host of the key of a URL: that of the configured host where it is its address, by
-// whichever scheme containerd asks it.
+// whichever scheme containerd asks it: without a port that is 443 or 80, which count as one.
 func (h home) hostOf(u *url.URL) string {
 	if h.inClear && fault.InClear(u, h.host) {
 		return h.key.Host
