@@ -34,7 +34,10 @@ func TestRefusedInTheCheckOfAPullThatHangs(t *testing.T) {
 		ended <- err
 	}()
 	nodetest.Eventually(t, "the proof has ended", func() bool { return len(s.proofs(s.ref(":1"))) == 0 })
-	s.wantPull(alice, "IfNotPresent", byDigest, "Unchanged", teamA)
+	mark := n.Mark()
+	_, err := s.Pull(byDigest, alice.secret(), teamA, node.Hint("policy", "IfNotPresent")) // beside requests of the other pull
+	nodetest.Want(t, "what proves the image", n.Decision(mark, byDigest).Outcome, "Unchanged")
+	n.Must(err)
 	select {
 	case err := <-ended:
 		t.Errorf("who was refused does not wait for its pull: %v", err)

@@ -59,7 +59,7 @@ func (i *Images) verifyEnd(ctx context.Context, desc ocispec.Descriptor, from tr
 	desc.URLs = nil
 	n, err := i.readEnd(ctx, desc, from)
 	_, stalled := errors.AsType[*stalledError](err)
-	if err == nil && n == 1 || stalled || ctx.Err() != nil {
+	if err == nil && n == 1 || err != nil && (stalled || ctx.Err() != nil) {
 		return err
 	}
 	return i.verifyBlob(ctx, desc, from, nil)
