@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -37,6 +38,23 @@ func (s *scene) takes(tag string, document []byte) {
 	})
 }
 
+// naming pushes the config alone, and returns a manifest that has it, by that type, and the layers of an image, which the repository does not have.
+func (s *scene) naming(layersOf v1.Image, config *v1.ConfigFile, says, configType string) []byte {
+	s.T.Helper()
+	img := withOtherLayers(s.Node, config)
+	s.push("config", img)
+	own, err := img.Manifest()
+	s.Must(err)
+	m, err := layersOf.Manifest()
+	s.Must(err)
+	document, err := json.Marshal(map[string]any{
+		"schemaVersion": 2, "mediaType": says, "layers": m.Layers,
+		"config": map[string]any{"mediaType": configType, "digest": own.Config.Digest, "size": own.Config.Size},
+	})
+	s.Must(err)
+	return document
+}
+
 // TestLayersThatARepositoryDoesNotHave has a tenant who knows the digests of a private image name its layers in a manifest of their
 // repository, at an allowed registry that takes it without having them there. Some registries look for the layers of no manifest whose
 // config is of another type than OCI's, which is an artifact's to them; containerd takes it for an image's.
@@ -58,22 +76,11 @@ func TestLayersThatARepositoryDoesNotHave(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			n, g, private, config := privateUnderAList(t, tc.discard)
-			img := withOtherLayers(n, config)
 			evil := g.scene(t, n, "public/eve")
-			evil.push("config", img)
-			own, err := img.Manifest()
-			n.Must(err)
-			m, err := private.Manifest()
-			n.Must(err)
-			document, err := json.Marshal(map[string]any{
-				"schemaVersion": 2, "mediaType": tc.says, "layers": m.Layers,
-				"config": map[string]any{"mediaType": tc.config, "digest": own.Config.Digest, "size": own.Config.Size},
-			})
-			n.Must(err)
-			evil.takes("1", document)
+			evil.takes("1", evil.naming(private, config, tc.says, tc.config))
 			if tc.observed {
 				n.WriteRules("05.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"observed\"]\nmode = \"Observe\"\n")
-				_, err = n.Pull(evil.ref(":1"), eve.secret(), node.Pod("observed", "trial"))
+				_, err := n.Pull(evil.ref(":1"), eve.secret(), node.Pod("observed", "trial"))
 				n.Must(err)
 			}
 			for _, policy := range []string{"Always", "IfDigestChanged", "IfNotPresent", "Never"} {

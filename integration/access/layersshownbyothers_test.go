@@ -4,7 +4,6 @@
 package access
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -35,18 +34,8 @@ func TestLayersShownByAHostOfAnotherList(t *testing.T) {
 			})
 			n.Serve(g.name, g.Registry, mirror)
 
-			img := withOtherLayers(n, config)
 			evil := g.scene(t, n, "public/eve")
-			evil.push("config", img)
-			own, err := img.Manifest()
-			n.Must(err)
-			m, err := private.Manifest()
-			n.Must(err)
-			document, err := json.Marshal(map[string]any{
-				"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "layers": m.Layers,
-				"config": map[string]any{"mediaType": ocispec.MediaTypeImageConfig, "digest": own.Config.Digest, "size": own.Config.Size},
-			})
-			n.Must(err)
+			document := evil.naming(private, config, ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageConfig)
 			for _, tag := range []string{"1", "2", "3"} {
 				evil.takes(tag, document)
 			}
@@ -57,7 +46,7 @@ func TestLayersShownByAHostOfAnotherList(t *testing.T) {
 			}
 			both := fmt.Sprintf("allowed_sources = [%q, %q]\n", g.Host(), mirror.Host())
 			n.WriteRules("05.toml", "[[rule]]\nimages = [\"**\"]\nnamespaces = [\"dev\"]\n"+both)
-			_, err = n.Pull(evil.ref(":1"), eve.secret(), node.Pod("dev", "trial"))
+			_, err := n.Pull(evil.ref(":1"), eve.secret(), node.Pod("dev", "trial"))
 			n.Must(err)
 			if narrowed {
 				n.RemoveRules("05.toml")

@@ -54,6 +54,20 @@ func slowly(n *nodetest.Node, from *resolvertest.Registry, layer v1.Layer, break
 	})
 }
 
+// onABase pushes an image on a base that the node has by then, and returns it with the lowest layer of the base.
+func onABase(n *nodetest.Node, registry *resolvertest.Registry) (v1.Image, v1.Layer) {
+	n.T.Helper()
+	base := nodetest.Image(1)
+	n.PushTo(registry, "base:1", base)
+	n.MustPull("r.test/base:1")
+	img, err := mutate.AppendLayers(base, nodetest.Layer(n.T, 8))
+	n.Must(err)
+	n.PushTo(registry, "app:1", img)
+	layers, err := base.Layers()
+	n.Must(err)
+	return img, layers[0]
+}
+
 // TestLayersShownByARegistryWithoutRanges has a registry that knows no ranges send all of a layer, slowly, where it is asked for the last byte.
 // It is not given up as long as bytes come, as in a pull. Pull-through caches do so with a layer that they do not have yet.
 func TestLayersShownByARegistryWithoutRanges(t *testing.T) {
@@ -61,15 +75,8 @@ func TestLayersShownByARegistryWithoutRanges(t *testing.T) {
 	n := nodetest.Start(t, nodetest.CRIImages(`image_pull_progress_timeout = "1s"`))
 	registry := resolvertest.New(t)
 	n.Serve("r.test", registry)
-	base := nodetest.Image(1)
-	n.PushTo(registry, "base:1", base)
-	n.MustPull("r.test/base:1")
-	img, err := mutate.AppendLayers(base, nodetest.Layer(t, 8))
-	n.Must(err)
-	n.PushTo(registry, "app:1", img)
-	layers, err := base.Layers()
-	n.Must(err)
-	slowly(n, registry, layers[0], false)
+	_, layer := onABase(n, registry)
+	slowly(n, registry, layer, false)
 	n.WriteRules("10.toml", fmt.Sprintf("[[rule]]\nimages = [\"**/app\"]\nallowed_sources = [%q]\n", registry.Host()))
 	n.MustPull("r.test/app:1")
 }
@@ -105,15 +112,8 @@ func TestLayersShownByARegistryThatRefusesParts(t *testing.T) {
 			n := nodetest.Start(t)
 			registry, mirror := resolvertest.New(t), resolvertest.New(t)
 			n.Serve("r.test", registry)
-			base := nodetest.Image(1)
-			n.PushTo(registry, "base:1", base)
-			n.MustPull("r.test/base:1")
-			img, err := mutate.AppendLayers(base, nodetest.Layer(t, 8))
-			n.Must(err)
-			n.PushTo(registry, "app:1", img)
-			layers, err := base.Layers()
-			n.Must(err)
-			d, err := layers[0].Digest()
+			img, layer := onABase(n, registry)
+			d, err := layer.Digest()
 			n.Must(err)
 			answers := func(code int, parts bool) func(http.ResponseWriter, *http.Request, http.Handler) {
 				return func(w http.ResponseWriter, r *http.Request, next http.Handler) {

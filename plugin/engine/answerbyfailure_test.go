@@ -25,15 +25,7 @@ func TestMirrorsProofAfterTheUnpackingOfANotFound(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &completions{node: &node{record: cachedImage(first, time.Now().Add(-59*time.Minute)), remote: first, packed: unpacks, checkFails: class}}
 				c.record.Access[store.Anonymous] = store.Proof{At: time.Now(), By: "mirror.test"}
-				e := c.engine(rule(`policy = "IfDigestChanged"`, `access_ttl = "1h"`, inNeed))
-				e.Now = time.Now
-				c.meanwhile = func() { time.Sleep(2 * time.Minute) }
-				if !unpacks {
-					time.Sleep(2 * time.Minute)
-				}
-				req := c.request(nil)
-				req.Runtime = c
-				if o, err := e.Ensure(t.Context(), req); o.Kind != Failed {
+				if o, err := c.whereAProofEnds(t, unpacks); o.Kind != Failed {
 					t.Errorf("%s, unpacks %v: %s (%s), by the proof of a mirror alone, though the registry has answered: %v", class, unpacks, o.Kind, o.Reason, err)
 				}
 			})
@@ -175,17 +167,22 @@ func TestMirrorsProofAfterABudgetAnew(t *testing.T) {
 	}
 }
 
+// outdatesAPull has the next pull come to nothing, since a later answer is acted upon meanwhile; the registry is silent then.
+func (n *node) outdatesAPull(e *Engine) {
+	n.onPull = func() {
+		n.onPull = nil
+		setBack(e)
+		n.checkFails = failure.Unreachable
+	}
+}
+
 // A host of a layer's urls was asked after the registry had answered, in a pull that came to nothing since a later answer was
 // acted upon. The registry is silent by then: an image of which nothing is known is not used.
 func TestURLsInARequestThatBeginsAnew(t *testing.T) {
 	for _, byURLs := range []bool{false, true} {
 		n := &node{remote: second, record: cachedImage(first, time.Time{}), hears: resolver.Heard{URLs: byURLs}}
 		e := n.engine(rule(`policy = "IfDigestChanged"`))
-		n.onPull = func() {
-			n.onPull = nil
-			setBack(e)
-			n.checkFails = failure.Unreachable
-		}
+		n.outdatesAPull(e)
 		want := map[bool]Kind{false: UsedCached, true: Failed}[byURLs]
 		if o, err := e.Ensure(t.Context(), n.request(nil)); n.pulls != 1 || o.Kind != want {
 			t.Errorf("by urls %v: %s (%s) after %d pulls, %v", byURLs, o.Kind, o.Reason, n.pulls, err)

@@ -38,11 +38,7 @@ func TestMirrorsProofOnceTheRegistryHasAnsweredInAPullAnew(t *testing.T) {
 		n := &node{remote: second, inNeed: true, hears: resolver.Heard{OriginAnswered: answered}, record: cachedImage(first, now)}
 		n.record.Access[alice] = store.Proof{At: now, By: "mirror.test"}
 		e := n.engine(rule(`policy = "IfDigestChanged"`, inNeed))
-		n.onPull = func() {
-			n.onPull = nil
-			setBack(e)
-			n.checkFails = failure.Unreachable
-		}
+		n.outdatesAPull(e)
 		want := map[bool]Kind{false: UsedCached, true: Failed}[answered]
 		if o, err := e.Ensure(t.Context(), n.request(nil)); n.pulls != 1 || o.Kind != want {
 			t.Errorf("answered %v: %s (%s) after %d pulls, %v", answered, o.Kind, o.Reason, n.pulls, err)
@@ -56,11 +52,7 @@ func TestFallbackAfterURLs(t *testing.T) {
 	for _, byURLs := range []bool{false, true} {
 		n := &node{remote: second, record: cachedImage(first, time.Time{}), hears: resolver.Heard{URLs: byURLs}}
 		e := n.engine(rule(`policy = "IfDigestChanged"`))
-		n.onPull = func() {
-			n.onPull = nil
-			setBack(e)
-			n.checkFails = failure.Unreachable
-		}
+		n.outdatesAPull(e)
 		o, err := e.Ensure(t.Context(), n.request(nil))
 		if told, used := n.query.Fallback.Has(failure.Unreachable), o.Kind == UsedCached; n.checks != 2 || used == byURLs || told != used {
 			t.Errorf("by urls %v: told that it would do: %v; %s (%s) after %d checks, %v", byURLs, told, o.Kind, o.Reason, n.checks, err)

@@ -60,6 +60,20 @@ func TestComparedImageIsUnpackedWithoutAProof(t *testing.T) {
 	}
 }
 
+// whereAProofEnds makes a request whose proof of 59 minutes ago ends (access_ttl) while the image is unpacked, or before.
+func (c *completions) whereAProofEnds(t *testing.T, unpacks bool) (Outcome, error) {
+	t.Helper()
+	e := c.engine(rule(`policy = "IfDigestChanged"`, `access_ttl = "1h"`, inNeed))
+	e.Now = time.Now
+	c.meanwhile = func() { time.Sleep(2 * time.Minute) }
+	if !unpacks {
+		time.Sleep(2 * time.Minute)
+	}
+	req := c.request(nil)
+	req.Runtime = c
+	return e.Ensure(t.Context(), req)
+}
+
 // A mirror has no say after the unpacking once the registry has answered in the request: another digest, whose pull fails. The cached image, which alice
 // has by the registry's proof, has to be unpacked, and that proof ends meanwhile.
 func TestMirrorsProofAfterTheUnpacking(t *testing.T) {
@@ -70,15 +84,7 @@ func TestMirrorsProofAfterTheUnpacking(t *testing.T) {
 				if mirror {
 					c.record.Access[store.Anonymous] = store.Proof{At: time.Now(), By: "mirror.test"}
 				}
-				e := c.engine(rule(`policy = "IfDigestChanged"`, `access_ttl = "1h"`, inNeed))
-				e.Now = time.Now
-				c.meanwhile = func() { time.Sleep(2 * time.Minute) }
-				if !unpacks {
-					time.Sleep(2 * time.Minute)
-				}
-				req := c.request(nil)
-				req.Runtime = c
-				if o, _ := e.Ensure(t.Context(), req); o.Kind != Failed {
+				if o, _ := c.whereAProofEnds(t, unpacks); o.Kind != Failed {
 					t.Errorf("unpacks %v, mirror %v: %s (%s), though the registry has answered, and nothing that it said proves that she may have it", unpacks, mirror, o.Kind, o.Reason)
 				}
 			})

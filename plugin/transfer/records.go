@@ -101,7 +101,7 @@ type labelledRecords struct {
 	// compared are those with which the plan has compared the image; without a reference it has not, and they have shown layers.
 	compared provenance.Provenance
 	before   []store.State // of the image's records, when the pull had come so far
-	// hasLayers is [store.State.HasLayers] of the image, by this pull or an earlier one.
+	// hasLayers says that this pull has fetched all layers of the image, or its plan has seen to those that it has not.
 	hasLayers bool
 }
 
