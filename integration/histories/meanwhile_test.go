@@ -50,3 +50,44 @@ func TestProofsMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// The model allows that a pull which was about to use an image that somebody has imported, and begins anew since another
+// pull has given its name to another image, leaves a record of it by its digest, of which nothing is known, as it would have
+// been by the tag.
+func TestOpenImageThatIsOvertaken(t *testing.T) {
+	reg, err := newRegistry(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reg.Close()
+	now := Registry{}
+	now.Tag[0], now.Pushed[0][2] = 2, true
+	now.Allowed[0] = Origin.of(Alice.holder()) | Origin.of(Bob.holder())
+	pulls := []Pull{{Caller: Alice, Policy: Always}, {Caller: Bob, Policy: IfNotPresent}}
+	for _, tc := range []struct {
+		name    string
+		image   Image
+		allowed bool
+	}{
+		{"imported", Image{Content: 1, Open: true, By: Unchecked, Read: Unread}, true},
+		{"pulled by another, to whom it is left", Image{Content: 1, Proofs: Origin.of(TeamB.holder())}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var begun World
+			begun.Node[0] = tc.image
+			o := orders{
+				h: &history{reg: reg}, states: []Registry{now}, pulls: pulls,
+				answers: []answer{{Saw: Saw{Outcome: Pulled}, decided: true}, {Saw: Saw{Outcome: Unchanged}, decided: true}},
+				begun:   begun, found: map[World]bool{},
+			}
+			o.from(begun, make([]bool, len(pulls)), 0)
+			allowed := false
+			for w := range o.found {
+				allowed = allowed || w.Has[0][1] == known
+			}
+			if len(o.found) == 0 || allowed != tc.allowed {
+				t.Errorf("a record by digest of which nothing is known is allowed: %v; the states are %v", allowed, o.found)
+			}
+		})
+	}
+}

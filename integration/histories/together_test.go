@@ -109,14 +109,16 @@ func (o *orders) after(w World, done []bool, i, now int) (all []World) {
 	return o.waited(all, p, o.states[now])
 }
 
-// waited adds what is left of a pull with a deadline that made the image complete which there
-// was when it began, and then found that another pull has brought the new one.
+// waited adds what is left of a pull that made the image complete which there was when it began, and then found that
+// another pull has brought the new one: of one with a deadline, or of one that would reuse an open image, and begins anew.
 func (o *orders) waited(all []World, p Pull, now Registry) []World {
-	if !o.begun.waits(now, p, said{need: Unreachable}) { // whoever has answered
-		return all
-	}
+	content := o.begun.content(p)
+	waits := o.begun.waits(now, p, said{need: Unreachable}) // whoever has answered
+	opens := p.Digest == 0 && o.begun.grant(now, p) == open
 	for _, w := range slices.Clone(all) {
-		all = append(all, w.complete(p, o.begun.content(p)))
+		if waits || opens && w.content(p) != content {
+			all = append(all, w.complete(p, content))
+		}
 	}
 	return all
 }

@@ -6,8 +6,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/plugin/isolation"
@@ -141,5 +143,38 @@ func TestCompletionTakesNoNameBack(t *testing.T) {
 	_, _ = c.engine(rule(`policy = "IfNotPresent"`)).Ensure(t.Context(), req)
 	if !errors.Is(c.err, transfer.ErrGone) {
 		t.Errorf("the end of the completion by %s: %v", c.name, c.err)
+	}
+}
+
+// sharing are completions that know which records have been made of another.
+type sharing struct {
+	*completions
+	made []string
+}
+
+func (s *sharing) ShareProofs(_ context.Context, _ digest.Digest, _, to string) error {
+	s.made = append(s.made, to)
+	return nil
+}
+
+// Where another pull takes the name while an imported image is completed, that image is not used by who has proved nothing:
+// the request begins anew. What it leaves is the record by digest, which says as little as that of the name did.
+func TestOpenImageWhoseNameIsTakenWhileItIsCompleted(t *testing.T) {
+	n := open()
+	n.packed, n.remote, n.forgotten = true, second, true
+	s := &sharing{completions: &completions{node: n}}
+	s.meanwhile = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.record = restricted(now, alice)
+		s.record.Target = second
+	}
+	e := s.engine(rule(`policy = "IfNotPresent"`))
+	e.Proofs = s
+	req := s.request(nil)
+	req.Runtime, req.Caller = s, bob
+	o, err := e.Ensure(t.Context(), req)
+	if err != nil || o.Kind != Unchanged || o.Digest != second.Digest || !slices.Contains(s.made, repository+"@"+first.Digest.String()) {
+		t.Errorf("got %s (%s) of %s, %v; made are %v", o.Kind, o.Reason, o.Digest, err, s.made)
 	}
 }
