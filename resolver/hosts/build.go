@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -114,7 +115,7 @@ func (b *builder) adopt(client *http.Client) error {
 	switch dial := dialFunc(t.DialContext); {
 	case dial == nil:
 	case b.each, len(b.tuned) == 0:
-		t.DialContext, t.Proxy = shorten(b.dialer.track(dial)), tellProxy(t.Proxy)
+		t.DialContext, t.Proxy = shorten(b.dialer.track(eachAddress(net.DefaultResolver.LookupNetIP, dial))), tellProxy(t.Proxy)
 	case !shortened(t):
 		t.DialContext = b.dialer.track(dial) // of hosts.toml, which has the last word
 	}
