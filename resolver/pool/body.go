@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
 )
@@ -49,8 +50,15 @@ type body struct {
 
 // Read returns io.ErrUnexpectedEOF where an answer by HTTP/2 breaks off.
 func (b *body) Read(p []byte) (int, error) {
+	began := time.Now()
 	n, err := b.ReadCloser.Read(p)
-	if err == nil || errors.Is(err, io.EOF) || !b.http2 || b.closed.Load() || fault.Interrupted(err) {
+	switch {
+	case err == nil, errors.Is(err, io.EOF), !b.http2, b.closed.Load():
+		return n, err
+	case fault.Interrupted(err):
+		if time.Since(began) >= hangTime {
+			b.lane.forsake(b.generation)
+		}
 		return n, err
 	}
 	b.lane.distrust(b.generation)

@@ -12,7 +12,8 @@
 // A connection never makes an error that HTTP/1.1 would not have had: a request that
 // HTTP/2 fails is sent again with HTTP/1.1, which the host is asked with for a while.
 //
-// A connection that has died silently is found out by asking on another: see second.
+// A connection that has died silently is found out by asking on another: see second. One whose other end fails is left:
+// see forsake.
 //
 // The connections to each address are a lane of their own, so that a redirect or a token
 // server never decides anything about the host that has named it.

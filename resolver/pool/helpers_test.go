@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,6 +95,7 @@ func (h *host) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	h.mu.Lock()
 	h.dialed++
+	server = numbered{server, h.dialed}
 	client = &forgotten{Conn: client, dead: h.dead, end: sync.OnceFunc(func() { h.ended.Add(1) })}
 	h.mu.Unlock()
 	if h.roundTrip > 0 { // a timer that is over at once can crash the race detector in a bubble (Go 1.26)
@@ -113,6 +115,20 @@ func (h *host) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, ctx.Err()
 	}
 }
+
+// numbered is a connection whose requests tell it from others.
+type numbered struct {
+	net.Conn
+	number int
+}
+
+// RemoteAddr implements net.Conn.
+func (n numbered) RemoteAddr() net.Addr { return client(n.number) }
+
+type client int
+
+func (client) Network() string  { return "tcp" }
+func (c client) String() string { return "client:" + strconv.Itoa(int(c)) }
 
 // Accept implements net.Listener.
 func (h *host) Accept() (net.Conn, error) {

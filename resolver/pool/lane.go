@@ -20,6 +20,17 @@ const (
 	// sign of life, and pingTime is how long that may take.
 	pingAfter = 15 * time.Second
 	pingTime  = 5 * time.Second
+
+	// maxAge is how long connections are used for new requests, so that a host which has moved to another address is
+	// asked there, though somebody asks all the time.
+	maxAge = 10 * time.Minute
+
+	// hangTime is how long an HTTP/2 connection may leave a request that is given up then without a word, before
+	// others do not go over it any more: with HTTP/1.1, no request gets the connection of one that was given up.
+	hangTime = time.Second
+	// forsakeTime is the time between two such ends, so that a repository in trouble costs others a connection now
+	// and then.
+	forsakeTime = 5 * time.Second
 )
 
 // protocol is what a host has spoken on its newest connection.
@@ -43,13 +54,15 @@ type lane struct {
 	live       map[*conn]struct{} // HTTP/2 connections
 	current    *generation
 	plainUntil time.Time // HTTP/2 is not tried before
+	forsaken   time.Time // when connections were last left since what is behind them fails
 	left       bool      // another address has its place
 }
 
 // generation is the connections of a lane that are used, or left, together.
 type generation struct {
 	transport *http.Transport
-	modern    *modern     // nil = it does not offer HTTP/2
+	modern    *modern // nil = it does not offer HTTP/2
+	made      time.Time
 	served    atomic.Bool // an answer has come on one of them
 	left      atomic.Bool
 }
@@ -89,7 +102,7 @@ func newLane(base *http.Transport, scheme string) *lane {
 func (l *lane) generate(modern bool) *generation {
 	t := l.base.Clone()
 	t.DialContext = l.watch(t.DialContext)
-	g := &generation{transport: t}
+	g := &generation{transport: t, made: time.Now()}
 	g.left.Store(l.left)
 	if modern {
 		g.modern = offer(t)
@@ -100,16 +113,30 @@ func (l *lane) generate(modern bool) *generation {
 // generation returns the connections for the next request.
 func (l *lane) generation() *generation {
 	l.mu.Lock()
-	current := l.current
-	if !l.tls || current.modern != nil || time.Now().Before(l.plainUntil) {
-		l.mu.Unlock()
-		return current
+	current, now := l.current, time.Now()
+	learns := l.tls && current.modern == nil && !now.Before(l.plainUntil)
+	switch {
+	case learns:
+		l.current = l.generate(true)
+	case now.Sub(current.made) >= maxAge:
+		l.renew()
 	}
-	next := l.generate(true)
-	l.current = next
+	next := l.current
 	l.mu.Unlock()
-	current.leave()
+	if next != current {
+		current.leave()
+	}
 	return next
+}
+
+// renew has new connections, of which there is none yet, take the place of those that are used now. The caller holds
+// the lock, and leaves those.
+func (l *lane) renew() {
+	modern := l.current.modern != nil
+	l.current = l.generate(modern)
+	if clear(l.live); modern {
+		l.protocol = unknown // one request makes the first connection
+	}
 }
 
 // distrust takes note that HTTP/2 has failed a request on connections of g.
@@ -120,6 +147,23 @@ func (l *lane) distrust(g *generation) {
 		l.current = l.generate(false)
 		l.plainUntil = time.Now().Add(distrustTime*3/4 + rand.N(distrustTime/2)) //nolint:gosec // jitter, no secret
 		l.protocol = http1
+	}
+	l.mu.Unlock()
+	if replaced {
+		g.leave()
+	}
+}
+
+// forsake has new requests go over new connections, since what is behind those of g fails. Balancers choose a backend
+// for each connection, and DNS an address: one that is taken out of service keeps what it has, also while others are
+// well.
+func (l *lane) forsake(g *generation) {
+	l.mu.Lock()
+	now := time.Now()
+	replaced := l.current == g && now.Sub(l.forsaken) >= forsakeTime
+	if replaced {
+		l.forsaken = now
+		l.renew()
 	}
 	l.mu.Unlock()
 	if replaced {

@@ -176,9 +176,20 @@ func (m *modern) closeIdle(left bool) {
 		go func() {
 			if left {
 				c.SetDoNotReuse() // a request that is given up ends a little later than for who has sent it
+				afterResets(c)
 			}
 			m.closeIfIdle(at, c)
 		}()
+	}
+}
+
+// afterResets waits for a connection that is not idle until the other end has heard of the requests that were given
+// up so far: till then it counts them.
+func afterResets(c *h2.ClientConn) {
+	if !idle(c) {
+		ctx, cancel := context.WithTimeout(context.Background(), pingTime)
+		defer cancel()
+		_ = c.Ping(ctx)
 	}
 }
 

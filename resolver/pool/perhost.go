@@ -67,9 +67,14 @@ func newTransports(base *http.Transport) transports {
 	return transports{newPerHost(func(string) *http.Transport { return base.Clone() }, (*http.Transport).CloseIdleConnections)}
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. No other request gets the connection of an answer that tells of trouble.
 func (t transports) RoundTrip(req *http.Request) (*http.Response, error) {
-	return t.of(req.URL).RoundTrip(req)
+	one := t.of(req.URL)
+	resp, err := one.RoundTrip(req)
+	if err == nil && fails(resp.StatusCode) {
+		resp.Body = &endBody{ReadCloser: resp.Body, end: one.CloseIdleConnections}
+	}
+	return resp, err
 }
 
 // closeIdle ends the connections that no request uses.

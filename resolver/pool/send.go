@@ -51,8 +51,14 @@ func (l *lane) once(g *generation, req *http.Request, used *usage) (*http.Respon
 	traced := req.WithContext(httptrace.WithClientTrace(ctx, used.trace(l, g)))
 	resp, err := g.transport.RoundTrip(traced)
 	if err != nil {
+		if used.hung(err) {
+			l.forsake(g)
+		}
 		g.closeLeft()
 		return nil, used, err
+	}
+	if fails(resp.StatusCode) {
+		l.forsake(g)
 	}
 	g.served.Store(true)
 	if answered, ok := ctx.Value(answeredKey{}).(func(status int)); ok {
@@ -137,6 +143,17 @@ func (u *usage) lostConnection(err error) bool {
 		return false
 	}
 	return !u.sent.Load() || u.reused.Load() && fault.BrokenOff(err)
+}
+
+// hung reports whether a request was given up on an HTTP/2 connection that had said nothing to it for long.
+func (u *usage) hung(err error) bool {
+	givenUp := fault.Interrupted(err) || fault.TimedOut(err)
+	return givenUp && protocol(u.got.Load()) == http2 && time.Since(u.began)-time.Duration(u.gotAfter.Load()) >= hangTime
+}
+
+// fails reports whether an answer says that what is behind the connection is in trouble.
+func fails(status int) bool {
+	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented
 }
 
 // rejected reports whether a TLS handshake was ended by the other side, which looked at
