@@ -94,6 +94,14 @@ func (q *Queue) patience() time.Duration {
 	return min(maxWait, q.Left/4)
 }
 
+// scouting is how long the request waits for the first connection.
+func (q *Queue) scouting() time.Duration {
+	if q == nil || q.Left == 0 {
+		return maxScout
+	}
+	return min(maxScout, q.Left/2)
+}
+
 func (q *Queue) begin() {
 	if q == nil {
 		return

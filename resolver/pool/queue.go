@@ -24,7 +24,7 @@ const (
 	// that hangs does not hold up the others.
 	maxWait = 500 * time.Millisecond
 	// maxScout is the same for requests that wait for the first connection, which tells
-	// how many there may be.
+	// how many there may be, if that is no more than half of the time that they have.
 	maxScout = time.Second
 )
 
@@ -67,7 +67,7 @@ func (l *lane) enter(ctx context.Context) (leave func(), err error) {
 	queue := queueOf(ctx)
 	patience := queue.patience()
 	if l.protocol == unknown {
-		patience = maxScout
+		patience = queue.scouting()
 	}
 	ready := make(chan struct{})
 	l.places.waiting = append(l.places.waiting, ready)

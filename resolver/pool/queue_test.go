@@ -149,6 +149,30 @@ func TestHangingRequestsGivePlace(t *testing.T) {
 	}
 }
 
+// Nor does a request spend all of its time waiting for the first connection, which another one makes: that may be lost on its way.
+func TestFirstConnectionThatDoesNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := serve(t, "h2", well)
+		h.set(func(h *host) { h.roundTrip = time.Minute })
+		lost, give := context.WithCancel(t.Context())
+		go func() { _, _, _ = h.get(lost, "/") }()
+		synctest.Wait()
+		h.set(func(h *host) { h.roundTrip = 0 })
+		for left, most := range map[time.Duration]time.Duration{200 * time.Millisecond: 100 * time.Millisecond, time.Minute: maxScout} {
+			queue, start := Queue{Left: left}, time.Now()
+			ctx, cancel := context.WithTimeout(WithQueue(t.Context(), &queue), left)
+			_, _, err := h.get(ctx, "/")
+			cancel()
+			if waited := time.Since(start); err != nil || waited > most {
+				t.Errorf("with %v left it waited for %v, %v", left, waited, err)
+			}
+			h.server.CloseClientConnections()
+			synctest.Wait()
+		}
+		give()
+	})
+}
+
 func (h *host) lane() *lane { return h.pool.lanes.values()[0] }
 
 func (l *lane) taken() int {
