@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -74,6 +75,60 @@ func TestProofsThatAnySecretGetsWhileOthersAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantHas(t, labelsOf(ctx, t, records), alice)
+}
+
+// How proofs were given that there is no room for is not forgotten by tries that fail at the commit: they would come before those
+// for credentials at the next one.
+func TestProofsThatAnySecretGetsWhileTheDiskIsFull(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	disk := &commitFails{DB: s.db}
+	s.db = disk
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
+	flush(ctx, t, s)
+	disk.full.Store(true)
+	for i := range 3 * maxProofs {
+		s.MarkMirrored(ctx, one.Digest, anySecret(1+i), by(Fingerprint(fmt.Sprintf("ff%030x", i))), name)
+	}
+	for range 2 {
+		tried(ctx, t, s, syscall.ENOSPC)
+	}
+	disk.full.Store(false)
+	flush(ctx, t, s)
+	wantHas(t, labelsOf(ctx, t, records), alice)
+	if got := who(ctx, t, s, name); len(got) != maxProofs {
+		t.Errorf("%d proofs", len(got))
+	}
+	if n := len(s.uses.known(recordName{"k8s.io", name})); n != maxProofs {
+		t.Errorf("%d uses are remembered", n)
+	}
+}
+
+// How a proof was given that is to make room is not forgotten where its record cannot be written: that has it still. Of those that
+// were to come nothing is remembered.
+func TestUsesOfARecordThatCannotBeWritten(t *testing.T) {
+	ctx, s, records := newStore(t)
+	defer s.Close()
+	create(ctx, t, records, one, nil)
+	store := &unwritable{Store: records}
+	s.images = store
+	s.MarkVerified(ctx, one.Digest, verified(one), by(alice), name)
+	flush(ctx, t, s)
+	store.name = name
+	var all []Fingerprint
+	for i := range maxProofs {
+		all = append(all, before(i))
+	}
+	seen := anySecret(1)
+	seen.Unshown = false
+	s.MarkMirrored(ctx, one.Digest, seen, by(all...), name)
+	flush(ctx, t, s)
+	wantWho(ctx, t, s, name, alice)
+	known := s.uses.known(recordName{"k8s.io", name})
+	if len(known) != 1 || known[alice].way(origin.Host) != shown {
+		t.Errorf("known is %v", known)
+	}
 }
 
 // How a pull has given a proof is known as soon as it is written.

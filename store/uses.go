@@ -109,13 +109,26 @@ func (u *uses) prune(r recordName, labels map[string]string) {
 	defer u.mu.Unlock()
 	last, _ := u.byRecord.Peek(r)
 	for f := range last {
-		if labels[LabelAccess+string(f)] == "" && labels[besideProof(f)] == "" {
+		if !hasProof(labels, f) {
 			delete(last, f)
 		}
 	}
 	if len(last) == 0 {
 		u.byRecord.Remove(r)
 	}
+}
+
+// hasProof reports whether labels have a proof of the holder.
+func hasProof(labels map[string]string, f Fingerprint) bool {
+	return labels[LabelAccess+string(f)] != "" || labels[besideProof(f)] != ""
+}
+
+// prune forgets the uses of proofs that the record does not have, nor will by a mark that waits: how
+// those were given counts once they are written.
+func (s *Store) prune(k key, written map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses.prune(k.record(), s.pending.of(k, written).over(k, written))
 }
 
 // given notes how proofs were given, before the writer may choose which of them go.

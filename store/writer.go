@@ -200,7 +200,7 @@ func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 		}
 		disk = &found
 		for k, all := range records {
-			err := s.write(inTransaction(tx, k.namespace), k, changes)
+			err := s.write(inTransaction(tx, k.namespace), tx, k, changes)
 			if err == nil {
 				continue
 			}
@@ -257,17 +257,9 @@ func inTransaction(tx *bolt.Tx, namespace string) context.Context {
 	return namespaces.WithNamespace(boltutil.WithTransaction(context.Background(), tx), namespace)
 }
 
-// prune forgets the uses of proofs that the record does not have, nor will by a mark that waits: how
-// those were given counts once they are written.
-func (s *Store) prune(k key, written map[string]string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.uses.prune(k.record(), s.pending.of(k, written).over(k, written))
-}
-
-// write changes the labels of one record inside the transaction of the
-// context, if the record is still the one that was checked.
-func (s *Store) write(ctx context.Context, k key, changes index) error {
+// write changes the labels of one record inside the transaction, which is that of the
+// context, too, if the record is still the one that was checked.
+func (s *Store) write(ctx context.Context, tx *bolt.Tx, k key, changes index) error {
 	img, err := s.images.Get(ctx, k.name)
 	if errdefs.IsNotFound(err) {
 		s.uses.prune(k.record(), nil)
@@ -279,9 +271,10 @@ func (s *Store) write(ctx context.Context, k key, changes index) error {
 	if keyOf(k.namespace, img) != k {
 		return nil
 	}
+	has := img.Labels
+	tx.OnCommit(func() { s.prune(k, has) }) // what is left out comes again with the next try, where this one fails
 	all := changes.over(k, img.Labels)
 	kept := trimProofs(all, s.uses.known(k.record()))
-	s.prune(k, kept)
 	changed := map[string]string{}
 	var paths []string
 	for label := range all {
@@ -296,5 +289,6 @@ func (s *Store) write(ctx context.Context, k key, changes index) error {
 	if _, err := s.images.Update(ctx, images.Image{Name: k.name, Labels: changed}, paths...); err != nil {
 		return fmt.Errorf("update the labels of image record %q: %w", k.name, err)
 	}
+	has = kept
 	return nil
 }
