@@ -16,8 +16,8 @@ import (
 
 // ShareProofs gives a record the check and the proofs of another that it lacks, where
 // both point at target. The record is made where there is none, as one of CRI's, and says what the other
-// does but for its pin. ShareProofs returns when that is written. No revocation comes between
-// the reads and the writes, so it brings no proof back. Where there is no other record that is no error.
+// does but for its pin. The proofs count there as they were given to the other. ShareProofs returns when that
+// is written. No revocation comes between the reads and the writes, so it brings no proof back. Where there is no other record that is no error.
 func (s *Store) ShareProofs(ctx context.Context, target digest.Digest, from, to string) error {
 	return s.sync(ctx, func() error {
 		giver, err := s.Get(ctx, from)
@@ -37,7 +37,10 @@ func (s *Store) ShareProofs(ctx context.Context, target digest.Digest, from, to 
 			return nil
 		}
 		if change := lacking(giver.State, taker.State); len(change) > 0 {
-			s.mark(ctx, target, []string{to}, func() map[string]string { return change })
+			s.mark(ctx, target, []string{to}, func() map[string]string {
+				s.shareUses(ctx, from, to, change)
+				return change
+			})
 		}
 		return nil
 	})
@@ -60,9 +63,13 @@ func (s *Store) createLike(ctx context.Context, giver Record, name string) error
 	}
 	all[labels.CRIManaged] = labels.CRIManagedValue
 	_, err := s.images.Create(ctx, images.Image{Name: name, Target: giver.Target, Labels: all})
-	if err != nil && !errdefs.IsAlreadyExists(err) {
+	switch {
+	case errdefs.IsAlreadyExists(err):
+		return nil
+	case err != nil:
 		return fmt.Errorf("create image record %q: %w", name, err)
 	}
+	s.shareUses(ctx, giver.Name, name, all)
 	return nil
 }
 

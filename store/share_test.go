@@ -4,6 +4,7 @@
 package store
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -142,6 +143,41 @@ func TestShareWithARecordThatIsNotThere(t *testing.T) {
 		}
 		s.MarkVerified(ctx, one.Digest, verified(one), by(bob), to)
 		wantWho(ctx, t, s, to, append(before, bob)...)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Proofs that a record gets from another count there as they were given: none that a host gave for credentials makes room for
+// those that any secret gets, be it the record's own or one that it gets with them.
+func TestSharedProofsThatAnySecretGets(t *testing.T) {
+	const to = "registry.test/app@sha256:0"
+	for what, has := range map[string]string{"its own": to, "shared": name} {
+		ctx, s, records := newStore(t)
+		create(ctx, t, records, one, nil)
+		minute := 0
+		makeUp := func(of string) {
+			for range 2 * maxProofs {
+				minute++
+				s.MarkMirrored(ctx, one.Digest, anySecret(minute), by(Fingerprint(fmt.Sprintf("ff%030x", minute))), of)
+			}
+			flush(ctx, t, s)
+		}
+		if has == to {
+			if _, err := records.Create(ctx, images.Image{Name: to, Target: one}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.MarkVerified(ctx, one.Digest, verified(one), by(alice), has)
+		makeUp(name)
+		if err := s.ShareProofs(ctx, one.Digest, name, to); err != nil {
+			t.Fatal(err)
+		}
+		makeUp(to)
+		if got := who(ctx, t, s, to); !slices.Contains(got, alice) {
+			t.Errorf("%s: the proof for credentials is gone, it has those of %v", what, got)
+		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

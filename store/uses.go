@@ -103,6 +103,19 @@ func (u *uses) known(r recordName) map[Fingerprint]use {
 	return maps.Clone(last)
 }
 
+// share notes for a record that gets these labels what is known of the proofs among them, which it has from another.
+func (u *uses) share(from, to recordName, labels map[string]string) {
+	for f, of := range u.known(from) {
+		if !hasProof(labels, f) {
+			continue
+		}
+		u.note(to, f, of.at)
+		for by, shown := range of.shown {
+			u.given(to, f, Proof{of.at, by}, shown)
+		}
+	}
+}
+
 // prune forgets the uses of proofs that are not among the labels of the record.
 func (u *uses) prune(r recordName, labels map[string]string) {
 	u.mu.Lock()
@@ -139,6 +152,13 @@ func (s *Store) given(ctx context.Context, f Fingerprint, p Proof, shown bool, n
 	}
 	for _, name := range names {
 		s.uses.given(recordName{namespace, name}, f, p, shown)
+	}
+}
+
+// shareUses notes how the proofs among the labels, which a record gets from another, were given.
+func (s *Store) shareUses(ctx context.Context, from, to string, labels map[string]string) {
+	if namespace, ok := namespaces.Namespace(ctx); ok {
+		s.uses.share(recordName{namespace, from}, recordName{namespace, to}, labels)
 	}
 }
 
