@@ -63,12 +63,15 @@ func (r *revoking) registry(req *http.Request) (*http.Response, error) {
 	return answering(http.StatusUnauthorized, "WWW-Authenticate", challengeFor(req))(req)
 }
 
-func challengeFor(req *http.Request) string {
+func challengeFor(req *http.Request) string { return challengeAt("auth.test", req) }
+
+// challengeAt names a token server.
+func challengeAt(server string, req *http.Request) string {
 	repository := strings.TrimPrefix(req.URL.Path, "/v2/")
 	for _, part := range []string{"/manifests/", "/blobs/"} {
 		repository, _, _ = strings.Cut(repository, part)
 	}
-	return `Bearer realm="http://auth.test/token",scope="repository:` + repository + `:pull"`
+	return `Bearer realm="http://` + server + `/token",scope="repository:` + repository + `:pull"`
 }
 
 // serving is a resolver that asks it, and has learnt by one repository what it wants.

@@ -18,6 +18,9 @@ const (
 	// maxHold is how long a caller's first requests to a host wait for the answer to the
 	// very first, if that is no more than a quarter of the time that they have.
 	maxHold = 500 * time.Millisecond
+	// maxRemembered is how long a token server is asked that the host has named, until it names it again: whoever has that
+	// name by then gets the credentials.
+	maxRemembered = time.Hour
 )
 
 // callerKey is a caller of a host: the credentials that one challenge has led somewhere
@@ -33,6 +36,7 @@ type caller struct {
 	mu        sync.Mutex
 	known     bool
 	challenge challenge     // if it is known
+	named     time.Time     // when the host has said that last
 	varies    bool          // repositories differ: nothing is known of one from another
 	first     chan struct{} // closed when there is the first answer; nil = nobody asks
 	since     time.Time     // when that was asked for
@@ -44,6 +48,7 @@ type caller struct {
 func (c *caller) expect(ctx context.Context) (expected challenge, known, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forgetOld()
 	if c.known || c.varies {
 		return c.challenge, c.known, false
 	}
@@ -71,14 +76,32 @@ func (c *caller) expect(ctx context.Context) (expected challenge, known, first b
 func (c *caller) learn(seen challenge, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forgetOld() // a host may move its token server
 	if !ok || c.known && c.challenge != seen {
 		c.varies = true
 	}
-	c.known = !c.varies
+	c.known, c.named = !c.varies, time.Now()
 	if c.challenge = seen; c.varies {
 		c.challenge = challenge{}
 	}
 	c.end()
+}
+
+// forgetOld forgets what the host has not said for long. The caller holds the lock.
+func (c *caller) forgetOld() {
+	if c.known && time.Since(c.named) >= maxRemembered {
+		c.known, c.challenge = false, challenge{}
+	}
+}
+
+// lastNamed returns when the host has given a challenge last, for whichever repository; zero = nobody knows.
+func (c *caller) lastNamed(seen challenge) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known || c.challenge != seen {
+		return time.Time{}
+	}
+	return c.named
 }
 
 // answered ends the wait for the first answer.

@@ -139,6 +139,12 @@ func readChallenge(resp *http.Response, repository string) (c challenge, ok bool
 	return c, c.realm != ""
 }
 
+// isOf reports whether it is the challenge of an answer to a request for a repository.
+func (c challenge) isOf(resp *http.Response, repository string) bool {
+	of, ok := readChallenge(resp, repository)
+	return ok && of == c
+}
+
 // prefixOf returns what stands before a repository in a scope to pull from it.
 func prefixOf(scope, repository string) (prefix string, ok bool) {
 	resource, pulls := strings.CutSuffix(scope, ":pull")

@@ -23,11 +23,14 @@ func (t *tokens) untried() bool {
 	return !t.expected.tried
 }
 
-// presuming reports whether tokens meet a challenge that the host has not given.
-func (t *tokens) presuming() bool {
+// presumed returns the challenge that tokens meet, if the host has not given it; else nil.
+func (t *tokens) presumed() *http.Response {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.expected.presuming
+	if !t.expected.presuming {
+		return nil
+	}
+	return t.expected.wants
 }
 
 // presume makes tokens meet a challenge.
@@ -77,19 +80,4 @@ func (t *tokens) confirm() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expected.presuming = false
-}
-
-// presumedWas reports whether a challenge was presumed for a repository.
-func (t *tokens) presumedWas(seen challenge, repository string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.expected.was(seen, repository)
-}
-
-func (e expected) was(seen challenge, repository string) bool {
-	if e.wants == nil {
-		return false
-	}
-	presumed, ok := readChallenge(e.wants, repository)
-	return ok && presumed == seen
 }

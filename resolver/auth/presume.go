@@ -16,15 +16,17 @@ import (
 // presumption is what a way of a check has made of the challenge that its host is expected to
 // give for the repository, since it has given it to the same caller for another one. The
 // token is asked for at once. Whatever goes wrong with it, the registry is asked without,
-// and what follows is as if nothing had been presumed. Guarded by the lock of Authorizer.
+// and what follows is as if nothing had been presumed. A refusal of what is only remembered is kept
+// here, too. Guarded by the lock of Authorizer.
 type presumption struct {
-	tokens  *tokens // that meet what is presumed; nil = nothing is presumed
-	header  string  // the Authorization that was given for it
-	aged    bool    // it was given for it before: it may have been revoked since
-	plain   bool    // the next request has none
-	doubted bool    // it was not believed
-	refused error   // by the token server
-	wrong   int     // refusals of what was presumed
+	tokens  *tokens        // that meet what is presumed; nil = nothing is presumed
+	wants   *http.Response // what they meet, as an answer
+	header  string         // the Authorization that was given for it
+	aged    bool           // it was given for it before: it may have been revoked since
+	plain   bool           // the next request has none
+	doubted bool           // it was not believed
+	refused error          // by the token server
+	wrong   int            // refusals of what was presumed
 }
 
 // authorization returns the Authorization for a request, "" for none.
@@ -32,9 +34,11 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 	if a.skipsOnce() {
 		return "", nil
 	}
+	remembered := t.recall(a.options.Scope.Repository) //nolint:bodyclose // it has none
 	a.presume(ctx, t, u)
-	if !t.presuming() {
-		return t.authorization(ctx, u)
+	presumed := t.presumed() //nolint:bodyclose // the same
+	if presumed == nil {
+		return a.byRemembered(ctx, t, u, remembered)
 	}
 	if purpose.Of(ctx).Kind != purpose.Check {
 		return "", nil // nobody would doubt a refusal: the host says itself what it wants
@@ -56,7 +60,8 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.presumed.tokens, a.presumed.header, a.presumed.aged = t, header, header != "" && header == before
+	a.presumed.tokens, a.presumed.wants = t, presumed
+	a.presumed.header, a.presumed.aged = header, header != "" && header == before
 	if err != nil {
 		a.presumed.doubted = true
 		if within.Err() == nil && fault.TokenClass(err).Refuses() {
@@ -125,10 +130,10 @@ func (a *Authorizer) stands(t *tokens, last *http.Response) error {
 	}
 	a.shared.isChallenged()
 	a.mu.Lock()
-	refused, of := a.presumed.refused, a.presumed.tokens
+	refused, of, wants := a.presumed.refused, a.presumed.tokens, a.presumed.wants
 	a.presumed.refused = nil
 	a.mu.Unlock()
-	if refused != nil && of == t && t.presumedWas(seen, a.options.Scope.Repository) {
+	if refused != nil && of == t && seen.isOf(wants, a.options.Scope.Repository) {
 		return refused
 	}
 	return nil

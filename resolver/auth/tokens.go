@@ -37,6 +37,7 @@ type tokens struct {
 	inner      docker.Authorizer
 	challenged bool           // inner knows what the host wants
 	wants      *http.Response // the same, as the host said it
+	named      time.Time      // when the host has last said what it wants for the repository; zero = never
 	answers    int            // of the authorizers so far
 	header     string         // the Authorization that inner gave last, "" = none yet
 	run        *tokenRun      // under way, nil = none
@@ -96,7 +97,7 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response, repository 
 	err := meet(ctx, fresh, last)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.expected.presuming && (!read || !t.expected.was(seen, repository)) {
+	if t.expected.presuming && (!read || !seen.isOf(t.expected.wants, repository)) {
 		t.drop()
 	}
 	t.expected.tried, t.expected.presuming = true, false
@@ -104,7 +105,7 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response, repository 
 		return nil // the request was sent before that was known
 	}
 	if err == nil {
-		t.inner, t.challenged, t.wants = fresh, true, bare(last) //nolint:bodyclose // it has none
+		t.inner, t.challenged, t.wants, t.named = fresh, true, bare(last), time.Now() //nolint:bodyclose // it has none
 	}
 	return err
 }
@@ -127,6 +128,7 @@ func (t *tokens) replace(ctx context.Context, refused string, last *http.Respons
 	// Requests that ran side by side share the replacement.
 	if t.header == refused {
 		t.inner, t.challenged, t.wants, t.header, t.run = fresh, true, bare(last), "", nil //nolint:bodyclose // the same
+		t.named = time.Now()
 	}
 	return nil
 }
