@@ -4,8 +4,11 @@
 package cluster
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -81,14 +84,18 @@ type record struct {
 // state returns the records, and the summary.
 func (s *site) state() (map[string]record, string, error) {
 	var held struct {
-		Data map[string]string `json:"data"`
+		Data       map[string]string `json:"data"`
+		BinaryData map[string][]byte `json:"binaryData"`
 	}
 	var state struct {
 		Nodes map[string]record `json:"nodes"`
 	}
 	err := s.call(http.MethodGet, "/api/v1/namespaces/"+namespace+"/configmaps/"+release+"-rollout", nil, &held)
-	if text := held.Data["state.json"]; err == nil && text != "" {
-		err = json.Unmarshal([]byte(text), &state)
+	if packed := held.BinaryData["state.json.gz"]; err == nil && packed != nil {
+		var z io.Reader
+		if z, err = gzip.NewReader(bytes.NewReader(packed)); err == nil {
+			err = json.NewDecoder(z).Decode(&state)
+		}
 	}
 	return state.Nodes, held.Data["summary"], err
 }

@@ -7,7 +7,6 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,12 +20,6 @@ import (
 	"github.com/pullwarden/pullwarden/cmd/pullwarden-rollout/internal/rollout"
 )
 
-// The keys of the ConfigMap.
-const (
-	stateKey   = "state.json"
-	summaryKey = "summary"
-)
-
 // podLabel marks the pods of a rollout. Its value is the name of the ConfigMap.
 const podLabel = "pullwarden.io/rollout"
 
@@ -37,6 +30,7 @@ type Cluster struct {
 	name      string          // of the ConfigMap
 	selector  labels.Selector // of the nodes that get it
 	template  corev1.Pod
+	room      int // for the state, in bytes
 }
 
 // New returns a cluster whose state is in a ConfigMap that is there. The template is a pod
@@ -62,20 +56,18 @@ func New(config *rest.Config, namespace, name, selector string, template corev1.
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{client: client, namespace: namespace, name: name, selector: chosen, template: template}, nil
+	return &Cluster{client: client, namespace: namespace, name: name, selector: chosen, template: template, room: room}, nil
 }
 
 // Load implements [rollout.Ledger].
 func (c *Cluster) Load(ctx context.Context) (rollout.State, string, error) {
-	var s rollout.State
 	m, err := c.configMap(ctx)
 	if err != nil {
-		return s, "", err
+		return rollout.State{}, "", err
 	}
-	if text := m.Data[stateKey]; text != "" {
-		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			return s, "", fmt.Errorf("%s of the ConfigMap %s/%s: %w", stateKey, c.namespace, c.name, err)
-		}
+	s, err := unpack(m)
+	if err != nil {
+		return rollout.State{}, "", fmt.Errorf("the state in the ConfigMap %s/%s: %w", c.namespace, c.name, err)
 	}
 	return s, m.ResourceVersion, nil
 }
@@ -87,7 +79,7 @@ func (c *Cluster) configMap(ctx context.Context) (*corev1.ConfigMap, error) {
 
 // Save implements [rollout.Ledger].
 func (c *Cluster) Save(ctx context.Context, version string, s rollout.State, summary string) error {
-	text, err := json.Marshal(s)
+	packed, err := pack(s, c.room)
 	if err != nil {
 		return err
 	}
@@ -99,7 +91,10 @@ func (c *Cluster) Save(ctx context.Context, version string, s rollout.State, sum
 	if m.Data == nil {
 		m.Data = map[string]string{}
 	}
-	m.Data[stateKey], m.Data[summaryKey] = string(text), summary
+	if m.BinaryData == nil {
+		m.BinaryData = map[string][]byte{}
+	}
+	m.BinaryData[packedKey], m.Data[stateKey], m.Data[summaryKey] = packed, packedElsewhere, summary
 	err = c.client.Put().Namespace(c.namespace).Resource("configmaps").Name(c.name).Body(m).Do(ctx).Error()
 	if apierrors.IsConflict(err) {
 		return fmt.Errorf("%w: %w", rollout.ErrChanged, err)
