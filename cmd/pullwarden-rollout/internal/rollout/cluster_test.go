@@ -54,6 +54,7 @@ type cluster struct {
 	installs []string        // nodes whose install pods were made, in their order
 	made     map[string]bool // the names of all pods that there ever were
 	saved    func()          // looks at each new state
+	room     int             // for so many nodes in the state; 0 = for any
 	lag      time.Duration   // each call takes up to that long
 }
 
@@ -177,11 +178,16 @@ func (c *cluster) Save(ctx context.Context, version string, s State, summary str
 	if version != strconv.Itoa(c.version) {
 		return ErrChanged
 	}
+	if !c.Fits(s) {
+		return errors.New("too long")
+	}
 	c.version++
 	c.state, c.summary = State{UndoOf: s.UndoOf, Nodes: maps.Clone(s.Nodes)}, summary
 	c.saved()
 	return nil
 }
+
+func (c *cluster) Fits(s State) bool { return c.room == 0 || len(s.Nodes) <= c.room }
 
 func (c *cluster) Look(ctx context.Context) (World, error) {
 	if err := c.wait(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -23,6 +24,8 @@ type Ledger interface {
 	// Save replaces the state of that version, or fails with ErrChanged. The summary is for
 	// people.
 	Save(ctx context.Context, version string, s State, summary string) error
+	// Fits reports whether Save has room for a state, also when its nodes are in other phases.
+	Fits(s State) bool
 }
 
 // Watcher looks at the cluster.
@@ -51,7 +54,8 @@ type Controller struct {
 
 	seen     sight
 	problem  string // of the last step
-	headline string // the last summary that was logged
+	headline string // the last summary that was saved
+	full     bool   // nodes wait that the state has no room for
 }
 
 // Run goes on until the context ends: it also serves nodes that join later.
@@ -146,17 +150,31 @@ func (c *Controller) tryStep(ctx context.Context, again bool) (State, work, erro
 		before = undoAgain(was, c.Target)
 	}
 	now = now.UTC().Truncate(time.Second)
-	s := next(&c.Options, before, world, &c.seen, now)
+	s := c.nextThatFits(before, world, now)
 	todo := workOf(&s, &world, now)
+	summary := c.summary(&s, &world)
 	// A state that stays the same is saved, too, before a pod is made or removed: it may be
 	// one of long ago.
-	if s.UndoOf != was.UndoOf || !maps.Equal(s.Nodes, was.Nodes) || !todo.none() {
-		if err := c.Ledger.Save(ctx, version, s, c.summary(&s, &world)); err != nil {
+	if s.UndoOf != was.UndoOf || !maps.Equal(s.Nodes, was.Nodes) || !todo.none() || summary != c.headline {
+		if err := c.Ledger.Save(ctx, version, s, summary); err != nil {
 			return State{}, work{}, err
 		}
-		c.tell(&was, &s, &world)
+		c.tell(&was, &s, summary)
 	}
 	return s, todo, todo.do(ctx, c.Runner)
+}
+
+// nextThatFits returns the state that follows. Where it has no room for further nodes, these wait, and the others go
+// on: a state that cannot be saved would leave alone those that are under way.
+func (c *Controller) nextThatFits(was State, w World, now time.Time) (s State) {
+	for _, further := range []int{math.MaxInt, 1, 0} {
+		c.full = further == 0
+		s = next(&c.Options, was, w, &c.seen, now, further)
+		if c.full || !s.hasFurther(was) || c.Ledger.Fits(s) {
+			break
+		}
+	}
+	return s
 }
 
 // undoAgain returns a state whose target is to be undone, also where that failed before.

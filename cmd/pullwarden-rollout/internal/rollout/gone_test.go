@@ -16,7 +16,7 @@ func nextOf(ctl *Controller, was State, nodes ...Node) State {
 	now := time.Now()
 	seen := &sight{}
 	seen.look(nodes, now)
-	return next(&ctl.Options, was, World{Nodes: nodes}, seen, now)
+	return next(&ctl.Options, was, World{Nodes: nodes}, seen, now, len(nodes))
 }
 
 // A node that has failed stops the rollout also when it is deleted, or replaced under its name. Another target begins

@@ -25,13 +25,14 @@ type step struct {
 	turns []Node // those included, in the order in which they have theirs: control planes last
 
 	stopped bool // a node has failed
+	further int  // how many nodes may begin of which nothing is known yet
 }
 
 // next returns the state that follows. It has no effects: what is to be done follows from
-// the state alone.
-func next(o *Options, was State, w World, seen *sight, now time.Time) State {
+// the state alone. No more than so many further nodes begin.
+func next(o *Options, was State, w World, seen *sight, now time.Time, further int) State {
 	s := step{
-		Options: o, now: now, seen: seen, nodes: map[string]Node{}, pods: map[string]Pod{}, turns: w.included(),
+		Options: o, now: now, seen: seen, further: further, nodes: map[string]Node{}, pods: map[string]Pod{}, turns: w.included(),
 		state: State{UndoOf: was.UndoOf, Nodes: maps.Clone(was.Nodes)},
 	}
 	if s.state.Nodes == nil {
@@ -156,11 +157,14 @@ func (s *step) begin() {
 		if free <= 0 {
 			return
 		}
-		if !n.Ready || known && (r.Target == s.Target && r.Phase != Undone || r.Phase.underWay()) {
+		if !n.Ready || !known && s.further == 0 || known && (r.Target == s.Target && r.Phase != Undone || r.Phase.underWay()) {
 			continue
 		}
 		s.state.Nodes[n.Name] = s.enter(n.Name, Record{UID: n.UID, Target: s.Target}, Installing, "")
 		free--
+		if !known {
+			s.further--
+		}
 	}
 }
 

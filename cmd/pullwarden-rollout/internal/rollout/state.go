@@ -57,6 +57,16 @@ type State struct {
 	Nodes  map[string]Record `json:"nodes"`
 }
 
+// hasFurther reports whether it has nodes that an earlier one has not.
+func (s *State) hasFurther(was State) bool {
+	for name := range s.Nodes {
+		if _, known := was.Nodes[name]; !known {
+			return true
+		}
+	}
+	return false
+}
+
 // Node is a node of the cluster.
 type Node struct {
 	Name, UID    string

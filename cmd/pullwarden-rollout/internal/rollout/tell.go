@@ -11,7 +11,7 @@ import (
 )
 
 // tell logs what has changed.
-func (c *Controller) tell(was, now *State, w *World) {
+func (c *Controller) tell(was, now *State, summary string) {
 	for _, name := range slices.Sorted(maps.Keys(now.Nodes)) {
 		before, r := was.Nodes[name], now.Nodes[name]
 		if before == r {
@@ -23,9 +23,9 @@ func (c *Controller) tell(was, now *State, w *World) {
 		}
 		c.log(line)
 	}
-	if headline := c.summary(now, w); headline != c.headline {
-		c.headline = headline
-		c.log(headline)
+	if summary != c.headline {
+		c.headline = summary
+		c.log(summary)
 	}
 }
 
@@ -56,7 +56,12 @@ func (c *Controller) summary(s *State, w *World) string {
 		}
 	}
 	_, number := c.stage(done, len(nodes))
-	return fmt.Sprintf("stage %d of %d: %d of %d nodes installed, %d under way", number, len(c.Stages), done, len(nodes), busy)
+	text := fmt.Sprintf("stage %d of %d: %d of %d nodes installed, %d under way", number, len(c.Stages), done, len(nodes), busy)
+	if c.full {
+		text += fmt.Sprintf("; there is no room for more than the %d nodes that the state has: leave the others out by installer.nodeSelector, "+
+			"and install the chart in another namespace for those", len(s.Nodes))
+	}
+	return text
 }
 
 // orNone lists names, the first of very many.
