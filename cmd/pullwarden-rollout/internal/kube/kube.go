@@ -47,6 +47,8 @@ func New(config *rest.Config, namespace, name, selector string, template corev1.
 	}
 	config = rest.CopyConfig(config)
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	config.QPS = -1 // one request at a time: client-go's limit of 5 a second would make a look at many nodes outlast a step
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	chosen, err := labels.Parse(selector)
 	if err != nil {

@@ -5,10 +5,14 @@ package kube
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
 	"github.com/pullwarden/pullwarden/cmd/pullwarden-rollout/internal/rollout"
 )
@@ -19,28 +23,53 @@ const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 // maxMessage bounds what is kept of a pod's last words, in bytes.
 const maxMessage = 1024
 
+// pageSize is how many objects are asked for at a time. Nodes in use have some 20 kB each: those of a large cluster at once
+// are more memory than the controller has.
+const pageSize = 250
+
 // Look implements [rollout.Watcher].
 func (c *Cluster) Look(ctx context.Context) (rollout.World, error) {
-	var (
-		w     rollout.World
-		nodes corev1.NodeList
-		pods  corev1.PodList
-	)
-	if err := c.client.Get().Resource("nodes").Do(ctx).Into(&nodes); err != nil {
+	var w rollout.World
+	err := pages(ctx, func() *rest.Request { return c.client.Get().Resource("nodes") }, func(page *corev1.NodeList) {
+		for i := range page.Items {
+			node := nodeOf(&page.Items[i])
+			node.Excluded = !c.selector.Matches(labels.Set(page.Items[i].Labels))
+			w.Nodes = append(w.Nodes, node)
+		}
+	})
+	if err != nil {
 		return w, err
 	}
-	if err := c.client.Get().Namespace(c.namespace).Resource("pods").Param("labelSelector", podLabel+"="+c.name).Do(ctx).Into(&pods); err != nil {
-		return w, err
+	err = pages(ctx, func() *rest.Request {
+		return c.client.Get().Namespace(c.namespace).Resource("pods").Param("labelSelector", podLabel+"="+c.name)
+	}, func(page *corev1.PodList) {
+		for i := range page.Items {
+			w.Pods = append(w.Pods, podOf(&page.Items[i]))
+		}
+	})
+	return w, err
+}
+
+// pages calls a function with each page of what a request lists, all of the same moment. It keeps none of them.
+func pages[L any, P interface {
+	*L
+	runtime.Object
+	metav1.ListInterface
+}](ctx context.Context, request func() *rest.Request, reduce func(P)) error {
+	for next := ""; ; {
+		page := P(new(L))
+		r := request().Param("limit", strconv.Itoa(pageSize))
+		if next != "" {
+			r = r.Param("continue", next)
+		}
+		if err := r.Do(ctx).Into(page); err != nil {
+			return err
+		}
+		reduce(page)
+		if next = page.GetContinue(); next == "" {
+			return nil
+		}
 	}
-	for i := range nodes.Items {
-		node := nodeOf(&nodes.Items[i])
-		node.Excluded = !c.selector.Matches(labels.Set(nodes.Items[i].Labels))
-		w.Nodes = append(w.Nodes, node)
-	}
-	for i := range pods.Items {
-		w.Pods = append(w.Pods, podOf(&pods.Items[i]))
-	}
-	return w, nil
 }
 
 func nodeOf(n *corev1.Node) rollout.Node {
