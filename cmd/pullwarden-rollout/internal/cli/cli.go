@@ -50,7 +50,7 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 	p.DurationVar(&f.install, "install-timeout", 10*time.Minute, "for the pod on a node, with the pull of its image")
 	p.DurationVar(&f.ready, "ready-timeout", 10*time.Minute, "for a node to be Ready again")
 	p.DurationVar(&f.settle, "settle-time", 90*time.Second, "how long a node has to be Ready without a break")
-	p.DurationVar(&f.interval, "interval", 5*time.Second, "between two looks at the cluster")
+	p.DurationVar(&f.interval, "interval", 5*time.Second, "between two looks at the cluster; 12 times as long while nothing is under way")
 	p.StringVar(&f.server, "server", "", "`URL` of the API server, outside of a pod")
 	p.StringVar(&f.tokenFile, "token-file", "", "`file` with a token for it")
 	p.StringVar(&f.caFile, "ca-file", "", "`file` with its certificate authority")

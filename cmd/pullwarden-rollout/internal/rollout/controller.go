@@ -44,6 +44,10 @@ type Runner interface {
 // stepTimeout bounds a step, so that nothing is done that a state of long ago asked for.
 const stepTimeout = 20 * time.Second
 
+// idle is how many times as long as Interval the next look waits while nothing is under way: the controller waits for
+// nodes that join for as long as it is installed, and each look lists all that there are.
+const idle = 12
+
 // Controller takes one step after the other.
 type Controller struct {
 	Options
@@ -60,10 +64,20 @@ type Controller struct {
 
 // Run goes on until the context ends: it also serves nodes that join later.
 func (c *Controller) Run(ctx context.Context) {
-	c.each(ctx, func() bool {
-		_, _, _ = c.step(ctx, false) // it is logged, and tried again
-		return false
-	})
+	for sleep(ctx, c.pause(c.step(ctx, false))) { // an error is logged, and tried again
+	}
+}
+
+// pause returns how long the next step waits after one with these results.
+func (c *Controller) pause(s State, todo work, err error) time.Duration {
+	busy := err != nil || todo.later || !todo.none()
+	for _, r := range s.Nodes {
+		busy = busy || r.Phase.underWay()
+	}
+	if busy {
+		return c.Interval
+	}
+	return idle * c.Interval
 }
 
 // Undo takes pullwarden off all nodes that have it by a rollout, and ends any rollout that
@@ -101,17 +115,21 @@ func (c *Controller) Undo(ctx context.Context) error {
 
 // each calls a function until it returns true, or the context ends: false.
 func (c *Controller) each(ctx context.Context, done func() bool) bool {
-	tick := time.NewTicker(c.Interval)
-	defer tick.Stop()
-	for {
-		if done() {
-			return true
-		}
-		select {
-		case <-ctx.Done():
+	for !done() {
+		if !sleep(ctx, c.Interval) {
 			return false
-		case <-tick.C:
 		}
+	}
+	return true
+}
+
+// sleep waits that long, or until the context ends: false.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 

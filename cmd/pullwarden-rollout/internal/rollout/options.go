@@ -26,7 +26,7 @@ type Options struct {
 	// SettleTime is how long a node has to be Ready without a break. The cluster notices
 	// within 50 seconds, by its defaults, that a kubelet is gone.
 	SettleTime time.Duration
-	// Interval is how often the cluster is looked at.
+	// Interval is between two looks at the cluster; while nothing is under way it is 12 times as long.
 	Interval time.Duration
 }
 
