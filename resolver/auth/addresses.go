@@ -60,7 +60,7 @@ func (a *Authorizer) find(address string) *tokens {
 			own.AddHeaders(h)
 		}
 		t := newTokens(a.renewer(a.options.Client(own), fixed(username, secret), a.options.Headers), credentialed)
-		t.caller, t.own = caller, own
+		t.caller, t.own, t.asksBy = caller, own, len(username)+len(secret)
 		return t
 	})
 }

@@ -17,8 +17,8 @@ import (
 const (
 	// maxTokens bounds the tokens that are kept, of all hosts together.
 	maxTokens = 1024
-	// maxBytes bounds what they take, with the challenges that they meet. Registries and token
-	// servers decide how long these are.
+	// maxBytes bounds what they take, with the challenges that they meet and the secrets for which they are, of which the
+	// Redactor of their client has all spellings. Registries, token servers and tenants decide how long these are.
 	maxBytes = 8 << 20
 )
 

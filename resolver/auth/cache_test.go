@@ -104,7 +104,7 @@ func TestBytesOfChallengesAreBounded(t *testing.T) {
 	}
 	kept := 0
 	for _, k := range c.all.Values() {
-		kept += challengeSize(k.wants)
+		kept += challengeSize(k.wants) + k.asksBy + k.own.Bytes()
 	}
 	if kept > maxBytes || kept < maxBytes/2 || kept != c.bytes {
 		t.Errorf("%d bytes are kept, and %d are counted", kept, c.bytes)
@@ -168,7 +168,7 @@ func TestExpiredTokensAreDropped(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if header, challenged, counted := state(); header != "" || counted != len(wanted) || !challenged {
+		if header, challenged, counted := state(); header != "" || counted != len(wanted)+kept.asksBy+kept.own.Bytes() || !challenged {
 			t.Errorf("got %q, %d bytes, challenged %v", header, counted, challenged)
 		}
 		authorize(t, c, rt, "app")

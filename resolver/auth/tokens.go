@@ -28,6 +28,7 @@ type tokens struct {
 	kept   kept                     // of the Cache
 	caller *caller                  // for whom they are; nil = nothing is known of other repositories
 	own    *redact.Redactor         // of the client that asks for them; nil = that of the session
+	asksBy int                      // bytes of the credentials that it asks with; 0 = it has none, or asks for them
 
 	// credentialed says that there are credentials to ask with, or that nobody knows. A user name
 	// alone is none: nobody is shown it.
@@ -178,7 +179,7 @@ func (t *tokens) size() (size, answers int) {
 		size = answer + len(t.header)
 	}
 	if t.own != nil {
-		size += t.own.TokenBytes()
+		size += t.asksBy + t.own.Bytes()
 	}
 	size += challengeSize(t.wants)
 	if t.expected.wants != t.wants {

@@ -43,6 +43,7 @@ type Redactor struct {
 	mu      sync.Mutex
 	leads   []*Redactor // of the hosts that lead to that one; of a session, all that have one
 	own     []string    // folded, of the caller and the node: what was added is known for good
+	size    int         // of own, in bytes
 	usual   []string    // of own: ordinary values of headers, of which any text may be
 	tokens  recent      // of token servers, who decide how many they issue
 	queries recent      // of URLs, with their passwords, to which hosts redirect
@@ -111,6 +112,7 @@ func (r *Redactor) add(value string) bool {
 		return false
 	}
 	r.own = append(r.own, value)
+	r.size += len(value)
 	r.changes.Add(1)
 	return true
 }
@@ -148,11 +150,12 @@ func (r *Redactor) KeepTokens(last int) {
 	}
 }
 
-// TokenBytes is how many bytes the tokens take that texts hide.
-func (r *Redactor) TokenBytes() int {
+// Bytes is how many bytes the secrets of the caller and the node, in all their spellings, and the tokens take
+// that texts hide.
+func (r *Redactor) Bytes() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.tokens.size
+	return r.size + r.tokens.size
 }
 
 // Clean makes a text fit for an error: one line, no secrets, URLs without user
