@@ -205,6 +205,32 @@ func TestAuditOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestAuditOnAReadOnlyDisk starts CRI where the kernel has the disk of the log read-only, as after an error of it, counts
+// what is lost, and writes again once the disk is back.
+func TestAuditOnAReadOnlyDisk(t *testing.T) {
+	t.Parallel()
+	metrics := nodetest.FreeAddress(t)
+	n := nodetest.Prepare(t, nodetest.AuditLog("disk", "audit.log"), nodetest.MetricsAt(metrics)).With(resolvertest.New(t))
+	dir := n.Path("disk")
+	n.Must(os.Mkdir(dir, 0o700))
+	n.Must(unix.Mount("pullwarden-test", dir, "tmpfs", unix.MS_RDONLY, "size=64k"))
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	n.Start()
+	n.Serve("registry.test", n.Registry)
+	n.Push("app:1", nodetest.Image(1))
+	n.MustPull(nodetest.Named("app:1"))
+	nodetest.Eventually(t, "the line is lost", func() bool {
+		return strings.Contains(n.Scrape(metrics), "\npullwarden_audit_lost_total 1\n")
+	})
+	n.Must(unix.Mount("", dir, "", unix.MS_REMOUNT, "size=64k"))
+	n.MustPull(nodetest.Named("app:1"))
+	eventually(t, n.Path("disk", "audit.log"), 1)
+}
+
 // TestAuditPath tells a path at which there can be no log, and waits for nobody at one
 // that gets into the way later.
 func TestAuditPath(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -55,7 +56,7 @@ var (
 
 // Open starts to write to the file, which is made where there is none. lost is called
 // for each line that is lost, from any goroutine. The error says why there can be no
-// such file; a disk that is full is none. The caller closes the log.
+// such file; a disk that takes none now is none. The caller closes the log.
 func Open(path string, lost func()) (*Log, error) {
 	stopped := make(chan struct{})
 	l := &Log{
@@ -63,13 +64,18 @@ func Open(path string, lost func()) (*Log, error) {
 		stop: sync.OnceFunc(func() { close(stopped) }), stopped: stopped, ended: make(chan struct{}),
 	}
 	if err := l.reopen(); err != nil {
-		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		if !ofDisk(err) {
 			return nil, fmt.Errorf("audit_log: %w", err)
 		}
 		prefixlog.L().WithError(err).Errorf("the audit log %s cannot be opened: decisions are not recorded", path)
 	}
 	go l.write()
 	return l, nil
+}
+
+// ofDisk reports whether an error is of the disk, which may be full or broken; after an error the kernel has it read-only.
+func ofDisk(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // Observe appends the line of an outcome, soon. It returns at once.
