@@ -6,6 +6,7 @@ package store
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,27 @@ func TestUnboundKeyIsTakenOver(t *testing.T) {
 		if got := openKeyOn(t, path, here).Fingerprint("u", "p"); got != want {
 			t.Errorf("the fingerprint is %s, was %s", got, want)
 		}
+	}
+	if openKeyOn(t, path, elsewhere).Fingerprint("u", "p") == want {
+		t.Error("it was not bound")
+	}
+}
+
+// A key that cannot be bound, as on a full disk, is used all the same, and bound at a later start.
+func TestKeyThatCannotBeBound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	want := openKeyOn(t, path, none).Fingerprint("u", "p")
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unwritable := fmt.Sprintf("/proc/self/fd/%d", file.Fd()) // nobody makes a file there
+	if got := openKeyOn(t, unwritable, here).Fingerprint("u", "p"); got != want {
+		t.Errorf("the fingerprint is %s, was %s", got, want)
+	}
+	if got := openKeyOn(t, path, here).Fingerprint("u", "p"); got != want {
+		t.Errorf("at the next start the fingerprint is %s, was %s", got, want)
 	}
 	if openKeyOn(t, path, elsewhere).Fingerprint("u", "p") == want {
 		t.Error("it was not bound")
