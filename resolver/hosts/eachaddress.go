@@ -15,6 +15,9 @@ const (
 	// their turn within ShortDial.
 	attemptDelay = 250 * time.Millisecond
 
+	// maxAttempts is how many of them are dialed at a time.
+	maxAttempts = 6
+
 	// dialTime bounds a dial with all of its addresses, as containerd's own.
 	dialTime = 30 * time.Second
 )
@@ -119,7 +122,7 @@ func staggered(ctx context.Context, dial dialFunc, network string, addresses []s
 			}
 		}
 		switch {
-		case begun < len(addresses) && ctx.Err() == nil:
+		case begun < len(addresses) && begun-ended < maxAttempts && ctx.Err() == nil:
 			begin()
 		case begun == ended:
 			return nil, first

@@ -149,6 +149,23 @@ func TestEachAddress(t *testing.T) {
 	}
 }
 
+// A name with many addresses that swallow what they are sent has few of them dialed at a time.
+func TestManyAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := make([]string, 200)
+		for i := range all {
+			all[i] = netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}).String()
+		}
+		d := &dialed{began: time.Now(), at: map[string]time.Duration{}}
+		if _, err := eachAddress(addresses(all...), d.dial)(t.Context(), "tcp", "registry.test:443"); err == nil {
+			t.Error("there is a connection")
+		}
+		if took := time.Since(d.began); took != dialTime || len(d.at) != maxAttempts {
+			t.Errorf("after %v, %d addresses were dialed", took, len(d.at))
+		}
+	})
+}
+
 // An address needs no lookup.
 func TestEachAddressOfAnAddress(t *testing.T) {
 	for _, address := range []string{"10.0.0.1:443", "[fd00::1]:443"} {

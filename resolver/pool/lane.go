@@ -48,7 +48,7 @@ type lane struct {
 	tls  bool
 
 	mu         sync.Mutex
-	places     places
+	places     *places
 	silence    silence
 	protocol   protocol
 	live       map[*conn]struct{} // HTTP/2 connections
@@ -89,7 +89,7 @@ func (g *generation) closeIdle() {
 }
 
 func newLane(base *http.Transport, scheme string) *lane {
-	l := &lane{base: base, tls: scheme == "https", live: map[*conn]struct{}{}}
+	l := &lane{base: base, tls: scheme == "https", places: &places{}, live: map[*conn]struct{}{}}
 	l.silence.tls = l.tls
 	if !l.tls {
 		l.protocol = http1
@@ -135,8 +135,9 @@ func (l *lane) renew() {
 	modern := l.current.modern != nil
 	l.current = l.generate(modern)
 	if clear(l.live); modern {
-		l.protocol = unknown // one request makes the first connection
+		l.protocol = unknown // one request makes the first connection, however many hang on those that are left
 	}
+	l.empty()
 }
 
 // distrust takes note that HTTP/2 has failed a request on connections of g.

@@ -158,6 +158,36 @@ func TestConnectionsBesideARepositoryInTrouble(t *testing.T) {
 	}
 }
 
+// Pods of a repository that hangs, of which each gives up while another still waits, hold nobody up: the first connection is
+// made beside those that hang on the ones that are left.
+func TestOthersBesideARepositoryThatHangs(t *testing.T) {
+	for _, offers := range []string{"", "h2"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := nearby(t, offers)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var all sync.WaitGroup
+			for i := range 4 {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * hangTime / 2)
+					for ctx.Err() == nil {
+						h.hang(t, 2*hangTime)
+					}
+				})
+			}
+			for ctx.Err() == nil {
+				h.wantSoon(t, 100*time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
+			}
+			all.Wait()
+			time.Sleep(time.Second)
+			if n := h.lane().taken(); n != 0 {
+				t.Errorf("%d places are taken", n)
+			}
+		})
+	}
+}
+
 // A host that moves to another address is asked there in the end, however often it is asked; what is under way goes on.
 func TestConnectionsAge(t *testing.T) {
 	for _, offers := range []string{"", "h2"} {

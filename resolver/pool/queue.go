@@ -28,22 +28,22 @@ const (
 	maxScout = time.Second
 )
 
-// places is the queue of a lane, guarded by its lock.
+// places are those of the requests over the connections that a lane uses, and the queue for them, guarded by its lock.
 type places struct {
 	taken   int
-	waiting []chan struct{} // each closed when the request has a place, in order of arrival
+	waiting []chan *places // each is told where its request has a place, in order of arrival
 }
 
 // wake gives free places to those who have waited for longest.
 func (p *places) wake(limit int) {
 	for len(p.waiting) > 0 && p.taken < limit {
-		close(p.waiting[0])
+		p.waiting[0] <- p
 		p.waiting = p.waiting[1:]
 		p.taken++
 	}
 }
 
-// limit is how many requests may be under way. One of them makes the first connection.
+// limit is how many requests may be under way over the connections that are used. One of them makes the first connection.
 // The caller holds the lock.
 func (l *lane) limit() int {
 	switch l.protocol {
@@ -59,50 +59,63 @@ func (l *lane) limit() int {
 // caller calls leave, which may be called twice.
 func (l *lane) enter(ctx context.Context) (leave func(), err error) {
 	l.mu.Lock()
-	if len(l.places.waiting) == 0 && l.places.taken < l.limit() {
-		l.places.taken++
+	if at := l.places; len(at.waiting) == 0 && at.taken < l.limit() {
+		at.taken++
 		l.mu.Unlock()
-		return sync.OnceFunc(l.leave), nil
+		return l.leaving(at), nil
 	}
 	queue := queueOf(ctx)
 	patience := queue.patience()
 	if l.protocol == unknown {
 		patience = queue.scouting()
 	}
-	ready := make(chan struct{})
+	ready := make(chan *places, 1)
 	l.places.waiting = append(l.places.waiting, ready)
 	l.mu.Unlock()
 
 	queue.begin()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
+	var at *places
 	select {
-	case <-ready:
+	case at = <-ready:
 	case <-timer.C:
-		l.insist(ready)
+		at = l.insist(ready)
 	case <-ctx.Done():
-		l.insist(ready)
-		l.leave()
+		l.leave(l.insist(ready))
 		return nil, ctx.Err()
 	}
 	queue.end()
-	return sync.OnceFunc(l.leave), nil
+	return l.leaving(at), nil
 }
 
 // insist takes a place that is not free, unless there is one by now.
-func (l *lane) insist(ready chan struct{}) {
+func (l *lane) insist(ready chan *places) *places {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.Index(l.places.waiting, ready); i >= 0 {
-		l.places.waiting = slices.Delete(l.places.waiting, i, i+1)
-		l.places.taken++
+	i := slices.Index(l.places.waiting, ready)
+	if i < 0 {
+		return <-ready
 	}
+	l.places.waiting = slices.Delete(l.places.waiting, i, i+1)
+	l.places.taken++
+	return l.places
 }
 
-func (l *lane) leave() {
+func (l *lane) leaving(at *places) func() { return sync.OnceFunc(func() { l.leave(at) }) }
+
+func (l *lane) leave(at *places) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.places.taken--
+	at.taken--
+	at.wake(l.limit())
+}
+
+// empty has those who wait do so for places over other connections, of which none is taken. The caller holds the lock.
+func (l *lane) empty() {
+	former := l.places
+	l.places = &places{waiting: former.waiting}
+	former.waiting = nil
 	l.places.wake(l.limit())
 }
 
