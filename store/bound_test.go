@@ -139,14 +139,13 @@ func TestManyUnwrittenRevocations(t *testing.T) {
 func TestTooManyUnwrittenRevocationsOfOneRegistry(t *testing.T) {
 	ctx, s, records, disk := filled(t, maxRevocations+1)
 	disk.full.Store(false)
-	unread := &unlisted{Store: records}
-	s.images = unread
-	unread.fails.Store(true)
-	wait(ctx, t, s, maxRevocations, func(i int) string { of, _ := tenants(i); return of }, syscall.EIO)
+	unread := damaged{t, disk.DB}
+	unread.set(true)
+	wait(ctx, t, s, maxRevocations, func(i int) string { of, _ := tenants(i); return of }, errUnlisted)
 	_, last := tenants(maxRevocations) // which has not been refused
 	wantWho(ctx, t, s, last)
 	wantWho(ctx, t, s, name, bob, Anonymous)
-	unread.fails.Store(false)
+	unread.set(false)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,48 +7,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/opencontainers/go-digest"
+	bolt "go.etcd.io/bbolt"
 )
 
-// unlisted is an image store that cannot list its records for a while.
-type unlisted struct {
-	images.Store
-	fails atomic.Bool
+// damaged are the records of a database among which there is for a while what is no record, so that nobody can tell what they have.
+type damaged struct {
+	t  *testing.T
+	db DB
 }
 
-func (u *unlisted) List(ctx context.Context, filters ...string) ([]images.Image, error) {
-	if u.fails.Load() {
-		return nil, syscall.EIO
+func (d damaged) set(yes bool) {
+	d.t.Helper()
+	none := []byte("none")
+	if err := d.db.Update(func(tx *bolt.Tx) error {
+		records := rawRecords(tx, "k8s.io")
+		if !yes {
+			return records.Delete(none)
+		}
+		return records.Put(none, none)
+	}); err != nil {
+		d.t.Fatal(err)
 	}
-	return u.Store.List(ctx, filters...)
 }
 
-// A revocation for which the records cannot be listed holds in memory, as one that cannot be written does,
+// A revocation for which the records cannot be read holds in memory, as one that cannot be written does,
 // and is tried again. A yes that is said meanwhile counts.
-func TestRevocationWhileRecordsCannotBeListed(t *testing.T) {
+func TestRevocationWhileRecordsCannotBeRead(t *testing.T) {
 	ctx, s, records := newStore(t)
 	defer s.Close()
 	create(ctx, t, records, one, nil)
 	s.MarkVerified(ctx, one.Digest, verified(one), by(alice, bob), name)
 	flush(ctx, t, s)
-	disk := &unlisted{Store: records}
-	s.images = disk
-	disk.fails.Store(true)
+	unread := damaged{t, s.db}
+	unread.set(true)
 	for _, f := range []Fingerprint{alice, bob} {
-		if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{f}, origin); !errors.Is(err, syscall.EIO) {
+		if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{f}, origin); !errors.Is(err, errUnlisted) {
 			t.Errorf("got %v", err)
 		}
 	}
 	wantWho(ctx, t, s, name)
 	s.MarkVerified(ctx, one.Digest, verified(one), by(bob), name)
 	wantWho(ctx, t, s, name, bob)
-	disk.fails.Store(false)
+	unread.set(false)
 	for range 100 {
 		if labelsOf(ctx, t, records)[LabelAccess+string(alice)] == "" {
 			break

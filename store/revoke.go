@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/containerd/containerd/v2/pkg/namespaces"
+	bolt "go.etcd.io/bbolt"
 )
 
 // Refusal is a host that refused a caller.
@@ -46,6 +47,12 @@ func (r Refusal) Ends(f Fingerprint, p Proof, name string) bool {
 	return r.Origin || p.GivenBy(r.Host)
 }
 
+// revokeRequest has the writer settle revocations, and write all that is pending if they have to be written.
+type revokeRequest struct {
+	all  revocations
+	done chan error
+}
+
 // Revoke takes the proofs of some holders away from all tags and digests of a
 // repository in the namespace of the context, as far as the refusals end them. It
 // holds at once for [Store.Get], and Revoke returns when no crash can bring a proof back: when it is
@@ -65,7 +72,8 @@ func (s *Store) Revoke(ctx context.Context, repository string, holders []Fingerp
 		s.asked = s.asked.with(r)
 	}
 	s.mu.Unlock()
-	err = s.sync(ctx, func() error { return s.settle(ctx, namespace, all) })
+	r := revokeRequest{all, make(chan error, 1)}
+	err = answer(ctx, s, s.revokes, r, r.done)
 	if ctx.Err() != nil { // the writer may not have taken the request
 		s.release(all)
 		s.wakeWriter()
@@ -86,37 +94,79 @@ func (s *Store) release(all revocations) {
 	s.listings.changed()
 }
 
+// settleAll answers a request, and all that wait by now: one reading of the records is for all of them, and one write. So
+// however many are refused meanwhile, nobody waits for more than the reading under way and one for them.
+func (s *Store) settleAll(r revokeRequest, flush func() error) {
+	requests := []revokeRequest{r}
+	for {
+		select {
+		case r := <-s.revokes:
+			requests = append(requests, r)
+			continue
+		default:
+		}
+		break
+	}
+	waiting := s.settle(requests)
+	if len(waiting) == 0 {
+		return
+	}
+	err := flush()
+	for _, r := range waiting {
+		r.done <- err
+	}
+}
+
 // settle lays the revocations over all that waits, the marks that have come since among it, as far as there is
 // something of them on disk. Of others no crash can bring anything back: they are done once no mark has any of it,
 // and cost no write, be it that many secrets are let in and refused, or that nothing is denied, which any secret
-// gets and which makes no listing stale. The writer calls it: nothing is written meanwhile. What cannot be read may
+// gets and which makes no listing stale. It answers their requests, which do not wait for what others have to write, and
+// returns those that do. The writer calls it: nothing is written meanwhile. What cannot be read may
 // have something to take away.
-func (s *Store) settle(ctx context.Context, namespace string, all revocations) error {
-	records, err := s.images.List(ctx)
-	disk := newOnDisk()
-	for _, img := range records {
-		disk.note(all, keyOf(namespace, img), img.Labels)
-	}
+func (s *Store) settle(requests []revokeRequest) (waiting []revokeRequest) {
+	disk, err := s.readOnDisk(requests)
+	changed := false
 	s.mu.Lock()
-	waits, changed := false, false
-	for r := range all.each() {
-		changed = changed || s.pending.gives(r)
-		s.asked = s.asked.without(r)
-		if err != nil || disk.waitsFor(r, s.pending) {
-			r.seen = err == nil
-			s.pending.revoke(r)
-			waits = true
-			continue
+	for _, request := range requests {
+		waits := false
+		for r := range request.all.each() {
+			changed = changed || s.pending.gives(r)
+			s.asked = s.asked.without(r)
+			if err != nil || disk.waitsFor(r, s.pending) {
+				r.seen = err == nil
+				s.pending.revoke(r)
+				waits = true
+				continue
+			}
+			s.pending.forget(r)
+			s.pending.withdraw(r)
 		}
-		s.pending.forget(r)
-		s.pending.withdraw(r)
+		if waits {
+			waiting = append(waiting, request)
+		} else {
+			request.done <- nil // it has room
+		}
 	}
 	s.mu.Unlock()
-	if waits || changed {
+	if len(waiting) > 0 || changed {
 		s.listings.changed()
 	}
-	if !waits {
-		return errNoMarks
+	return waiting
+}
+
+// readOnDisk looks up what the records on disk have of all that the requests are about.
+func (s *Store) readOnDisk(requests []revokeRequest) (disk onDisk, err error) {
+	all := revocations{}
+	for _, request := range requests {
+		for r := range request.all.each() {
+			if !all.has(r) {
+				all.put(r)
+			}
+		}
 	}
-	return nil
+	err = s.db.View(func(tx *bolt.Tx) error {
+		_, disk, err = s.changing(tx, batch{{revocations: all}}.index())
+		return err
+	})
+	return disk, err
 }

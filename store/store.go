@@ -53,6 +53,7 @@ type Store struct {
 
 	wake    chan struct{}
 	flushes chan flushRequest
+	revokes chan revokeRequest
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -67,6 +68,7 @@ func New(db DB, imageStore images.Store) *Store {
 		decoded: newDecoded(),
 		wake:    make(chan struct{}, 1),
 		flushes: make(chan flushRequest),
+		revokes: make(chan revokeRequest),
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}),
 	}

@@ -34,15 +34,15 @@ func (d *commitFails) Update(fn func(*bolt.Tx) error) error {
 }
 
 // unreadable is a filled store whose records cannot be read for now, on a disk that is full once they can.
-func unreadable(t *testing.T, n int) (context.Context, *Store, images.Store, *commitFails, *unlisted) {
+func unreadable(t *testing.T, n int) (context.Context, *Store, images.Store, *commitFails, damaged) {
 	t.Helper()
 	ctx, s, records, room := filled(t, n)
-	disk, unread := &commitFails{DB: s.db}, &unlisted{Store: records}
+	disk, unread := &commitFails{DB: s.db}, damaged{t, room.DB}
 	disk.full.Store(true)
-	unread.fails.Store(true)
+	unread.set(true)
 	if err := s.WriteProofs(ctx, func() error {
 		room.full.Store(false)
-		s.db, s.images = disk, unread
+		s.db = disk
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestRevocationsOfNothingOnceTheRecordsCanBeRead(t *testing.T) {
 		{"registry.test/other", alice, origin},
 		{"tenant.test/r0", bob, tenant},
 	} {
-		if err := s.Revoke(ctx, r.repository, []Fingerprint{r.holder}, r.refusal); !errors.Is(err, syscall.EIO) {
+		if err := s.Revoke(ctx, r.repository, []Fingerprint{r.holder}, r.refusal); !errors.Is(err, errUnlisted) {
 			t.Fatal(err)
 		}
 	}
@@ -91,10 +91,10 @@ func TestRevocationsOfNothingOnceTheRecordsCanBeRead(t *testing.T) {
 		wantWho(ctx, t, s, of)
 	}
 	wants()
-	if n := tried(ctx, t, s, syscall.EIO); n != 6 {
+	if n := tried(ctx, t, s, errUnlisted); n != 6 {
 		t.Errorf("%d wait, of which nobody knows what they have to end", n)
 	}
-	unread.fails.Store(false)
+	unread.set(false)
 	for range 2 {
 		if n := tried(ctx, t, s, syscall.ENOSPC); n != 2 {
 			t.Errorf("%d wait, two of which have anything to end on disk", n)
@@ -123,7 +123,7 @@ func TestRevocationsOfNothingOnceTheRecordsCanBeRead(t *testing.T) {
 func TestManyRevocationsThatHaveSomethingToEnd(t *testing.T) {
 	const n = maxRevocations + 1
 	ctx, s, _, disk, unread := unreadable(t, n+1)
-	unread.fails.Store(false)
+	unread.set(false)
 	refuse := func(f func(i int) Fingerprint) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -136,8 +136,8 @@ func TestManyRevocationsThatHaveSomethingToEnd(t *testing.T) {
 	if left := tried(ctx, t, s, syscall.ENOSPC); left != n {
 		t.Errorf("%d wait", left)
 	}
-	unread.fails.Store(true)
-	if left := tried(ctx, t, s, syscall.EIO); left != n {
+	unread.set(true)
+	if left := tried(ctx, t, s, errUnlisted); left != n {
 		t.Errorf("%d wait", left)
 	}
 	_, first := tenants(0)
@@ -145,13 +145,13 @@ func TestManyRevocationsThatHaveSomethingToEnd(t *testing.T) {
 	wantWho(ctx, t, s, first)
 	wantWho(ctx, t, s, last, bob)
 	refuse(func(i int) Fingerprint { return Fingerprint(fmt.Sprint(i)) }) // who knows whether they have any
-	if left := tried(ctx, t, s, syscall.EIO); left != n+1 {
+	if left := tried(ctx, t, s, errUnlisted); left != n+1 {
 		t.Errorf("%d wait", left)
 	}
 	wantWho(ctx, t, s, first)
 	wantWho(ctx, t, s, last)
 	wantWho(ctx, t, s, name, alice, bob, Anonymous)
-	unread.fails.Store(false)
+	unread.set(false)
 	disk.full.Store(false)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -54,18 +54,10 @@ var errNoMarks = errors.New("there is nothing to write")
 // writer. After errNoMarks it returns at once.
 func (s *Store) sync(ctx context.Context, mark func() error) error {
 	r := flushRequest{run: mark, flush: true, done: make(chan error, 1)}
-	if err := s.request(ctx, r); err != nil {
+	if err := answer(ctx, s, s.flushes, r, r.done); !errors.Is(err, errNoMarks) {
 		return err
 	}
-	select {
-	case err := <-r.done:
-		if errors.Is(err, errNoMarks) {
-			return nil
-		}
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }
 
 // WriteProofs runs a write of records that may give them proofs, as that of a pull does,
@@ -78,16 +70,29 @@ func (s *Store) sync(ctx context.Context, mark func() error) error {
 // waits for its end.
 func (s *Store) WriteProofs(ctx context.Context, write func() error) error {
 	r := flushRequest{run: write, done: make(chan error, 1)}
-	if err := s.request(ctx, r); err != nil {
+	if err := request(ctx, s, s.flushes, r); err != nil {
 		return err
 	}
 	return <-r.done
 }
 
-// request returns when the writer has taken the request. It answers each that it has taken.
-func (s *Store) request(ctx context.Context, r flushRequest) error {
+// answer returns what the writer answers to the request, or the error of the context.
+func answer[R any](ctx context.Context, s *Store, to chan<- R, r R, done <-chan error) error {
+	if err := request(ctx, s, to, r); err != nil {
+		return err
+	}
 	select {
-	case s.flushes <- r:
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// request returns when the writer has taken the request. It answers each that it has taken.
+func request[R any](ctx context.Context, s *Store, to chan<- R, r R) error {
+	select {
+	case to <- r:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -132,6 +137,8 @@ func (s *Store) writer() {
 				err = flush()
 			}
 			r.done <- err
+		case r := <-s.revokes:
+			s.settleAll(r, flush)
 		case <-s.stop:
 			s.mu.Lock()
 			asked := s.asked
@@ -221,35 +228,6 @@ func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 		return taken, fmt.Errorf("write the labels of image records: %w", err)
 	}
 	return unwritten, errors.Join(failed...)
-}
-
-// errUnlisted is the error of records that cannot be read: nobody knows then which revocations have anything to end.
-var errUnlisted = errors.New("list the images whose proofs are taken back")
-
-// changing returns the records that a batch may change, with the labels of those from which it may take
-// proofs away, and by what: which these are is looked up in each transaction anew.
-func (s *Store) changing(tx *bolt.Tx, b index) (map[key]map[string]string, onDisk, error) {
-	records, disk := map[key]map[string]string{}, newOnDisk()
-	for k := range b.marked {
-		records[k] = nil
-	}
-	for namespace := range b.layers.revoking() {
-		all, err := s.images.List(inTransaction(tx, namespace))
-		if err != nil {
-			return nil, disk, fmt.Errorf("%w: %w", errUnlisted, err)
-		}
-		for _, img := range all {
-			k := keyOf(namespace, img)
-			_, changes := records[k]
-			for _, l := range b.of(k, img.Labels) {
-				changes = disk.note(l.revocations, k, img.Labels) || changes
-			}
-			if changes {
-				records[k] = img.Labels
-			}
-		}
-	}
-	return records, disk, nil
 }
 
 // inTransaction is the context in which to read and write the records of a namespace.

@@ -16,12 +16,11 @@ import (
 func TestYesAfterManyRefusalsOfOneHolder(t *testing.T) {
 	ctx, s, records, disk := filled(t, 1)
 	disk.full.Store(false)
-	unread := &unlisted{Store: records}
-	unread.fails.Store(true)
-	s.images = unread
+	unread := damaged{t, disk.DB}
+	unread.set(true)
 	for i := range maxRefusals + 1 {
 		refusals := []Refusal{{Host: fmt.Sprintf("mirror-%d.test", i)}, origin}
-		if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, refusals...); !errors.Is(err, syscall.EIO) {
+		if err := s.Revoke(ctx, "registry.test/app", []Fingerprint{alice}, refusals...); !errors.Is(err, errUnlisted) {
 			t.Fatal(err)
 		}
 	}
@@ -31,7 +30,7 @@ func TestYesAfterManyRefusalsOfOneHolder(t *testing.T) {
 	s.MarkVerified(ctx, one.Digest, v, by(alice), name)
 	wantWho(ctx, t, s, name, alice, bob, Anonymous)
 	disk.full.Store(true)
-	unread.fails.Store(false)
+	unread.set(false)
 	if err := s.sync(ctx, noMarks); !errors.Is(err, syscall.ENOSPC) { // another try
 		t.Fatal(err)
 	}
