@@ -198,7 +198,7 @@ func (d *decoder) assignMap(v reflect.Value, table map[string]any, where at) {
 }
 
 func (d *decoder) assignStruct(v reflect.Value, table map[string]any, where at) {
-	fields := fieldsOf(v.Type())
+	fields, before := fieldsOf(v.Type()), len(d.errs)
 	for _, key := range slices.Sorted(maps.Keys(table)) {
 		here := d.down(where, child(where.path, key))
 		i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
@@ -222,7 +222,9 @@ func (d *decoder) assignStruct(v reflect.Value, table map[string]any, where at) 
 			if where.path != "" {
 				path = where.path + "." + key
 			}
-			if !slices.ContainsFunc(d.errs, func(e *Error) bool { return e.Key == path || strings.HasPrefix(e.Key, path+"[") }) {
+			// Only the problems of this table are looked at: a generated file may have the same one in each of thousands.
+			elements := path + "["
+			if !slices.ContainsFunc(d.errs[before:], func(e *Error) bool { return e.Key == path || strings.HasPrefix(e.Key, elements) }) {
 				d.fail(d.down(where, path), "%s", problem)
 			}
 		})
