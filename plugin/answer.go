@@ -37,17 +37,20 @@ func serve(ic *plugin.InitContext) (any, error) {
 }
 
 // status collects what only the daemon knows.
-func (p *imagePolicy) status() api.Status {
-	inForce := p.rules.State()
+func (p *imagePolicy) status(ctx context.Context) (api.Status, error) {
+	inForce, err := p.rules.State(ctx)
+	if err != nil {
+		return api.Status{}, grpcstatus.FromContextError(err).Err()
+	}
 	s := api.Status{Rules: api.Rules{Path: p.rules.Path, Rules: inForce.Rules, Files: inForce.Files}}
-	all := p.rules.Current().All()
+	all := p.rules.InForce().All()
 	s.Rules.Observed, s.Rules.RestObserved = observed(all)
 	s.Rules.Verified = slices.ContainsFunc(all, func(e policy.Effective) bool { return e.Access == policy.Verified })
 	if inForce.Err != nil {
 		s.Rules.Error = inForce.Err.Error()
 	}
 	s.AuditLost = p.audit.Losing()
-	for _, problem := range p.hosts.Problems() {
+	for _, problem := range p.hosts.Problems() { //nolint:contextcheck // it reads files alone
 		s.HostFiles = append(s.HostFiles, api.HostFile{Path: problem.Err.File, Error: problem.Err.Error(), LastGood: problem.LastGood, OnlyAsked: problem.OnlyAsked})
 	}
 	for _, h := range p.registries.Troubled() {
@@ -59,7 +62,7 @@ func (p *imagePolicy) status() api.Status {
 		s.Limits = append(s.Limits, limit.String())
 	}
 	s.Pulls = pulls(p.puller.UnderWay(), p.engine.BackgroundPulls())
-	return s
+	return s, nil
 }
 
 // pulls lists those under way, the oldest first. One in the background that waits for its

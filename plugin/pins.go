@@ -44,7 +44,11 @@ func (p *imagePolicy) started(ctx context.Context, namespace, tag string, tags [
 	if tag == "" || err != nil {
 		return
 	}
-	directives, err := p.rules.Current().For(policy.Subject{Image: policy.ImageOf(named), Namespace: namespace})
+	inForce, err := p.rules.Current(ctx)
+	if err != nil {
+		return
+	}
+	directives, err := inForce.For(policy.Subject{Image: policy.ImageOf(named), Namespace: namespace})
 	if err == nil && directives.Pin && directives.Mode == policy.Enforce {
 		p.pins.Keep(ctx, tag)
 	}

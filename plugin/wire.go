@@ -78,9 +78,15 @@ func (p *imagePolicy) sandboxImage() *cri.SandboxImage {
 // service.
 func (p *imagePolicy) starts(sandboxes cri.Sandboxes) *cri.Starts {
 	return &cri.Starts{
-		Governs:      func(image policy.Image) bool { return p.rules.Current().GovernsStarts(image) },
-		ProvesStarts: func() bool { return p.rules.Current().ProvesStarts() },
-		Sandboxes:    sandboxes, Observe: p.counts.Start, Now: time.Now,
+		Governs: func(ctx context.Context, image policy.Image) (bool, error) {
+			inForce, err := p.rules.Current(ctx)
+			return inForce.GovernsStarts(image), err
+		},
+		ProvesStarts: func(ctx context.Context) (bool, error) {
+			inForce, err := p.rules.Current(ctx)
+			return inForce.ProvesStarts(), err
+		},
+		Sandboxes: sandboxes, Observe: p.counts.Start, Now: time.Now,
 	}
 }
 
@@ -223,13 +229,13 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 	records, contents := store.New(host.db, images), content.New(host.db, host.puller.ProgressTimeout())
 	contents.MayBeRemote = host.puller.MayBeRemote
 	pins.Store(pin.Start(pin.Options{
-		Records: records, Sizes: contents, Index: host.puller, MayPin: func(tag string) bool { return mayPin(current.Current(), tag) },
+		Records: records, Sizes: contents, Index: host.puller, MayPin: func(tag string) bool { return mayPin(current.InForce(), tag) },
 		Limit: c.PinLimit, Released: counts.Released, Now: time.Now,
 	}))
 	p := &imagePolicy{
 		cri: host.cri, puller: host.puller, key: key, store: records, rules: current, pins: pins.Load(), registries: registries, hosts: watcher, audit: auditLog, counts: counts,
 		engine: &engine.Engine{
-			Directives:  func(s policy.Subject) (policy.Effective, error) { return current.Current().For(s) },
+			Rules:       current.Current,
 			Records:     records,
 			Content:     contents,
 			Sources:     host.sources,
@@ -250,7 +256,7 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		},
 	}
 	err = counts.Register(prometheus.DefaultRegisterer, metrics.Sources{
-		Images: images.List, Pinned: p.pins.Count, Rules: current.Current, Troubled: registries.Troubled,
+		Images: images.List, Pinned: p.pins.Count, Rules: current.InForce, Troubled: registries.Troubled,
 		BackgroundPulls: func() int { return len(p.engine.BackgroundPulls()) },
 	})
 	if err != nil {

@@ -69,12 +69,12 @@ func TestStatusUnreachable(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, func(s *grpc.Server) { introspection.RegisterIntrospectionServer(s, stock{}) })
 	mute := serve(t, func(s *grpc.Server) {
-		if err := (&api.Server{Status: func() api.Status { return api.Status{} }}).Register(s); err != nil {
+		if err := (&api.Server{Status: func(context.Context) (api.Status, error) { return api.Status{}, nil }}).Register(s); err != nil {
 			t.Error(err)
 		}
 	})
 	long := serve(t, func(s *grpc.Server) {
-		if err := (&api.Server{Status: func() api.Status { return api.Status{} }}).Register(s); err != nil {
+		if err := (&api.Server{Status: func(context.Context) (api.Status, error) { return api.Status{}, nil }}).Register(s); err != nil {
 			t.Error(err)
 		}
 		imagesapi.RegisterImagesServer(s, longImages{})

@@ -59,8 +59,8 @@ func (n *node) boot() {
 	f := n.fleet
 	n.resolver = resolver.New(resolver.Options{Hosts: n.hosts})
 	n.engine = &engine.Engine{
-		Directives: f.rules.For,
-		Records:    n.records, Content: n.records, Sources: n.records, Marks: n.records, Proofs: n.records,
+		Rules:   func(context.Context) (*policy.Rules, error) { return f.rules, nil },
+		Records: n.records, Content: n.records, Sources: n.records, Marks: n.records, Proofs: n.records,
 		Registry: n.resolver, Now: time.Now,
 	}
 	if !f.arm.Aligned {

@@ -31,7 +31,7 @@ func (d direct) Invoke(ctx context.Context, _ string, _, reply any, _ ...grpc.Ca
 func TestGetIsExact(t *testing.T) {
 	t.Parallel()
 	want := Status{Pulls: []Pull{{Reference: "registry.test/app:1", Total: 1 << 53}}}
-	got, err := Get(t.Context(), direct{server: &Server{Status: func() Status { return want }}})
+	got, err := Get(t.Context(), direct{server: &Server{Status: func(context.Context) (Status, error) { return want, nil }}})
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}

@@ -18,12 +18,11 @@ import (
 )
 
 // Server answers with the results of its functions, which are called for each request,
-// from any goroutine. It is an instance of a containerd plugin of type
+// from any goroutine. Their errors have a gRPC code. It is an instance of a containerd plugin of type
 // io.containerd.grpc.v1.
 type Server struct {
-	Status func() Status
-	// Explain returns errors with a gRPC code, and without the credentials of the
-	// request.
+	Status func(context.Context) (Status, error)
+	// Explain returns errors without the credentials of the request.
 	Explain func(context.Context, ExplainRequest) (Explanation, error)
 }
 
@@ -70,8 +69,12 @@ func method[T any, M message[T]](name string, answer func(context.Context, M) (*
 	return grpc.MethodDesc{MethodName: name, Handler: handle}
 }
 
-func (s *Server) get(context.Context, *emptypb.Empty) (*structpb.Struct, error) {
-	return toStruct(s.Status())
+func (s *Server) get(ctx context.Context, _ *emptypb.Empty) (*structpb.Struct, error) {
+	answer, err := s.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return toStruct(answer)
 }
 
 // errRequest does not tell the request: it may have credentials.

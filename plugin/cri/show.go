@@ -173,7 +173,10 @@ func recordFor(ctx context.Context, records Records, name string, image *runtime
 // reference (critest: image status should support all kinds of references). Under govern =
 // "Starts" a kubelet may be told that there is none, so that it pulls.
 func (s *ImageService) ImageStatus(ctx context.Context, r *runtime.ImageStatusRequest) (*runtime.ImageStatusResponse, error) {
-	r = s.withWholeName(r)
+	r, err := s.withWholeName(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	response, err := s.visible(ctx, r)
 	if err != nil || response.GetImage() == nil {
 		return response, err

@@ -27,10 +27,12 @@ const configSeen = "kubernetes.io/config.seen"
 // would ask a registry, and pulls it. All fields are needed. It is safe for concurrent
 // use.
 type Starts struct {
-	// Governs reports whether govern is Starts for an image, in one namespace at least.
-	Governs func(policy.Image) bool
-	// ProvesStarts reports whether each start takes a proof, of some images at least.
-	ProvesStarts func() bool
+	// Governs reports whether govern is Starts for an image, in one namespace at least. The
+	// error is that of a context which ends while there are new rules to be read.
+	Governs func(context.Context, policy.Image) (bool, error)
+	// ProvesStarts reports whether each start takes a proof, of some images at least. The
+	// error is as that of Governs.
+	ProvesStarts func(context.Context) (bool, error)
 	Sandboxes    Sandboxes
 	// Observe is told each answer to a governed question.
 	Observe func(engine.StartAnswer)
@@ -52,8 +54,8 @@ type question struct {
 // mayStart reports whether a pod may start a container of an image, which CRI has for that name,
 // without a pull.
 func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, seen string, named reference.Named, imageID string) (bool, error) {
-	if !s.starts.Governs(policy.ImageOf(named)) {
-		return true, nil
+	if governs, err := s.starts.Governs(ctx, policy.ImageOf(named)); err != nil || !governs {
+		return err == nil, err
 	}
 	if pulled, follows := s.starts.pullers.takeAfterPull(seen, named.String(), s.starts.Now()); follows {
 		if pulled != imageID { // the name has been moved since: the decision about the pull was none about this image
@@ -120,13 +122,15 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 		if err != nil {
 			continue
 		}
-		if !s.starts.Governs(policy.ImageOf(named)) {
-			return true, nil
+		if governs, err := s.starts.Governs(ctx, policy.ImageOf(named)); err != nil || !governs {
+			return err == nil, err
 		}
 		governed = append(governed, named)
 	}
-	if governed == nil && !s.starts.ProvesStarts() {
-		return true, nil
+	if governed == nil {
+		if proves, err := s.starts.ProvesStarts(ctx); err != nil || !proves {
+			return err == nil, err
+		}
 	}
 	pods, sure, err := s.starts.podsOf(ctx, seen)
 	if err != nil {

@@ -69,19 +69,22 @@ func begins(id, beginning string) bool {
 // withWholeName has a pod ask by a whole name or a whole ID where some images take a proof at each
 // start. CRI takes the beginning of an ID for the image that it knows by that alone: its answer
 // would tell of those that the pod may not see.
-func (s *ImageService) withWholeName(r *runtime.ImageStatusRequest) *runtime.ImageStatusRequest {
+func (s *ImageService) withWholeName(ctx context.Context, r *runtime.ImageStatusRequest) (*runtime.ImageStatusRequest, error) {
 	spec := r.GetImage()
-	if s.starts == nil || spec.GetAnnotations()[configSeen] == "" || !s.starts.ProvesStarts() {
-		return r
+	if s.starts == nil || spec.GetAnnotations()[configSeen] == "" {
+		return r, nil
+	}
+	if proves, err := s.starts.ProvesStarts(ctx); err != nil || !proves {
+		return r, err
 	}
 	if _, err := digest.Parse(spec.GetImage()); err == nil {
-		return r
+		return r, nil
 	}
 	named, err := reference.ParseDockerRef(spec.GetImage())
 	if err != nil {
-		return r // the digits of a whole ID, or nothing that an ID begins with
+		return r, nil //nolint:nilerr // the digits of a whole ID, or nothing that an ID begins with
 	}
 	return &runtime.ImageStatusRequest{Verbose: r.GetVerbose(), Image: &runtime.ImageSpec{
 		Image: named.String(), Annotations: spec.GetAnnotations(), UserSpecifiedImage: spec.GetUserSpecifiedImage(), RuntimeHandler: spec.GetRuntimeHandler(),
-	}}
+	}}, nil
 }

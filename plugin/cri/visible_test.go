@@ -5,6 +5,7 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -79,7 +80,8 @@ func (e movingEngine) Ensure(ctx context.Context, req engine.Request) (engine.Ou
 func (n *movingNode) starting(observed bool) (*ImageService, *[]engine.StartAnswer) {
 	var answers []engine.StartAnswer
 	starts := &Starts{
-		Governs: func(policy.Image) bool { return true }, ProvesStarts: func() bool { return true }, Sandboxes: &sandboxes{},
+		Governs:      func(context.Context, policy.Image) (bool, error) { return true, nil },
+		ProvesStarts: func(context.Context) (bool, error) { return true, nil }, Sandboxes: &sandboxes{},
 		Observe: func(a engine.StartAnswer) { answers = append(answers, a) }, Now: func() time.Time { return noon },
 	}
 	s := NewImageService(n, &sandboxes{}, movingEngine{n, observed}, knows(), Config{}, &store.Key{}, &sandboxed{})
@@ -155,6 +157,22 @@ func TestImageOfThePull(t *testing.T) {
 			if all := []engine.StartAnswer{engine.AnswerPull, want, engine.AnswerPull}; !slices.Equal(*answers, all) {
 				t.Errorf("observed: %v: %q, want %q", observed, *answers, all)
 			}
+		}
+	}
+}
+
+// TestQuestionEndsBeforeTheRulesAreRead has a pod see no image by the rules of before while new ones are read.
+func TestQuestionEndsBeforeTheRulesAreRead(t *testing.T) {
+	for what, name := range map[string]string{"a name": movingTag, "an ID": everybodyID} {
+		n := &movingNode{access: policy.Strict, tag: []string{everybodyID}}
+		s, answers := n.starting(false)
+		s.starts.Governs = func(context.Context, policy.Image) (bool, error) { return false, context.Canceled }
+		for range 2 {
+			response, err := s.ImageStatus(t.Context(), &runtime.ImageStatusRequest{Image: ofPod(name)})
+			if !errors.Is(err, context.Canceled) || response.GetImage() != nil || len(*answers) > 0 {
+				t.Errorf("%s: %v, %v, answers %q", what, response, err, *answers)
+			}
+			s.starts.ProvesStarts = func(context.Context) (bool, error) { return false, context.Canceled }
 		}
 	}
 }

@@ -180,7 +180,7 @@ func TestMirrorsProofAfterAnAuthority(t *testing.T) {
 // what the node has.
 func TestQueryWithAMirrorsProof(t *testing.T) {
 	n := &node{}
-	task, _ := n.engine(rule(`policy = "IfDigestChanged"`, inNeed)).begin(n.request(nil))
+	task, _ := n.engine(rule(`policy = "IfDigestChanged"`, inNeed)).begin(t.Context(), n.request(nil))
 	l := localOf("tag", "image", "granted")
 	if q := task.query(name, l); q.Known != first.Digest {
 		t.Errorf("by the registry's proof: known %q", q.Known)

@@ -43,15 +43,15 @@ import (
 // Engine decides. All fields but VerifyImage, Pins, Observe, Started and Node are needed. It is
 // safe for concurrent use.
 type Engine struct {
-	// Directives returns the directives that apply to a subject. The error
-	// is one of its hints; the directives then are those without hints.
-	Directives func(policy.Subject) (policy.Effective, error)
-	Records    Records
-	Content    Content
-	Sources    Sources
-	Marks      Marks
-	Proofs     Proofs
-	Registry   Registry
+	// Rules returns the rules in force. The error is that of a context which ends while there
+	// are new ones to be read; the rules then are those before, and decide nothing.
+	Rules    func(context.Context) (*policy.Rules, error)
+	Records  Records
+	Content  Content
+	Sources  Sources
+	Marks    Marks
+	Proofs   Proofs
+	Registry Registry
 	// VerifyImage asks the node's image verifiers about a cached image, as the
 	// transfer service does before each pull; nil for none.
 	VerifyImage func(ctx context.Context, name string, target ocispec.Descriptor) error
@@ -105,7 +105,7 @@ func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 	ctx, span := tracing.StartSpan(ctx, "pullwarden.Ensure")
 	defer span.End()
 	start := e.Now()
-	t, c := e.begin(req)
+	t, c := e.begin(ctx, req)
 	if t.directives.Mode == policy.Observe {
 		return Outcome{Observed: true}, e.pullObserved(ctx, t, c)
 	}
@@ -126,11 +126,14 @@ func (e *Engine) Ensure(ctx context.Context, req Request) (Outcome, error) {
 }
 
 // begin returns the task of a request. Its course is over where its hints or the
-// node's configuration decide alone.
-func (e *Engine) begin(req Request) (t task, c course) {
-	directives, err := e.Directives(req.Subject)
+// node's configuration decide alone, and where it ends before the rules are known.
+func (e *Engine) begin(ctx context.Context, req Request) (t task, c course) {
+	rules, left := e.Rules(ctx)
+	directives, err := rules.For(req.Subject)
 	t = task{Request: req, directives: directives}
 	switch {
+	case left != nil:
+		c = course{end: failed(ReasonCanceled, left)}
 	case err != nil:
 		c = course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, err)}
 	case t.restricted() && t.SourcesLimit != nil:

@@ -63,7 +63,7 @@ func (e *Engine) Explain(ctx context.Context, req Request, ask bool) Explanation
 	start := e.Now()
 	dry := e.dryRun(&drySide{Records: e.Records})
 	req.Runtime = dryRuntime{req.Runtime}
-	t, c := dry.begin(req)
+	t, c := dry.begin(ctx, req)
 	x := Explanation{}
 	if !c.over() {
 		c = dry.unasked(ctx, t, c)
@@ -90,7 +90,7 @@ func (e *Engine) Explain(ctx context.Context, req Request, ask bool) Explanation
 // side.
 func (e *Engine) dryRun(side *drySide) *Engine {
 	return &Engine{
-		Directives: e.Directives, Records: side, Content: e.Content, Sources: e.Sources, Marks: side, Proofs: side,
+		Rules: e.Rules, Records: side, Content: e.Content, Sources: e.Sources, Marks: side, Proofs: side,
 		Registry: e.Registry, VerifyImage: e.VerifyImage, Now: e.Now, Node: e.Node, dry: true,
 	}
 }

@@ -123,16 +123,17 @@ func (n *node) engine(rules string) *Engine {
 	if err != nil {
 		panic(err)
 	}
+	inForce := policy.NewRules(policy.Overrides{}, parsed)
 	n.stale, n.verified = map[string]store.Stale{}, map[string]store.Verified{}
 	n.mirrored = map[string]store.Proof{}
 	return &Engine{
-		Directives: policy.NewRules(policy.Overrides{}, parsed).For,
-		Records:    n,
-		Content:    n,
-		Sources:    n,
-		Marks:      n,
-		Proofs:     n,
-		Registry:   n,
+		Rules:    func(context.Context) (*policy.Rules, error) { return inForce, nil },
+		Records:  n,
+		Content:  n,
+		Sources:  n,
+		Marks:    n,
+		Proofs:   n,
+		Registry: n,
 		Observe: func(_ context.Context, o Outcome) {
 			n.mu.Lock()
 			defer n.mu.Unlock()

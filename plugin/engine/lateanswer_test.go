@@ -208,14 +208,11 @@ func TestRefusalAtTheEndOfAComparison(t *testing.T) {
 		record.Access[alice] = store.Proof{At: record.Verified.At, By: "mirror.test"}
 		c := newComparison(t, record, "resolve_from = \"Origin\"")
 		c.engine.Registry = mirrorFirst{c.node}
-		directives, err := c.engine.Directives(c.other.Subject)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other, _ := c.engine.begin(c.ctx, c.other)
 		refused := false
 		c.engine.Marks = marksAfter{c.store, func() {
 			refused = true
-			if err := c.engine.revokeIfDenied(c.ctx, task{Request: c.other, directives: directives}, nil, []store.Refusal{{Host: "mirror.test"}}); err != nil {
+			if err := c.engine.revokeIfDenied(c.ctx, other, nil, []store.Refusal{{Host: "mirror.test"}}); err != nil {
 				t.Error(err)
 			}
 		}}

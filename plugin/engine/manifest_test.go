@@ -247,8 +247,8 @@ func TestManifestPulledMeanwhileIsRead(t *testing.T) {
 // read: the manifest may have been on the node.
 func TestPullsOfOtherChecksAreNotShared(t *testing.T) {
 	n := &node{}
-	head, _ := n.engine(rule()).begin(n.request(nil))
-	read, _ := n.engine(rule(readManifest)).begin(n.request(nil))
+	head, _ := n.engine(rule()).begin(t.Context(), n.request(nil))
+	read, _ := n.engine(rule(readManifest)).begin(t.Context(), n.request(nil))
 	if head.pullKey(first.Digest) == read.pullKey(first.Digest) || head.checkKey() == read.checkKey() {
 		t.Error("they share a pull, or a check")
 	}

@@ -51,7 +51,7 @@ func StartAnswers() []StartAnswer {
 func (e *Engine) Start(ctx context.Context, req Request, pulls bool) Start {
 	dry := e.dryRun(&drySide{Records: e.Records})
 	req.Runtime = dryRuntime{req.Runtime}
-	t, c := dry.begin(req)
+	t, c := dry.begin(ctx, req)
 	s := Start{Directives: t.directives, Governed: t.directives.GovernsStart(t.byDigest())}
 	if !s.Governed {
 		return s

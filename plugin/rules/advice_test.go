@@ -66,12 +66,12 @@ func TestAdviceIsLogged(t *testing.T) {
 			}
 		}
 		writeIn(t, dir, "20.toml", "")
-		d.Current()
+		rulesOf(t, d)
 		if got := l.warnings(); len(got) > 0 {
 			t.Errorf("got %q", got)
 		}
 		writeIn(t, dir, "20.toml", strings.Repeat(never, 100))
-		d.Current()
+		rulesOf(t, d)
 		if got := l.warnings(); len(got) != maxAdvice+1 || !strings.Contains(got[maxAdvice], "84 more") {
 			t.Errorf("got %d: %q", len(got), got)
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/pullwarden/pullwarden/internal/filestamp"
 	"github.com/pullwarden/pullwarden/internal/keptfiles"
-	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
 // File is a rule file as it was read.
@@ -63,23 +62,8 @@ func readFiles(dir string) ([]File, filestamp.Stamps, error) {
 	return files, stamps, errors.Join(errs...)
 }
 
-// parseFiles returns the rules of all files. The error lists what is wrong in
-// any of them.
-func parseFiles(files []File) ([]policy.Rule, error) {
-	var (
-		rules []policy.Rule
-		errs  []error
-	)
-	for _, f := range files {
-		parsed, err := policy.ParseRules(f.Path, f.Data)
-		rules, errs = append(rules, parsed...), append(errs, err)
-	}
-	return rules, errors.Join(errs...)
-}
-
-// sumOf tells files, and why others could not be read, from any other.
-func sumOf(files []File, err error) keptfiles.Sum {
-	s := keptfiles.SumOf(files)
+// sumOf tells files, by their sum, and why others could not be read, from any other.
+func sumOf(s keptfiles.Sum, err error) keptfiles.Sum {
 	if err == nil {
 		return s
 	}

@@ -47,7 +47,7 @@ func (n *keptNode) want(p policy.PullPolicy, healthy bool) policy.Effective {
 		n.t.Fatal(err)
 	}
 	defer d.Close()
-	got, err := d.Current().For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
+	got, err := rulesOf(n.t, d).For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
 	if err != nil || got.Policy != p || n.healthy != healthy {
 		n.t.Errorf("policy %s, want %s; healthy is %v; %v", got.Policy, p, n.healthy, err)
 	}
@@ -95,7 +95,7 @@ func TestKeptRulesUnderAnotherSection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	got, err := d.Current().For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
+	got, err := rulesOf(t, d).For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
 	if err != nil || got.Policy != policy.Never || got.MaxStale != 7*time.Hour {
 		t.Errorf("%s, %s, %v", got.Describe(policy.KeyPolicy), got.Describe(policy.KeyMaxStale), err)
 	}
@@ -148,7 +148,8 @@ func TestKeptOfAnotherDirectory(t *testing.T) {
 	n.dir = filepath.Join(filepath.Dir(n.dir), "of-config_path")
 	if d, err := n.open(policy.Overrides{}); err == nil {
 		defer d.Close()
-		t.Errorf("it starts with %d rules: %v", d.State().Rules, d.State().Err)
+		got, err := d.State(t.Context())
+		t.Errorf("it starts with %d rules: %v, %v", got.Rules, got.Err, err)
 	}
 }
 
@@ -162,7 +163,7 @@ func TestDefaultDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		got, err := d.Current().For(policy.Subject{Image: policy.Image{Repository: "registry.test/app"}})
+		got, err := rulesOf(t, d).For(policy.Subject{Image: policy.Image{Repository: "registry.test/app"}})
 		if err != nil || got.Policy != p || n.healthy != ok {
 			t.Errorf("policy %s, want %s; healthy is %v; %v", got.Policy, p, n.healthy, err)
 		}
@@ -216,7 +217,7 @@ func TestChangesAreKept(t *testing.T) {
 			return string(kept.Files[0].Data)
 		}
 		writeIn(t, n.dir, "10.toml", never)
-		d.Current()
+		rulesOf(t, d)
 		synctest.Wait()
 		if got := keptPolicy(); got != never {
 			t.Errorf("kept is %s", got)
@@ -227,7 +228,7 @@ func TestChangesAreKept(t *testing.T) {
 		}
 		writeIn(t, filepath.Dir(filepath.Dir(n.archive)), "rules", "a file")
 		writeIn(t, n.dir, "10.toml", always)
-		d.Current()
+		rulesOf(t, d)
 		synctest.Wait()
 		if !n.healthy {
 			t.Error("rules that cannot be kept are not in force")

@@ -7,10 +7,13 @@
 package rules
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/pullwarden/pullwarden/internal/filestamp"
 	"github.com/pullwarden/pullwarden/internal/keptfiles"
@@ -39,18 +42,24 @@ type Options struct {
 	// Reloaded is called by Open, and with the result of each later change.
 	// Default: nil, nobody is told.
 	Reloaded func(ok bool)
+
+	// parseFile parses a file. Default: nil, [policy.ParseRules]; tests have their own.
+	parseFile func(file string, data []byte) ([]policy.Rule, error)
 }
 
 // Dir keeps the rules of a directory current. Every call of Current compares
 // the files' stamps, so a change holds from the next request on, and no event
-// can be missed. Safe for concurrent use; no lock is held while files are read.
+// can be missed. Safe for concurrent use; no lock is held while files are read or parsed.
 type Dir struct {
 	Options
 	current atomic.Pointer[ruleSet]
-	changed chan struct{}     // has a value when there are other rules to keep
-	stop    chan struct{}     // closed by Close
-	stopped chan struct{}     // closed when the background work has ended
-	archive keptfiles.Archive // of the background work, once that has begun
+	reads   atomic.Uint64
+	parsing singleflight.Group          // by the sum of the files
+	last    atomic.Pointer[parsedFiles] // those that were parsed last; nil = none
+	changed chan struct{}               // has a value when there are other rules to keep
+	stop    context.CancelFunc          // ends the background work
+	stopped chan struct{}               // closed when the background work has ended
+	archive keptfiles.Archive           // of the background work, once that has begun
 }
 
 // ruleSet is the result of one read of the directory. It is not changed once it
@@ -60,6 +69,7 @@ type ruleSet struct {
 	stamps filestamp.Stamps // of the directory and the newest files
 	sum    keptfiles.Sum    // of the newest files, and of why some could not be read
 	err    error            // why the newest files are not in force; nil: they are
+	read   uint64           // the number of that read
 	lost   bool             // there were files before that nobody can read any more
 }
 
@@ -78,19 +88,25 @@ func Open(o Options) (*Dir, error) {
 	if o.Reloaded == nil {
 		o.Reloaded = func(bool) {}
 	}
-	d := &Dir{Options: o, changed: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}), archive: keptfiles.New(o.Archive)}
+	if o.parseFile == nil {
+		o.parseFile = policy.ParseRules
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	d := &Dir{Options: o, changed: make(chan struct{}, 1), stop: stop, stopped: make(chan struct{}), archive: keptfiles.New(o.Archive)}
 	kept, keptErr := d.archive.Load()
-	last, err := d.goodRules(kept.Files)
-	was := &ruleSet{good: last, sum: last.of}
-	if keptErr = errors.Join(keptErr, err); keptErr != nil {
+	last, _ := d.parse(ctx, kept.Files) // nothing ends the context before Close
+	was := &ruleSet{good: last.good, sum: last.of}
+	if keptErr = errors.Join(keptErr, last.err); keptErr != nil {
 		none, _ := d.goodRules(nil)
 		was = &ruleSet{good: none, lost: !errors.Is(keptErr, keptfiles.ErrNothing)}
 	}
-	first := d.read(was)
-	if first.err != nil && keptErr == nil && len(last.parsed) == 0 && errors.Is(first.err, ErrNoDir) {
+	r, _ := d.read(ctx)
+	first := d.after(was, r)
+	if first.err != nil && keptErr == nil && len(was.parsed) == 0 && errors.Is(first.err, ErrNoDir) {
 		keptErr = keptfiles.ErrNothing // they may be those of another directory
 	}
 	if first.err != nil && keptErr != nil {
+		stop()
 		return nil, notStarted(first.err, keptErr)
 	}
 	d.current.Store(first)
@@ -102,7 +118,7 @@ func Open(o Options) (*Dir, error) {
 		logUsed(o.Path, first)
 	}
 	d.keep()
-	go d.work()
+	go d.work(ctx)
 	return d, nil
 }
 
@@ -123,17 +139,17 @@ func logUsed(path string, s *ruleSet) {
 	prefixlog.L().Infof("the rules in %s are used: %s", path, s)
 }
 
-// Close ends the background work, and returns when it has ended. The error is
-// always nil.
+// Close ends the background work, and returns when it has ended; a parsing that is
+// under way ends by itself, and nothing comes of it. The error is always nil.
 func (d *Dir) Close() error {
-	close(d.stop)
+	d.stop()
 	<-d.stopped
 	return nil
 }
 
 // work looks for changes, keeps good rules, and warns of what is surely not meant in
 // them: once for all requests.
-func (d *Dir) work() {
+func (d *Dir) work(ctx context.Context) {
 	defer close(d.stopped)
 	advised := d.advise(keptfiles.Sum{})
 	t := time.NewTicker(pollInterval)
@@ -141,12 +157,12 @@ func (d *Dir) work() {
 	for {
 		select {
 		case <-t.C:
-			d.Current()
+			_, _ = d.Current(ctx) // the error is that of Close
 			d.keep()
 		case <-d.changed:
 			d.keep()
 			advised = d.advise(advised)
-		case <-d.stop:
+		case <-ctx.Done():
 			d.keep()
 			return
 		}
@@ -162,20 +178,33 @@ func (d *Dir) keep() {
 }
 
 // Current returns the rules in force: those of the files as they are now, or
-// the last good ones when the files cannot be read or have an error.
-func (d *Dir) Current() *policy.Rules {
+// the last good ones when the files cannot be read or have an error. Calls that come
+// together after a change wait for one parsing of the files. The error is that of a
+// context which ends meanwhile; the rules are those before then.
+func (d *Dir) Current(ctx context.Context) (*policy.Rules, error) {
 	was := d.current.Load()
 	if was.stamps.Current() {
-		return was.rules
+		return was.rules, nil
 	}
-	now := d.read(was)
-	if !d.current.CompareAndSwap(was, now) {
-		// Another call has read them at the same time.
-		return d.current.Load().rules
+	r, err := d.read(ctx)
+	if err != nil {
+		return was.rules, err
 	}
-	d.report(was, now)
-	return now.rules
+	for {
+		was = d.current.Load()
+		if was.read > r.number {
+			return was.rules, nil // another call has read them since this one came
+		}
+		now := d.after(was, r)
+		if d.current.CompareAndSwap(was, now) {
+			d.report(was, now)
+			return now.rules, nil
+		}
+	}
 }
+
+// InForce returns the rules that Current has returned last, without a look at the files.
+func (d *Dir) InForce() *policy.Rules { return d.current.Load().rules }
 
 // State says which rules are in force.
 type State struct {
@@ -183,11 +212,11 @@ type State struct {
 	Err          error // why the newest files are not in force; nil = they are
 }
 
-// State is that of the rules that Current returns.
-func (d *Dir) State() State {
-	d.Current()
+// State is that of the rules that Current returns, and has its error.
+func (d *Dir) State(ctx context.Context) (State, error) {
+	_, err := d.Current(ctx)
 	now := d.current.Load()
-	return State{Rules: len(now.parsed), Files: len(now.files), Err: now.err}
+	return State{Rules: len(now.parsed), Files: len(now.files), Err: now.err}, err
 }
 
 // report logs and counts a change, once, and has good rules kept. The same error
@@ -211,39 +240,38 @@ func (d *Dir) report(was, now *ruleSet) {
 // wrote a mix of old and new ones as a set of rules.
 const maxReads = 3
 
-// read reads all files. An error leaves the rules of was in force.
-func (d *Dir) read(was *ruleSet) *ruleSet {
-	now := d.readOnce(was)
-	for try := 1; try < maxReads && !now.stamps.Same(); try++ {
-		now = d.readOnce(was)
-	}
-	now.stamps = now.stamps.Following(was.stamps)
-	return now
+// reading is one read of the files.
+type reading struct {
+	number uint64           // by the beginnings of reads
+	stamps filestamp.Stamps // of the directory and the files
+	err    error            // why some cannot be read; nil = all were
+	parsed *parsedFiles     // the others
 }
 
-func (d *Dir) readOnce(was *ruleSet) *ruleSet {
-	files, stamps, err := readFiles(d.Path)
-	now := &ruleSet{good: was.good, stamps: stamps, err: err}
-	if errors.Is(err, ErrNoDir) && !d.Required && len(was.parsed) == 0 && !was.lost {
-		err, now.err = nil, nil
+// read reads all files, and has them parsed. The error is that of the context.
+func (d *Dir) read(ctx context.Context) (r reading, err error) {
+	r.number = d.reads.Add(1)
+	files, stamps, readErr := readFiles(d.Path)
+	for try := 1; try < maxReads && !stamps.Same(); try++ {
+		files, stamps, readErr = readFiles(d.Path)
 	}
-	// A file that cannot be read is tried at each request; the others are not parsed for it.
-	if now.sum = sumOf(files, err); now.sum == was.sum {
-		now.err = was.err
+	r.stamps, r.err = stamps, readErr
+	r.parsed, err = d.parse(ctx, files)
+	return r, err
+}
+
+// after returns what is in force after a read. A mistake leaves the rules of was in force.
+func (d *Dir) after(was *ruleSet, r reading) *ruleSet {
+	now := &ruleSet{good: was.good, stamps: r.stamps.Following(was.stamps), err: r.err, read: r.number}
+	if errors.Is(r.err, ErrNoDir) && !d.Required && len(was.parsed) == 0 && !was.lost {
+		now.err = nil
+	}
+	if now.sum = sumOf(r.parsed.of, now.err); now.sum == was.sum {
+		now.err = was.err // the very same is not told again
 		return now
 	}
-	fresh, problems := d.goodRules(files)
-	if now.err = errors.Join(err, problems); now.err == nil {
-		now.good = fresh
+	if now.err = errors.Join(now.err, r.parsed.err); now.err == nil {
+		now.good = r.parsed.good
 	}
 	return now
-}
-
-// goodRules parses the rules of files. The error lists all mistakes.
-func (d *Dir) goodRules(files []File) (good, error) {
-	parsed, err := parseFiles(files)
-	if err != nil {
-		return good{}, err
-	}
-	return good{rules: policy.NewRules(d.Section, parsed), parsed: parsed, files: files, of: keptfiles.SumOf(files)}, nil
 }

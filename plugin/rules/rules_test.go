@@ -44,6 +44,16 @@ func newRules(t *testing.T, dir string) *rulesUnderTest {
 	return r
 }
 
+// rulesOf returns the rules of d as they are now.
+func rulesOf(tb testing.TB, d *Dir) *policy.Rules {
+	tb.Helper()
+	rules, err := d.Current(tb.Context())
+	if err != nil {
+		tb.Error(err)
+	}
+	return rules
+}
+
 func (r *rulesUnderTest) write(name, content string) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(content), 0o600); err != nil {
@@ -53,7 +63,7 @@ func (r *rulesUnderTest) write(name, content string) {
 
 func (r *rulesUnderTest) want(p policy.PullPolicy, healthy bool) {
 	r.t.Helper()
-	d, err := r.Current().For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
+	d, err := rulesOf(r.t, r.Dir).For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -220,7 +230,7 @@ func TestRulesOfAnotherDirectory(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					r.Current()
+					rulesOf(r.t, r.Dir)
 				}
 			}
 		})
@@ -235,7 +245,7 @@ func TestRulesOfAnotherDirectory(t *testing.T) {
 			}
 			point(t, current, dir)
 			for deadline := time.Now().Add(time.Minute); ; {
-				d, err := r.Current().For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
+				d, err := rulesOf(r.t, r.Dir).For(policy.Subject{Image: policy.Image{Repository: "registry.test/app", Tag: "1"}})
 				if err == nil && d.Policy == p {
 					break
 				}

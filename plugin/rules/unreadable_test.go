@@ -31,8 +31,9 @@ func TestRulesBesideAnUnreadableFile(t *testing.T) {
 		t.Error("the same files were parsed again")
 	}
 	r.write("10.toml", "no rule")
-	if err := r.State().Err; err == nil || !strings.Contains(err.Error(), "10.toml") || !strings.Contains(err.Error(), "40.toml") {
-		t.Errorf("another mistake is not told: %v", err)
+	state, err := r.State(t.Context())
+	if err != nil || state.Err == nil || !strings.Contains(state.Err.Error(), "10.toml") || !strings.Contains(state.Err.Error(), "40.toml") {
+		t.Errorf("another mistake is not told: %v, %v", state.Err, err)
 	}
 	r.write("10.toml", never)
 	r.want(policy.Always, false)

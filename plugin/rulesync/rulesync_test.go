@@ -96,9 +96,13 @@ func policies(t testing.TB, dir string) string {
 		t.Fatal(err)
 	}
 	defer d.Close()
+	inForce, err := d.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	var all []string
 	for _, repository := range []string{"registry.test/app", "other.test/app"} {
-		got, err := d.Current().For(policy.Subject{Image: policy.Image{Repository: repository, Tag: "1"}})
+		got, err := inForce.For(policy.Subject{Image: policy.Image{Repository: repository, Tag: "1"}})
 		if err != nil {
 			t.Fatal(err)
 		}
