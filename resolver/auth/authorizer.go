@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
@@ -62,6 +63,7 @@ type Options struct {
 type Authorizer struct {
 	options Options
 	shared  *shared
+	began   time.Time // of the session: tokens of before are kept ones
 
 	mu       sync.Mutex
 	presumed presumption
@@ -72,7 +74,7 @@ var _ docker.Authorizer = (*Authorizer)(nil)
 // New returns an Authorizer.
 func New(options Options) *Authorizer {
 	known, _ := simplelru.NewLRU[string, *tokens](maxAddresses, nil)
-	return &Authorizer{options: options, shared: &shared{tokens: known}}
+	return &Authorizer{options: options, shared: &shared{tokens: known}, began: time.Now()}
 }
 
 // away gives the credentials for an address to which the host redirects. Those that

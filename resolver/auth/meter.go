@@ -13,12 +13,16 @@ import (
 	"time"
 )
 
+// defaultLife is how long a token is good whose server does not say for how long: see
+// https://distribution.github.io/distribution/spec/auth/token/.
+const defaultLife = time.Minute
+
 // meter measures the answers of token servers, of which docker's authorizer does not say
 // how much it keeps nor for how long.
 type meter struct {
 	mu      sync.Mutex
 	size    int       // of the last answer with a token, in bytes
-	expires time.Time // when that token does, zero = never
+	expires time.Time // when that token does, zero = there was none
 }
 
 // last returns what the last answer with a token was.
@@ -57,10 +61,11 @@ func (r *measuring) RoundTrip(req *http.Request) (*http.Response, error) {
 	_ = json.Unmarshal(data, &document) // docker's authorizer reports what is wrong with it
 	r.meter.mu.Lock()
 	defer r.meter.mu.Unlock()
-	r.meter.size, r.meter.expires = len(data), time.Time{}
+	life := defaultLife
 	if document.Seconds > 0 {
-		r.meter.expires = time.Now().Add(time.Duration(min(document.Seconds, math.MaxInt32)) * time.Second)
+		life = time.Duration(min(document.Seconds, math.MaxInt32)) * time.Second
 	}
+	r.meter.size, r.meter.expires = len(data), time.Now().Add(life)
 	resp.Body = io.NopCloser(bytes.NewReader(data))
 	return resp, nil
 }

@@ -50,6 +50,9 @@ type tokenRun struct {
 func (t *tokens) join(ctx context.Context, u *url.URL, last *tokenRun) *tokenRun {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.run == nil && t.header != "" && t.over() {
+		t.meet(ctx, t.wants) // inner may not know: see defaultLife
+	}
 	r := t.run
 	if last != nil {
 		r = t.after(last, purpose.Of(ctx))
@@ -158,7 +161,9 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 		t.drop()
 	default:
 		t.answers++
-		t.header = r.header
+		if t.header != r.header {
+			t.header, t.since = r.header, time.Now()
+		}
 		if t.own != nil { // the host may name its token server by it
 			t.own.AddToken(r.header)
 		}

@@ -41,6 +41,8 @@ type tokens struct {
 	named      time.Time      // when the host has last said what it wants for the repository; zero = never
 	answers    int            // of the authorizers so far
 	header     string         // the Authorization that inner gave last, "" = none yet
+	since      time.Time      // when inner gave it first
+	doubted    time.Time      // when a fresh one was asked for last since the host did not take it
 	run        *tokenRun      // under way, nil = none
 	runs       int            // of which that may be one: others have been given up
 	expected   expected
@@ -146,10 +148,9 @@ func bare(resp *http.Response) *http.Response {
 // expire forgets a token that is no good any more, but not what the host wants. It
 // reports whether that was so.
 func (t *tokens) expire() bool {
-	_, expires := t.meter.last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.run != nil || expires.IsZero() || time.Now().Before(expires) {
+	if t.run != nil || !t.over() {
 		return false
 	}
 	if t.own != nil {
@@ -159,6 +160,12 @@ func (t *tokens) expire() bool {
 		t.meet(context.Background(), t.wants)
 	}
 	return true
+}
+
+// over reports whether the token is no good any more. The caller holds the lock.
+func (t *tokens) over() bool {
+	_, expires := t.meter.last()
+	return !expires.IsZero() && !time.Now().Before(expires)
 }
 
 // meet forgets the tokens, and has a challenge of before met.

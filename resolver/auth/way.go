@@ -11,7 +11,9 @@ import (
 
 // Way returns an Authorizer with the same tokens for one of the ways in which a check asks:
 // each doubts by itself, once, what was presumed, however the others have fared with it.
-func (a *Authorizer) Way() *Authorizer { return &Authorizer{options: a.options, shared: a.shared} }
+func (a *Authorizer) Way() *Authorizer {
+	return &Authorizer{options: a.options, shared: a.shared, began: a.began}
+}
 
 // shared is what the authorizers of one session and host have in common. Safe for
 // concurrent use.
