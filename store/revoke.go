@@ -126,6 +126,7 @@ func (s *Store) settleAll(r revokeRequest, flush func() error) {
 func (s *Store) settle(requests []revokeRequest) (waiting []revokeRequest) {
 	disk, err := s.readOnDisk(requests)
 	changed := false
+	var done []revokeRequest
 	s.mu.Lock()
 	for _, request := range requests {
 		waits := false
@@ -144,12 +145,15 @@ func (s *Store) settle(requests []revokeRequest) (waiting []revokeRequest) {
 		if waits {
 			waiting = append(waiting, request)
 		} else {
-			request.done <- nil // it has room
+			done = append(done, request)
 		}
 	}
 	s.mu.Unlock()
 	if len(waiting) > 0 || changed {
 		s.listings.changed()
+	}
+	for _, request := range done { // no listing shows any more what they have ended
+		request.done <- nil // it has room
 	}
 	return waiting
 }

@@ -129,6 +129,11 @@ func (s *Store) writer() {
 				again, wait = time.After(longer), longer
 			}
 		case r := <-s.flushes:
+			select {
+			case before := <-s.revokes: // it may have been there first, and must not end what is written now
+				s.settleAll(before, flush)
+			default:
+			}
 			if !r.flush && s.revoking() {
 				warn(flush())
 			}
@@ -174,7 +179,8 @@ func (s *Store) flush() error {
 	if len(taken) == 0 {
 		return nil
 	}
-	unwritten, err := s.writeAll(taken)
+	tried := map[key]map[string]string{}
+	unwritten, err := s.writeAll(taken, tried)
 	if errors.Is(err, errUnlisted) {
 		unwritten.bound()
 	} else {
@@ -187,6 +193,11 @@ func (s *Store) flush() error {
 	newer := s.pending
 	s.pending = unwritten
 	s.pending.then(newer)
+	if err != nil { // what is given up, or taken back since, comes with no other try
+		for k, has := range tried {
+			s.uses.prune(k.record(), s.pending.of(k, has).over(k, has))
+		}
+	}
 	return err
 }
 
@@ -194,7 +205,7 @@ func (s *Store) flush() error {
 // everything that has something to change, if the transaction failed, and otherwise what ends the proofs that records have
 // which could not be written. The marks of such records are given up: one
 // record must not cost the others.
-func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
+func (s *Store) writeAll(taken batch, tried map[key]map[string]string) (unwritten batch, err error) {
 	var failed []error
 	var disk *onDisk // nil: not read
 	changes := taken.index()
@@ -207,7 +218,7 @@ func (s *Store) writeAll(taken batch) (unwritten batch, err error) {
 		}
 		disk = &found
 		for k, all := range records {
-			err := s.write(inTransaction(tx, k.namespace), tx, k, changes)
+			err := s.write(inTransaction(tx, k.namespace), tx, k, changes, tried)
 			if err == nil {
 				continue
 			}
@@ -237,7 +248,7 @@ func inTransaction(tx *bolt.Tx, namespace string) context.Context {
 
 // write changes the labels of one record inside the transaction, which is that of the
 // context, too, if the record is still the one that was checked.
-func (s *Store) write(ctx context.Context, tx *bolt.Tx, k key, changes index) error {
+func (s *Store) write(ctx context.Context, tx *bolt.Tx, k key, changes index, tried map[key]map[string]string) error {
 	img, err := s.images.Get(ctx, k.name)
 	if errdefs.IsNotFound(err) {
 		s.uses.prune(k.record(), nil)
@@ -250,6 +261,9 @@ func (s *Store) write(ctx context.Context, tx *bolt.Tx, k key, changes index) er
 		return nil
 	}
 	has := img.Labels
+	if tried != nil {
+		tried[k] = has
+	}
 	tx.OnCommit(func() { s.prune(k, has) }) // what is left out comes again with the next try, where this one fails
 	all := changes.over(k, img.Labels)
 	kept := trimProofs(all, s.uses.known(k.record()))

@@ -41,7 +41,7 @@ func (s *Store) WriteSources(ctx context.Context, target digest.Digest, sources 
 				change := sources(Decode(name, target, img.Labels)).content()
 				change[LabelRecord] = binding(name, target)
 				k := keyOf(namespace, img)
-				if err := s.write(ctx, tx, k, batch{{marks: marks{k: change}}}.index()); err != nil {
+				if err := s.write(ctx, tx, k, batch{{marks: marks{k: change}}}.index(), nil); err != nil {
 					return err
 				}
 			}

@@ -123,29 +123,34 @@ func TestEachAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &dialed{began: time.Now(), takes: tc.takes, fails: tc.fails, at: map[string]time.Duration{}}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				c, err := eachAddress(tc.lookup, d.dial)(ctx, "tcp", "registry.test:443")
-				took := time.Since(d.began)
-				if took != tc.took || (err == nil) != (tc.err == nil) {
-					t.Errorf("after %v: %v", took, err)
-				}
-				if _, notFound := errors.AsType[*net.DNSError](tc.err); tc.err != nil && !notFound && !errors.Is(err, tc.err) {
-					t.Errorf("got %v, want %v", err, tc.err)
-				}
-				time.Sleep(time.Second)
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				if len(d.at) != len(tc.at) || d.open != map[bool]int{true: 1}[c != nil] {
-					t.Errorf("dialed are %v, want %v; %d connections are open", d.at, tc.at, d.open)
-				}
-				for address, want := range tc.at {
-					if got, ok := d.at[address]; !ok || got != want {
-						t.Errorf("%s is dialed after %v (%v), want %v", address, got, ok, want)
-					}
-				}
+				d.want(t, tc.lookup, tc.took, tc.err, tc.at)
 			})
 		})
+	}
+}
+
+// want fails unless a dial takes that time and ends so, and dials those addresses.
+func (d *dialed) want(t *testing.T, lookup lookupFunc, took time.Duration, want error, at map[string]time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	c, err := eachAddress(lookup, d.dial)(ctx, "tcp", "registry.test:443")
+	if elapsed := time.Since(d.began); elapsed != took || (err == nil) != (want == nil) {
+		t.Errorf("after %v: %v", elapsed, err)
+	}
+	if _, notFound := errors.AsType[*net.DNSError](want); want != nil && !notFound && !errors.Is(err, want) {
+		t.Errorf("got %v, want %v", err, want)
+	}
+	time.Sleep(time.Second)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.at) != len(at) || d.open != map[bool]int{true: 1}[c != nil] {
+		t.Errorf("dialed are %v, want %v; %d connections are open", d.at, at, d.open)
+	}
+	for address, want := range at {
+		if got, ok := d.at[address]; !ok || got != want {
+			t.Errorf("%s is dialed after %v (%v), want %v", address, got, ok, want)
+		}
 	}
 }
 

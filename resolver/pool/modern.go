@@ -173,14 +173,17 @@ func (m *modern) closeIdle(left bool) {
 	clear(m.conns) // so that no request begins
 	m.mu.Unlock()
 	for at, c := range all {
-		go func() {
-			if left {
-				c.SetDoNotReuse() // a request that is given up ends a little later than for who has sent it
-				afterResets(c)
-			}
-			m.closeIfIdle(at, c)
-		}()
+		go m.end(at, c, left)
 	}
+}
+
+// end ends a connection that no request can find, once it has none.
+func (m *modern) end(at net.Conn, c *h2.ClientConn, left bool) {
+	if left {
+		c.SetDoNotReuse() // a request that is given up ends a little later than for who has sent it
+		afterResets(c)
+	}
+	m.closeIfIdle(at, c)
 }
 
 // afterResets waits for a connection that is not idle until the other end has heard of the requests that were given
