@@ -109,6 +109,9 @@ func (a *trackedAuthorizer) Authorize(ctx context.Context, req *http.Request) er
 	if of == nil {
 		return a.next.Authorize(ctx, req)
 	}
+	if of.avoids(a.host) != nil {
+		return nil // the tracker does not ask it: neither is its token server
+	}
 	start, p := time.Now(), of.purpose(a.host)
 	err := a.inTime(ctx, req, p)
 	if f, judged := fault.As(err); judged {
