@@ -200,6 +200,9 @@ var (
 	errSaid        = errors.New("it was asked in this check")
 )
 
+// passesOver reports whether the host is not to be asked while there is another.
+func (f *fetch) passesOver(h *host) bool { return f.avoids(h) != nil }
+
 // avoids says why the host is not to be asked while there is another, nil if it is. One that the pull
 // has left is asked again where all others are in trouble: it was late once, and they are known to be dead.
 func (f *fetch) avoids(h *host) error {

@@ -106,10 +106,10 @@ type trackedAuthorizer struct {
 // Authorize implements docker.Authorizer.
 func (a *trackedAuthorizer) Authorize(ctx context.Context, req *http.Request) error {
 	of := fetchOf(ctx)
-	if of == nil {
+	switch {
+	case of == nil:
 		return a.next.Authorize(ctx, req)
-	}
-	if of.avoids(a.host) != nil {
+	case of.passesOver(a.host):
 		return nil // the tracker does not ask it: neither is its token server
 	}
 	start, p := time.Now(), of.purpose(a.host)

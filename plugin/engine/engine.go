@@ -133,6 +133,7 @@ func (e *Engine) begin(ctx context.Context, req Request) (t task, c course) {
 	t = task{Request: req, directives: directives}
 	switch {
 	case left != nil:
+		t.directives.Mode = policy.Enforce // no pull is begun by the rules of before
 		c = course{end: failed(ReasonCanceled, left)}
 	case err != nil:
 		c = course{used: []policy.Key{policy.KeyHints}, end: failed(ReasonHint, err)}

@@ -157,7 +157,7 @@ func (d *Dir) work(ctx context.Context) {
 	for {
 		select {
 		case <-t.C:
-			_, _ = d.Current(ctx) // the error is that of Close
+			d.poll(ctx)
 			d.keep()
 		case <-d.changed:
 			d.keep()
@@ -167,6 +167,14 @@ func (d *Dir) work(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// poll has a change taken that no request has seen. It waits for no longer than until the next look: others may be in
+// force meanwhile, and are to be kept.
+func (d *Dir) poll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pollInterval)
+	defer cancel()
+	_, _ = d.Current(ctx) // the error is that of the context
 }
 
 // keep writes the rules in force to the archive, unless they are there.

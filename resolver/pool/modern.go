@@ -188,6 +188,8 @@ func (m *modern) end(at net.Conn, c *h2.ClientConn, left bool) {
 
 // afterResets waits for a connection that is not idle until the other end has heard of the requests that were given
 // up so far: till then it counts them.
+//
+//nolint:contextcheck,nolintlint // it goes on when a request has ended; contextcheck reads this by itself
 func afterResets(c *h2.ClientConn) {
 	if !idle(c) {
 		ctx, cancel := context.WithTimeout(context.Background(), pingTime)

@@ -91,9 +91,9 @@ type request struct {
 	queue     *pool.Queue // the time in which it waits is not the host's
 }
 
-// slow tells that there is no answer so far, of the time that there is for one.
+// slow tells that there is no answer so far, of the time that there is for one, unless the request has waited for a part of it.
 func (r request) slow(left time.Duration) {
-	if !r.queue.Waiting() {
+	if !r.queue.Waiting() && r.queue.Admitted().IsZero() {
 		r.health.Slow(r.key, r.probe, r.began.Add(left))
 		r.health.Slow(r.self, r.probeSelf, r.began.Add(left))
 	}
