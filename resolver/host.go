@@ -138,14 +138,6 @@ func (h *host) trackedAuthorizer() docker.Authorizer {
 	return &trackedAuthorizer{next: h.authorizer, host: h}
 }
 
-// doubting puts its authorizer, if it has one, before what asks the host in a pull.
-func (h *host) doubting(next http.RoundTripper) http.RoundTripper {
-	if h.authorizer == nil {
-		return next
-	}
-	return h.authorizer.Doubting(next)
-}
-
 // sees reports whether the host is shown the session's credentials by a request, or a token for them.
 func (h *host) sees(req *http.Request) bool {
 	return h.authorizer != nil && h.authorizer.OfCaller(req)

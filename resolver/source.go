@@ -104,7 +104,7 @@ func (s *session) Source(desc ocispec.Descriptor) Source {
 func (s *session) source(desc ocispec.Descriptor, log *fetchLog) *source {
 	list := make([]docker.RegistryHost, len(s.hosts))
 	for i, h := range s.hosts {
-		list[i] = h.registryHost(&tracker{next: h.chain.Registry(h.doubting), host: h, identified: s.identifies(h)}, h.trackedAuthorizer())
+		list[i] = h.registryHost(&tracker{next: h.chain.Registry(nil), host: h, identified: s.identifies(h)}, h.trackedAuthorizer())
 	}
 	return &source{session: s, desc: desc, resolver: dockerResolver(s.headers, list...), log: log}
 }

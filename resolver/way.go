@@ -38,7 +38,7 @@ func (s *session) newWay(h *host, watch func(next http.RoundTripper) http.RoundT
 	}
 	rt := h.chain.Registry(func(next http.RoundTripper) http.RoundTripper {
 		if w.authorizer != nil {
-			next = w.authorizer.Doubting(next) // refusals of what it has presumed or kept go no further
+			next = w.authorizer.Doubting(next) // refusals of what it has presumed go no further
 		}
 		if watch != nil {
 			next = watch(next)

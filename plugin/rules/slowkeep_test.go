@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pullwarden/pullwarden/internal/keptfiles"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 )
 
@@ -34,11 +35,14 @@ func TestKeptWhileAnotherIsParsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		kept, err := d.archive.Load()
+		other := keptfiles.New(archive)
+		kept, err := other.Load()
 		if err != nil || len(kept.Files) != 1 {
 			t.Errorf("an hour later %d files are kept, %v", len(kept.Files), err)
 		}
 		close(may)
-		d.Close()
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -63,7 +63,7 @@ type Options struct {
 type Authorizer struct {
 	options Options
 	shared  *shared
-	began   time.Time // of the session: tokens of before are kept ones
+	began   time.Time // of the session
 
 	mu       sync.Mutex
 	presumed presumption

@@ -58,7 +58,7 @@ type kept struct {
 	here    bool
 	answers int // of tokens, when that was accounted for
 	size    int
-	timer   *time.Timer // until they expire, nil = there are none
+	timer   *time.Timer // until they expire, nil = they never do
 }
 
 // NewCache returns an empty Cache.

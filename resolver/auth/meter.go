@@ -13,16 +13,17 @@ import (
 	"time"
 )
 
-// defaultLife is how long a token is good whose server does not say for how long: see
+// assumedLife is how long a token is good whose server does not say for how long: see
 // https://distribution.github.io/distribution/spec/auth/token/.
-const defaultLife = time.Minute
+const assumedLife = time.Minute
 
 // meter measures the answers of token servers, of which docker's authorizer does not say
 // how much it keeps nor for how long.
 type meter struct {
 	mu      sync.Mutex
 	size    int       // of the last answer with a token, in bytes
-	expires time.Time // when that token does, zero = there was none
+	expires time.Time // when that token does, zero = its server has not said that
+	assumed time.Time // then, when it is assumed to
 }
 
 // last returns what the last answer with a token was.
@@ -30,6 +31,13 @@ func (m *meter) last() (size int, expires time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.size, m.expires
+}
+
+// assumes returns when the last token is assumed to expire, zero where that is known.
+func (m *meter) assumes() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.assumed
 }
 
 // client returns a client whose answers are measured.
@@ -61,11 +69,11 @@ func (r *measuring) RoundTrip(req *http.Request) (*http.Response, error) {
 	_ = json.Unmarshal(data, &document) // docker's authorizer reports what is wrong with it
 	r.meter.mu.Lock()
 	defer r.meter.mu.Unlock()
-	life := defaultLife
+	r.meter.size, r.meter.expires, r.meter.assumed = len(data), time.Time{}, time.Now().Add(assumedLife)
 	if document.Seconds > 0 {
-		life = time.Duration(min(document.Seconds, math.MaxInt32)) * time.Second
+		r.meter.expires = time.Now().Add(time.Duration(min(document.Seconds, math.MaxInt32)) * time.Second)
+		r.meter.assumed = time.Time{}
 	}
-	r.meter.size, r.meter.expires = len(data), time.Now().Add(life)
 	resp.Body = io.NopCloser(bytes.NewReader(data))
 	return resp, nil
 }

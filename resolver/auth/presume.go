@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
@@ -33,6 +34,9 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 	if a.skipsOnce() {
 		return "", nil
 	}
+	if spare := t.renewFor(ctx, a.began); spare != "" {
+		return spare, nil
+	}
 	remembered := t.recall(a.options.Scope.Repository) //nolint:bodyclose // it has none
 	a.presume(ctx, t, u)
 	presumed := t.presumed() //nolint:bodyclose // the same
@@ -43,8 +47,12 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 		return "", nil // nobody would doubt a refusal: the host says itself what it wants
 	}
 	// A repository that is open to all must not wait for the token server for long.
-	within, cancel := inQuarter(ctx)
-	defer cancel()
+	within := ctx
+	if left := purpose.Of(ctx).TimeLeft(ctx); left > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, left/4)
+		defer cancel()
+	}
 	before := t.given()
 	header, err := t.authorization(within, u)
 	switch {
@@ -66,15 +74,6 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 		return "", nil
 	}
 	return header, nil
-}
-
-// inQuarter returns a context for what may take a quarter of the time that is left, if that is bounded.
-func inQuarter(ctx context.Context) (context.Context, context.CancelFunc) {
-	left := purpose.Of(ctx).TimeLeft(ctx)
-	if left <= 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, left/4)
 }
 
 // skipsOnce reports whether the next request has no Authorization.
@@ -165,6 +164,31 @@ func (a *Authorizer) Finish(answered bool) {
 	if first != nil {
 		first.answered()
 	}
+}
+
+// Doubting returns a RoundTripper that has a refusal of what was presumed asked again: who
+// shows a token may be refused what is open to all.
+func (a *Authorizer) Doubting(next http.RoundTripper) http.RoundTripper {
+	return &doubting{next: next, authorizer: a}
+}
+
+type doubting struct {
+	next       http.RoundTripper
+	authorizer *Authorizer
+}
+
+// RoundTrip implements http.RoundTripper. Docker's resolver hands answers with status 401
+// to its authorizer.
+func (d *doubting) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := d.next.RoundTrip(req)
+	if err != nil || resp.StatusCode < 400 {
+		return resp, err
+	}
+	class := fault.StatusClass(resp.StatusCode)
+	if (class.Refuses() || class == failure.NotFound) && d.authorizer.presumes(req.Header.Get("Authorization")) {
+		resp.StatusCode, resp.Status = http.StatusUnauthorized, fault.StatusText(http.StatusUnauthorized)
+	}
+	return resp, nil
 }
 
 // presumes reports whether an Authorization was given for what is presumed.

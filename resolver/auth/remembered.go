@@ -20,9 +20,10 @@ const justNamed = 10 * time.Second
 // recall forgets a challenge that the host has not given for long, before a token is asked for by it. It returns the one that
 // is left unless the host has just given it, nil for none: by now, the host may name another token server.
 func (t *tokens) recall(repository string) (remembered *http.Response) {
+	_, expires := t.meter.last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.challenged || t.header != "" && !t.over() {
+	if !t.challenged || t.header != "" && (expires.IsZero() || time.Now().Before(expires)) {
 		return nil // nobody is asked
 	}
 	switch age := time.Since(t.lastNamed(repository)); {

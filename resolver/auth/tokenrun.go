@@ -42,6 +42,7 @@ type tokenRun struct {
 	done   chan struct{} // closed when header and err are set
 	header string
 	err    error
+	spared bool // the token that was to be renewed is kept
 }
 
 // join returns the run under way, or a new one; nil when there is no challenge
@@ -50,9 +51,6 @@ type tokenRun struct {
 func (t *tokens) join(ctx context.Context, u *url.URL, last *tokenRun) *tokenRun {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.run == nil && t.header != "" && t.over() {
-		t.meet(ctx, t.wants) // inner may not know: see defaultLife
-	}
 	r := t.run
 	if last != nil {
 		r = t.after(last, purpose.Of(ctx))
@@ -159,11 +157,10 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	case t.inner != inner: // replaced in the meantime
 	case r.err != nil:
 		t.drop()
+		r.spared = t.putBack(r.err)
 	default:
 		t.answers++
-		if t.header != r.header {
-			t.header, t.since = r.header, time.Now()
-		}
+		t.header, t.spare = r.header, spare{}
 		if t.own != nil { // the host may name its token server by it
 			t.own.AddToken(r.header)
 		}
@@ -240,6 +237,7 @@ func (t *tokens) leave(r *tokenRun) (last bool) {
 	last = r.waiters == 0
 	if last && t.run == r {
 		t.drop() // the next caller must not wait for what is given up here
+		t.putBack(context.Canceled)
 	}
 	t.mu.Unlock()
 	if last {

@@ -41,11 +41,10 @@ type tokens struct {
 	named      time.Time      // when the host has last said what it wants for the repository; zero = never
 	answers    int            // of the authorizers so far
 	header     string         // the Authorization that inner gave last, "" = none yet
-	since      time.Time      // when inner gave it first
-	doubted    time.Time      // when a fresh one was asked for last since the host did not take it
 	run        *tokenRun      // under way, nil = none
 	runs       int            // of which that may be one: others have been given up
 	expected   expected
+	spare      spare
 }
 
 func newTokens(renew func(*meter) docker.Authorizer, credentialed bool) *tokens {
@@ -78,6 +77,9 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 		}
 		f, failed := fault.As(r.err)
 		switch {
+		case failed && r.spared:
+			last = nil // the token of before is there
+			continue
 		case !failed:
 			return r.header, r.err
 		case !insists && r.ownTerms(purpose.Of(ctx)):
@@ -118,6 +120,9 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response, repository 
 func (t *tokens) replace(ctx context.Context, refused string, last *http.Response) error {
 	t.mu.Lock()
 	known := t.header != refused
+	if t.spare.header == refused {
+		t.spare = spare{}
+	}
 	t.mu.Unlock()
 	if known {
 		return nil
@@ -148,9 +153,10 @@ func bare(resp *http.Response) *http.Response {
 // expire forgets a token that is no good any more, but not what the host wants. It
 // reports whether that was so.
 func (t *tokens) expire() bool {
+	_, expires := t.meter.last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.run != nil || !t.over() {
+	if t.run != nil || expires.IsZero() || time.Now().Before(expires) {
 		return false
 	}
 	if t.own != nil {
@@ -160,12 +166,6 @@ func (t *tokens) expire() bool {
 		t.meet(context.Background(), t.wants)
 	}
 	return true
-}
-
-// over reports whether the token is no good any more. The caller holds the lock.
-func (t *tokens) over() bool {
-	_, expires := t.meter.last()
-	return !expires.IsZero() && !time.Now().Before(expires)
 }
 
 // meet forgets the tokens, and has a challenge of before met.

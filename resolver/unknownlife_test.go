@@ -1,0 +1,124 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+// lifeless is a registry whose token server does not say how long tokens are good.
+type lifeless struct {
+	fakeNet
+	good atomic.Int64 // the number of the token that is given, and taken
+	last atomic.Value // the Authorization of the last request to the registry
+	over int          // the status with which another one is answered, and no challenge; 0 = all are taken
+}
+
+func (l *lifeless) registry(req *http.Request) (*http.Response, error) {
+	token := req.Header.Get("Authorization")
+	l.last.Store(token)
+	switch {
+	case token == "":
+		return answering(http.StatusUnauthorized, "WWW-Authenticate", challengeAt("tokens.test", req))(req)
+	case l.over == 0 || token == fmt.Sprintf("Bearer token-%d", l.good.Load()):
+		return fine(req)
+	}
+	return answering(l.over)(req)
+}
+
+func (l *lifeless) tokens(req *http.Request) (*http.Response, error) {
+	return answer(req, http.StatusOK, nil, fmt.Sprintf(`{"access_token":"token-%[1]d","token":"token-%[1]d"}`, l.good.Load())), nil
+}
+
+const postTokens, getTokens = "POST tokens.test", "GET tokens.test"
+
+// newLifeless is one that has given a token for team/app.
+func newLifeless(t *testing.T, over int) (*lifeless, *Resolver) {
+	t.Helper()
+	l := &lifeless{over: over}
+	l.set(registryName, l.registry)
+	l.set("tokens.test", l.tokens)
+	r := newResolver(t, fakeOptions(besideProbes(l.roundTrip), registryName))
+	checkOnce(t, r, Query{Credentials: alice})
+	wantAsked(t, &l.fakeNet, headHost, postTokens, headHost)
+	return l, r
+}
+
+// A token is used for a minute where its server does not say for how long it is good. So a registry that answers one which is
+// over without a challenge, by 400 as public.ecr.aws, or by 403, fails nobody for good.
+func TestTokenOfUnknownLife(t *testing.T) {
+	for _, over := range []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound} {
+		synctest.Test(t, func(t *testing.T) {
+			l, r := newLifeless(t, over)
+			time.Sleep(59 * time.Second)
+			checkOnce(t, r, Query{Credentials: alice})
+			wantAsked(t, &l.fakeNet, headHost)
+			time.Sleep(50 * time.Minute)
+			l.good.Add(1)
+			for _, want := range [][]string{{postTokens, headHost}, {headHost}} {
+				checkOnce(t, r, Query{Credentials: alice})
+				wantAsked(t, &l.fakeNet, want...)
+			}
+		})
+	}
+}
+
+// One that cannot be renewed is used on, and renewed later. Who has begun before waits for nothing.
+func TestTokenOfUnknownLifeThatIsNotRenewed(t *testing.T) {
+	for name, trouble := range map[string]scripted{
+		"answers 503": answering(http.StatusServiceUnavailable),
+		"hangs":       mute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, r := newLifeless(t, 0)
+				before := openAt(t, r, Query{Credentials: alice})
+				l.set("tokens.test", trouble)
+				time.Sleep(2 * time.Minute)
+				renewing := make(chan error)
+				go func() {
+					_, err := once(t.Context(), r, Query{Credentials: alice}, plenty)
+					renewing <- err
+				}()
+				synctest.Wait()
+				began := time.Now()
+				if _, err := before.Resolve(t.Context(), plenty); err != nil || time.Since(began) > time.Second {
+					t.Errorf("a session of before: %v, after %v", err, time.Since(began))
+				}
+				if err := <-renewing; err != nil && name != "hangs" {
+					t.Error(err)
+				}
+				l.set("tokens.test", l.tokens)
+				l.good.Add(1)
+				time.Sleep(time.Minute)
+				checkOnce(t, r, Query{Credentials: alice})
+				if token := l.last.Load(); token != "Bearer token-1" {
+					t.Errorf("after that it is asked with %q", token)
+				}
+			})
+		})
+	}
+}
+
+// A refusal of the token server counts.
+func TestTokenOfUnknownLifeIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := newLifeless(t, 0)
+		l.set("tokens.test", answering(http.StatusForbidden))
+		time.Sleep(2 * time.Minute)
+		for range 2 {
+			_, err := once(t.Context(), r, Query{Credentials: alice}, plenty)
+			if e := wantClass(t, err, failure.Unauthorized); len(e.Refusals()) != 1 {
+				t.Errorf("refusals: %v", e.Refusals())
+			}
+		}
+	})
+}
