@@ -156,11 +156,10 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	switch {
 	case t.inner != inner: // replaced in the meantime
 	case r.err != nil:
-		t.drop()
 		r.spared = t.putBack(r.err)
 	default:
 		t.answers++
-		t.header, t.spare = r.header, spare{}
+		t.header, t.spare = r.header, spare{again: t.spare.again}
 		if t.own != nil { // the host may name its token server by it
 			t.own.AddToken(r.header)
 		}
@@ -235,14 +234,18 @@ func (t *tokens) leave(r *tokenRun) (last bool) {
 	t.mu.Lock()
 	r.waiters--
 	last = r.waiters == 0
+	restored := ""
 	if last && t.run == r {
-		t.drop() // the next caller must not wait for what is given up here
-		t.putBack(context.Canceled)
+		t.putBack(context.Canceled) // the next caller must not wait for what is given up here
+		restored = t.header
 	}
 	t.mu.Unlock()
 	if last {
 		r.cancel()
 		<-r.done
+		if fault.TokenClass(r.err).Refuses() { // it came as the last one left
+			t.takeBack(restored)
+		}
 	}
 	return last
 }

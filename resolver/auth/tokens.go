@@ -77,7 +77,7 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 		}
 		f, failed := fault.As(r.err)
 		switch {
-		case failed && r.spared:
+		case r.spared:
 			last = nil // the token of before is there
 			continue
 		case !failed:
@@ -185,6 +185,7 @@ func (t *tokens) size() (size, answers int) {
 	if t.header != "" {
 		size = answer + len(t.header)
 	}
+	size += 2 * len(t.spare.header) // with what docker's authorizer has
 	if t.own != nil {
 		size += t.asksBy + t.own.Bytes()
 	}
