@@ -87,7 +87,7 @@ func (t *tokens) putBack(cause error) bool {
 	if s.header == "" || fault.TokenClass(cause).Refuses() {
 		return false
 	}
-	t.inner, t.challenged, t.wants, t.header = s.inner, true, cmp.Or(wants, s.wants), s.header
+	t.inner, t.challenged, t.wants, t.header = s.inner, true, cmp.Or(wants, s.wants), s.header //nolint:bodyclose // they have none
 	t.spare.again = time.Now().Add(spareTime)
 	return true
 }
