@@ -43,17 +43,18 @@ func delayed(c net.Conn, delay func() time.Duration) net.Conn {
 // collect notes when bytes arrive.
 func (l *delayedConn) collect(chunks chan<- chunk, delay func() time.Duration) {
 	defer close(chunks)
-	wait := 2 * delay() // the first bytes also pay for the TCP handshake
+	connected := delay() // the first bytes also pay for the TCP handshake
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := l.Conn.Read(buf)
 		if n > 0 {
+			due := time.Now().Add(connected + delay())
 			select {
-			case chunks <- chunk{append([]byte(nil), buf[:n]...), time.Now().Add(wait)}:
+			case chunks <- chunk{append([]byte(nil), buf[:n]...), due}:
 			case <-l.done:
 				return
 			}
-			wait = delay()
+			connected = 0
 		}
 		if err != nil {
 			return
