@@ -74,8 +74,8 @@ func TestBackendOutOfService(t *testing.T) {
 			n.MustPull(nodetest.Named("other:1"))
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			if b.asked != 1 {
-				t.Errorf("%d requests went to the backend that is out of service, want 1", b.asked)
+			if b.asked == 0 || b.asked > 3 { // some may be under way at a time
+				t.Errorf("%d requests went to the backend that is out of service", b.asked)
 			}
 		})
 	}
