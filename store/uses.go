@@ -137,10 +137,8 @@ func hasProof(labels map[string]string, f Fingerprint) bool {
 }
 
 // prune forgets the uses of proofs that the record does not have, nor will by a mark that waits: how
-// those were given counts once they are written.
+// those were given counts once they are written. The caller holds the lock.
 func (s *Store) prune(k key, written map[string]string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.uses.prune(k.record(), s.pending.of(k, written).over(k, written))
 }
 

@@ -195,7 +195,7 @@ func (s *Store) flush() error {
 	s.pending.then(newer)
 	if err != nil { // what is given up, or taken back since, comes with no other try
 		for k, has := range tried {
-			s.uses.prune(k.record(), s.pending.of(k, has).over(k, has))
+			s.prune(k, has)
 		}
 	}
 	return err
@@ -264,7 +264,11 @@ func (s *Store) write(ctx context.Context, tx *bolt.Tx, k key, changes index, tr
 	if tried != nil {
 		tried[k] = has
 	}
-	tx.OnCommit(func() { s.prune(k, has) }) // what is left out comes again with the next try, where this one fails
+	tx.OnCommit(func() { // what is left out comes again with the next try, where this one fails
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.prune(k, has)
+	})
 	all := changes.over(k, img.Labels)
 	kept := trimProofs(all, s.uses.known(k.record()))
 	changed := map[string]string{}

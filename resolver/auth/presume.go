@@ -56,12 +56,8 @@ func (a *Authorizer) asks(ctx context.Context, t *tokens, u *url.URL) (string, e
 		return "", nil // nobody would doubt a refusal: the host says itself what it wants
 	}
 	// A repository that is open to all must not wait for the token server for long.
-	within := ctx
-	if left := purpose.Of(ctx).TimeLeft(ctx); left > 0 {
-		var cancel context.CancelFunc
-		within, cancel = context.WithTimeout(ctx, left/4)
-		defer cancel()
-	}
+	within, cancel := inQuarter(ctx)
+	defer cancel()
 	before := t.given()
 	header, err := t.authorization(within, u)
 	switch {
@@ -83,6 +79,15 @@ func (a *Authorizer) asks(ctx context.Context, t *tokens, u *url.URL) (string, e
 		return "", nil
 	}
 	return header, nil
+}
+
+// inQuarter returns a context for what may take a quarter of the time that is left, if that is bounded.
+func inQuarter(ctx context.Context) (context.Context, context.CancelFunc) {
+	left := purpose.Of(ctx).TimeLeft(ctx)
+	if left <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, left/4)
 }
 
 // skipsOnce reports whether the next request has no Authorization.

@@ -13,7 +13,6 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
-	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
 
 const (
@@ -55,11 +54,8 @@ func (t *tokens) renewFor(ctx context.Context, began time.Time) (header string, 
 func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) (string, error) {
 	within, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
-	if left := purpose.Of(ctx).TimeLeft(ctx); left > 0 {
-		var end context.CancelFunc
-		within, end = context.WithTimeout(within, left/4)
-		defer end()
-	}
+	within, end := inQuarter(within)
+	defer end()
 	header, err := a.asks(within, t, u)
 	late := err != nil && within.Err() != nil && ctx.Err() == nil
 	if !late || fault.TokenClass(err).Refuses() {
