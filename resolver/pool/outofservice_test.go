@@ -11,49 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
-
-// backends are two behind one address, of which a balancer chooses one for each connection: the first until it is taken
-// out of service, and then the second. It keeps its connections, and has no good answer any more.
-type backends struct {
-	out func(w http.ResponseWriter, r *http.Request) // how the first answers then
-
-	mu    sync.Mutex
-	taken bool            // out of service
-	first map[string]bool // connections to the first
-	asked int             // over those, since it is out of service
-}
-
-func (b *backends) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	b.mu.Lock()
-	if !b.taken {
-		b.first[r.RemoteAddr] = true
-	}
-	out := b.taken && b.first[r.RemoteAddr]
-	if out {
-		b.asked++
-	}
-	b.mu.Unlock()
-	if out {
-		b.out(w, r)
-		return
-	}
-	well(w, r)
-}
-
-// takeOut takes the first backend out of service.
-func (b *backends) takeOut() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.taken = true
-}
-
-// outAsked returns how many requests the first backend has got since.
-func (b *backends) outAsked() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.asked
-}
 
 // ask sends a request with some seconds of time, and reports whether it is answered well.
 func (h *host) ask(ctx context.Context) bool {
@@ -93,8 +53,8 @@ func TestBackendOutOfService(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := &backends{out: tc.out, first: map[string]bool{}}
-				h := serve(t, tc.offers, b.ServeHTTP)
+				b := &resolvertest.Backends{Out: tc.out}
+				h := serve(t, tc.offers, func(w http.ResponseWriter, r *http.Request) { b.Serve(w, r, http.HandlerFunc(well)) })
 				h.roundTrip = time.Millisecond
 				ctx := t.Context()
 				if tc.size > 0 {
@@ -104,7 +64,7 @@ func TestBackendOutOfService(t *testing.T) {
 				if !h.ask(ctx) {
 					t.Fatal("a backend that is in service does not answer")
 				}
-				b.takeOut()
+				b.TakeOut()
 				if h.ask(ctx) {
 					t.Fatal("a backend that is out of service answers")
 				}
@@ -113,7 +73,7 @@ func TestBackendOutOfService(t *testing.T) {
 						t.Error("the connection is used again")
 					}
 				}
-				if n := b.outAsked(); n != 1 {
+				if n := b.Asked(); n != 1 {
 					t.Errorf("the backend was asked %d times", n)
 				}
 			})
