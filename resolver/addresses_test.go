@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -96,5 +97,39 @@ func TestHostWithADeadAddress(t *testing.T) {
 				t.Errorf("%s: by %q, %v; in trouble are %v", what, found.Host, err, r.Troubled())
 			}
 		}
+	}
+}
+
+// A name server that needs longer for an answer than a mirror has for its connection, as where the one that is asked
+// first is dead, has the mirror passed over once: it is asked at what the look-up has found.
+func TestMirrorWhoseNameIsLookedUpSlowly(t *testing.T) {
+	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if !isProbe(r) {
+			serveManifest(w, r)
+		}
+	})
+	nameServer(t, [4]byte{127, 0, 0, 1})
+	fast := net.DefaultResolver.Dial
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		select {
+		case <-time.After(3 * time.Second):
+			return fast(ctx, network, address)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+	name := fmt.Sprintf("slow.test:%d", server.Listener.Addr().(*net.TCPAddr).Port)
+	origin, _ := serve(t, serveManifest)
+	r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain("http://"+name, origin.URL))}})
+	var by []string
+	for began := time.Now(); time.Since(began) < 30*time.Second && !slices.Contains(by, name); time.Sleep(time.Second) {
+		found, err := once(t.Context(), r, Query{}, 5*time.Second)
+		if err != nil {
+			t.Error(err)
+		}
+		by = append(by, found.Host)
+	}
+	if by[0] == name || by[len(by)-1] != name || len(r.Troubled()) > 0 {
+		t.Errorf("asked are %v; in trouble are %v", by, r.Troubled())
 	}
 }

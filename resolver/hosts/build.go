@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -50,7 +49,7 @@ func (c *Cache) build(ctx context.Context, name string, seen *hostDirState) (*Se
 // configure makes the set of a host directory, as it is in a directory that may be
 // a copy.
 func (c *Cache) configure(ctx context.Context, name string, state *hostDirState, files string) (*Set, error) {
-	b := builder{dialer: &c.dialer, named: isOwn(state.dir), files: state.version(), under: map[*http.Client]*http.Transport{}, pools: map[*http.Transport]*pool.Pool{}}
+	b := builder{dialer: &c.dialer, names: c.names, named: isOwn(state.dir), files: state.version(), under: map[*http.Client]*http.Transport{}, pools: map[*http.Transport]*pool.Pool{}}
 	configure := config.ConfigureHosts(ctx, config.HostOptions{
 		HostDir:      func(string) (string, error) { return files, nil },
 		UpdateClient: b.adopt,
@@ -94,6 +93,7 @@ func oneName(spelled string) string {
 // builder makes a set of what containerd configures.
 type builder struct {
 	dialer *dialer
+	names  *lookups
 	named  bool                             // there are files for this very name
 	files  string                           // which ones, as they were; of any text where there are none
 	each   bool                             // each client is one of its own, else they descend from the first
@@ -115,7 +115,7 @@ func (b *builder) adopt(client *http.Client) error {
 	switch dial := dialFunc(t.DialContext); {
 	case dial == nil:
 	case b.each, len(b.tuned) == 0:
-		t.DialContext, t.Proxy = shorten(b.dialer.track(eachAddress(net.DefaultResolver.LookupNetIP, dial))), tellProxy(t.Proxy)
+		t.DialContext, t.Proxy = shorten(b.dialer.track(eachAddress(b.names, dial))), tellProxy(t.Proxy)
 	case !shortened(t):
 		t.DialContext = b.dialer.track(dial) // of hosts.toml, which has the last word
 	}

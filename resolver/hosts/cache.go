@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"sync"
 
@@ -56,6 +57,7 @@ type Options struct {
 type Cache struct {
 	options Options
 	dialer  dialer
+	names   *lookups
 
 	mu   sync.Mutex
 	sets *simplelru.LRU[string, *Set] // nil = closed
@@ -64,7 +66,9 @@ type Cache struct {
 // NewCache returns a Cache. The caller closes it.
 func NewCache(options Options) *Cache {
 	sets, _ := simplelru.NewLRU[string, *Set](math.MaxInt, nil) // see makeRoom; fails for sizes below 1 only
-	return &Cache{options: options, sets: sets}
+	c := &Cache{options: options, sets: sets}
+	c.names = newLookups(net.DefaultResolver.LookupNetIP, &c.dialer)
+	return c
 }
 
 // Change is how the sets have changed.

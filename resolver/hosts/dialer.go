@@ -17,7 +17,7 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 type dialer struct {
 	mu     sync.Mutex
 	closed bool
-	ends   map[*func()]struct{} // each ends one connection, or one attempt to make one
+	ends   map[*func()]struct{} // each ends one connection, or one attempt to make one, or a look-up
 }
 
 // ErrClosed is the error of what is asked of a Cache, or of its hosts, after
@@ -64,7 +64,7 @@ func (d *dialer) close() {
 	}
 }
 
-// count returns the number of connections and of attempts to make one.
+// count returns the number of connections, and of what else would be ended.
 func (d *dialer) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,13 +89,27 @@ func (d *dialer) track(dial dialFunc) dialFunc {
 		if err != nil {
 			return nil, err
 		}
+		boundSilence(c)
 		return &conn{Conn: c, release: release}, nil
 	}
 }
 
+// conn is a connection that ends with a dialer.
 type conn struct {
 	net.Conn
 	release func()
+}
+
+// Read returns what comes.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	return n, unacknowledged(err)
+}
+
+// Write sends.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	return n, unacknowledged(err)
 }
 
 // Close ends the connection.

@@ -6,8 +6,12 @@ package hosts
 import (
 	"context"
 	"net"
+	"net/http/httptrace"
 	"net/netip"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -22,13 +26,10 @@ const (
 	dialTime = 30 * time.Second
 )
 
-// lookupFunc returns the addresses of a host, the best first, as [net.Resolver.LookupNetIP] does.
-type lookupFunc func(ctx context.Context, network, host string) ([]netip.Addr, error)
-
 // eachAddress dials the addresses of a host side by side, one a little later than the other, and takes the first
 // connection: net.Dialer gives each address of a family a part of the time, 2 seconds or more, so that one which
 // swallows packets takes all of a short dial. The error is that of the first address.
-func eachAddress(lookup lookupFunc, dial dialFunc) dialFunc {
+func eachAddress(names *lookups, dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
@@ -39,18 +40,21 @@ func eachAddress(lookup lookupFunc, dial dialFunc) dialFunc {
 		}
 		ctx, cancel := context.WithTimeout(ctx, dialTime)
 		defer cancel()
-		found, err := lookup(ctx, "ip", host)
+		found, later, err := names.find(ctx, host)
+		if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.DNSDone != nil {
+			trace.DNSDone(httptrace.DNSDoneInfo{Err: err})
+		}
 		if err != nil {
 			return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 		}
-		addresses := make([]string, 0, len(found))
-		for _, ip := range alternate(found) {
-			addresses = append(addresses, net.JoinHostPort(ip.String(), port))
-		}
-		if len(addresses) == 0 {
+		if len(found) == 0 {
 			return dial(ctx, network, address)
 		}
-		return staggered(ctx, dial, network, addresses)
+		s := staggered{dial: func(ctx context.Context, ip netip.Addr) (net.Conn, error) {
+			return dial(ctx, network, net.JoinHostPort(ip.String(), port))
+		}}
+		s.add(found)
+		return s.connect(ctx, later)
 	}
 }
 
@@ -78,54 +82,92 @@ func alternate(addresses []netip.Addr) []netip.Addr {
 
 // staggered dials addresses, of which there is one at least: the next when the one before it has failed, or has taken
 // attemptDelay.
-func staggered(ctx context.Context, dial dialFunc, network string, addresses []string) (net.Conn, error) {
-	type attempt struct {
-		conn net.Conn
-		err  error
-		of   int
+type staggered struct {
+	dial func(context.Context, netip.Addr) (net.Conn, error)
+
+	addresses    []netip.Addr
+	begun, ended int // attempts
+	attempts     chan attempt
+	first        error
+}
+
+// attempt is what has come of one.
+type attempt struct {
+	conn net.Conn
+	err  error
+	of   int
+}
+
+// add takes in those addresses that are new.
+func (s *staggered) add(found []netip.Addr) {
+	for _, ip := range alternate(found) {
+		if !slices.Contains(s.addresses, ip) {
+			s.addresses = append(s.addresses, ip)
+		}
 	}
+}
+
+// connect returns the first connection, or the error of the first address. later has more addresses, nil for none.
+func (s *staggered) connect(ctx context.Context, later <-chan singleflight.Result) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	attempts := make(chan attempt, len(addresses))
+	defer cancel() // ends attempts that are under way
+	s.attempts = make(chan attempt)
 	timer := time.NewTimer(attemptDelay)
 	defer timer.Stop()
-	begun, ended := 0, 0
-	begin := func() {
-		of := begun
-		go func() {
-			c, err := dial(ctx, network, addresses[of])
-			attempts <- attempt{c, err, of}
-		}()
-		begun++
-		timer.Reset(attemptDelay)
-	}
-	begin()
-	var first error
+	s.begin(ctx)
 	for {
+		var over <-chan struct{} // else the end of attempts tells
+		if s.begun == s.ended {
+			over = ctx.Done()
+		}
 		select {
 		case <-timer.C:
-		case a := <-attempts:
-			ended++
-			if a.err == nil {
-				left := begun - ended
-				go func() { // those that come too late; cancel ends the others
-					for range left {
-						if late := <-attempts; late.err == nil {
-							_ = late.conn.Close()
-						}
-					}
-				}()
+		case <-over:
+			later = nil
+		case more := <-later:
+			later = nil
+			s.add(addressesOf(more))
+		case a := <-s.attempts:
+			if s.end(a); a.err == nil {
 				return a.conn, nil
-			}
-			if a.of == 0 {
-				first = a.err
 			}
 		}
 		switch {
-		case begun < len(addresses) && begun-ended < maxAttempts && ctx.Err() == nil:
-			begin()
-		case begun == ended:
-			return nil, first
+		case s.begun < len(s.addresses) && s.begun-s.ended < maxAttempts && ctx.Err() == nil:
+			s.begin(ctx)
+			timer.Reset(attemptDelay)
+		case s.begun == s.ended && later == nil:
+			return nil, s.first
 		}
 	}
+}
+
+// begin dials the next address.
+func (s *staggered) begin(ctx context.Context) {
+	of := s.begun
+	ip := s.addresses[of]
+	s.begun++
+	go func() {
+		c, err := s.dial(ctx, ip)
+		s.attempts <- attempt{c, err, of}
+	}()
+}
+
+// end takes note of an attempt. After a connection, others that come are closed.
+func (s *staggered) end(a attempt) {
+	s.ended++
+	if a.err != nil {
+		if a.of == 0 {
+			s.first = a.err
+		}
+		return
+	}
+	left := s.begun - s.ended
+	go func() {
+		for range left {
+			if late := <-s.attempts; late.err == nil {
+				_ = late.conn.Close()
+			}
+		}
+	}()
 }

@@ -72,7 +72,7 @@ func addresses(texts ...string) lookupFunc {
 
 func TestEachAddress(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	const ms = time.Millisecond
+
 	for name, tc := range map[string]struct {
 		lookup lookupFunc
 		takes  map[string]time.Duration
@@ -134,7 +134,7 @@ func (d *dialed) want(t *testing.T, lookup lookupFunc, took time.Duration, want 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	c, err := eachAddress(lookup, d.dial)(ctx, "tcp", "registry.test:443")
+	c, err := eachAddress(newLookups(lookup, &dialer{}), d.dial)(ctx, "tcp", "registry.test:443")
 	if elapsed := time.Since(d.began); elapsed != took || (err == nil) != (want == nil) {
 		t.Errorf("after %v: %v", elapsed, err)
 	}
@@ -162,7 +162,7 @@ func TestManyAddresses(t *testing.T) {
 			all[i] = netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}).String()
 		}
 		d := &dialed{began: time.Now(), at: map[string]time.Duration{}}
-		if _, err := eachAddress(addresses(all...), d.dial)(t.Context(), "tcp", "registry.test:443"); err == nil {
+		if _, err := eachAddress(newLookups(addresses(all...), &dialer{}), d.dial)(t.Context(), "tcp", "registry.test:443"); err == nil {
 			t.Error("there is a connection")
 		}
 		if took := time.Since(d.began); took != dialTime || len(d.at) != maxAttempts {
@@ -179,7 +179,7 @@ func TestEachAddressOfAnAddress(t *testing.T) {
 			t.Error("it is looked up")
 			return nil, nil
 		}
-		if _, err := eachAddress(lookup, d.dial)(t.Context(), "tcp", address); !errors.Is(err, syscall.ECONNREFUSED) || len(d.at) != 1 {
+		if _, err := eachAddress(newLookups(lookup, &dialer{}), d.dial)(t.Context(), "tcp", address); !errors.Is(err, syscall.ECONNREFUSED) || len(d.at) != 1 {
 			t.Errorf("%s: %v, dialed are %v", address, err, d.at)
 		}
 	}

@@ -44,8 +44,9 @@ const (
 
 // lane is the connections to one address.
 type lane struct {
-	base *http.Transport
-	tls  bool
+	base  *http.Transport
+	tls   bool
+	doubt func(*lane) // is called when connections are found dead
 
 	mu         sync.Mutex
 	places     *places
@@ -88,8 +89,8 @@ func (g *generation) closeIdle() {
 	}
 }
 
-func newLane(base *http.Transport, scheme string) *lane {
-	l := &lane{base: base, tls: scheme == "https", places: &places{}, live: map[*conn]struct{}{}}
+func newLane(base *http.Transport, scheme string, doubt func(*lane)) *lane {
+	l := &lane{base: base, doubt: doubt, tls: scheme == "https", places: &places{}, live: map[*conn]struct{}{}}
 	l.silence.tls = l.tls
 	if !l.tls {
 		l.protocol = http1

@@ -15,10 +15,9 @@ type Pool struct {
 // New returns a Pool whose connections are made as base makes them. The caller ends those
 // that are idle with CloseIdleConnections; base is the Pool's from now on.
 func New(base *http.Transport) *Pool {
-	return &Pool{
-		base: base, large: newTransports(base),
-		lanes: newPerHost(func(scheme string) *lane { return newLane(base, scheme) }, (*lane).retire),
-	}
+	p := &Pool{base: base, large: newTransports(base)}
+	p.lanes = newPerHost(func(scheme string) *lane { return newLane(base, scheme, p.doubt) }, (*lane).retire)
+	return p
 }
 
 // RoundTrip implements http.RoundTripper. The error is that of the request's context when
@@ -52,9 +51,15 @@ func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections ends the connections that no request uses.
-func (p *Pool) CloseIdleConnections() {
+func (p *Pool) CloseIdleConnections() { p.doubt(nil) }
+
+// doubt ends the connections that no request uses but those of one lane, where some have been found dead. What has
+// forgotten these may have forgotten all: a pull, which comes after its check, is not sent over others a second time.
+func (p *Pool) doubt(found *lane) {
 	for _, l := range p.lanes.values() {
-		l.closeIdle()
+		if l != found {
+			l.closeIdle()
+		}
 	}
 	p.large.closeIdle()
 }

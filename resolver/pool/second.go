@@ -154,9 +154,7 @@ func (s *second) decide(next *generation, own bool, used *usage, resp *http.Resp
 	}
 	s.mu.Unlock()
 	close(s.done)
-	if leaves != nil {
-		leaves.leave()
-	}
+	s.leave(leaves)
 	if answered {
 		return
 	}
@@ -165,6 +163,17 @@ func (s *second) decide(next *generation, own bool, used *usage, resp *http.Resp
 	}
 	s.cancel()
 	next.closeLeft()
+}
+
+// leave ends connections, nil for none: those of the first try where they are dead.
+func (s *second) leave(leaves *generation) {
+	if leaves == nil {
+		return
+	}
+	leaves.leave()
+	if leaves == s.first {
+		s.lane.doubt(s.lane)
+	}
 }
 
 // verdict says what has come of the second try, which has an answer that counts, or not. The caller
@@ -226,9 +235,7 @@ func (s *second) hold(ctx context.Context, next *generation, on httptrace.GotCon
 		leaves = s.lane.made(s.first, next, c, spoken, s.spoken == http2)
 	}
 	s.mu.Unlock()
-	if leaves != nil {
-		leaves.leave()
-	}
+	s.leave(leaves)
 	if needless {
 		s.cancel()
 		_ = c.Close()

@@ -1,0 +1,190 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hosts
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http/httptrace"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// nameServers answers look-ups as is set: so long afterwards, and so.
+type nameServers struct {
+	mu    sync.Mutex
+	takes time.Duration
+	found string // "" = the name servers fail
+	err   error  // instead
+
+	asked atomic.Int64
+	under atomic.Int64
+}
+
+func (n *nameServers) set(takes time.Duration, found string, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.takes, n.found, n.err = takes, found, err
+}
+
+func (n *nameServers) look(ctx context.Context, _, host string) ([]netip.Addr, error) {
+	n.asked.Add(1)
+	n.under.Add(1)
+	defer n.under.Add(-1)
+	n.mu.Lock()
+	takes, found, err := n.takes, n.found, n.err
+	n.mu.Unlock()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return nil, &net.DNSError{Err: "ended", Name: host, UnwrapErr: ctx.Err(), IsTimeout: true}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case found == "":
+		return nil, &net.DNSError{Err: "server misbehaving", Name: host, IsTemporary: true}
+	}
+	return []netip.Addr{netip.MustParseAddr(found)}, nil
+}
+
+// short dials registry.test as a mirror is dialed, and returns how long that took.
+func short(t *testing.T, names *lookups, dial dialFunc) (took time.Duration, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), ShortDial)
+	defer cancel()
+	began := time.Now()
+	c, err := eachAddress(names, dial)(ctx, "tcp", "registry.test:443")
+	if err == nil {
+		_ = c.Close()
+	}
+	return time.Since(began), err
+}
+
+const ms = time.Millisecond
+
+// A look-up that takes longer than a dial has is not in vain: the next dials go where it has led, also while it takes as
+// long again.
+func TestLookUpOutlivesTheDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dialed{began: time.Now(), takes: map[string]time.Duration{"10.0.0.1:443": 10 * ms}, at: map[string]time.Duration{}}
+		n := &nameServers{takes: 5 * time.Second, found: "10.0.0.1"}
+		names := newLookups(n.look, &dialer{})
+		for range 3 {
+			took, err := short(t, names, d.dial)
+			if failed, ok := errors.AsType[*net.DNSError](err); !ok || !failed.IsTimeout || failed.Name != "registry.test" || took != ShortDial {
+				t.Errorf("after %v: %v", took, err)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		if n.asked.Load() != 1 {
+			t.Errorf("it is looked up %d times", n.asked.Load())
+		}
+		for range 3 {
+			if took, err := short(t, names, d.dial); err != nil || took != attemptDelay+10*ms {
+				t.Errorf("after %v: %v", took, err)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		time.Sleep(rememberAddresses)
+		if took, err := short(t, names, d.dial); err == nil {
+			t.Errorf("an address of long ago is dialed, after %v", took)
+		}
+		time.Sleep(dialTime)
+	})
+}
+
+// What a look-up finds is dialed beside what is remembered, however late it is.
+func TestLookUpThatIsLateIsHeard(t *testing.T) {
+	for name, refused := range map[string]error{"swallows": nil, "refuses": errors.New("refused")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &dialed{takes: map[string]time.Duration{"10.0.0.1:443": 10 * ms, "10.0.0.2:443": 10 * ms}, at: map[string]time.Duration{}}
+				n := &nameServers{takes: 10 * ms, found: "10.0.0.1"}
+				names := newLookups(n.look, &dialer{})
+				if took, err := short(t, names, d.dial); err != nil || took != 20*ms {
+					t.Errorf("after %v: %v", took, err)
+				}
+				delete(d.takes, "10.0.0.1:443")
+				if d.fails = map[string]error{}; refused != nil {
+					d.fails["10.0.0.1:443"] = refused
+				}
+				n.set(600*ms, "10.0.0.2", nil)
+				if took, err := short(t, names, d.dial); err != nil || took != 610*ms {
+					t.Errorf("after %v: %v", took, err)
+				}
+				n.set(0, "10.0.0.2", nil)
+				if took, err := short(t, names, d.dial); err != nil || took != 10*ms {
+					t.Errorf("after %v: %v", took, err)
+				}
+				synctest.Wait()
+				if d.open != 0 {
+					t.Errorf("%d connections are open", d.open)
+				}
+			})
+		})
+	}
+}
+
+// Where name servers fail, what is remembered serves; a name that there is no more does not.
+func TestRememberedAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dialed{takes: map[string]time.Duration{"10.0.0.1:443": 10 * ms}, at: map[string]time.Duration{}}
+		n := &nameServers{}
+		names := newLookups(n.look, &dialer{})
+		want := func(what string, well bool, in time.Duration) {
+			t.Helper()
+			if took, err := short(t, names, d.dial); (err == nil) != well || took != in {
+				t.Errorf("%s: after %v: %v", what, took, err)
+			}
+		}
+		want("nothing is known", false, 0)
+		n.set(0, "10.0.0.1", nil)
+		want("well", true, 10*ms)
+		n.set(0, "", nil)
+		want("the name servers fail", true, 10*ms)
+		n.set(2*time.Second, "", nil)
+		want("they fail late", true, attemptDelay+10*ms)
+		time.Sleep(2 * time.Second)
+		n.set(0, "", &net.DNSError{Err: "no such host", IsNotFound: true})
+		want("there is no such name", false, 0)
+		n.set(0, "", nil)
+		want("the name servers fail after that", false, 0)
+	})
+}
+
+// A look-up that nobody waits for ends with the Cache, and none begins after that.
+func TestLookUpEndsWithTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &nameServers{takes: time.Hour}
+		ends := &dialer{}
+		names := newLookups(n.look, ends)
+		if _, err := short(t, names, nil); err == nil || n.under.Load() != 1 {
+			t.Errorf("%v; %d look-ups are under way", err, n.under.Load())
+		}
+		ends.close()
+		synctest.Wait()
+		if _, err := short(t, names, nil); !errors.Is(err, ErrClosed) || n.under.Load() != 0 || n.asked.Load() != 1 {
+			t.Errorf("%v; %d look-ups are under way of %d", err, n.under.Load(), n.asked.Load())
+		}
+	})
+}
+
+// Who watches a request hears of the look-up, as it does of net.Dialer's.
+func TestLookUpIsTraced(t *testing.T) {
+	n := &nameServers{}
+	var heard []error
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		DNSDone: func(info httptrace.DNSDoneInfo) { heard = append(heard, info.Err) },
+	})
+	_, err := eachAddress(newLookups(n.look, &dialer{}), nil)(ctx, "tcp", "registry.test:443")
+	if len(heard) != 1 || heard[0] == nil || !errors.Is(err, heard[0]) {
+		t.Errorf("heard is %v of %v", heard, err)
+	}
+}
