@@ -6,6 +6,7 @@ package resolver
 import (
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -121,4 +122,47 @@ func TestTokenOfUnknownLifeIsRefused(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A token server that needs longer for an answer than anybody waits renews tokens all the same, also an hour after the host has
+// named it: one check at most meets a token that is over.
+func TestTokenServerThatIsSlow(t *testing.T) {
+	for _, takes := range []time.Duration{1500 * time.Millisecond, 6 * time.Second, 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			l, r := newLifeless(t, http.StatusForbidden)
+			l.set("tokens.test", after(takes, l.tokens))
+			failed := 0
+			for range 240 { // two hours; each token is good for five minutes
+				time.Sleep(30 * time.Second)
+				if _, err := once(t.Context(), r, Query{Credentials: alice}, 5*time.Second); err != nil {
+					failed++
+				}
+			}
+			if failed > 0 {
+				t.Errorf("%v: %d of 240 checks fail", takes, failed)
+			}
+		})
+	}
+}
+
+// While a token server hangs, a storm of pods neither fails nor waits long by a token of unknown life that is good, also an hour after
+// the host has named that server; and pods that come later do not make those wait again that have waited.
+func TestStormWhileATokenServerHangs(t *testing.T) {
+	for _, age := range []time.Duration{2 * time.Minute, 61 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			l, r := newLifeless(t, 0)
+			time.Sleep(age)
+			l.set("tokens.test", mute)
+			var all sync.WaitGroup
+			for range 100 {
+				all.Go(func() {
+					began := time.Now()
+					if _, err := once(t.Context(), r, Query{Credentials: alice}, 5*time.Second); err != nil || time.Since(began) > 1300*time.Millisecond {
+						t.Errorf("after %v: after %v, %v", age, time.Since(began), err)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
 }

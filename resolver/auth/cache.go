@@ -163,6 +163,7 @@ func (c *Cache) evicted(_ cacheKey, t *tokens) {
 		t.kept.timer.Stop()
 	}
 	t.kept = kept{}
+	t.stopRenewal()
 }
 
 // account takes note of how long tokens and challenges are that may be new, and drops those that
@@ -180,7 +181,7 @@ func (c *Cache) account(t *tokens) {
 		t.kept.timer.Stop()
 		t.kept.timer = nil
 	}
-	if _, expires := t.meter.last(); !expires.IsZero() {
+	if _, expires := t.meter.Load().last(); !expires.IsZero() {
 		t.kept.timer = time.AfterFunc(time.Until(expires), func() { c.expire(t) })
 	}
 }

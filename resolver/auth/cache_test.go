@@ -190,7 +190,7 @@ func TestTokensForEver(t *testing.T) {
 	for range 2 {
 		authorize(t, c, rt, "app")
 	}
-	if _, expires := c.all.Values()[0].meter.last(); time.Until(expires) < time.Hour {
+	if _, expires := c.all.Values()[0].meter.Load().last(); time.Until(expires) < time.Hour {
 		t.Errorf("it expires at %v", expires)
 	}
 }

@@ -34,18 +34,9 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 	if a.skipsOnce() {
 		return "", nil
 	}
-	spare, renews := t.renewFor(ctx, a.began)
-	switch {
-	case spare != "":
-		return spare, nil
-	case renews:
-		return a.renewed(ctx, t, u)
+	if a.renewed(ctx, t, u) {
+		return "", nil
 	}
-	return a.asks(ctx, t, u)
-}
-
-// asks is authorization where there is no token that is being renewed.
-func (a *Authorizer) asks(ctx context.Context, t *tokens, u *url.URL) (string, error) {
 	remembered := t.recall(a.options.Scope.Repository) //nolint:bodyclose // it has none
 	a.presume(ctx, t, u)
 	presumed := t.presumed() //nolint:bodyclose // the same

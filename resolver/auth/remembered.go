@@ -20,7 +20,7 @@ const justNamed = 10 * time.Second
 // recall forgets a challenge that the host has not given for long, before a token is asked for by it. It returns the one that
 // is left unless the host has just given it, nil for none: by now, the host may name another token server.
 func (t *tokens) recall(repository string) (remembered *http.Response) {
-	_, expires := t.meter.last()
+	_, expires := t.meter.Load().last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.challenged || t.header != "" && (expires.IsZero() || time.Now().Before(expires)) {

@@ -42,7 +42,8 @@ type tokenRun struct {
 	done   chan struct{} // closed when header and err are set
 	header string
 	err    error
-	spared bool // the token that was to be renewed is kept
+
+	renews *meter // of its answer, where it renews a token; else nil
 }
 
 // join returns the run under way, or a new one; nil when there is no challenge
@@ -125,18 +126,23 @@ func (t *tokens) meetAgain(ctx context.Context, last *tokenRun) bool {
 // begin begins a run on behalf of the caller of ctx.
 func (t *tokens) begin(ctx context.Context, u *url.URL, again bool) *tokenRun {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	t.run = t.start(own, cancel, purpose.NewDeadline(ctx), t.inner, u, again)
+	return t.run
+}
+
+// start starts a run whose context is ctx, which cancel ends. The caller holds the lock.
+func (t *tokens) start(ctx context.Context, cancel context.CancelFunc, deadline *purpose.Deadline, inner docker.Authorizer, u *url.URL, again bool) *tokenRun {
 	p := purpose.Of(ctx)
 	r := &tokenRun{
-		cancel: cancel, asked: purpose.NewAsked(), deadline: purpose.NewDeadline(ctx), done: make(chan struct{}),
+		cancel: cancel, asked: purpose.NewAsked(), deadline: deadline, done: make(chan struct{}),
 		wants: t.wants, presumed: t.expected.presuming, dial: p.Dial(), jitter: tries.Jitter(),
 	}
-	t.run = r
 	t.runs++
 	p.Deadline, p.Asked = r.deadline, r.asked
 	if again {
 		p.Fallback = 0 // it has been decided to ask, in trouble or not
 	}
-	go t.do(purpose.With(own, p), r, t.inner, u)
+	go t.do(purpose.With(ctx, p), r, inner, u)
 	return r
 }
 
@@ -154,21 +160,28 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 		t.run = nil
 	}
 	switch {
+	case r.renews != nil:
+		t.endRenewal(ctx, r, inner)
 	case t.inner != inner: // replaced in the meantime
 	case r.err != nil:
-		r.spared = t.putBack(r.err)
+		t.drop()
 	default:
-		t.answers++
-		t.header, t.spare = r.header, spare{again: t.spare.again}
-		if t.own != nil { // the host may name its token server by it
-			t.own.AddToken(r.header)
-		}
+		t.keep(r)
 	}
 	if t.runs--; t.runs == 0 && t.own != nil { // errors have been made clean, and tokens may be kept for long
 		t.own.ForgetQueries()
 		t.own.KeepTokens(knownTokens)
 	}
 	close(r.done)
+}
+
+// keep keeps what a run has got. The caller holds the lock.
+func (t *tokens) keep(r *tokenRun) {
+	t.answers++
+	t.header = r.header
+	if t.own != nil { // the host may name its token server by it
+		t.own.AddToken(r.header)
+	}
 }
 
 // authorize asks docker's authorizer. To where a token server redirects, and by what that is signed,
@@ -234,18 +247,13 @@ func (t *tokens) leave(r *tokenRun) (last bool) {
 	t.mu.Lock()
 	r.waiters--
 	last = r.waiters == 0
-	restored := ""
 	if last && t.run == r {
-		t.putBack(context.Canceled) // the next caller must not wait for what is given up here
-		restored = t.header
+		t.drop() // the next caller must not wait for what is given up here
 	}
 	t.mu.Unlock()
 	if last {
 		r.cancel()
 		<-r.done
-		if fault.TokenClass(r.err).Refuses() { // it came as the last one left
-			t.takeBack(restored)
-		}
 	}
 	return last
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -23,12 +24,12 @@ import (
 // way, and each leaves it on its own. Safe for concurrent use; no lock is held
 // while anybody is asked.
 type tokens struct {
-	renew  func() docker.Authorizer // a new one, which knows no challenge and no token
-	meter  *meter                   // of the answers that the authorizers get
-	kept   kept                     // of the Cache
-	caller *caller                  // for whom they are; nil = nothing is known of other repositories
-	own    *redact.Redactor         // of the client that asks for them; nil = that of the session
-	asksBy int                      // bytes of the credentials that it asks with; 0 = it has none, or asks for them
+	make   func(*meter) docker.Authorizer // a new one, which knows no challenge and no token
+	meter  atomic.Pointer[meter]          // of the answers that the authorizers get
+	kept   kept                           // of the Cache
+	caller *caller                        // for whom they are; nil = nothing is known of other repositories
+	own    *redact.Redactor               // of the client that asks for them; nil = that of the session
+	asksBy int                            // bytes of the credentials that it asks with; 0 = it has none, or asks for them
 
 	// credentialed says that there are credentials to ask with, or that nobody knows. A user name
 	// alone is none: nobody is shown it.
@@ -44,15 +45,18 @@ type tokens struct {
 	run        *tokenRun      // under way, nil = none
 	runs       int            // of which that may be one: others have been given up
 	expected   expected
-	spare      spare
+	renewal    renewal
 }
 
 func newTokens(renew func(*meter) docker.Authorizer, credentialed bool) *tokens {
-	t := &tokens{meter: &meter{}, credentialed: credentialed}
-	t.renew = func() docker.Authorizer { return renew(t.meter) }
+	t := &tokens{make: renew, credentialed: credentialed}
+	t.meter.Store(&meter{})
 	t.inner = t.renew()
 	return t
 }
+
+// renew makes a new authorizer.
+func (t *tokens) renew() docker.Authorizer { return t.make(t.meter.Load()) }
 
 // drop forgets challenge and tokens: docker's authorizer keeps a token request
 // that failed or was given up, and would fail with it for ever. Who comes next joins none that is
@@ -77,9 +81,6 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 		}
 		f, failed := fault.As(r.err)
 		switch {
-		case r.spared:
-			last = nil // the token of before is there
-			continue
 		case !failed:
 			return r.header, r.err
 		case !insists && r.ownTerms(purpose.Of(ctx)):
@@ -107,7 +108,8 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response, repository 
 	}
 	t.expected.tried, t.expected.presuming = true, false
 	if t.challenged {
-		return nil // the request was sent before that was known
+		t.nameAgain(last, err == nil)
+		return nil // the request was sent before that was known, or to have it said again
 	}
 	if err == nil {
 		t.inner, t.challenged, t.wants, t.named = fresh, true, bare(last), time.Now() //nolint:bodyclose // it has none
@@ -120,9 +122,6 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response, repository 
 func (t *tokens) replace(ctx context.Context, refused string, last *http.Response) error {
 	t.mu.Lock()
 	known := t.header != refused
-	if t.spare.header == refused {
-		t.spare = spare{}
-	}
 	t.mu.Unlock()
 	if known {
 		return nil
@@ -153,7 +152,7 @@ func bare(resp *http.Response) *http.Response {
 // expire forgets a token that is no good any more, but not what the host wants. It
 // reports whether that was so.
 func (t *tokens) expire() bool {
-	_, expires := t.meter.last()
+	_, expires := t.meter.Load().last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.run != nil || expires.IsZero() || time.Now().Before(expires) {
@@ -179,13 +178,12 @@ func (t *tokens) meet(ctx context.Context, wants *http.Response) bool {
 
 // size is how much is kept, about, in bytes, and how many answers there were.
 func (t *tokens) size() (size, answers int) {
-	answer, _ := t.meter.last()
+	answer, _ := t.meter.Load().last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.header != "" {
 		size = answer + len(t.header)
 	}
-	size += 2 * len(t.spare.header) // with what docker's authorizer has
 	if t.own != nil {
 		size += t.asksBy + t.own.Bytes()
 	}

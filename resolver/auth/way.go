@@ -22,6 +22,21 @@ type shared struct {
 	tokens     *simplelru.LRU[string, *tokens] // by address: a redirect's target may want tokens too
 	first      *caller                         // whose first answer the session awaits on behalf of others; nil = none
 	challenged bool                            // the host has said itself, in a check, what it wants
+	late       bool                            // a renewal has not come in time: the session waits for none any more
+}
+
+// hasWaited reports whether the session has waited for a renewal in vain.
+func (s *shared) hasWaited() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late
+}
+
+// waited takes note that it has.
+func (s *shared) waited() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = true
 }
 
 // awaits reports whether the host's first answer is the session's own.

@@ -114,7 +114,7 @@ func answerWell(f *h2.Framer, id uint32) error {
 
 func refuse(f *h2.Framer, id uint32) error { return f.WriteRSTStream(id, h2.ErrCodeRefusedStream) }
 
-// A host that refuses a stream is asked once more by net/http, by a second try as well.
+// A host that refuses a stream is asked by HTTP/1.1, by a second try as well.
 func TestRefusedSecondTry(t *testing.T) {
 	h := framed(t, func(number, stream int) func(*h2.Framer, uint32) error {
 		switch {
@@ -132,7 +132,7 @@ func TestRefusedSecondTry(t *testing.T) {
 	}
 }
 
-// The first try is refused, so that net/http asks for the body once more, while the second one
+// The first try is refused, so that its body is asked for once more, while the second one
 // does.
 func TestBodiesOneAfterTheOther(t *testing.T) {
 	asked := make(chan struct{})

@@ -142,29 +142,6 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, 
 // would keep this for later requests.
 func (f failing) RoundTripErr() error { return f.err }
 
-// GetClientConn implements http2.ClientConnPool.
-func (m *modern) GetClientConn(*http.Request, string) (*h2.ClientConn, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, c := range m.conns {
-		if c.ReserveNewRequest() {
-			return c, nil
-		}
-	}
-	return nil, h2.ErrNoCachedConn
-}
-
-// MarkDead implements http2.ClientConnPool.
-func (m *modern) MarkDead(dead *h2.ClientConn) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for at, c := range m.conns {
-		if c == dead {
-			delete(m.conns, at)
-		}
-	}
-}
-
 // closeIdle ends the connections without requests, and, where they are left, each other one with its last
 // request. Nobody waits while it looks at one: that takes until the other end takes what is being written to it.
 func (m *modern) closeIdle(left bool) {
@@ -223,10 +200,11 @@ var errNoHeader = fmt.Errorf("http2: timeout awaiting response headers: %w", os.
 
 // RoundTrip implements http.RoundTripper.
 func (m *modern) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := context.WithValue(req.Context(), streamKey{}, new(*h2.ClientConn))
 	if m.patience <= 0 {
-		return m.transport.RoundTrip(req)
+		return m.transport.RoundTrip(req.WithContext(ctx))
 	}
-	ctx, cancel := context.WithCancelCause(req.Context())
+	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(m.patience, func() { cancel(errNoHeader) })
 	resp, err := m.transport.RoundTrip(req.WithContext(ctx))
 	timer.Stop()

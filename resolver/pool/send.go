@@ -51,8 +51,12 @@ func (l *lane) once(g *generation, req *http.Request, used *usage) (*http.Respon
 	traced := req.WithContext(httptrace.WithClientTrace(ctx, used.trace(l, g)))
 	resp, err := g.transport.RoundTrip(traced)
 	if err != nil {
-		if used.hung(err) {
+		switch {
+		case !used.hung(err):
+		case g.served.Load():
 			l.forsake(g)
+		default: // HTTP/2 may be why: nobody has had an answer by it
+			l.distrust(g)
 		}
 		g.closeLeft()
 		return nil, used, err

@@ -1,0 +1,129 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/purpose"
+)
+
+const (
+	// renewalTime bounds a renewal, and maxRenewalWait is how long anybody waits for it, and no more than a quarter of the
+	// time that there is.
+	renewalTime    = 30 * time.Second
+	maxRenewalWait = 5 * time.Second
+	// renewalPause is the time from one that has failed to the next.
+	renewalPause = 10 * time.Second
+)
+
+// renewal is what gets a new token in place of one whose server has not said how long it is good. That may well be
+// for longer than assumedLife, so it is used until there is the new one, and whatever becomes of that, unless the caller
+// is refused. Guarded by the lock of tokens.
+type renewal struct {
+	run   *tokenRun         // under way, nil = none
+	of    docker.Authorizer // whose token it renews
+	began time.Time
+	again time.Time // it is not tried before
+}
+
+// renewed waits a while for a token that is assumed to be over for the session to be renewed. It reports whether
+// the host is to be asked without, once, since it has not said for long who gives its tokens.
+func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) (asksWithout bool) {
+	run, began, unnamed := t.overdue(ctx, a.began, a.options.Scope.Repository, u)
+	if run == nil || a.shared.hasWaited() {
+		return unnamed
+	}
+	within, cancel := inQuarter(ctx)
+	defer cancel()
+	timer := time.NewTimer(time.Until(began.Add(maxRenewalWait)))
+	defer timer.Stop()
+	select {
+	case <-run.done:
+		return false
+	case <-timer.C:
+	case <-within.Done():
+	}
+	a.shared.waited()
+	return false
+}
+
+// overdue returns the run that renews a token, nil for none, and when it began. The token is assumed to be over for a
+// session that began after that; others use theirs to the end, as stock containerd's pulls do. unnamed says that the
+// host is to name its token server first, which is asked of one session.
+func (t *tokens) overdue(ctx context.Context, session time.Time, repository string, u *url.URL) (run *tokenRun, began time.Time, unnamed bool) {
+	assumed := t.meter.Load().assumes()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	switch {
+	case t.header == "" || assumed.IsZero() || session.Before(assumed):
+	case t.expected.presuming: // nobody has confirmed it: it is asked for anew
+		t.meet(ctx, t.wants)
+	case t.renewal.run != nil && t.renewal.of == t.inner:
+		run = t.renewal.run
+	case t.renewal.run != nil || now.Before(t.renewal.again):
+	case now.Sub(t.lastNamed(repository)) >= maxRemembered:
+		t.renewal.again = now.Add(renewalPause)
+		unnamed = true
+	default:
+		run = t.beginRenewal(ctx, u)
+	}
+	return run, t.renewal.began, unnamed
+}
+
+// beginRenewal begins one, on which nobody's leaving has an influence. The caller holds the lock.
+func (t *tokens) beginRenewal(ctx context.Context, u *url.URL) *tokenRun {
+	now := time.Now()
+	t.renewal = renewal{of: t.inner, began: now, again: now.Add(renewalPause)}
+	fresh := &meter{}
+	inner := t.make(fresh)
+	if meet(ctx, inner, t.wants) != nil {
+		return nil
+	}
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewalTime)
+	t.renewal.run = t.start(bound, cancel, purpose.NewDeadline(bound), inner, u, false)
+	t.renewal.run.renews = fresh
+	return t.renewal.run
+}
+
+// endRenewal has the new token take the place of that which r has renewed, unless another one has done so. Where the
+// caller is refused it forgets both, so that who comes next hears it. The caller holds the lock.
+func (t *tokens) endRenewal(ctx context.Context, r *tokenRun, inner docker.Authorizer) {
+	current := t.renewal.of == t.inner
+	t.renewal = renewal{again: time.Now().Add(renewalPause)}
+	switch {
+	case !current:
+	case fault.TokenClass(r.err).Refuses():
+		t.meet(ctx, t.wants)
+	case r.err == nil:
+		t.meter.Store(r.renews)
+		t.inner, t.run = inner, nil
+		t.keep(r)
+	}
+}
+
+// stopRenewal ends a renewal that may be under way, of tokens that are kept no more.
+func (t *tokens) stopRenewal() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.renewal.run; r != nil {
+		r.cancel()
+	}
+}
+
+// nameAgain takes note that the host has said again what it wants, so that a token can be renewed by that. The caller
+// holds the lock.
+func (t *tokens) nameAgain(last *http.Response, met bool) {
+	if met && t.header != "" && !t.meter.Load().assumes().IsZero() {
+		t.wants, t.named = bare(last), time.Now() //nolint:bodyclose // it has none
+		t.renewal.again = time.Time{}
+	}
+}
