@@ -76,11 +76,11 @@ func withPin(below, change map[string]string) map[string]string {
 // confirmed for its name.
 func (s *State) Current() bool { return !s.PulledAt.IsZero() || s.Said() }
 
-// LastUse is when the image was last used, as far as the record tells.
-func (s *State) LastUse() time.Time {
-	last := s.Pin.Used
-	for _, at := range []time.Time{s.PulledAt, s.Verified.At} {
-		if at.After(last) {
+// LastUseBy is when the image was last used, as far as the record tells. What lies in the future, by a clock that was ahead,
+// tells nothing.
+func (s *State) LastUseBy(now time.Time) (last time.Time) {
+	for _, at := range []time.Time{s.Pin.Used, s.PulledAt, s.Verified.At} {
+		if at.After(last) && !at.After(now) {
 			last = at
 		}
 	}

@@ -45,19 +45,12 @@ type flushRequest struct {
 	done  chan error
 }
 
-// errNoMarks is the error of a function that has added no marks, and needs none written: those of
-// others may have to wait, on a full disk.
-var errNoMarks = errors.New("there is nothing to write")
-
 // sync adds marks and returns once they are on disk. Nothing is written between
 // the reads of mark and its marks. Callers that give up leave the write to the
-// writer. After errNoMarks it returns at once.
+// writer.
 func (s *Store) sync(ctx context.Context, mark func() error) error {
 	r := flushRequest{run: mark, flush: true, done: make(chan error, 1)}
-	if err := answer(ctx, s, s.flushes, r, r.done); !errors.Is(err, errNoMarks) {
-		return err
-	}
-	return nil
+	return answer(ctx, s, s.flushes, r, r.done)
 }
 
 // WriteProofs runs a write of records that may give them proofs, as that of a pull does,

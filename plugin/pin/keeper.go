@@ -147,7 +147,7 @@ func (k *Keeper) Keep(ctx context.Context, tag string) {
 	r, err := k.o.Records.Get(namespace.CRI(ctx), tag)
 	switch {
 	case err != nil || r.Pin.Foreign || !r.Current():
-	case r.Pin.Own && k.isCounted(r) && k.o.Now().Sub(r.LastUse()) < useResolution && k.o.MayPin(tag):
+	case r.Pin.Own && k.isCounted(r) && k.o.Now().Sub(r.LastUseBy(k.o.Now())) < useResolution && k.o.MayPin(tag):
 	case !r.Pin.Own && k.tooLarge.Contains(r.Target.Digest):
 	default:
 		k.want(func(w *wanted) { w.add(tag, true) })

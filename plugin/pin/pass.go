@@ -46,7 +46,7 @@ func (k *Keeper) pass(ctx context.Context, w wanted, resolution time.Duration) e
 			switch {
 			case !r.Pin.Own:
 				changes = append(changes, pinned)
-			case used.Sub(r.LastUse()) > resolution:
+			case used.Sub(r.LastUseBy(k.o.Now())) > resolution:
 				uses = append(uses, pinned)
 			}
 		}
@@ -133,7 +133,7 @@ func (k *Keeper) tags(ctx context.Context, w wanted) (tags []tag, unruled []stor
 // lastUse is when an image was last used by a tag: as far as is remembered, or else as
 // its record tells.
 func (k *Keeper) lastUse(r store.Record) time.Time {
-	last := r.LastUse()
+	last := r.LastUseBy(k.o.Now())
 	if at, ok := k.uses.Peek(r.Name); ok && at.After(last) {
 		last = at
 	}

@@ -1,0 +1,37 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pullwarden/pullwarden/store"
+)
+
+// An image that was last used while the clock was ahead is not the one that was used last, for as long as it takes the clock to come
+// there: what pods have used since goes before it.
+func TestUseWhileTheClockWasAhead(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	inBubble(t, f, 10, func(k *Keeper, _ *[]Reason, settle func()) {
+		f.add("r.test/ahead:1", 5, store.Pin{Own: true})
+		f.mu.Lock()
+		r := f.records["r.test/ahead:1"]
+		r.PulledAt = time.Now().AddDate(1, 0, 0) // the clock was ahead by a year then
+		f.records["r.test/ahead:1"] = r
+		f.mu.Unlock()
+		for range 3 {
+			for _, name := range []string{"r.test/a:1", "r.test/b:1"} {
+				if _, ok := f.records[name]; !ok {
+					f.add(name, 5, store.Pin{})
+				}
+				k.Keep(t.Context(), name)
+				time.Sleep(30 * 24 * time.Hour)
+			}
+		}
+		settle()
+		want(t, "pinned after half a year of uses of a and b", f.pinned(), "r.test/a:1 r.test/b:1")
+	})
+}
