@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -39,6 +40,10 @@ func untrusted(err error) bool {
 // being written to it, which net/http does not send again by itself: one with a body, such
 // as that for a token. The error has no name.
 const closedIdle = "http: server closed idle connection"
+
+// ErrUnacknowledged is the error of a connection whose other end's system acknowledges nothing: it is dead. It counts as
+// broken off, since the time of no answer is over.
+var ErrUnacknowledged = fmt.Errorf("nothing that was sent is acknowledged: %w", syscall.ECONNRESET)
 
 // BrokenOff reports whether a connection ended in the middle.
 func BrokenOff(err error) bool {

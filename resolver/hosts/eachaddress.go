@@ -53,7 +53,7 @@ func eachAddress(names *lookups, dial dialFunc) dialFunc {
 		s := staggered{dial: func(ctx context.Context, ip netip.Addr) (net.Conn, error) {
 			return dial(ctx, network, net.JoinHostPort(ip.String(), port))
 		}}
-		s.add(found)
+		s.renew(found)
 		return s.connect(ctx, later)
 	}
 }
@@ -89,6 +89,9 @@ type staggered struct {
 	begun, ended int // attempts
 	attempts     chan attempt
 	first        error
+
+	former        int // attempts at addresses that a look-up has not found again
+	formerOngoing int // of them
 }
 
 // attempt is what has come of one.
@@ -98,13 +101,24 @@ type attempt struct {
 	of   int
 }
 
-// add takes in those addresses that are new.
-func (s *staggered) add(found []netip.Addr) {
+// renew has the addresses that a look-up has found take the place of those that are not dialed yet, and nobody waits for a
+// place behind the others.
+func (s *staggered) renew(found []netip.Addr) {
+	if len(found) == 0 {
+		return
+	}
+	s.addresses = s.addresses[:s.begun]
+	s.former, s.formerOngoing = s.begun, s.begun-s.ended
 	for _, ip := range alternate(found) {
 		if !slices.Contains(s.addresses, ip) {
 			s.addresses = append(s.addresses, ip)
 		}
 	}
+}
+
+// waits reports whether the next address is to be dialed later, or there is none.
+func (s *staggered) waits() bool {
+	return s.begun == len(s.addresses) || s.begun-s.ended-s.formerOngoing >= maxAttempts
 }
 
 // connect returns the first connection, or the error of the first address. later has more addresses, nil for none.
@@ -126,14 +140,14 @@ func (s *staggered) connect(ctx context.Context, later <-chan singleflight.Resul
 			later = nil
 		case more := <-later:
 			later = nil
-			s.add(addressesOf(more))
+			s.renew(addressesOf(more))
 		case a := <-s.attempts:
 			if s.end(a); a.err == nil {
 				return a.conn, nil
 			}
 		}
 		switch {
-		case s.begun < len(s.addresses) && s.begun-s.ended < maxAttempts && ctx.Err() == nil:
+		case !s.waits() && ctx.Err() == nil:
 			s.begin(ctx)
 			timer.Reset(attemptDelay)
 		case s.begun == s.ended && later == nil:
@@ -156,6 +170,9 @@ func (s *staggered) begin(ctx context.Context) {
 // end takes note of an attempt. After a connection, others that come are closed.
 func (s *staggered) end(a attempt) {
 	s.ended++
+	if a.of < s.former {
+		s.formerOngoing--
+	}
 	if a.err != nil {
 		if a.of == 0 {
 			s.first = a.err

@@ -12,13 +12,21 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
 const (
 	// maxNames bounds the names whose addresses are remembered: redirects can name any number.
 	maxNames = 256
-	// rememberAddresses is how long addresses are dialed that nobody could ask for again.
-	rememberAddresses = time.Hour
+	// rememberAddresses is how long addresses are dialed that a look-up has found, though there is no newer one: as long as
+	// connections to them are used. In clear whoever has such an address by now is shown credentials, so it is as long as
+	// a look-up takes.
+	rememberAddresses = 10 * time.Minute
+	rememberInClear   = dialTime
+	// slowLookUp is how long a look-up takes where something is wrong with name servers: nobody waits then until the next
+	// one has an answer, which else tells whether the host has moved.
+	slowLookUp = 500 * time.Millisecond
 )
 
 // lookupFunc returns the addresses of a host, the best first, as [net.Resolver.LookupNetIP] does.
@@ -38,6 +46,15 @@ type lookups struct {
 type known struct {
 	addresses []netip.Addr
 	at        time.Time
+	took      time.Duration
+}
+
+// good reports whether they may be dialed for a request.
+func (k known) good(ctx context.Context) bool {
+	if pool.InClear(ctx) {
+		return time.Since(k.at) < rememberInClear
+	}
+	return time.Since(k.at) < rememberAddresses
 }
 
 func newLookups(lookup lookupFunc, ends *dialer) *lookups {
@@ -45,16 +62,16 @@ func newLookups(lookup lookupFunc, ends *dialer) *lookups {
 	return &lookups{lookup: lookup, dialer: ends, last: last}
 }
 
-// find returns the addresses of a host, the best first. Those of before are returned where the look-up takes longer
-// than one of them has, whose result follows on later then, or where it fails for no reason of the name's.
+// find returns the addresses of a host, the best first. Those of before are returned where the look-up fails for no
+// reason of the name's, or after a while where it takes long as the last one did; its result follows on later then.
 //
 //nolint:contextcheck,nolintlint // the look-up outlives who waits for it
 func (l *lookups) find(ctx context.Context, host string) (found []netip.Addr, later <-chan singleflight.Result, err error) {
 	answer := l.ask(host)
 	before, ok := l.last.Get(host)
-	ok = ok && time.Since(before.at) < rememberAddresses
+	ok = ok && before.good(ctx)
 	var late <-chan time.Time
-	if ok {
+	if ok && before.took >= slowLookUp {
 		late = time.After(attemptDelay)
 	}
 	select {
@@ -82,10 +99,11 @@ func (l *lookups) ask(host string) <-chan singleflight.Result {
 			return nil, err
 		}
 		defer release()
+		began := time.Now()
 		found, err := l.lookup(ctx, "ip", host)
 		switch {
 		case err == nil:
-			l.last.Add(host, known{found, time.Now()})
+			l.last.Add(host, known{found, time.Now(), time.Since(began)})
 		case notFound(err):
 			l.last.Remove(host)
 		}

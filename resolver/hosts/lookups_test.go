@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"net/http/httptrace"
 	"net/netip"
 	"sync"
@@ -14,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
 // nameServers answers look-ups as is set: so long afterwards, and so.
@@ -90,7 +93,7 @@ func TestLookUpOutlivesTheDial(t *testing.T) {
 			if took, err := short(t, names, d.dial); err != nil || took != attemptDelay+10*ms {
 				t.Errorf("after %v: %v", took, err)
 			}
-			time.Sleep(10 * time.Minute)
+			time.Sleep(rememberAddresses / 2)
 		}
 		time.Sleep(rememberAddresses)
 		if took, err := short(t, names, d.dial); err == nil {
@@ -106,9 +109,9 @@ func TestLookUpThatIsLateIsHeard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &dialed{takes: map[string]time.Duration{"10.0.0.1:443": 10 * ms, "10.0.0.2:443": 10 * ms}, at: map[string]time.Duration{}}
-				n := &nameServers{takes: 10 * ms, found: "10.0.0.1"}
+				n := &nameServers{takes: slowLookUp, found: "10.0.0.1"}
 				names := newLookups(n.look, &dialer{})
-				if took, err := short(t, names, d.dial); err != nil || took != 20*ms {
+				if took, err := short(t, names, d.dial); err != nil || took != slowLookUp+10*ms {
 					t.Errorf("after %v: %v", took, err)
 				}
 				delete(d.takes, "10.0.0.1:443")
@@ -149,9 +152,8 @@ func TestRememberedAddresses(t *testing.T) {
 		want("well", true, 10*ms)
 		n.set(0, "", nil)
 		want("the name servers fail", true, 10*ms)
-		n.set(2*time.Second, "", nil)
-		want("they fail late", true, attemptDelay+10*ms)
-		time.Sleep(2 * time.Second)
+		n.set(900*ms, "", nil)
+		want("they fail late", true, 910*ms)
 		n.set(0, "", &net.DNSError{Err: "no such host", IsNotFound: true})
 		want("there is no such name", false, 0)
 		n.set(0, "", nil)
@@ -187,4 +189,80 @@ func TestLookUpIsTraced(t *testing.T) {
 	if len(heard) != 1 || heard[0] == nil || !errors.Is(err, heard[0]) {
 		t.Errorf("heard is %v of %v", heard, err)
 	}
+}
+
+// A host that has moved is dialed where it is, be its former addresses many: they are no more than a guess.
+func TestFreshAddressesBeforeFormerOnes(t *testing.T) {
+	for _, former := range []int{1, 3, maxAttempts, 2 * maxAttempts} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &dialed{takes: map[string]time.Duration{"10.1.0.1:443": 10 * ms}, at: map[string]time.Duration{}}
+			var at []netip.Addr
+			for i := range former {
+				at = append(at, netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}))
+			}
+			names := newLookups(func(context.Context, string, string) ([]netip.Addr, error) {
+				found := at
+				time.Sleep(slowLookUp)
+				return found, nil
+			}, &dialer{})
+			if _, _, err := names.find(t.Context(), "registry.test"); err != nil {
+				t.Fatal(err)
+			}
+			at = []netip.Addr{netip.MustParseAddr("10.1.0.1")}
+			if took, err := short(t, names, d.dial); err != nil || took != slowLookUp+10*ms {
+				t.Errorf("%d former addresses: after %v: %v", former, took, err)
+			}
+		})
+	}
+}
+
+// Where name servers are well, a look-up is waited for, however long the way to them is: it tells whether the host has moved,
+// or is no more.
+func TestLookUpIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dialed{takes: map[string]time.Duration{"10.0.0.1:443": 0, "10.0.0.2:443": 0}, at: map[string]time.Duration{}}
+		n := &nameServers{takes: slowLookUp - ms, found: "10.0.0.1"}
+		names := newLookups(n.look, &dialer{})
+		for range 2 {
+			if took, err := short(t, names, d.dial); err != nil || took != slowLookUp-ms {
+				t.Errorf("after %v: %v", took, err)
+			}
+		}
+		clear(d.at)
+		n.set(800*ms, "10.0.0.2", nil)
+		if took, err := short(t, names, d.dial); err != nil || took != 800*ms || len(d.at) != 1 {
+			t.Errorf("after %v: %v; dialed are %v", took, err, d.at)
+		}
+	})
+}
+
+// In clear whoever has the address of before by now would be shown credentials.
+func TestRememberedAddressesInClear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &nameServers{found: "10.0.0.1"}
+		names := newLookups(n.look, &dialer{})
+		for scheme, forHow := range map[string]time.Duration{"http": rememberInClear, "https": rememberAddresses} {
+			var found, later error
+			p := pool.New(&http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				n.set(0, "10.0.0.1", nil)
+				_, _, _ = names.find(ctx, "registry.test")
+				n.set(0, "", nil)
+				time.Sleep(forHow - ms)
+				_, _, found = names.find(ctx, "registry.test")
+				time.Sleep(ms)
+				_, _, later = names.find(ctx, "registry.test")
+				return nil, net.ErrClosed
+			}})
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://registry.test/v2/", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp, err := p.RoundTrip(req); err == nil {
+				_ = resp.Body.Close()
+			}
+			if found != nil || later == nil {
+				t.Errorf("%s: %v, and after %v %v", scheme, found, forHow, later)
+			}
+		}
+	})
 }

@@ -5,12 +5,13 @@ package hosts
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
 )
 
 // ackTime is how long the other end's system may leave what is sent without an acknowledgement (TCP_USER_TIMEOUT,
@@ -18,9 +19,6 @@ import (
 // without one is dead: a balancer, a firewall or a machine's sleep has lost it without a word. It outlives what a route
 // needs to be changed.
 const ackTime = 10 * time.Second
-
-// errUnacknowledged is the error of such a connection. It counts as broken off: the time of an answer is not over.
-var errUnacknowledged = fmt.Errorf("nothing that was sent is acknowledged for %v: %w", ackTime, syscall.ECONNRESET)
 
 // boundSilence has the system end a connection that is dead. Where the system cannot, the time for an answer does.
 func boundSilence(c net.Conn) {
@@ -38,7 +36,7 @@ func boundSilence(c net.Conn) {
 // unacknowledged returns the error of a connection, in which one that the system has ended is broken off.
 func unacknowledged(err error) error {
 	if errors.Is(err, syscall.ETIMEDOUT) {
-		return errUnacknowledged
+		return fault.ErrUnacknowledged
 	}
 	return err
 }

@@ -4,11 +4,11 @@
 package hosts
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -100,7 +100,7 @@ func TestErrorOfUnacknowledged(t *testing.T) {
 	_, read := c.Read(make([]byte, 1))
 	_, written := c.Write([]byte{0})
 	for _, err := range []error{read, written} {
-		if !fault.BrokenOff(err) || fault.TimedOut(err) || !strings.Contains(err.Error(), "10s") {
+		if !fault.BrokenOff(err) || fault.TimedOut(err) || !errors.Is(err, fault.ErrUnacknowledged) {
 			t.Errorf("got %v", err)
 		}
 	}

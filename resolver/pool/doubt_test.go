@@ -6,11 +6,15 @@ package pool
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
 )
 
 // Once a check has found its connection dead, no pull goes over one that was kept until then: not that of a large layer,
@@ -59,4 +63,90 @@ func TestPullAfterAFailover(t *testing.T) {
 			all(3 * roundTrip)
 		})
 	}
+}
+
+// Doubts cost the connections to other addresses little, however often a host seems dead that only answers late.
+func TestDoubtsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := serve(t, "", well)
+		h.want(t, 1)
+		other := h.connections()
+		began := time.Now()
+		for time.Since(began) < time.Minute {
+			h.pool.doubt(nil)
+			h.want(t, 1)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if made := h.connections() - other; made < 2 || made > int(time.Minute/forsakeTime)+1 {
+			t.Errorf("%d connections are made in a minute", made)
+		}
+	})
+}
+
+// unacknowledged is a connection of which the system has found out, a while after something was sent, that it is dead.
+type unacknowledged struct {
+	net.Conn
+	dead  *atomic.Bool
+	ended chan struct{}
+	end   func()
+}
+
+func (u *unacknowledged) Write(p []byte) (int, error) {
+	if u.dead.Load() {
+		time.AfterFunc(10*time.Second, u.end)
+		return len(p), nil
+	}
+	return u.Conn.Write(p)
+}
+
+func (u *unacknowledged) Read(p []byte) (int, error) {
+	n, err := u.Conn.Read(p)
+	select {
+	case <-u.ended:
+		return n, fault.ErrUnacknowledged
+	default:
+		return n, err
+	}
+}
+
+// Of several kept connections that are dead, a pull waits for one.
+func TestPullOverKeptConnectionsThatAreDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		together := make(chan struct{})
+		h := serve(t, "", func(w http.ResponseWriter, r *http.Request) {
+			<-together
+			well(w, r)
+		})
+		var dead atomic.Bool
+		base := h.pool.base.Clone()
+		base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := h.dial(ctx, network, address)
+			u := &unacknowledged{Conn: c, dead: &atomic.Bool{}, ended: make(chan struct{})}
+			if !dead.Load() {
+				u.dead = &dead
+			}
+			u.end = sync.OnceFunc(func() { close(u.ended); _ = c.Close() })
+			return u, err
+		}
+		h.pool = New(base)
+		t.Cleanup(h.pool.CloseIdleConnections)
+		ctx := WithLayer(t.Context(), 1)
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if _, _, err := h.get(ctx, "/layer"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(together)
+		all.Wait()
+		kept := h.connections()
+		dead.Store(true)
+		began := time.Now()
+		if _, _, err := h.get(ctx, "/layer"); err != nil || time.Since(began) != 10*time.Second || kept != 5 {
+			t.Errorf("%d connections: after %v: %v", kept, time.Since(began), err)
+		}
+	})
 }

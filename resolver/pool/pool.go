@@ -3,19 +3,33 @@
 
 package pool
 
-import "net/http"
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/fault"
+)
 
 // Pool is an http.RoundTripper for one configuration of a host. Safe for concurrent use.
 type Pool struct {
 	base  *http.Transport // lanes have copies of it
 	large transports      // for large layers
 	lanes *perHost[*lane]
+
+	mu      sync.Mutex
+	doubted time.Time // when connections were last found dead
 }
 
 // New returns a Pool whose connections are made as base makes them. The caller ends those
 // that are idle with CloseIdleConnections; base is the Pool's from now on.
 func New(base *http.Transport) *Pool {
-	p := &Pool{base: base, large: newTransports(base)}
+	p := &Pool{base: base}
+	base.DialContext = p.listen(base.DialContext)
+	p.large = newTransports(base)
 	p.lanes = newPerHost(func(scheme string) *lane { return newLane(base, scheme, p.doubt) }, (*lane).retire)
 	return p
 }
@@ -51,15 +65,59 @@ func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections ends the connections that no request uses.
-func (p *Pool) CloseIdleConnections() { p.doubt(nil) }
+func (p *Pool) CloseIdleConnections() { p.closeIdleBut(nil) }
 
-// doubt ends the connections that no request uses but those of one lane, where some have been found dead. What has
-// forgotten these may have forgotten all: a pull, which comes after its check, is not sent over others a second time.
-func (p *Pool) doubt(found *lane) {
+// closeIdleBut ends the connections that no request uses but those of one lane.
+func (p *Pool) closeIdleBut(but *lane) {
 	for _, l := range p.lanes.values() {
-		if l != found {
+		if l != but {
 			l.closeIdle()
 		}
 	}
 	p.large.closeIdle()
+}
+
+// doubt ends the connections that no request uses, where others were found dead, which those of one lane have left
+// themselves, nil for none. What has forgotten these may have forgotten all, and a pull, which comes after its check, is
+// not sent a second time. That is done once in forsakeTime: who is late may seem dead again and again.
+func (p *Pool) doubt(found *lane) {
+	p.mu.Lock()
+	now := time.Now()
+	again := now.Sub(p.doubted) < forsakeTime
+	if !again {
+		p.doubted = now
+	}
+	p.mu.Unlock()
+	if !again {
+		p.closeIdleBut(found)
+	}
+}
+
+// listen makes connections by dial of whose death the Pool hears; nil is net/http's own dial.
+func (p *Pool) listen(dial dialFunc) dialFunc {
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &mortal{Conn: c, pool: p}, nil
+	}
+}
+
+// mortal is a connection of whose death its Pool hears.
+type mortal struct {
+	net.Conn
+	pool *Pool
+}
+
+// Read returns what comes.
+func (m *mortal) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	if errors.Is(err, fault.ErrUnacknowledged) {
+		m.pool.doubt(nil)
+	}
+	return n, err
 }
