@@ -111,8 +111,10 @@ func (s *step) advance(name string, r Record) Record {
 		return s.enter(name, r, Failed, r.Reason)
 	case r.Phase == Restoring && overdue(s.ReadyTimeout):
 		return s.enter(name, r, Undoing, join(r.Reason, "the node has not been Ready since"))
-	case r.Phase == Settling && settled && isOurs(s.nodes[name].Runtime):
+	case (r.Phase == Settling || r.Phase == Reverted) && settled && isOurs(s.nodes[name].Runtime):
 		return s.enter(name, r, Installed, "")
+	case r.Phase == Installed && isOther(s.nodes[name].Runtime):
+		return s.enter(name, r, Reverted, "")
 	case r.Phase == Settling && overdue(s.ReadyTimeout):
 		return s.enter(name, r, Undoing, fmt.Sprintf("the node has not been Ready for %s within %s, with %s", s.SettleTime, s.ReadyTimeout, s.nodes[name].Runtime))
 	case r.Phase == Undoing && there && pod.Succeeded && r.Reason == "":
@@ -137,9 +139,10 @@ func (s *step) enter(name string, r Record, p Phase, reason string) Record {
 	return r
 }
 
-// begin starts nodes of the stage that is under way. After a failure it starts none.
+// begin starts nodes of the stage that is under way. After a failure it starts none. Reverted nodes keep their place in the
+// stage: where something takes pullwarden off again, no node of the next one is touched.
 func (s *step) begin() {
-	done, busy := 0, 0
+	done, reverted, busy := 0, 0, 0
 	for name, r := range s.state.Nodes {
 		switch {
 		case r.Target == s.Target && (r.Phase == Failed || r.Phase == Stuck || r.Phase == Restoring || r.Phase == Undoing):
@@ -148,10 +151,12 @@ func (s *step) begin() {
 			busy++
 		case r.Phase == Installed && r.Target == s.Target && !s.nodes[name].Excluded:
 			done++
+		case r.Phase == Reverted && r.Target == s.Target && !s.nodes[name].Excluded:
+			reverted++
 		}
 	}
 	size, _ := s.stage(done, len(s.turns))
-	free := min(max(1, s.MaxUnavailable.of(len(s.turns))), size-done) - busy
+	free := min(max(1, s.MaxUnavailable.of(len(s.turns))), size-done-reverted) - busy
 	for _, n := range s.turns {
 		r, known := s.state.Nodes[n.Name]
 		if free <= 0 {
@@ -180,7 +185,7 @@ func (s *step) undo() {
 	free := max(1, s.MaxUnavailable.of(len(s.nodes))) - busy
 	for _, name := range slices.Sorted(maps.Keys(s.state.Nodes)) {
 		r := s.state.Nodes[name]
-		if free > 0 && (r.Phase == Settling || r.Phase == Restoring || r.Phase == Installed || r.Phase == Failed) {
+		if free > 0 && (r.Phase == Settling || r.Phase == Restoring || r.Phase == Installed || r.Phase == Reverted || r.Phase == Failed) {
 			s.state.Nodes[name] = s.enter(name, r, Undoing, "")
 			free--
 		}
@@ -189,6 +194,12 @@ func (s *step) undo() {
 
 // isOurs reports whether the kubelet talks to a containerd with pullwarden.
 func isOurs(runtime string) bool { return strings.Contains(runtime, "+pullwarden.") }
+
+// isOther reports whether the kubelet talks to a runtime without pullwarden. While its runtime does not answer, it reports
+// the version "Unknown".
+func isOther(runtime string) bool {
+	return runtime != "" && !strings.HasSuffix(runtime, "://Unknown") && !isOurs(runtime)
+}
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -25,6 +25,7 @@ const (
 	Installing Phase = "Installing" // its pod runs pullwarden install
 	Settling   Phase = "Settling"   // it has to be Ready, and to stay so
 	Installed  Phase = "Installed"
+	Reverted   Phase = "Reverted"  // it was installed, and runs another runtime now: somebody may want it so
 	Undoing    Phase = "Undoing"   // its pod runs pullwarden uninstall
 	Undone     Phase = "Undone"    // it has its own containerd
 	Restoring  Phase = "Restoring" // the install failed, and has put back what was there: the node has to be Ready
