@@ -4,6 +4,7 @@
 package resolver
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -165,4 +166,47 @@ func TestStormWhileATokenServerHangs(t *testing.T) {
 			all.Wait()
 		})
 	}
+}
+
+// Who is cancelled while a token is renewed takes it from nobody.
+func TestCancelledWhileATokenIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := newLifeless(t, 0)
+		time.Sleep(2 * time.Minute)
+		l.set("tokens.test", mute)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := once(ctx, r, Query{Credentials: alice}, plenty)
+			left <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-left; err == nil {
+			t.Error("who is cancelled has an answer")
+		}
+		if _, err := once(t.Context(), r, Query{Credentials: alice}, plenty); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A host that wants no token any more, and takes none that is over, is asked without from then on.
+func TestHostThatWantsNoTokenAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := newLifeless(t, http.StatusForbidden)
+		l.set("tokens.test", answering(http.StatusServiceUnavailable))
+		time.Sleep(2 * time.Hour)
+		l.good.Add(1)
+		l.set(registryName, func(req *http.Request) (*http.Response, error) {
+			if req.Header.Get("Authorization") == "" {
+				return fine(req)
+			}
+			return l.registry(req)
+		})
+		for range 20 {
+			checkOnce(t, r, Query{Credentials: alice})
+			time.Sleep(7 * time.Second)
+		}
+	})
 }

@@ -34,8 +34,8 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 	if a.skipsOnce() {
 		return "", nil
 	}
-	if a.renewed(ctx, t, u) {
-		return "", nil
+	if unnamed, err := a.renewed(ctx, t, u); unnamed || err != nil {
+		return "", err
 	}
 	remembered := t.recall(a.options.Scope.Repository) //nolint:bodyclose // it has none
 	a.presume(ctx, t, u)
@@ -156,6 +156,7 @@ func (a *Authorizer) Finish(answered bool) {
 	a.presumed = presumption{}
 	a.mu.Unlock()
 	first, challenged := a.shared.finish()
+	a.endUnnamed(answered, challenged)
 	switch {
 	case !answered:
 	case p.tokens != nil && !p.doubted:

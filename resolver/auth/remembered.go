@@ -20,11 +20,10 @@ const justNamed = 10 * time.Second
 // recall forgets a challenge that the host has not given for long, before a token is asked for by it. It returns the one that
 // is left unless the host has just given it, nil for none: by now, the host may name another token server.
 func (t *tokens) recall(repository string) (remembered *http.Response) {
-	_, expires := t.meter.Load().last()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.challenged || t.header != "" && (expires.IsZero() || time.Now().Before(expires)) {
-		return nil // nobody is asked
+	if !t.challenged || t.asksNobody() {
+		return nil
 	}
 	switch age := time.Since(t.lastNamed(repository)); {
 	case age < justNamed:
@@ -32,9 +31,20 @@ func (t *tokens) recall(repository string) (remembered *http.Response) {
 	case age < maxRemembered || t.run != nil:
 		return t.wants
 	}
+	t.forget()
+	return nil
+}
+
+// forget forgets a challenge that the host has not given for long, and the token. The caller holds the lock.
+func (t *tokens) forget() {
 	t.drop()
 	t.expected = expected{}
-	return nil
+}
+
+// asksNobody reports whether there is a token that is good, as far as is known. The caller holds the lock.
+func (t *tokens) asksNobody() bool {
+	_, expires := t.meter.Load().last()
+	return t.header != "" && (expires.IsZero() || time.Now().Before(expires))
 }
 
 // lastNamed returns when the host has given the challenge last: for this repository, or the same for another one of the caller's.

@@ -153,7 +153,14 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	req := &http.Request{URL: &url.URL{Scheme: u.Scheme, Host: u.Host}, Header: http.Header{}}
 	r.err = t.authorize(ctx, inner, req)
 	r.header = req.Header.Get("Authorization")
+	t.end(ctx, r, inner)
+	if r.renews != nil && t.grown != nil {
+		t.grown() // who has waited may have left
+	}
+}
 
+// end takes note of what has come of a run.
+func (t *tokens) end(ctx context.Context, r *tokenRun, inner docker.Authorizer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.run == r {
@@ -247,8 +254,12 @@ func (t *tokens) leave(r *tokenRun) (last bool) {
 	t.mu.Lock()
 	r.waiters--
 	last = r.waiters == 0
-	if last && t.run == r {
-		t.drop() // the next caller must not wait for what is given up here
+	switch { // the next caller must not wait for what is given up here
+	case !last || t.run != r:
+	case t.asksNobody():
+		t.run = nil
+	default:
+		t.drop()
 	}
 	t.mu.Unlock()
 	if last {

@@ -27,6 +27,7 @@ type tokens struct {
 	make   func(*meter) docker.Authorizer // a new one, which knows no challenge and no token
 	meter  atomic.Pointer[meter]          // of the answers that the authorizers get
 	kept   kept                           // of the Cache
+	grown  func()                         // has the Cache take note of what a renewal has left; nil = they are not kept
 	caller *caller                        // for whom they are; nil = nothing is known of other repositories
 	own    *redact.Redactor               // of the client that asks for them; nil = that of the session
 	asksBy int                            // bytes of the credentials that it asks with; 0 = it has none, or asks for them
@@ -108,7 +109,9 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response, repository 
 	}
 	t.expected.tried, t.expected.presuming = true, false
 	if t.challenged {
-		t.nameAgain(last, err == nil)
+		if err == nil {
+			t.nameAgain(last)
+		}
 		return nil // the request was sent before that was known, or to have it said again
 	}
 	if err == nil {
