@@ -65,6 +65,7 @@ func Install() {
 			plugins.ServicePlugin,
 			plugins.SnapshotPlugin,
 			plugins.ImageVerifierPlugin,
+			plugins.MountManagerPlugin,
 			plugins.TransferPlugin,
 			plugins.CRIServicePlugin,
 		},

@@ -6,6 +6,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/internal/shared"
 	"github.com/pullwarden/pullwarden/resolver/redact"
 	"github.com/pullwarden/pullwarden/store"
 )
@@ -31,6 +33,7 @@ type RuntimeService struct {
 	sandbox *SandboxImage                                 // nil: CRI's own pull of it is tracked
 	starts  *Starts                                       // nil: nothing is remembered of pods
 	specs   atomic.Pointer[map[string]*runtime.ImageSpec] // see specOf
+	volumes shared.Lock[string]                           // of pods, by ID: see verifyVolumes
 	// RefuseRestored says that CRI may make a container of another image than it is asked
 	// for, which is refused: see isCheckpoint and verifyRestored. Default: false, CRI does not.
 	RefuseRestored bool
@@ -108,8 +111,7 @@ func (s *RuntimeService) createAgain(ctx context.Context, r *runtime.CreateConta
 // create is createAgain, once.
 func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
 	config := r.GetConfig()
-	asked := config.GetImage()
-	name, image := s.imageOf(ctx, asked)
+	name, image := s.imageOf(ctx, config.GetImage())
 	record := s.recordOf(ctx, name, image)
 	config.Annotations = sealed(config.GetAnnotations(), annotationsOf(record))
 	ours := config.Annotations
@@ -123,9 +125,16 @@ func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerR
 	if s.Unpacker != nil {
 		making = s.Unpacker.Unpacking(ctx)
 	}
+	if s.Unpacker != nil && hasImageVolumes(r) {
+		unlock, err := s.volumes.Lock(ctx, r.GetPodSandboxId())
+		if err != nil {
+			return nil, fmt.Errorf("wait for another container of the pod that has volumes: %w", err)
+		}
+		defer unlock()
+	}
 	response, err := s.RuntimeServiceServer.CreateContainer(making, r)
 	if err == nil {
-		err = s.verifyMade(ctx, response.GetContainerId(), image.GetId(), asked, ours)
+		err = s.verifyMade(ctx, r, response.GetContainerId(), image.GetId(), ours)
 	}
 	if err != nil {
 		return nil, err

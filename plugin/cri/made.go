@@ -28,18 +28,21 @@ var errOtherLayers = status.Error(codes.Aborted,
 	"containerd would run another image in the container, to which a name of its image had just been moved: it can be made again")
 
 // verifyMade removes a container, of which nothing has run yet, that CRI has not made of the image with
-// that ID, or whose record cannot name that as the container's user has asked for it. Image, annotations and
+// that ID, or its volumes not of theirs, or whose record cannot name that as the container's user has asked for it. Image, annotations and
 // environment are those of the ID in any case: what a container runs, CRI looks up by the first name of the
 // image in the database, which is anybody's, and may stand for something else by then.
-func (s *RuntimeService) verifyMade(ctx context.Context, id, imageID string, asked *runtime.ImageSpec, annotations map[string]string) (err error) {
+func (s *RuntimeService) verifyMade(ctx context.Context, r *runtime.CreateContainerRequest, id, imageID string, annotations map[string]string) (err error) {
 	if s.RefuseRestored {
 		err = s.verifyRestored(ctx, id, imageID, annotations)
 	}
 	if err == nil && s.Unpacker != nil {
 		err = s.verifyLayers(ctx, id, imageID)
 	}
+	if err == nil && s.Unpacker != nil && hasImageVolumes(r) {
+		err = s.verifyVolumes(ctx, r.GetPodSandboxId(), id)
+	}
 	if err == nil && s.Unpacker != nil {
-		tag, pinned := s.namesAsAsked(ctx, asked, imageID, annotations)
+		tag, pinned := s.namesAsAsked(ctx, r.GetConfig().GetImage(), imageID, annotations)
 		err = s.Unpacker.NameImage(ctx, id, cmp.Or(tag, pinned, imageID))
 	}
 	if err == nil {

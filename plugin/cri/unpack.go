@@ -30,6 +30,11 @@ type Unpacker interface {
 	// MadeOf reports whether a container stands on the layers of the image with that ID, and by which
 	// record CRI has made it.
 	MadeOf(ctx context.Context, container, imageID string) (made bool, record string, err error)
+	// MountedOf reports whether a directory that CRI has mounted for a volume of a container has the layers of the image with
+	// that ID, and is named by a manifest of it.
+	MountedOf(ctx context.Context, container, dir, imageID string) (bool, error)
+	// Unmount unmounts such a directory, which no other container may use: CRI mounts it anew for the next one.
+	Unmount(ctx context.Context, container, dir string) error
 	// NameImage gives the record of a container the name of its image, which cAdvisor publishes.
 	NameImage(ctx context.Context, container, name string) error
 	// ReadAgain returns once CRI has read the records of these names.

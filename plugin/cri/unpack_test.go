@@ -47,6 +47,12 @@ func (u *unpacking) MadeOf(context.Context, string, string) (made bool, record s
 	return u.looks > u.others, "registry.test/other:1", u.lookErr
 }
 
+func (u *unpacking) MountedOf(context.Context, string, string, string) (bool, error) {
+	return true, nil
+}
+
+func (u *unpacking) Unmount(context.Context, string, string) error { return nil }
+
 func (u *unpacking) Unpacking(ctx context.Context) context.Context { return ctx }
 
 func (u *unpacking) IsCheckpoint(_ context.Context, name string) bool { return name == u.checkpoint }

@@ -17,5 +17,6 @@
 //	    └─ names (names.go): image ID, tag and digest, and CRI's index of images
 //
 // containerd's own pull, under mode Observe, is Puller.StockPull (stockpull.go). MadeOf
-// (made.go) tells of which image a container was made.
+// (made.go) tells of which image a container was made, MountedOf (volumes.go) which one it has as
+// a volume.
 package pull

@@ -27,29 +27,44 @@ import (
 // the first of its names in the database, where that may stand for another image by then. The
 // error is of a container that is not there, or of a snapshot or config that cannot be read.
 func (p *Puller) MadeOf(ctx context.Context, container, imageID string) (made bool, record string, err error) {
-	c, err := p.containers.Get(ctx, container)
+	sn, c, err := p.snapshotterOf(ctx, container)
 	if err != nil {
-		return false, "", fmt.Errorf("container %s: %w", container, err)
-	}
-	sn := p.snapshotters[c.Snapshotter]
-	if sn == nil {
-		return false, c.Image, fmt.Errorf("container %s: there is no snapshotter %q", container, c.Snapshotter)
+		return false, c.Image, err
 	}
 	snapshot, err := sn.Stat(ctx, c.SnapshotKey)
 	if err != nil {
 		return false, c.Image, fmt.Errorf("the snapshot of container %s: %w", container, err)
 	}
+	made, err = p.standsOn(ctx, snapshot, imageID)
+	return made, c.Image, err
+}
+
+// snapshotterOf returns the snapshotter of a container, and its record; zero for a container that is not there.
+func (p *Puller) snapshotterOf(ctx context.Context, container string) (snapshots.Snapshotter, containers.Container, error) {
+	c, err := p.containers.Get(ctx, container)
+	if err != nil {
+		return nil, c, fmt.Errorf("container %s: %w", container, err)
+	}
+	sn := p.snapshotters[c.Snapshotter]
+	if sn == nil {
+		return nil, c, fmt.Errorf("container %s: there is no snapshotter %q", container, c.Snapshotter)
+	}
+	return sn, c, nil
+}
+
+// standsOn reports whether a snapshot stands on the layers of the image with that ID.
+func (p *Puller) standsOn(ctx context.Context, snapshot snapshots.Info, imageID string) (bool, error) {
 	config := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageConfig, Digest: digest.Digest(imageID)}
 	diffIDs, err := images.RootFS(ctx, p.contents, config)
 	if err != nil {
-		return false, c.Image, fmt.Errorf("the layers of image %s: %w", imageID, err)
+		return false, fmt.Errorf("the layers of image %s: %w", imageID, err)
 	}
 	chain := identity.ChainID(diffIDs).String()
 	if snapshot.Parent == chain {
-		return true, c.Image, nil
+		return true, nil
 	}
 	remapped, err := remappedID(chain, snapshot.Labels)
-	return remapped != "" && snapshot.Parent == remapped, c.Image, err
+	return remapped != "" && snapshot.Parent == remapped, err
 }
 
 // NameImage has the record of a container name its image so: CRI writes the first name that the image has, which may be another

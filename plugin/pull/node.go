@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/core/metadata"
+	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/imageverifier"
 	"github.com/containerd/containerd/v2/plugins"
@@ -40,10 +41,12 @@ type Node struct {
 	Applier diff.Applier
 	// Verifiers are the node's image verifiers, by name; none = nil.
 	Verifiers map[string]imageverifier.ImageVerifier
+	// Mounts activates the mounts of those snapshots that the system cannot mount as they are; nil where nobody does.
+	Mounts mount.Manager
 }
 
 // NodeOf collects the parts from containerd's plugins. The caller's plugin must
-// require the metadata, lease, snapshot, service and image verifier plugins.
+// require the metadata, lease, snapshot, service, image verifier and mount manager plugins.
 func NodeOf(ic *plugin.InitContext) (Node, error) {
 	db, err := single[*metadata.DB](ic, plugins.MetadataPlugin)
 	if err != nil {
@@ -61,6 +64,10 @@ func NodeOf(ic *plugin.InitContext) (Node, error) {
 	if err != nil {
 		return Node{}, err
 	}
+	mounts, err := single[mount.Manager](ic, plugins.MountManagerPlugin)
+	if err != nil && !errors.Is(err, plugin.ErrPluginNotFound) {
+		return Node{}, err
+	}
 	node := Node{
 		Contents:     db.ContentStore(),
 		Images:       metadata.NewImageStore(db),
@@ -71,6 +78,7 @@ func NodeOf(ic *plugin.InitContext) (Node, error) {
 		Capabilities: map[string][]string{},
 		Applier:      applier,
 		Verifiers:    verifiers,
+		Mounts:       mounts,
 	}
 	for name := range node.Snapshotters {
 		if p := ic.Plugins().Get(plugins.SnapshotPlugin, name); p != nil {

@@ -41,6 +41,7 @@ const (
 	diffURI     = string(plugins.ServicePlugin) + "." + services.DiffService
 	snapshotURI = string(plugins.SnapshotPlugin) + ".native"
 	verifierURI = string(plugins.ImageVerifierPlugin) + ".bindir"
+	mountsURI   = string(plugins.MountManagerPlugin) + ".bolt"
 	imagesURI   = string(plugins.CRIServicePlugin) + ".images"
 )
 
@@ -48,12 +49,12 @@ func TestNodeOf(t *testing.T) {
 	n := newNode(t)
 	all := func() map[string]any {
 		return map[string]any{
-			metadataURI: n.db, leaseURI: n.Leases, diffURI: differ{}, snapshotURI: n.Snapshotters["native"], verifierURI: verifier{},
+			metadataURI: n.db, leaseURI: n.Leases, diffURI: differ{}, snapshotURI: n.Snapshotters["native"], verifierURI: verifier{}, mountsURI: &activated{},
 		}
 	}
 	got, err := NodeOf(initContext(t, all(), map[string]string{"address": "/run/s.sock"}))
 	check(t, err)
-	if got.Contents == nil || got.Images == nil || got.Leases == nil || len(got.Snapshotters) != 2 || got.Verifiers["bindir"] == nil {
+	if got.Contents == nil || got.Images == nil || got.Leases == nil || len(got.Snapshotters) != 2 || got.Verifiers["bindir"] == nil || got.Mounts == nil {
 		t.Errorf("%+v", got)
 	}
 	if got.Exports["native"]["address"] != "/run/s.sock" || got.Exports["second"] != nil {
@@ -68,10 +69,11 @@ func TestNodeOf(t *testing.T) {
 
 	without := all()
 	delete(without, verifierURI)
-	if got, err := NodeOf(initContext(t, without, nil)); err != nil || got.Verifiers != nil {
-		t.Errorf("without verifiers: %v, %v", got.Verifiers, err)
+	delete(without, mountsURI)
+	if got, err := NodeOf(initContext(t, without, nil)); err != nil || got.Verifiers != nil || got.Mounts != nil {
+		t.Errorf("without verifiers and mount manager: %v, %v, %v", got.Verifiers, got.Mounts, err)
 	}
-	for _, uri := range []string{metadataURI, leaseURI, diffURI, verifierURI} {
+	for _, uri := range []string{metadataURI, leaseURI, diffURI, verifierURI, mountsURI} {
 		strange := all()
 		strange[uri] = "strange"
 		if _, err := NodeOf(initContext(t, strange, nil)); err == nil || !strings.Contains(err.Error(), "is a string") {

@@ -18,6 +18,7 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/images/usage"
 	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/core/transfer"
 	"github.com/containerd/containerd/v2/core/transfer/image"
@@ -79,6 +80,7 @@ type Puller struct {
 	snapshotters map[string]snapshots.Snapshotter
 	leases       leases.Manager
 	applier      diff.Applier
+	mounts       mount.Manager // nil: CRI activates no mounts
 	index        ImageIndex
 	underWay     underWay
 
@@ -100,7 +102,7 @@ func New(c Config) (*Puller, error) {
 	return &Puller{
 		settings: c.Settings, service: c.Service, index: c.Index,
 		contents: c.Node.Contents, images: c.Node.Images, containers: c.Node.Containers, exports: c.Node.Exports, snapshotters: c.Node.Snapshotters,
-		leases: c.Node.Leases, applier: c.Node.Applier,
+		leases: c.Node.Leases, applier: c.Node.Applier, mounts: c.Node.Mounts,
 	}, nil
 }
 

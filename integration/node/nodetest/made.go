@@ -4,6 +4,8 @@
 package nodetest
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/pkg/namespaces"
@@ -35,4 +37,25 @@ func (n *Node) StandsOn(container string) string {
 	snapshot, err := n.Client.SnapshotService(c.Snapshotter).Stat(ctx, c.SnapshotKey)
 	n.Must(err)
 	return snapshot.Parent
+}
+
+// FilesAt returns the names of the files that a container has in a directory where something is mounted, with spaces between.
+func (n *Node) FilesAt(container, destination string) string {
+	n.T.Helper()
+	ctx := namespaces.WithNamespace(n.T.Context(), "k8s.io")
+	c, err := n.Client.LoadContainer(ctx, container)
+	n.Must(err)
+	spec, err := c.Spec(ctx)
+	n.Must(err)
+	var names []string
+	for _, mount := range spec.Mounts {
+		if mount.Destination == destination {
+			entries, err := os.ReadDir(mount.Source)
+			n.Must(err)
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+		}
+	}
+	return strings.Join(names, " ")
 }

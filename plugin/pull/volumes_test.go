@@ -1,0 +1,129 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pull
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/containerd/v2/core/mount"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/identity"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
+)
+
+// activated is a mount manager that has one activation.
+type activated struct {
+	mount.Manager
+	name   string
+	failed error
+}
+
+func (a *activated) Deactivate(_ context.Context, name string) error {
+	if a.failed == nil && name != a.name {
+		return errdefs.ErrNotFound
+	}
+	if a.failed == nil {
+		a.name = ""
+	}
+	return a.failed
+}
+
+// volume makes the directory of a volume, as CRI does, named by a digest, with the layers of an image.
+func (n *node) volume(d digest.Digest, chain string, opts ...snapshots.Opt) (dir string) {
+	n.t.Helper()
+	dir = filepath.Join(n.t.TempDir(), d.Encoded())
+	_, err := n.Snapshotters["native"].Prepare(n.ctx, dir, chain, opts...)
+	check(n.t, err)
+	return dir
+}
+
+// chain pulls an image, and returns its ID and the name of its snapshot.
+func (n *node) chain(ref string) (id, chain string) {
+	n.t.Helper()
+	id = n.pull(settings(), ref, "")
+	img, err := n.Images.Get(n.ctx, ref)
+	check(n.t, err)
+	diffIDs, err := img.RootFS(n.ctx, n.Contents, platforms.Default())
+	check(n.t, err)
+	return id, identity.ChainID(diffIDs).String()
+}
+
+// The directory of a volume is of an image if it stands on its layers, and has the name of a manifest, or an index, of it: another
+// image may be mounted later where that of another one is.
+func TestMountedOf(t *testing.T) {
+	n := newNode(t)
+	ref, target := n.push("team/one:1", resolvertest.Image(1, 2, 100))
+	id, chain := n.chain(ref)
+	other, otherTarget := n.push("team/other:1", resolvertest.Image(2, 2, 100))
+	_, otherChain := n.chain(other)
+	index, indexTarget := n.push("team/index:1", mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: resolvertest.Image(1, 2, 100)}))
+	if of := n.pull(settings(), index, ""); of != id {
+		t.Fatalf("the index is of %s", of)
+	}
+	n.stands("container", ref, chain)
+	p := n.puller(settings())
+	for what, tc := range map[string]struct {
+		dir  string
+		want bool
+	}{
+		"its own":                      {n.volume(target, chain), true},
+		"by its index":                 {n.volume(indexTarget, chain), true},
+		"with owners":                  {n.volume(target, chain, snapshots.WithLabels(map[string]string{snapshots.LabelSnapshotUIDMapping: "0:100000:65536"})), true},
+		"another image":                {n.volume(otherTarget, otherChain), false},
+		"another one by its name":      {n.volume(target, otherChain), false},
+		"in the directory of another":  {n.volume(otherTarget, chain), false},
+		"by a manifest that is gone":   {n.volume(digest.FromString("gone"), chain), false},
+		"by no digest":                 {n.volume(digest.Digest("sha256:"+strings.Repeat("0", 65)), chain), false},
+		"a directory without snapshot": {filepath.Join(t.TempDir(), target.Encoded()), false},
+	} {
+		if mounted, err := p.MountedOf(n.ctx, "container", tc.dir, id); mounted != tc.want || err != nil {
+			t.Errorf("%s: %v, %v", what, mounted, err)
+		}
+	}
+	if mounted, err := p.MountedOf(n.ctx, "gone", n.volume(target, chain), id); mounted || !errdefs.IsNotFound(err) {
+		t.Errorf("a container that is not there: %v, %v", mounted, err)
+	}
+	if mounted, err := p.MountedOf(n.ctx, "container", n.volume(target, chain), digest.FromString("gone").String()); mounted || !errdefs.IsNotFound(err) {
+		t.Errorf("an image that is not there: %v, %v", mounted, err)
+	}
+}
+
+// A directory that is unmounted has neither an activation nor a snapshot, of which CRI would mount it again. One of which the
+// former stays keeps the latter, by which it is told.
+func TestUnmountVolume(t *testing.T) {
+	n := newNode(t)
+	n.stands("container", "registry.test/app:1", "")
+	dir := n.volume(digest.FromString("manifest"), "")
+	mounts := &activated{name: "cri-image-mount-" + dir, failed: errors.New("busy")}
+	n.Mounts = mounts
+	p := n.puller(settings())
+	has := func() bool {
+		_, err := n.Snapshotters["native"].Stat(n.ctx, dir)
+		return err == nil
+	}
+	if err := p.Unmount(n.ctx, "container", dir); !errors.Is(err, mounts.failed) || !has() {
+		t.Errorf("with an activation that stays: %v", err)
+	}
+	mounts.failed = nil
+	for range 2 { // also where nothing is left
+		if err := p.Unmount(n.ctx, "container", dir); err != nil || has() || mounts.name != "" {
+			t.Errorf("got %v, activated %q", err, mounts.name)
+		}
+	}
+	n.Mounts = nil
+	check(t, n.puller(settings()).Unmount(n.ctx, "container", dir))
+	if err := p.Unmount(n.ctx, "gone", dir); !errdefs.IsNotFound(err) {
+		t.Errorf("a container that is not there: %v", err)
+	}
+}
