@@ -116,7 +116,7 @@ func (c *Cache) share(key cacheKey, create func() *tokens) *tokens {
 	}
 	t := create()
 	if !key.scope.Configuration.Retired() {
-		t.kept.here, t.grown = true, func() { c.account(t) }
+		t.kept.here, t.cache = true, c
 		c.all.Add(key, t)
 	}
 	return t

@@ -154,8 +154,8 @@ func (t *tokens) do(ctx context.Context, r *tokenRun, inner docker.Authorizer, u
 	r.err = t.authorize(ctx, inner, req)
 	r.header = req.Header.Get("Authorization")
 	t.end(ctx, r, inner)
-	if r.renews != nil && t.grown != nil {
-		t.grown() // who has waited may have left
+	if r.renews != nil && t.cache != nil { // who has waited may have left
+		t.cache.account(t) //nolint:contextcheck // it asks nobody
 	}
 }
 

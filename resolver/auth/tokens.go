@@ -27,7 +27,7 @@ type tokens struct {
 	make   func(*meter) docker.Authorizer // a new one, which knows no challenge and no token
 	meter  atomic.Pointer[meter]          // of the answers that the authorizers get
 	kept   kept                           // of the Cache
-	grown  func()                         // has the Cache take note of what a renewal has left; nil = they are not kept
+	cache  *Cache                         // that keeps them, nil = none does
 	caller *caller                        // for whom they are; nil = nothing is known of other repositories
 	own    *redact.Redactor               // of the client that asks for them; nil = that of the session
 	asksBy int                            // bytes of the credentials that it asks with; 0 = it has none, or asks for them
