@@ -34,7 +34,11 @@ func (k *Keeper) tellReleased(all []image) {
 	lines := make([]string, len(all))
 	for n, i := range all {
 		k.o.Released(ForRoom)
-		lines[n] = fmt.Sprintf("%s (%s, last used %s)", i.name(), bytesOf(i.bytes), i.used.UTC().Format(time.RFC3339))
+		used := "last used at a time that nobody knows"
+		if !i.used.IsZero() {
+			used = "last used " + i.used.UTC().Format(time.RFC3339)
+		}
+		lines[n] = fmt.Sprintf("%s (%s, %s)", i.name(), bytesOf(i.bytes), used)
 	}
 	if len(lines) > 0 {
 		prefixlog.L().Warnf("released %s to keep within pin_limit = %q: the kubelet's garbage collection may remove %s",

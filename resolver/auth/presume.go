@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
@@ -47,7 +48,7 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 		return "", nil // nobody would doubt a refusal: the host says itself what it wants
 	}
 	// A repository that is open to all must not wait for the token server for long.
-	within, cancel := inQuarter(ctx)
+	within, cancel := inPart(ctx, 4)
 	defer cancel()
 	before := t.given()
 	header, err := t.authorization(within, u)
@@ -72,13 +73,13 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 	return header, nil
 }
 
-// inQuarter returns a context for what may take a quarter of the time that is left, if that is bounded.
-func inQuarter(ctx context.Context) (context.Context, context.CancelFunc) {
+// inPart returns a context for what may take one of so many parts of the time that is left, if that is bounded.
+func inPart(ctx context.Context, of time.Duration) (context.Context, context.CancelFunc) {
 	left := purpose.Of(ctx).TimeLeft(ctx)
 	if left <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, left/4)
+	return context.WithTimeout(ctx, left/of)
 }
 
 // skipsOnce reports whether the next request has no Authorization.

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// renewalTime bounds a renewal, and maxRenewalWait is how long anybody waits for it, and no more than a quarter of the
-	// time that there is.
+	// renewalTime bounds a renewal, and maxRenewalWait is how long anybody waits for it, and no more than half of the time
+	// that there is.
 	renewalTime    = 30 * time.Second
 	maxRenewalWait = 5 * time.Second
 	// renewalPause is the time from one that has failed to the next.
@@ -46,7 +46,7 @@ func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) (unname
 	default:
 		return false, nil
 	}
-	within, cancel := inQuarter(ctx)
+	within, cancel := inPart(ctx, 2)
 	defer cancel()
 	timer := time.NewTimer(time.Until(began.Add(maxRenewalWait)))
 	defer timer.Stop()

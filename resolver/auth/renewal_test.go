@@ -59,7 +59,7 @@ func TestRefusalOfARenewal(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return says(req, http.StatusForbidden, ""), nil
 		}
-		if header, took, err := authorize(); err != nil || header != "Bearer t" || took != time.Second {
+		if header, took, err := authorize(); err != nil || header != "Bearer t" || took != 2*time.Second {
 			t.Errorf("before it is refused: %q, %v, after %v", header, err, took)
 		}
 		time.Sleep(3 * time.Second)
