@@ -10,11 +10,14 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // nameServer has all names stand for these addresses, in that order. The test runs beside no other.
@@ -103,11 +106,14 @@ func TestHostWithADeadAddress(t *testing.T) {
 // A name server that needs longer for an answer than a mirror has for its connection, as where the one that is asked
 // first is dead, has the mirror passed over once: it is asked at what the look-up has found.
 func TestMirrorWhoseNameIsLookedUpSlowly(t *testing.T) {
-	server, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if !isProbe(r) {
-			serveManifest(w, r)
-		}
-	})
+	mirror := resolvertest.New(t, resolvertest.WithTLS())
+	if _, err := mirror.Push(t.Context(), strings.TrimPrefix(imageRef, registryName+"/"), resolvertest.Image(1, 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	ca, err := mirror.CAFile(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	nameServer(t, [4]byte{127, 0, 0, 1})
 	fast := net.DefaultResolver.Dial
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -118,9 +124,9 @@ func TestMirrorWhoseNameIsLookedUpSlowly(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	}}
-	name := fmt.Sprintf("slow.test:%d", server.Listener.Addr().(*net.TCPAddr).Port)
+	name := registryName + mirror.Host()[strings.LastIndex(mirror.Host(), ":"):]
 	origin, _ := serve(t, serveManifest)
-	r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain("http://"+name, origin.URL))}})
+	r := newResolver(t, Options{HostDirs: []string{hostsDir(t, chain("https://"+name, origin.URL)+fmt.Sprintf("ca = %q\n", ca))}})
 	var by []string
 	for began := time.Now(); time.Since(began) < 30*time.Second && !slices.Contains(by, name); time.Sleep(time.Second) {
 		found, err := once(t.Context(), r, Query{}, 5*time.Second)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
 const (
@@ -40,7 +42,8 @@ func eachAddress(names *lookups, dial dialFunc) dialFunc {
 		}
 		ctx, cancel := context.WithTimeout(ctx, dialTime)
 		defer cancel()
-		found, later, err := names.find(ctx, host)
+		// Else whoever has an address of before by now could be shown credentials.
+		found, later, err := names.find(ctx, host, pool.Verified(ctx, address))
 		if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.DNSDone != nil {
 			trace.DNSDone(httptrace.DNSDoneInfo{Err: err})
 		}

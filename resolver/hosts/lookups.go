@@ -12,18 +12,14 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
-
-	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
 const (
 	// maxNames bounds the names whose addresses are remembered: redirects can name any number.
 	maxNames = 256
 	// rememberAddresses is how long addresses are dialed that a look-up has found, though there is no newer one: as long as
-	// connections to them are used. In clear whoever has such an address by now is shown credentials, so it is as long as
-	// a look-up takes.
+	// connections to them are used.
 	rememberAddresses = 10 * time.Minute
-	rememberInClear   = dialTime
 	// slowLookUp is how long a look-up takes where something is wrong with name servers: nobody waits then until the next
 	// one has an answer, which else tells whether the host has moved.
 	slowLookUp = 500 * time.Millisecond
@@ -49,27 +45,20 @@ type known struct {
 	took      time.Duration
 }
 
-// good reports whether they may be dialed for a request.
-func (k known) good(ctx context.Context) bool {
-	if pool.InClear(ctx) {
-		return time.Since(k.at) < rememberInClear
-	}
-	return time.Since(k.at) < rememberAddresses
-}
-
 func newLookups(lookup lookupFunc, ends *dialer) *lookups {
 	last, _ := lru.New[string, known](maxNames) // fails for sizes below 1 only
 	return &lookups{lookup: lookup, dialer: ends, last: last}
 }
 
-// find returns the addresses of a host, the best first. Those of before are returned where the look-up fails for no
-// reason of the name's, or after a while where it takes long as the last one did; its result follows on later then.
+// find returns the addresses of a host, the best first. Where remembers says so, those of before are returned where the
+// look-up fails for no reason of the name's, or after a while where it takes long as the last one did; its result follows on
+// later then.
 //
 //nolint:contextcheck,nolintlint // the look-up outlives who waits for it
-func (l *lookups) find(ctx context.Context, host string) (found []netip.Addr, later <-chan singleflight.Result, err error) {
+func (l *lookups) find(ctx context.Context, host string, remembers bool) (found []netip.Addr, later <-chan singleflight.Result, err error) {
 	answer := l.ask(host)
 	before, ok := l.last.Get(host)
-	ok = ok && before.good(ctx)
+	ok = ok && remembers && time.Since(before.at) < rememberAddresses
 	var late <-chan time.Time
 	if ok && before.took >= slowLookUp {
 		late = time.After(attemptDelay)

@@ -5,6 +5,7 @@ package hosts
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -57,10 +58,20 @@ func (n *nameServers) look(ctx context.Context, _, host string) ([]netip.Addr, e
 	return []netip.Addr{netip.MustParseAddr(found)}, nil
 }
 
+// dialing is the context by which a transport dials for a request.
+func dialing(t *testing.T, url string, by *http.Transport) (ctx context.Context) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pool.WithVerified(req, by).Context()
+}
+
 // short dials registry.test as a mirror is dialed, and returns how long that took.
 func short(t *testing.T, names *lookups, dial dialFunc) (took time.Duration, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), ShortDial)
+	ctx, cancel := context.WithTimeout(dialing(t, "https://registry.test/v2/", &http.Transport{}), ShortDial)
 	defer cancel()
 	began := time.Now()
 	c, err := eachAddress(names, dial)(ctx, "tcp", "registry.test:443")
@@ -205,7 +216,7 @@ func TestFreshAddressesBeforeFormerOnes(t *testing.T) {
 				time.Sleep(slowLookUp)
 				return found, nil
 			}, &dialer{})
-			if _, _, err := names.find(t.Context(), "registry.test"); err != nil {
+			if _, _, err := names.find(t.Context(), "registry.test", true); err != nil {
 				t.Fatal(err)
 			}
 			at = []netip.Addr{netip.MustParseAddr("10.1.0.1")}
@@ -236,33 +247,40 @@ func TestLookUpIsWaitedFor(t *testing.T) {
 	})
 }
 
-// In clear whoever has the address of before by now would be shown credentials.
-func TestRememberedAddressesInClear(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &nameServers{found: "10.0.0.1"}
-		names := newLookups(n.look, &dialer{})
-		for scheme, forHow := range map[string]time.Duration{"http": rememberInClear, "https": rememberAddresses} {
-			var found, later error
-			p := pool.New(&http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				n.set(0, "10.0.0.1", nil)
-				_, _, _ = names.find(ctx, "registry.test")
-				n.set(0, "", nil)
-				time.Sleep(forHow - ms)
-				_, _, found = names.find(ctx, "registry.test")
-				time.Sleep(ms)
-				_, _, later = names.find(ctx, "registry.test")
-				return nil, net.ErrClosed
-			}})
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://registry.test/v2/", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if resp, err := p.RoundTrip(req); err == nil {
-				_ = resp.Body.Close()
-			}
-			if found != nil || later == nil {
-				t.Errorf("%s: %v, and after %v %v", scheme, found, forHow, later)
-			}
-		}
-	})
+// Where no certificate is verified, whoever has an address of before by now would be shown credentials.
+func TestAddressesThatAreNotRemembered(t *testing.T) {
+	const url = "https://registry.test/v2/"
+	for name, test := range map[string]struct {
+		url        string
+		unverified bool
+		address    string // that is dialed
+		remembered bool
+	}{
+		"verified":             {url, false, "registry.test:443", true},
+		"at a port":            {"https://Registry.test:5000/v2/", false, "registry.test:5000", true},
+		"in clear":             {"http://registry.test:443/v2/", false, "registry.test:443", false},
+		"skip_verify":          {url, true, "registry.test:443", false},
+		"a proxy":              {url, false, "proxy.test:3128", false},
+		"a proxy at that port": {url, false, "proxy.test:443", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &dialed{takes: map[string]time.Duration{}, at: map[string]time.Duration{}}
+				_, port, _ := net.SplitHostPort(test.address)
+				d.takes["10.0.0.1:"+port] = 0
+				n := &nameServers{takes: slowLookUp, found: "10.0.0.1"}
+				dial := eachAddress(newLookups(n.look, &dialer{}), d.dial)
+				ctx := dialing(t, test.url, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: test.unverified}})
+				if _, err := dial(ctx, "tcp", test.address); err != nil {
+					t.Fatal(err)
+				}
+				n.set(slowLookUp, "", nil)
+				began := time.Now()
+				if _, err := dial(ctx, "tcp", test.address); (err == nil) != test.remembered || test.remembered != (time.Since(began) == attemptDelay) {
+					t.Errorf("after %v: %v", time.Since(began), err)
+				}
+				time.Sleep(time.Second)
+			})
+		})
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
+	"github.com/pullwarden/pullwarden/resolver/pool"
 )
 
 const (
@@ -90,10 +91,18 @@ func proxyConnected(ctx context.Context, proxy *url.URL, _ *http.Request, resp *
 	return &fault.Fault{Class: failure.Unreachable, Err: fmt.Errorf("proxy %s refuses: %s", proxy.Host, fault.StatusText(resp.StatusCode))}
 }
 
-// unshared returns a transport as t is that makes a new connection for each request: a
+// unshared returns an http.RoundTripper as t is that makes a new connection for each request: a
 // connection that hangs says nothing about its host.
-func unshared(t *http.Transport) *http.Transport {
+func unshared(t *http.Transport) http.RoundTripper {
 	t = t.Clone()
 	t.DisableKeepAlives = true
-	return t
+	return verifying{t}
+}
+
+// verifying has dials hear whose certificates are verified.
+type verifying struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (v verifying) RoundTrip(req *http.Request) (*http.Response, error) {
+	return v.Transport.RoundTrip(pool.WithVerified(req, v.Transport))
 }

@@ -35,18 +35,10 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-type clearKey struct{} // bool
-
-// InClear reports whether a connection that is dialed by a context is for requests without TLS.
-func InClear(ctx context.Context) bool {
-	inClear, _ := ctx.Value(clearKey{}).(bool)
-	return inClear
-}
-
 // watch makes connections by dial of whose end the lane hears.
 func (l *lane) watch(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := dial(context.WithValue(ctx, clearKey{}, !l.tls), network, address)
+		c, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
