@@ -36,6 +36,8 @@ func New(base *http.Transport) *Pool {
 
 // RoundTrip implements http.RoundTripper. The error is that of the request's context when
 // that ends before there is a connection for the request.
+//
+//nolint:contextcheck,nolintlint // it is the request's
 func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = WithVerified(req, p.base)
 	l := p.lanes.of(req.URL)
