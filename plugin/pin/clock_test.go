@@ -22,11 +22,10 @@ func TestUseWhileTheClockWasAhead(t *testing.T) {
 		r.PulledAt = time.Now().AddDate(1, 0, 0) // the clock was ahead by a year then
 		f.records["r.test/ahead:1"] = r
 		f.mu.Unlock()
+		f.add("r.test/a:1", 5, store.Pin{})
+		f.add("r.test/b:1", 5, store.Pin{})
 		for range 3 {
 			for _, name := range []string{"r.test/a:1", "r.test/b:1"} {
-				if _, ok := f.records[name]; !ok {
-					f.add(name, 5, store.Pin{})
-				}
 				k.Keep(t.Context(), name)
 				time.Sleep(30 * 24 * time.Hour)
 			}

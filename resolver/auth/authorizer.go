@@ -67,7 +67,6 @@ type Authorizer struct {
 
 	mu       sync.Mutex
 	presumed presumption
-	unnamed  *tokens // that the host was not shown, so that it names their server; nil = it was
 }
 
 var _ docker.Authorizer = (*Authorizer)(nil)

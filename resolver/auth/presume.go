@@ -35,7 +35,7 @@ func (a *Authorizer) authorization(ctx context.Context, t *tokens, u *url.URL) (
 	if a.skipsOnce() {
 		return "", nil
 	}
-	if unnamed, err := a.renewed(ctx, t, u); unnamed || err != nil {
+	if err := a.renewed(ctx, t, u); err != nil {
 		return "", err
 	}
 	remembered := t.recall(a.options.Scope.Repository) //nolint:bodyclose // it has none
@@ -157,7 +157,6 @@ func (a *Authorizer) Finish(answered bool) {
 	a.presumed = presumption{}
 	a.mu.Unlock()
 	first, challenged := a.shared.finish()
-	a.endUnnamed(answered, challenged)
 	switch {
 	case !answered:
 	case p.tokens != nil && !p.doubted:

@@ -5,7 +5,6 @@ package auth
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -34,17 +33,11 @@ type renewal struct {
 	again time.Time // it is not tried before
 }
 
-// renewed waits a while for a token that is assumed to be over for the session to be renewed. unnamed says that a check
-// is to ask the host without, once, since it has not said for long who gives its tokens. The error is that of ctx.
-func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) (unnamed bool, err error) {
+// renewed waits a while for a token that is assumed to be over for the session to be renewed. The error is that of ctx.
+func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) error {
 	run, began := t.overdue(ctx, a.began, a.options.Scope.Repository, u)
-	switch {
-	case run != nil && !a.shared.hasWaited():
-	case run == nil && purpose.Of(ctx).Kind == purpose.Check && t.unnamed(a.began, a.options.Scope.Repository):
-		a.asksUnnamed(t)
-		return true, nil
-	default:
-		return false, nil
+	if run == nil || a.shared.hasWaited() {
+		return nil
 	}
 	within, cancel := inPart(ctx, 2)
 	defer cancel()
@@ -52,83 +45,33 @@ func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) (unname
 	defer timer.Stop()
 	select {
 	case <-run.done:
-		return false, nil
+		return nil
 	case <-timer.C:
 	case <-within.Done():
 	}
 	a.shared.waited()
-	return false, ctx.Err()
+	return ctx.Err()
 }
 
 // overdue returns the run that renews a token, nil for none, and when it began. The token is assumed to be over for a
-// session that began after that; others use theirs to the end, as stock containerd's pulls do.
+// session that began after that; others use theirs to the end, as stock containerd's pulls do. One whose server the host has
+// not named for long is forgotten, as one that has expired would be.
 func (t *tokens) overdue(ctx context.Context, session time.Time, repository string, u *url.URL) (run *tokenRun, began time.Time) {
+	assumed := t.meter.Load().assumes()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case !t.assumedOver(session):
+	case t.header == "" || assumed.IsZero() || session.Before(assumed):
 	case t.expected.presuming: // nobody has confirmed it: it is asked for anew
 		t.meet(ctx, t.wants)
+	case time.Since(t.lastNamed(repository)) >= maxRemembered:
+		t.forget()
 	case t.renewal.run != nil && t.renewal.of == t.inner:
 		run = t.renewal.run
-	case t.renewal.run != nil || time.Now().Before(t.renewal.again) || t.namedLongAgo(repository):
-	default:
+	case t.renewal.run == nil && !time.Now().Before(t.renewal.again):
 		run = t.beginRenewal(ctx, u)
 	}
 	return run, t.renewal.began
-}
-
-// unnamed reports whether a check is to have the host name its token server, before a token is renewed there. It is
-// asked of one check at a time.
-func (t *tokens) unnamed(session time.Time, repository string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := time.Now()
-	if !t.assumedOver(session) || t.renewal.run != nil || now.Before(t.renewal.again) || !t.namedLongAgo(repository) {
-		return false
-	}
-	t.renewal.again = now.Add(renewalPause)
-	return true
-}
-
-// assumedOver reports whether there is a token that is assumed to be over for a session. The caller holds the lock.
-func (t *tokens) assumedOver(session time.Time) bool {
-	assumed := t.meter.Load().assumes()
-	return t.header != "" && !assumed.IsZero() && !session.Before(assumed)
-}
-
-// namedLongAgo reports whether the host has not named its token server for long. The caller holds the lock.
-func (t *tokens) namedLongAgo(repository string) bool {
-	return time.Since(t.lastNamed(repository)) >= maxRemembered
-}
-
-// nameAgain takes note that the host has said again what it wants, so that a token can be renewed by that. The caller
-// holds the lock.
-func (t *tokens) nameAgain(last *http.Response) {
-	if t.header != "" && !t.meter.Load().assumes().IsZero() {
-		t.wants, t.named = bare(last), time.Now() //nolint:bodyclose // it has none
-		t.renewal.again = time.Time{}
-	}
-}
-
-// asksUnnamed takes note that the next request has no token, to hear who gives one.
-func (a *Authorizer) asksUnnamed(t *tokens) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.unnamed = t
-}
-
-// endUnnamed has a token forgotten that the host has shown not to want any more.
-func (a *Authorizer) endUnnamed(answered, challenged bool) {
-	a.mu.Lock()
-	t := a.unnamed
-	a.unnamed = nil
-	a.mu.Unlock()
-	if t != nil && answered && !challenged {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.forget()
-	}
 }
 
 // beginRenewal begins one, on which nobody's leaving has an influence. The caller holds the lock.

@@ -124,28 +124,27 @@ func TestRenewalIsAccounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers, cache, of := byHost{}, NewCache(), &set{}
 		defer cache.Forget(of)
-		token := "t"
-		takes := time.Duration(0)
-		servers["tokens.test"] = func(req *http.Request) (*http.Response, error) {
-			time.Sleep(takes)
-			return says(req, 200, `{"access_token":"`+token+`"}`), nil
-		}
+		servers["tokens.test"] = func(req *http.Request) (*http.Response, error) { return says(req, 200, `{"access_token":"t"}`), nil }
 		ctx := purpose.With(t.Context(), purpose.Purpose{Kind: purpose.Check})
-		session := func() *Authorizer {
-			return newAuthorizerBy(servers, cache, Scope{Configuration: of, Repository: repository}, fixed(username, password))
-		}
-		if err := session().AddResponses(ctx, challengeFor("team/app")); err != nil { //nolint:bodyclose // it has none
-			t.Fatal(err)
-		}
-		for range 2 {
-			within, cancel := context.WithTimeout(ctx, 4*time.Second)
-			if err := session().Authorize(within, toHost()); err != nil {
+		authorize := func() {
+			a := newAuthorizerBy(servers, cache, Scope{Configuration: of, Repository: repository}, fixed(username, password))
+			if err := a.AddResponses(ctx, challengeFor("team/app")); err != nil { //nolint:bodyclose // it has none
 				t.Fatal(err)
 			}
-			cancel()
-			token, takes = strings.Repeat("t", 10000), 5*time.Second
-			time.Sleep(2 * time.Minute)
+			within, cancel := context.WithTimeout(ctx, 4*time.Second)
+			defer cancel()
+			if err := a.Authorize(within, toHost()); err != nil {
+				t.Fatal(err)
+			}
 		}
+		authorize()
+		time.Sleep(2 * time.Minute)
+		servers["tokens.test"] = func(req *http.Request) (*http.Response, error) {
+			time.Sleep(5 * time.Second)
+			return says(req, 200, `{"access_token":"`+strings.Repeat("t", 10000)+`"}`), nil
+		}
+		authorize()
+		time.Sleep(time.Minute)
 		cache.mu.Lock()
 		defer cache.mu.Unlock()
 		if cache.bytes < 20000 {

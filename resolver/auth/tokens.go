@@ -109,10 +109,7 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response, repository 
 	}
 	t.expected.tried, t.expected.presuming = true, false
 	if t.challenged {
-		if err == nil {
-			t.nameAgain(last)
-		}
-		return nil // the request was sent before that was known, or to have it said again
+		return nil // the request was sent before that was known
 	}
 	if err == nil {
 		t.inner, t.challenged, t.wants, t.named = fresh, true, bare(last), time.Now() //nolint:bodyclose // it has none
