@@ -87,7 +87,7 @@ const maxErrorText = 2 << 10
 // CreateContainer adds the state of the image to the annotations of the
 // container. Keys of pullwarden in the request itself are dropped: tenants write
 // it. A container that CRI has made of another image, whose name was moved meanwhile, is
-// removed and made again. Log and error are bounded: the image may be unpacked for it.
+// removed and made again. So is one that CRI cannot make where it has mounted another image for a volume. Log and error are bounded: the image may be unpacked for it.
 func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
 	bounded, told := redact.Bounded(ctx)
 	defer told()
@@ -125,7 +125,8 @@ func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerR
 	if s.Unpacker != nil {
 		making = s.Unpacker.Unpacking(ctx)
 	}
-	if s.Unpacker != nil && hasImageVolumes(r) {
+	volumes := s.Unpacker != nil && hasImageVolumes(r)
+	if volumes {
 		unlock, err := s.volumes.Lock(ctx, r.GetPodSandboxId())
 		if err != nil {
 			return nil, fmt.Errorf("wait for another container of the pod that has volumes: %w", err)
@@ -133,8 +134,11 @@ func (s *RuntimeService) create(ctx context.Context, r *runtime.CreateContainerR
 		defer unlock()
 	}
 	response, err := s.RuntimeServiceServer.CreateContainer(making, r)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = s.verifyMade(ctx, r, response.GetContainerId(), image.GetId(), ours)
+	case volumes && s.unmountMisnamed(ctx, r.GetPodSandboxId()):
+		err = fmt.Errorf("%w: %w", errOtherLayers, err)
 	}
 	if err != nil {
 		return nil, err

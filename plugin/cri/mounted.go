@@ -32,38 +32,36 @@ func (s *RuntimeService) verifyVolumes(ctx context.Context, sandbox, id string) 
 	if err != nil {
 		return fmt.Errorf("look which volumes a container has: %w", err)
 	}
-	wrong := false
+	var wrong []string
 	for _, mount := range made.GetStatus().GetMounts() {
 		if mount.GetImage() == nil {
 			continue
 		}
 		dir := volumeDir.FindString(mount.GetHostPath())
-		mounted, err := s.verifyVolume(ctx, id, dir, mount.GetImage().GetImage())
+		mounted, err := s.verifyVolume(ctx, dir, mount.GetImage().GetImage())
 		switch {
 		case err != nil:
 			return fmt.Errorf("look of which image a volume is: %w", err)
 		case mounted:
 			continue
 		}
-		wrong = true
-		if err := s.unmountUnused(ctx, sandbox, id, dir); err != nil {
-			prefixlog.G(ctx).WithError(err).Warn("the directory of a volume stays mounted, with another image than a container is to have there")
-		}
+		wrong = append(wrong, dir)
 	}
-	if wrong {
-		return errOtherLayers
+	if len(wrong) == 0 {
+		return nil
 	}
-	return nil
+	s.unmountUnused(ctx, sandbox, id, wrong)
+	return errOtherLayers
 }
 
 // verifyVolume reports whether the directory of a volume is of the image of that name. Otherwise CRI has read the image's names again.
-func (s *RuntimeService) verifyVolume(ctx context.Context, id, dir, name string) (mounted bool, err error) {
+func (s *RuntimeService) verifyVolume(ctx context.Context, dir, name string) (mounted bool, err error) {
 	image, err := s.image(ctx, name)
 	if err == nil && (image == nil || dir == "") {
 		err = fmt.Errorf("image %s, mounted at %q: %w", name, dir, errdefs.ErrNotFound)
 	}
 	if err == nil {
-		mounted, err = s.Unpacker.MountedOf(ctx, id, dir, image.GetId())
+		mounted, err = s.Unpacker.MountedOf(ctx, dir, image.GetId())
 	}
 	if err != nil || mounted {
 		return mounted, err
@@ -73,25 +71,58 @@ func (s *RuntimeService) verifyVolume(ctx context.Context, id, dir, name string)
 	return false, nil
 }
 
-// unmountUnused unmounts the directory of a volume of a container, unless another container of the pod uses it, or may.
-func (s *RuntimeService) unmountUnused(ctx context.Context, sandbox, id, dir string) error {
+// unmountMisnamed unmounts the directories of volumes of a pod, for which CRI could make no container, that have another image than
+// their names say: a path in the volume, say, is not in that image. It reports whether CRI can mount any of them anew.
+func (s *RuntimeService) unmountMisnamed(ctx context.Context, sandbox string) bool {
+	dirs, err := s.Unpacker.Misnamed(ctx, sandbox)
+	if err != nil {
+		prefixlog.G(ctx).WithError(err).Warn("nobody knows whether a volume of a pod has another image than its name says")
+	}
+	return len(dirs) > 0 && s.unmountUnused(ctx, sandbox, "", dirs)
+}
+
+// unmountUnused unmounts directories of volumes of a pod, unless a container that is not the one with that ID uses them, or may. It
+// reports whether any is unmounted.
+func (s *RuntimeService) unmountUnused(ctx context.Context, sandbox, id string, dirs []string) (unmounted bool) {
+	users, err := s.usersOfVolumes(ctx, sandbox, id)
+	for _, dir := range dirs {
+		failed := err
+		if user := users[dir]; user != "" {
+			failed = fmt.Errorf("container %s uses it: %w", user, errdefs.ErrFailedPrecondition)
+		}
+		if failed == nil {
+			failed = s.Unpacker.Unmount(ctx, dir)
+		}
+		if failed != nil {
+			prefixlog.G(ctx).WithError(failed).Warn("the directory of a volume stays mounted, with another image than a container is to have there")
+			continue
+		}
+		unmounted = true
+	}
+	return unmounted
+}
+
+// usersOfVolumes returns a container for each directory of a volume of the pod that one uses but that with this ID. One that has
+// exited, which kubelets keep, never runs again.
+func (s *RuntimeService) usersOfVolumes(ctx context.Context, sandbox, id string) (map[string]string, error) {
 	listed, err := s.ListContainers(ctx, &runtime.ListContainersRequest{Filter: &runtime.ContainerFilter{PodSandboxId: sandbox}})
 	if err != nil {
-		return fmt.Errorf("list the containers of the pod: %w", err)
+		return nil, fmt.Errorf("list the containers of the pod: %w", err)
 	}
+	users := map[string]string{}
 	for _, c := range listed.GetContainers() {
-		if c.GetId() == id {
+		if c.GetId() == id || c.GetState() == runtime.ContainerState_CONTAINER_EXITED {
 			continue
 		}
 		other, err := s.RuntimeServiceServer.ContainerStatus(ctx, &runtime.ContainerStatusRequest{ContainerId: c.GetId()})
 		if err != nil {
-			return fmt.Errorf("look which volumes another container has: %w", err)
+			return nil, fmt.Errorf("look which volumes another container has: %w", err)
 		}
 		for _, mount := range other.GetStatus().GetMounts() {
-			if mount.GetImage() != nil && volumeDir.FindString(mount.GetHostPath()) == dir {
-				return fmt.Errorf("container %s uses it: %w", c.GetId(), errdefs.ErrFailedPrecondition)
+			if mount.GetImage() != nil {
+				users[volumeDir.FindString(mount.GetHostPath())] = c.GetId()
 			}
 		}
 	}
-	return s.Unpacker.Unmount(ctx, id, dir)
+	return users, nil
 }

@@ -17,6 +17,8 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+var errNoPath = errors.New("a path is not in the image")
+
 // volumes is a runtime service, and an Unpacker, that mounts the images of volumes in the directories of their digests, at a path in
 // them where it is asked for one.
 type volumes struct {
@@ -24,7 +26,11 @@ type volumes struct {
 	wrong      map[string]int // how often a directory is mounted with another image
 	mountedErr error
 	others     map[string][]*runtime.Mount // of the containers that are there, by ID
+	exited     []string                    // those of them that have exited
 	othersErr  error
+	failures   int      // how often no container is made
+	misnamed   []string // directories that have another image until they are unmounted
+	misnamedBy string   // the pod that was asked of
 	unmountErr error
 
 	mounts    []*runtime.Mount
@@ -39,6 +45,10 @@ func (v *volumes) CreateContainer(ctx context.Context, r *runtime.CreateContaine
 	defer v.making.Add(-1)
 	if v.wait != nil {
 		<-v.wait
+	}
+	if v.failures--; v.failures >= 0 {
+		v.made++
+		return nil, errNoPath
 	}
 	v.mounts = r.GetConfig().GetMounts()
 	for _, mount := range v.mounts {
@@ -64,20 +74,32 @@ func (v *volumes) ListContainers(_ context.Context, r *runtime.ListContainersReq
 	response := &runtime.ListContainersResponse{Containers: []*runtime.Container{{Id: "id"}}}
 	if r.GetFilter().GetPodSandboxId() == "sandbox" {
 		for id := range v.others {
-			response.Containers = append(response.Containers, &runtime.Container{Id: id})
+			c := &runtime.Container{Id: id, State: runtime.ContainerState_CONTAINER_CREATED}
+			if slices.Contains(v.exited, id) {
+				c.State = runtime.ContainerState_CONTAINER_EXITED
+			}
+			response.Containers = append(response.Containers, c)
 		}
 	}
 	return response, nil
 }
 
-func (v *volumes) MountedOf(_ context.Context, _, dir, imageID string) (bool, error) {
+func (v *volumes) MountedOf(_ context.Context, dir, imageID string) (bool, error) {
 	v.looked = append(v.looked, dir, imageID)
 	v.wrong[dir]--
 	return v.wrong[dir] < 0, v.mountedErr
 }
 
-func (v *volumes) Unmount(_ context.Context, _, dir string) error {
+func (v *volumes) Misnamed(_ context.Context, sandbox string) ([]string, error) {
+	v.misnamedBy = sandbox
+	return slices.Clone(v.misnamed), v.mountedErr
+}
+
+func (v *volumes) Unmount(_ context.Context, dir string) error {
 	v.unmounted = append(v.unmounted, dir)
+	if v.unmountErr == nil {
+		v.misnamed = slices.DeleteFunc(v.misnamed, func(d string) bool { return d == dir })
+	}
 	return v.unmountErr
 }
 
@@ -110,6 +132,7 @@ func TestVolumesOfAnotherImage(t *testing.T) {
 		"another one always":         {&volumes{wrong: map[string]int{otherDir: maxCreations}}, maxCreations, maxCreations, errOtherLayers},
 		"exchanged":                  {&volumes{wrong: map[string]int{dir: 1, otherDir: 1}}, 2, 2, nil},
 		"another container uses it":  {&volumes{wrong: map[string]int{dir: 1}, others: inUse}, 2, 0, nil},
+		"one that has exited":        {&volumes{wrong: map[string]int{dir: 1}, others: inUse, exited: []string{"other"}}, 2, 1, nil},
 		"another one does not":       {&volumes{wrong: map[string]int{otherDir: 1}, others: inUse}, 2, 1, nil},
 		"another one may":            {&volumes{wrong: map[string]int{otherDir: 1}, others: inUse, othersErr: os.ErrNotExist}, 2, 0, nil},
 		"it cannot be unmounted":     {&volumes{wrong: map[string]int{dir: maxCreations}, unmountErr: os.ErrPermission}, maxCreations, maxCreations, errOtherLayers},
@@ -138,6 +161,43 @@ func TestVolumesOfAnotherImage(t *testing.T) {
 		if read := slices.Contains(v.readAgain, name) || slices.Contains(v.readAgain, "registry.test/c:1"); len(v.wrong) > 0 && tc.unmounted > 0 && !read {
 			t.Errorf("%s: read again: %v", what, v.readAgain)
 		}
+	}
+}
+
+// A container that CRI cannot make is made again where a directory of its pod has had another image than its name says, and no
+// container uses it. The error of CRI stays, and nobody looks at the directories of a container without such volumes.
+func TestVolumesOfNoContainer(t *testing.T) {
+	dir := dirOf(second.String())
+	inUse := map[string][]*runtime.Mount{"other": {imageAt(second.String(), dir+"/in")}}
+	for what, tc := range map[string]struct {
+		v               *volumes
+		made, unmounted int
+		want            error
+	}{
+		"none is misnamed":       {&volumes{failures: 1}, 1, 0, errNoPath},
+		"one is":                 {&volumes{failures: 1, misnamed: []string{dir}}, 2, 1, nil},
+		"it fails nevertheless":  {&volumes{failures: maxCreations, misnamed: []string{dir}}, 2, 1, errNoPath},
+		"a container uses it":    {&volumes{failures: 1, misnamed: []string{dir}, others: inUse}, 1, 0, errNoPath},
+		"one that has exited":    {&volumes{failures: 1, misnamed: []string{dir}, others: inUse, exited: []string{"other"}}, 2, 1, nil},
+		"one of two is used":     {&volumes{failures: 1, misnamed: []string{dir, dirOf(first.String())}, others: inUse}, 2, 1, nil},
+		"a container may use it": {&volumes{failures: 1, misnamed: []string{dir}, others: inUse, othersErr: os.ErrNotExist}, 1, 0, errNoPath},
+		"it cannot be unmounted": {&volumes{failures: 1, misnamed: []string{dir}, unmountErr: os.ErrPermission}, 1, 1, errNoPath},
+		"nobody knows":           {&volumes{failures: 1, mountedErr: os.ErrNotExist}, 1, 0, errNoPath},
+	} {
+		v := tc.v
+		v.wrong = map[string]int{}
+		s := NewRuntimeService(v, &images{names: [][]string{{first.String()}}}, knows(), nil)
+		s.Unpacker = v
+		_, err := s.CreateContainer(t.Context(), requestWith(imageAt(first.String(), "")))
+		if !errors.Is(err, tc.want) || v.made != tc.made || v.removed != 0 || len(v.unmounted) != tc.unmounted || v.misnamedBy != "sandbox" {
+			t.Errorf("%s: %v, made %d, removed %d, unmounted %v of %q", what, err, v.made, v.removed, v.unmounted, v.misnamedBy)
+		}
+	}
+	v := &volumes{failures: 1, misnamed: []string{dir}}
+	s := NewRuntimeService(v, &images{names: [][]string{{first.String()}}}, knows(), nil)
+	s.Unpacker = v
+	if _, err := s.CreateContainer(t.Context(), requestWith(&runtime.Mount{HostPath: "/data"})); !errors.Is(err, errNoPath) || v.misnamedBy != "" {
+		t.Errorf("without volumes of images: %v, looked at those of %q", err, v.misnamedBy)
 	}
 }
 

@@ -32,9 +32,12 @@ type Unpacker interface {
 	MadeOf(ctx context.Context, container, imageID string) (made bool, record string, err error)
 	// MountedOf reports whether a directory that CRI has mounted for a volume of a container has the layers of the image with
 	// that ID, and is named by a manifest of it.
-	MountedOf(ctx context.Context, container, dir, imageID string) (bool, error)
-	// Unmount unmounts such a directory, which no other container may use: CRI mounts it anew for the next one.
-	Unmount(ctx context.Context, container, dir string) error
+	MountedOf(ctx context.Context, dir, imageID string) (bool, error)
+	// Misnamed returns directories of volumes of a pod that have not the layers of the manifest by which they are named. An error
+	// is of those that it cannot tell of.
+	Misnamed(ctx context.Context, sandbox string) (dirs []string, err error)
+	// Unmount unmounts a directory of a volume, which no other container may use: CRI mounts it anew for the next one.
+	Unmount(ctx context.Context, dir string) error
 	// NameImage gives the record of a container the name of its image, which cAdvisor publishes.
 	NameImage(ctx context.Context, container, name string) error
 	// ReadAgain returns once CRI has read the records of these names.

@@ -47,11 +47,11 @@ func (u *unpacking) MadeOf(context.Context, string, string) (made bool, record s
 	return u.looks > u.others, "registry.test/other:1", u.lookErr
 }
 
-func (u *unpacking) MountedOf(context.Context, string, string, string) (bool, error) {
-	return true, nil
-}
+func (u *unpacking) MountedOf(context.Context, string, string) (bool, error) { return true, nil }
 
-func (u *unpacking) Unmount(context.Context, string, string) error { return nil }
+func (u *unpacking) Misnamed(context.Context, string) ([]string, error) { return nil, nil }
+
+func (u *unpacking) Unmount(context.Context, string) error { return nil }
 
 func (u *unpacking) Unpacking(ctx context.Context) context.Context { return ctx }
 

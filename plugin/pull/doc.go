@@ -18,5 +18,5 @@
 //
 // containerd's own pull, under mode Observe, is Puller.StockPull (stockpull.go). MadeOf
 // (made.go) tells of which image a container was made, MountedOf (volumes.go) which one it has as
-// a volume.
+// a volume, and Misnamed where CRI has mounted another one for a container that it could not make.
 package pull

@@ -27,9 +27,13 @@ import (
 // the first of its names in the database, where that may stand for another image by then. The
 // error is of a container that is not there, or of a snapshot or config that cannot be read.
 func (p *Puller) MadeOf(ctx context.Context, container, imageID string) (made bool, record string, err error) {
-	sn, c, err := p.snapshotterOf(ctx, container)
+	c, err := p.containers.Get(ctx, container)
 	if err != nil {
-		return false, c.Image, err
+		return false, "", fmt.Errorf("container %s: %w", container, err)
+	}
+	sn := p.snapshotters[c.Snapshotter]
+	if sn == nil {
+		return false, c.Image, fmt.Errorf("container %s: there is no snapshotter %q", container, c.Snapshotter)
 	}
 	snapshot, err := sn.Stat(ctx, c.SnapshotKey)
 	if err != nil {
@@ -37,19 +41,6 @@ func (p *Puller) MadeOf(ctx context.Context, container, imageID string) (made bo
 	}
 	made, err = p.standsOn(ctx, snapshot, imageID)
 	return made, c.Image, err
-}
-
-// snapshotterOf returns the snapshotter of a container, and its record; zero for a container that is not there.
-func (p *Puller) snapshotterOf(ctx context.Context, container string) (snapshots.Snapshotter, containers.Container, error) {
-	c, err := p.containers.Get(ctx, container)
-	if err != nil {
-		return nil, c, fmt.Errorf("container %s: %w", container, err)
-	}
-	sn := p.snapshotters[c.Snapshotter]
-	if sn == nil {
-		return nil, c, fmt.Errorf("container %s: there is no snapshotter %q", container, c.Snapshotter)
-	}
-	return sn, c, nil
 }
 
 // standsOn reports whether a snapshot stands on the layers of the image with that ID.
