@@ -87,7 +87,8 @@ const maxErrorText = 2 << 10
 // CreateContainer adds the state of the image to the annotations of the
 // container. Keys of pullwarden in the request itself are dropped: tenants write
 // it. A container that CRI has made of another image, whose name was moved meanwhile, is
-// removed and made again. So is one that CRI cannot make where it has mounted another image for a volume. Log and error are bounded: the image may be unpacked for it.
+// removed and made again. So is one that CRI cannot make where it has mounted another image for a volume. Log and
+// error are bounded: the image may be unpacked for it.
 func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
 	bounded, told := redact.Bounded(ctx)
 	defer told()

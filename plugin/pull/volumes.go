@@ -72,23 +72,28 @@ func (p *Puller) isMisnamed(ctx context.Context, dir string) (bool, error) {
 	return err == nil && !stand, err
 }
 
-// snapshotsOf returns the snapshots of a directory of a volume, in whichever snapshotters: the one of the pod's containers may be
-// another one than when the directory was mounted.
-func (p *Puller) snapshotsOf(ctx context.Context, dir string) (found []snapshots.Info, err error) {
+// snapshotsOf returns the snapshots of a directory of a volume, by snapshotter: the one of the pod's containers may be another one
+// than when the directory was mounted. One that is broken, such as a proxy that is not there, says nothing where another has it.
+func (p *Puller) snapshotsOf(ctx context.Context, dir string) (map[string]snapshots.Info, error) {
+	found := map[string]snapshots.Info{}
+	var broken error
 	for name, sn := range p.snapshotters {
 		snapshot, err := sn.Stat(ctx, dir)
 		switch {
 		case err == nil:
-			found = append(found, snapshot)
+			found[name] = snapshot
 		case !errdefs.IsNotFound(err):
-			return nil, fmt.Errorf("the snapshot of a volume in snapshotter %s: %w", name, err)
+			broken = errors.Join(broken, fmt.Errorf("the snapshot of a volume in snapshotter %s: %w", name, err))
 		}
 	}
-	return found, nil
+	if len(found) > 0 {
+		return found, nil
+	}
+	return nil, broken
 }
 
 // allStandOn is standsOn for the snapshots of a directory: it does not tell of which of them it was mounted.
-func (p *Puller) allStandOn(ctx context.Context, found []snapshots.Info, imageID string) (bool, error) {
+func (p *Puller) allStandOn(ctx context.Context, found map[string]snapshots.Info, imageID string) (bool, error) {
 	for _, snapshot := range found {
 		if stands, err := p.standsOn(ctx, snapshot, imageID); err != nil || !stands {
 			return false, err
@@ -125,10 +130,11 @@ func (p *Puller) Unmount(ctx context.Context, dir string) error {
 			return fmt.Errorf("deactivate the mounts of a volume: %w", err)
 		}
 	}
-	for name, sn := range p.snapshotters {
-		if err := sn.Remove(ctx, dir); err != nil && !errdefs.IsNotFound(err) {
+	found, err := p.snapshotsOf(ctx, dir)
+	for name := range found {
+		if err := p.snapshotters[name].Remove(ctx, dir); err != nil && !errdefs.IsNotFound(err) {
 			return fmt.Errorf("remove the snapshot of a volume in snapshotter %s: %w", name, err)
 		}
 	}
-	return nil
+	return err
 }

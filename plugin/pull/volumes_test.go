@@ -115,6 +115,21 @@ func TestMountedOf(t *testing.T) {
 	if mounted, err := p.MountedOf(n.ctx, n.volume(target, chain), digest.FromString("gone").String()); mounted || !errdefs.IsNotFound(err) {
 		t.Errorf("an image that is not there: %v, %v", mounted, err)
 	}
+	own := n.volume(target, chain)
+	n.Snapshotters["broken"] = broken{}
+	if mounted, err := p.MountedOf(n.ctx, own, id); !mounted || err != nil {
+		t.Errorf("beside a snapshotter that is broken: %v, %v", mounted, err)
+	}
+	if mounted, err := p.MountedOf(n.ctx, filepath.Join(t.TempDir(), target.Encoded()), id); mounted || err == nil {
+		t.Errorf("where a snapshotter that is broken alone may have it: %v, %v", mounted, err)
+	}
+}
+
+// broken is a snapshotter that answers nothing.
+type broken struct{ snapshots.Snapshotter }
+
+func (broken) Stat(context.Context, string) (snapshots.Info, error) {
+	return snapshots.Info{}, errdefs.ErrUnavailable
 }
 
 // The directories of a pod are misnamed that stand on the layers of another image than that whose manifest they are named by, in
