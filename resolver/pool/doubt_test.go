@@ -77,7 +77,7 @@ func TestDoubtsAreBounded(t *testing.T) {
 			h.want(t, 1)
 			time.Sleep(100 * time.Millisecond)
 		}
-		if made := h.connections() - other; made < 2 || made > int(time.Minute/forsakeTime)+1 {
+		if made := h.connections() - other; made < 2 || made > int(time.Minute/forsakeTime)+maxDoubts+1 {
 			t.Errorf("%d connections are made in a minute", made)
 		}
 	})

@@ -8,26 +8,27 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
-	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/pullwarden/pullwarden/resolver/fault"
 )
 
 // Pool is an http.RoundTripper for one configuration of a host. Safe for concurrent use.
 type Pool struct {
-	base  *http.Transport // lanes have copies of it
-	large transports      // for large layers
-	lanes *perHost[*lane]
-
-	mu      sync.Mutex
-	doubted time.Time // when connections were last found dead
+	base   *http.Transport // lanes have copies of it
+	large  transports      // for large layers
+	lanes  *perHost[*lane]
+	doubts *rate.Limiter
 }
+
+// maxDoubts is how many doubts in a row have effect: failovers may come one after the other.
+const maxDoubts = 4
 
 // New returns a Pool whose connections are made as base makes them. The caller ends those
 // that are idle with CloseIdleConnections; base is the Pool's from now on.
 func New(base *http.Transport) *Pool {
-	p := &Pool{base: base}
+	p := &Pool{base: base, doubts: rate.NewLimiter(rate.Every(forsakeTime), maxDoubts)}
 	base.DialContext = p.listen(base.DialContext)
 	p.large = newTransports(base)
 	p.lanes = newPerHost(func(scheme string) *lane { return newLane(base, scheme, p.doubt) }, (*lane).retire)
@@ -80,18 +81,11 @@ func (p *Pool) closeIdleBut(but *lane) {
 	p.large.closeIdle()
 }
 
-// doubt ends the connections that no request uses, where others were found dead, which those of one lane have left
-// themselves, nil for none. What has forgotten these may have forgotten all, and a pull, which comes after its check, is
-// not sent a second time. That is done once in forsakeTime: who is late may seem dead again and again.
+// doubt ends the connections that no request uses, where others seem to be dead, which those of one lane have left
+// themselves. What has forgotten these may have forgotten all, and a pull, which comes after its check, is not sent a
+// second time. That is done once in forsakeTime, but for a few: who is late may seem dead again and again.
 func (p *Pool) doubt(found *lane) {
-	p.mu.Lock()
-	now := time.Now()
-	again := now.Sub(p.doubted) < forsakeTime
-	if !again {
-		p.doubted = now
-	}
-	p.mu.Unlock()
-	if !again {
+	if p.doubts.Allow() {
 		p.closeIdleBut(found)
 	}
 }
@@ -120,7 +114,7 @@ type mortal struct {
 func (m *mortal) Read(b []byte) (int, error) {
 	n, err := m.Conn.Read(b)
 	if errors.Is(err, fault.ErrUnacknowledged) {
-		m.pool.doubt(nil)
+		m.pool.CloseIdleConnections() // for certain
 	}
 	return n, err
 }
