@@ -131,9 +131,6 @@ func (e *Engine) begin(ctx context.Context, req Request) (t task, c course) {
 	rules, left := e.Rules(ctx)
 	directives, err := rules.For(req.Subject)
 	t = task{Request: req, directives: directives}
-	if req.Started && left == nil && err == nil && !t.directives.GovernsStart(t.byDigest()) {
-		t.directives.AsKubelet() // it was told so in doubt which pod has asked, by the rule for another one
-	}
 	switch {
 	case left != nil:
 		t.directives.Mode = policy.Enforce // no pull is begun by the rules of before

@@ -30,13 +30,12 @@ const (
 	fromSection
 	fromRule
 	fromHint
-	fromKubelet
 )
 
 type levels [keyCount]level
 
 // SetBy names the level that set a directive: "default", "section",
-// "hint", "imagePullPolicy", or the rule as [Rule.String] names it.
+// "hint", or the rule as [Rule.String] names it.
 func (d *Effective) SetBy(k Key) string {
 	switch d.levels[k] {
 	case fromSection:
@@ -45,22 +44,8 @@ func (d *Effective) SetBy(k Key) string {
 		return d.Rule.String()
 	case fromHint:
 		return "hint"
-	case fromKubelet:
-		return "imagePullPolicy"
 	}
 	return "default"
-}
-
-// AsKubelet has the policy be IfNotPresent, as the kubelet has it from a pod that pulls since it was told that there is no
-// image, by no rule of its own. Where the rule would observe, all is as if there was none, and no proof is asked for.
-func (d *Effective) AsKubelet() {
-	if d.Mode == Observe {
-		d.Directives, d.levels = Defaults(), levels{}
-		d.Access = Any
-	}
-	if d.Policy != Never {
-		d.Policy, d.levels[KeyPolicy] = IfNotPresent, fromKubelet
-	}
 }
 
 // Describe returns a directive for a log line:
