@@ -29,19 +29,18 @@ const (
 type renewal struct {
 	run   *tokenRun         // under way, nil = none
 	of    docker.Authorizer // whose token it renews
-	began time.Time
-	again time.Time // it is not tried before
+	again time.Time         // it is not tried before
 }
 
 // renewed waits a while for a token that is assumed to be over for the session to be renewed. The error is that of ctx.
 func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) error {
-	run, began := t.overdue(ctx, a.began, a.options.Scope.Repository, u)
+	run := t.overdue(ctx, a.began, a.options.Scope.Repository, u)
 	if run == nil || a.shared.hasWaited() {
 		return nil
 	}
 	within, cancel := inPart(ctx, 2)
 	defer cancel()
-	timer := time.NewTimer(time.Until(began.Add(maxRenewalWait)))
+	timer := time.NewTimer(time.Until(run.began.Add(maxRenewalWait)))
 	defer timer.Stop()
 	select {
 	case <-run.done:
@@ -53,10 +52,10 @@ func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) error {
 	return ctx.Err()
 }
 
-// overdue returns the run that renews a token, nil for none, and when it began. The token is assumed to be over for a
+// overdue returns the run that renews a token, nil for none. The token is assumed to be over for a
 // session that began after that; others use theirs to the end, as stock containerd's pulls do. One whose server the host has
 // not named for long is forgotten, as one that has expired would be.
-func (t *tokens) overdue(ctx context.Context, session time.Time, repository string, u *url.URL) (run *tokenRun, began time.Time) {
+func (t *tokens) overdue(ctx context.Context, session time.Time, repository string, u *url.URL) *tokenRun {
 	assumed := t.meter.Load().assumes()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,17 +66,16 @@ func (t *tokens) overdue(ctx context.Context, session time.Time, repository stri
 	case time.Since(t.lastNamed(repository)) >= maxRemembered:
 		t.forget()
 	case t.renewal.run != nil && t.renewal.of == t.inner:
-		run = t.renewal.run
+		return t.renewal.run
 	case t.renewal.run == nil && !time.Now().Before(t.renewal.again):
-		run = t.beginRenewal(ctx, u)
+		return t.beginRenewal(ctx, u)
 	}
-	return run, t.renewal.began
+	return nil
 }
 
 // beginRenewal begins one, on which nobody's leaving has an influence. The caller holds the lock.
 func (t *tokens) beginRenewal(ctx context.Context, u *url.URL) *tokenRun {
-	now := time.Now()
-	t.renewal = renewal{of: t.inner, began: now, again: now.Add(renewalPause)}
+	t.renewal = renewal{of: t.inner, again: time.Now().Add(renewalPause)}
 	fresh := &meter{}
 	inner := t.make(fresh)
 	if meet(ctx, inner, t.wants) != nil {

@@ -29,6 +29,7 @@ const knownTokens = 2
 // tokens counts its waiters itself: a shared.Group has no deadline that moves
 // out as they join, and no replacement of a token while it is asked for.
 type tokenRun struct {
+	began    time.Time
 	cancel   context.CancelFunc
 	asked    *purpose.Asked    // at present
 	deadline *purpose.Deadline // when the last waiter gives up
@@ -134,7 +135,7 @@ func (t *tokens) begin(ctx context.Context, u *url.URL, again bool) *tokenRun {
 func (t *tokens) start(ctx context.Context, cancel context.CancelFunc, deadline *purpose.Deadline, inner docker.Authorizer, u *url.URL, again bool) *tokenRun {
 	p := purpose.Of(ctx)
 	r := &tokenRun{
-		cancel: cancel, asked: purpose.NewAsked(), deadline: deadline, done: make(chan struct{}),
+		began: time.Now(), cancel: cancel, asked: purpose.NewAsked(), deadline: deadline, done: make(chan struct{}),
 		wants: t.wants, presumed: t.expected.presuming, dial: p.Dial(), jitter: tries.Jitter(),
 	}
 	t.runs++

@@ -6,7 +6,6 @@ package auth
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,39 +28,28 @@ func TestAnswerWithoutATokenConfirmsNothing(t *testing.T) {
 			}
 			return slow(req) // a second
 		}
-		cache, of := NewCache(), &set{}
-		session := func(repository string) *Authorizer {
-			scope := Scope{Configuration: of, Repository: registryName + "/" + repository}
-			return newAuthorizerBy(servers, cache, scope, fixed(username, password))
-		}
-		request := func() *http.Request {
-			at := &url.URL{Scheme: "https", Host: registryName, Path: "/v2/"}
-			return &http.Request{Method: http.MethodGet, URL: at, Header: http.Header{}}
-		}
+		s := newSessions(servers)
 		checks := purpose.With(t.Context(), purpose.Purpose{Kind: purpose.Check, Last: true})
 		pulls := purpose.With(t.Context(), purpose.Purpose{Kind: purpose.Fetch, Last: true})
 
 		// One repository of the host has named its token server.
-		named := &http.Response{StatusCode: http.StatusUnauthorized, Request: request(), Header: http.Header{
-			"Www-Authenticate": {`Bearer realm="https://presumed.test/token",scope="repository:team/a:pull"`},
-		}}
-		if err := session("team/a").AddResponses(checks, []*http.Response{named}); err != nil {
+		if err := s.begin("team/a").AddResponses(checks, challengeAt("presumed.test", "team/a")); err != nil { //nolint:bodyclose // it has none
 			t.Fatal(err)
 		}
 		// A check of another one presumes the same, and waits to try again.
 		done := make(chan error, 1)
-		go func() { done <- session("team/b").Authorize(checks, request()) }()
+		go func() { done <- s.begin("team/b").Authorize(checks, toHost()) }()
 		synctest.Wait()
 		// A second check of that one is answered without a token.
-		second, plain := session("team/b"), request()
+		second, plain := s.begin("team/b"), toHost()
 		if err := second.Authorize(checks, plain); err != nil || plain.Header.Get("Authorization") != "" {
 			t.Fatal(err, plain.Header)
 		}
 		time.Sleep(500 * time.Millisecond) // the answer takes its time; the first check tries again
 		second.Finish(true)
 		// A pull follows.
-		began, pull := time.Now(), request()
-		err := session("team/b").Authorize(pulls, pull)
+		began, pull := time.Now(), toHost()
+		err := s.begin("team/b").Authorize(pulls, pull)
 		if took := time.Since(began); err != nil || took > 0 || pull.Header.Get("Authorization") != "" {
 			t.Errorf("after %v, the pull got %q, %v", took, pull.Header.Get("Authorization"), err)
 		}
