@@ -4,16 +4,12 @@
 package access
 
 import (
-	"archive/tar"
-	"bytes"
-	"io"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
@@ -128,16 +124,7 @@ func TestVolumeAfterAnotherSnapshotter(t *testing.T) {
 // withDirectory returns an image that has one more layer, with a file in a directory of that name.
 func withDirectory(t *testing.T, img v1.Image, name string) v1.Image {
 	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name + "/of-" + name, Mode: 0o644})
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	layer, err := nodetest.FileLayer(name+"/of-"+name, 0o644, nil)
 	if err == nil {
 		img, err = mutate.AppendLayers(img, layer)
 	}

@@ -53,11 +53,16 @@ func busyboxLayer() (v1.Layer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w\ninstall it with: apt-get install busybox-static", err)
 	}
+	return FileLayer("busybox", 0o755, program)
+}
+
+// FileLayer returns a layer with one file.
+func FileLayer(name string, mode int64, content []byte) (v1.Layer, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "busybox", Mode: 0o755, Size: int64(len(program))})
+	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))})
 	if err == nil {
-		_, err = w.Write(program)
+		_, err = w.Write(content)
 	}
 	if err == nil {
 		err = w.Close()
