@@ -18,28 +18,22 @@ import (
 
 // refusable is one of docker's authorizers that keeps what a token server has refused the caller by. Docker's asks by GET
 // after a POST that was answered with 400 or 401, since there are servers that know no POST, and tells of the GET alone.
-// A server that knows no GET has refused the caller by then: it is the answer to the POST that counts. It is asked for one
-// token at a time.
-type refusable struct {
-	docker.Authorizer
-	posts *refusedPost
-}
+// A server that knows no GET has refused the caller by then: it is the answer to the POST that counts.
+type refusable struct{ docker.Authorizer }
 
 // keepRefusals makes one of docker's authorizers, with a client for it.
 func keepRefusals(c *http.Client, authorizer func(*http.Client) docker.Authorizer) docker.Authorizer {
-	keeps, posts := *c, &refusedPost{next: c.Transport}
-	keeps.Transport = posts
-	return &refusable{authorizer(&keeps), posts}
+	keeps := *c
+	keeps.Transport = &refusedPosts{next: c.Transport}
+	return &refusable{authorizer(&keeps)}
 }
 
 // Authorize implements docker.Authorizer.
 func (r *refusable) Authorize(ctx context.Context, req *http.Request) error {
-	r.posts.refusal = nil
-	err := r.Authorizer.Authorize(ctx, req)
-	refusal := r.posts.refusal
-	r.posts.refusal = nil
-	if refusal != nil && isOfMethod(err) {
-		return refusal
+	var kept refusal
+	err := r.Authorizer.Authorize(context.WithValue(ctx, refusalKey{}, &kept), req)
+	if kept.err != nil && isOfMethod(err) {
+		return kept.err
 	}
 	return err
 }
@@ -56,14 +50,19 @@ func isOfMethod(err error) bool {
 	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
 }
 
-// refusedPost keeps the last answer to a POST, if it refuses the caller.
-type refusedPost struct {
-	next    http.RoundTripper
-	refusal error // a remoteerrors.ErrUnexpectedStatus, as docker's authorizer has it; nil = none
+// refusal is the last answer to a POST of one use of the authorizer, if that refuses the caller. It goes with the
+// context: one that has been given up and the next may overlap.
+type refusal struct {
+	err error // a remoteerrors.ErrUnexpectedStatus, as docker's authorizer has it; nil = none
 }
 
+type refusalKey struct{}
+
+// refusedPosts keeps refusals.
+type refusedPosts struct{ next http.RoundTripper }
+
 // RoundTrip implements http.RoundTripper. The transport below bounds the answer.
-func (r *refusedPost) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *refusedPosts) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.next.RoundTrip(req)
 	if err != nil || req.Method != http.MethodPost || !fault.TokenStatusClass(resp.StatusCode).Refuses() {
 		return resp, err
@@ -72,6 +71,8 @@ func (r *refusedPost) RoundTrip(req *http.Request) (*http.Response, error) {
 	_ = resp.Body.Close()
 	kept := *resp
 	resp.Body, kept.Body = io.NopCloser(bytes.NewReader(data)), io.NopCloser(bytes.NewReader(data))
-	r.refusal = remoteerrors.NewUnexpectedStatusErr(&kept)
+	if refused, ok := req.Context().Value(refusalKey{}).(*refusal); ok {
+		refused.err = remoteerrors.NewUnexpectedStatusErr(&kept)
+	}
 	return resp, nil
 }

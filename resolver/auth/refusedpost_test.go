@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -103,4 +104,27 @@ func TestRefusedPost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRefusedPostsSideBySide holds that one use of an authorizer that has been given up and the next share nothing, as the race
+// detector sees it.
+func TestRefusedPostsSideBySide(t *testing.T) {
+	a := keepRefusals(&http.Client{Transport: &exchanges{}}, func(c *http.Client) docker.Authorizer {
+		return docker.NewDockerAuthorizer(docker.WithAuthClient(c), docker.WithAuthCreds(fixed("alice", "secret")))
+	})
+	u := &url.URL{Scheme: "http", Host: "registry.test"}
+	if err := meet(t.Context(), a, &http.Response{
+		StatusCode: http.StatusUnauthorized, Request: &http.Request{URL: u}, Header: http.Header{"Www-Authenticate": {`Basic realm="it"`}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			if err := a.Authorize(t.Context(), &http.Request{URL: u, Header: http.Header{}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
