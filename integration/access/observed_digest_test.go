@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -60,19 +59,7 @@ func TestObservedPullByDigestOpensNothing(t *testing.T) {
 	s.wantPull(alice, "Always", s.digest, "Pulled")
 	s.waitForWrites()
 	s.wantPull(nobody, "Never", s.digest, "Failed")
-	release := make(chan struct{})
-	var once sync.Once
-	free := func() { once.Do(func() { close(release) }) }
-	defer free()
-	defer eves.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if strings.Contains(r.URL.Path, "/manifests/") {
-			select {
-			case <-release:
-			case <-r.Context().Done():
-			}
-		}
-		next.ServeHTTP(w, r)
-	})()
+	asked := hangManifests(t, eves)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for i := range 90 {
@@ -80,13 +67,44 @@ func TestObservedPullByDigestOpensNothing(t *testing.T) {
 			_, _ = n.Node.Pull(ctx, fmt.Sprintf("eve.test/x%d:1", i), node.Pod("dev", "pod"), node.Hint("verify-timeout", "2m"))
 		}()
 	}
-	time.Sleep(2 * time.Second) // until they are observed
+	nodetest.Eventually(t, "as many are observed as can be", func() bool { return asked() >= maxObserved })
 	if _, err := n.Pull(s.digest, bob.secret(), node.Pod("dev", "pod")); err != nil {
 		t.Fatal(err)
 	}
 	s.wantPull(nobody, "Never", s.digest, "Failed")
-	free()
-	cancel()
+}
+
+// maxObserved is how many pulls are observed at a time.
+const maxObserved = 64
+
+// hangManifests has a registry answer no question for a manifest until the test ends, and returns how many of them were asked for
+// twice: by containerd's pull, and by who observes it.
+func hangManifests(t *testing.T, r *resolvertest.Registry) (twice func() int) {
+	t.Helper()
+	release := make(chan struct{})
+	undo := r.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.Contains(r.URL.Path, "/manifests/") {
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+	t.Cleanup(func() {
+		close(release)
+		undo()
+	})
+	return func() int {
+		asked := map[string]int{}
+		n := 0
+		for _, req := range r.Requests() {
+			if asked[req.Path]++; asked[req.Path] == 2 {
+				n++
+			}
+		}
+		return n
+	}
 }
 
 // What is proved while the pull of an observed pod is under way stays, also where nothing was known of the image as that began.
