@@ -53,8 +53,8 @@ func NewRuntimeService(inner runtime.RuntimeServiceServer, images runtime.ImageS
 	return &RuntimeService{RuntimeServiceServer: inner, images: images, records: records, sandbox: sandbox}
 }
 
-// WithStarts lets the service forget what is remembered of pods that are removed. It is
-// called once, before the service is used, and returns it.
+// WithStarts lets the service note which pods have containers made, and forget what is remembered of pods that are
+// removed. It is called once, before the service is used, and returns it.
 func (s *RuntimeService) WithStarts(starts *Starts) *RuntimeService {
 	s.starts = starts
 	return s
@@ -92,6 +92,9 @@ const maxErrorText = 2 << 10
 func (s *RuntimeService) CreateContainer(ctx context.Context, r *runtime.CreateContainerRequest) (*runtime.CreateContainerResponse, error) {
 	bounded, told := redact.Bounded(ctx)
 	defer told()
+	if s.starts != nil {
+		s.starts.again.note(r.GetSandboxConfig())
+	}
 	response, err := s.createAgain(bounded, r)
 	return response, tellError(err)
 }

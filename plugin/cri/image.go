@@ -95,7 +95,7 @@ func (s *ImageService) PullImage(ctx context.Context, r *runtime.PullImageReques
 	if err != nil {
 		return nil, err
 	}
-	started, ended := s.starts.pulling(r.GetImage(), req.Name)
+	started, ended := s.starts.pulling(r, req.Name)
 	req.Started = started
 	outcome, err := s.engine.Ensure(ctx, req)
 	if outcome.Observed {

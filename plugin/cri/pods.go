@@ -25,16 +25,17 @@ type Sandboxes interface {
 // podsOf returns the pods that a question may be about. A kubelet's question has the
 // annotations of the pod and no namespace; its sandbox has both, and is there before the
 // question. After a restart of the kubelet its annotation is another one than that of
-// the sandbox, and all others are the pod's own to choose: then it may be each pod
-// of the node whose sandbox is ready, and none is sure.
+// the sandbox, and all others are the pod's own to choose: until the pod has pulled, or had a
+// container made, it may be each pod of the node whose sandbox is ready, and none is sure.
 func (s *Starts) podsOf(ctx context.Context, seen string) (pods []*runtime.PodSandbox, sure bool, err error) {
 	listed, err := s.Sandboxes.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{})
 	if err != nil {
 		return nil, false, fmt.Errorf("list the pods of the node: %w", err)
 	}
+	again, known := s.again.of(seen)
 	var its, ready []*runtime.PodSandbox
 	for _, sandbox := range listed.GetItems() {
-		if sandbox.GetAnnotations()[configSeen] == seen {
+		if sandbox.GetAnnotations()[configSeen] == seen || known && podIDOf(sandbox.GetMetadata()) == again {
 			its = append(its, sandbox)
 		}
 		if sandbox.GetState() == runtime.PodSandboxState_SANDBOX_READY {

@@ -39,7 +39,7 @@ func (s *sandboxes) RemovePodSandbox(_ context.Context, r *runtime.RemovePodSand
 // add adds a sandbox, and returns its ID.
 func (s *sandboxes) add(namespace, seen string, ready bool) string {
 	p := &runtime.PodSandbox{
-		Id: fmt.Sprint(len(s.all)), Metadata: &runtime.PodSandboxMetadata{Namespace: namespace, Name: "pod"},
+		Id: fmt.Sprint(len(s.all)), Metadata: podIn(namespace),
 		Annotations: map[string]string{configSeen: seen}, State: runtime.PodSandboxState_SANDBOX_NOTREADY,
 	}
 	if ready {
@@ -47,6 +47,10 @@ func (s *sandboxes) add(namespace, seen string, ready bool) string {
 	}
 	s.all = append(s.all, p)
 	return p.GetId()
+}
+
+func podIn(namespace string) *runtime.PodSandboxMetadata {
+	return &runtime.PodSandboxMetadata{Namespace: namespace, Name: "pod", Uid: namespace}
 }
 
 // namespacesOf returns the namespaces of pods in their order, each once.
@@ -81,6 +85,18 @@ func TestPodsOf(t *testing.T) {
 	want("three", false, "a", "b")
 	inner.add("c", "noon", false)
 	want("noon", true, "b", "c")
+	config := func(namespace, seen string) *runtime.PodSandboxConfig {
+		return &runtime.PodSandboxConfig{Metadata: podIn(namespace), Annotations: map[string]string{configSeen: seen}}
+	}
+	s.again.note(config("c", "after a restart"))
+	want("after a restart", true, "c")
+	want("after another one", false, "a", "b")
+	s.again.note(config("gone", "after another one"))
+	want("after another one", false, "a", "b")
+	for i := range maxPods {
+		s.again.note(config("a", fmt.Sprint(i)))
+	}
+	want("after a restart", false, "a", "b")
 	inner.err = errors.New("scripted")
 	if pods, _, err := s.podsOf(t.Context(), "noon"); !errors.Is(err, inner.err) {
 		t.Errorf("%v, %v", pods, err)

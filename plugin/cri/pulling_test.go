@@ -20,9 +20,9 @@ func TestPullByAnotherRuleEnds(t *testing.T) {
 	for _, govern := range []policy.Govern{policy.Starts, policy.Pulls} {
 		s := &Starts{Now: func() time.Time { return noon }}
 		spec := &runtime.ImageSpec{Annotations: map[string]string{configSeen: "pod"}}
-		s.pullers.tell("pod", "app", noon) // its container with Never, which fails once
-		s.pullers.tell("pod", "app", noon) // and starts
-		_, ended := s.pulling(spec, "app") // its container with Always
+		s.pullers.tell("pod", "app", noon)                                   // its container with Never, which fails once
+		s.pullers.tell("pod", "app", noon)                                   // and starts
+		_, ended := s.pulling(&runtime.PullImageRequest{Image: spec}, "app") // its container with Always
 		var o engine.Outcome
 		o.Directives.Govern = govern
 		ended(o, nil)

@@ -40,6 +40,7 @@ type Starts struct {
 	Now func() time.Time
 
 	pullers pullers
+	again   seenAgain
 }
 
 // question is one of a kubelet about the start of a pod's container.
@@ -47,6 +48,7 @@ type question struct {
 	seen  string                // the pod, by the kubelet's annotation
 	image string                // the normalised reference
 	pods  []*runtime.PodSandbox // that it may be
+	sure  bool                  // it is that, by what the kubelet says
 	// requests are the pulls that may follow, one for each namespace and snapshotter.
 	requests []engine.Request
 }
@@ -65,7 +67,7 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 		s.starts.answer(ctx, question{image: named.String()}, engine.AnswerPulled, nil)
 		return true, nil
 	}
-	pods, _, err := s.starts.podsOf(ctx, seen)
+	pods, sure, err := s.starts.podsOf(ctx, seen)
 	if err != nil {
 		return false, err
 	}
@@ -73,6 +75,7 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 	if err != nil {
 		return false, err
 	}
+	q.sure = sure
 	stop, governed := s.decide(ctx, q, imageID, true)
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -187,11 +190,14 @@ func (s *ImageService) question(spec *runtime.ImageSpec, seen string, named refe
 // decide returns why the image with that ID must not be reused as it is, the strictest of the
 // decisions for what the pod may be; nil where it may. One to reuse another image, to which
 // the name has been moved, is none to reuse this one. It is not governed where all of these
-// leave the question alone. Of pods that do not pull only [policy.Strict] asks for a proof.
+// leave the question alone; where nobody is sure of the pod, where one of them does, but for [policy.Strict]: a
+// trial in one namespace makes no pod of another one pull, and doubt is no way around a proof. Of pods that do not
+// pull only [policy.Strict] asks for a proof.
 func (s *ImageService) decide(ctx context.Context, q question, imageID string, pulls bool) (stop *engine.Start, governed bool) {
+	left := false
 	for _, req := range q.requests {
 		start := s.engine.Start(ctx, req, pulls)
-		governed = governed || start.Governed
+		governed, left = governed || start.Governed, left || !start.Governed
 		strict := start.Directives.Access == policy.Strict
 		if !start.Governed || start.Reuse && start.ImageID == imageID || !pulls && !strict {
 			continue
@@ -200,6 +206,9 @@ func (s *ImageService) decide(ctx context.Context, q question, imageID string, p
 			return &start, true
 		}
 		stop = &start
+	}
+	if left && !q.sure {
+		return nil, false
 	}
 	return stop, governed
 }
@@ -233,11 +242,12 @@ func (s *Starts) answer(ctx context.Context, q question, answer engine.StartAnsw
 
 // pulling notes that a kubelet pulls for a pod, and reports whether it was told to. The
 // function that it returns is to be called when the pull has ended.
-func (s *Starts) pulling(spec *runtime.ImageSpec, image string) (told bool, ended func(o engine.Outcome, err error)) {
-	seen := spec.GetAnnotations()[configSeen]
+func (s *Starts) pulling(r *runtime.PullImageRequest, image string) (told bool, ended func(o engine.Outcome, err error)) {
+	seen := r.GetImage().GetAnnotations()[configSeen]
 	if s == nil || seen == "" {
 		return false, func(engine.Outcome, error) {}
 	}
+	s.again.note(r.GetSandboxConfig())
 	told, noted := s.pullers.begin(seen, image, s.Now())
 	return told, func(o engine.Outcome, err error) {
 		if noted || o.Directives.Govern == policy.Starts {
