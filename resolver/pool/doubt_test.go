@@ -150,3 +150,40 @@ func TestPullOverKeptConnectionsThatAreDead(t *testing.T) {
 		}
 	})
 }
+
+// HTTP/2's own ping finds a connection dead while nobody asks: no pull goes over others that were kept until then.
+func TestPullAfterAFailoverThatAPingFinds(t *testing.T) {
+	for _, pause := range []time.Duration{0, 25 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			var asked atomic.Int64
+			h := distant(t, "h2", &asked)
+			h.pool.base.TLSClientConfig.InsecureSkipVerify = true // as storage.test
+			h.pool.base.IdleConnTimeout = 90 * time.Second
+			pull := func(host string) {
+				t.Helper()
+				ctx, cancel := context.WithTimeout(WithLayer(t.Context(), maxShared+1), time.Minute)
+				defer cancel()
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host+"/layer", http.NoBody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := h.pool.RoundTrip(req)
+				if err != nil {
+					t.Errorf("%v after a failover, a layer of %s: %v", pause, host, err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+			h.want(t, 2)
+			pull(address)
+			pull("storage.test")
+			h.want(t, 2)
+			h.forget()
+			time.Sleep(pause)
+			h.want(t, 2)
+			pull(address)
+			pull("storage.test")
+		})
+	}
+}

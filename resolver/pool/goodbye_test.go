@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,4 +47,39 @@ func TestGoodbyeAtOnce(t *testing.T) {
 			t.Errorf("%d connections are still open", n)
 		}
 	})
+}
+
+// A host that says goodbye on an HTTP/2 connection, as some do after so many requests, answers those that are under way: they are
+// not asked twice, however long that takes.
+func TestGoodbyeWhileRequestsAreUnderWay(t *testing.T) {
+	for _, requests := range []int64{2, 50} {
+		synctest.Test(t, func(t *testing.T) {
+			var slow atomic.Int64
+			h := serve(t, "h2", func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/slow" {
+					if slow.Add(1) == requests {
+						w.Header().Set("Connection", "close") // net/http has a goodbye for it
+					} else {
+						time.Sleep(3 * time.Second)
+					}
+				}
+				time.Sleep(20 * time.Millisecond)
+				well(w, r)
+			})
+			h.roundTrip = 40 * time.Millisecond
+			for range 10 {
+				h.want(t, 2)
+			}
+			atOnce(int(requests), func(int) {
+				if _, _, err := h.get(t.Context(), "/slow"); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(4 * time.Second)
+			if n := slow.Load(); n != requests {
+				t.Errorf("it was asked %d times, want %d", n, requests)
+			}
+			h.want(t, 2)
+		})
+	}
 }

@@ -107,6 +107,11 @@ func (l *lane) generate(modern bool) *generation {
 	g.left.Store(l.left)
 	if modern {
 		g.modern = offer(t)
+		g.modern.transport.CountError = func(kind string) {
+			if kind == "conn_close_lost_ping" {
+				l.doubt(l)
+			}
+		}
 	}
 	return g
 }

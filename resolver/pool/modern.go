@@ -223,13 +223,19 @@ func (m *modern) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// of returns the HTTP/2 connection over c; nil where it takes no more requests.
+func (m *modern) of(c net.Conn) *h2.ClientConn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.conns[c]
+}
+
 // ping asks the other end of a connection for a sign of life, and calls heard with the time
 // that each took. There is one ping at a time: who comes while it is under way, and perhaps
 // answered, has another one sent after it. Nobody waits for it.
-func (m *modern) ping(c net.Conn, heard func(time.Duration)) {
+func (m *modern) ping(asked *h2.ClientConn, heard func(time.Duration)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	asked := m.conns[c]
 	if asked == nil {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,6 +184,35 @@ func TestConnectionsAge(t *testing.T) {
 			time.Sleep(time.Second)
 			if n := h.open(); n != 1 {
 				t.Errorf("%s: %d connections are open", offers, n)
+			}
+		})
+	}
+}
+
+// The same where a second try is what leads there.
+func TestSecondTryAtABackendOutOfService(t *testing.T) {
+	for _, offers := range []string{"", "h2"} {
+		synctest.Test(t, func(t *testing.T) {
+			var bad atomic.Int64
+			h := serve(t, offers, func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(20 * time.Millisecond)
+				if r.RemoteAddr == "client:2" {
+					bad.Add(1)
+					fail503(w, r)
+					return
+				}
+				well(w, r)
+			})
+			h.roundTrip = 40 * time.Millisecond
+			for range 10 {
+				h.ask(t.Context())
+			}
+			h.forget()
+			for range 4 {
+				h.ask(t.Context())
+			}
+			if bad.Load() != 1 {
+				t.Errorf("%q: it was asked %d times", offers, bad.Load())
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"time"
+
+	h2 "golang.org/x/net/http2"
 )
 
 // errDead is why a request is given up on a connection: it was answered on another.
@@ -34,6 +36,7 @@ type second struct {
 	mu     sync.Mutex
 	on     httptrace.GotConnInfo // the connection of the first try
 	spoken protocol              // on it
+	asked  *h2.ClientConn        // the same; nil = it has no pings
 	signs  uint64                // of life on it, until now
 	pause  time.Duration         // until it is looked for others
 	send   time.Time             // the second try is not sent before
@@ -94,7 +97,10 @@ func (s *second) watch(on httptrace.GotConnInfo, spoken protocol) {
 	if !on.Reused || s.over || s.done != nil {
 		return
 	}
-	s.on, s.spoken = on, spoken
+	s.on, s.spoken, s.asked = on, spoken, nil
+	if spoken == http2 {
+		s.asked = s.first.modern.of(on.Conn)
+	}
 	s.timer = time.AfterFunc(s.listen(), s.run)
 }
 
@@ -108,7 +114,7 @@ func (s *second) listen() time.Duration {
 		s.signs = c.signs.Load()
 	}
 	if s.spoken == http2 {
-		s.first.modern.ping(s.on.Conn, s.lane.pinged)
+		s.first.modern.ping(s.asked, s.lane.pinged)
 	}
 	return s.pause
 }
@@ -156,6 +162,9 @@ func (s *second) decide(next *generation, own bool, used *usage, resp *http.Resp
 	close(s.done)
 	s.leave(leaves)
 	if answered {
+		if fails(resp.StatusCode) {
+			s.lane.forsake(next)
+		}
 		return
 	}
 	if err == nil {
@@ -206,7 +215,8 @@ func (s *second) begin() (next *generation, own bool, ctx context.Context) {
 		return nil, false, nil
 	}
 	s.done = make(chan struct{})
-	ctx, s.cancel = context.WithCancel(s.req.Context())
+	ctx, cancel := context.WithCancelCause(s.req.Context())
+	s.cancel = func() { cancel(errOver) }
 	return next, own, ctx
 }
 

@@ -52,7 +52,7 @@ func (l *lane) once(g *generation, req *http.Request, used *usage) (*http.Respon
 	resp, err := g.transport.RoundTrip(traced)
 	if err != nil {
 		switch {
-		case !used.hung(err):
+		case !used.hung(err), errors.Is(context.Cause(req.Context()), errOver): // nobody has given up
 		case g.served.Load():
 			l.forsake(g)
 		default: // HTTP/2 may be why: nobody has had an answer by it
