@@ -90,6 +90,10 @@ func (l *lookups) ask(host string) <-chan singleflight.Result {
 		defer release()
 		began := time.Now()
 		found, err := l.lookup(ctx, "ip", host)
+		if before, ok := l.last.Peek(host); ok && notFound(err) {
+			// Of two families, the one that the name never had may have answered last, and nobody be able to tell of the other.
+			found, err = l.lookup(ctx, familyOf(before.addresses[0]), host)
+		}
 		switch {
 		case err == nil:
 			l.last.Add(host, known{found, time.Now(), time.Since(began)})
@@ -98,6 +102,14 @@ func (l *lookups) ask(host string) <-chan singleflight.Result {
 		}
 		return found, err
 	})
+}
+
+// familyOf returns the network by which the family of an address is looked up alone.
+func familyOf(a netip.Addr) string {
+	if a.Unmap().Is4() {
+		return "ip4"
+	}
+	return "ip6"
 }
 
 // addressesOf returns what a look-up has found, nil for nothing.

@@ -26,6 +26,7 @@ type nameServers struct {
 	takes time.Duration
 	found string // "" = the name servers fail
 	err   error  // instead
+	ipv4  error  // instead, where that alone is asked for
 
 	asked atomic.Int64
 	under atomic.Int64
@@ -37,12 +38,15 @@ func (n *nameServers) set(takes time.Duration, found string, err error) {
 	n.takes, n.found, n.err = takes, found, err
 }
 
-func (n *nameServers) look(ctx context.Context, _, host string) ([]netip.Addr, error) {
+func (n *nameServers) look(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	n.asked.Add(1)
 	n.under.Add(1)
 	defer n.under.Add(-1)
 	n.mu.Lock()
 	takes, found, err := n.takes, n.found, n.err
+	if network == "ip4" && n.ipv4 != nil {
+		err = n.ipv4
+	}
 	n.mu.Unlock()
 	select {
 	case <-time.After(takes):
@@ -111,6 +115,31 @@ func TestLookUpOutlivesTheDial(t *testing.T) {
 			t.Errorf("an address of long ago is dialed, after %v", took)
 		}
 		time.Sleep(dialTime)
+	})
+}
+
+// That a name has no IPv6 address, and nobody can tell whether it has an IPv4 one, which Go's resolver may have as one that does not
+// exist, is no reason to forget that it had one.
+func TestLookUpOfTwoFamilies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dialed{takes: map[string]time.Duration{"10.0.0.1:443": 10 * ms}, at: map[string]time.Duration{}}
+		n := &nameServers{found: "10.0.0.1"}
+		names := newLookups(n.look, &dialer{})
+		none := &net.DNSError{Err: "no such host", Name: "registry.test", IsNotFound: true}
+		_, _ = short(t, names, d.dial)
+		n.set(0, "", none)
+		n.ipv4 = &net.DNSError{Err: "server misbehaving", Name: "registry.test", IsTemporary: true}
+		for range 3 {
+			if took, err := short(t, names, d.dial); err != nil {
+				t.Errorf("after %v: %v", took, err)
+			}
+		}
+		for _, ipv4 := range []error{none, n.ipv4} {
+			n.ipv4 = ipv4
+			if _, err := short(t, names, d.dial); !errors.Is(err, none) {
+				t.Errorf("the address of a name is dialed that is no more: %v", err)
+			}
+		}
 	})
 }
 
