@@ -34,10 +34,11 @@ func TestObservedPullByDigestEndsNoProof(t *testing.T) {
 			s.wantPull(alice, "Always", s.digest, "Pulled")
 			s.waitForWrites()
 			s.wantPull(alice, "Never", s.digest, "Present")
+			mark := n.Mark()
 			if _, err := n.Pull(s.digest, bob.secret(), node.Pod("dev", "pod")); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // what was observed is recorded after the answer
+			s.waitForObserved(mark)
 			s.waitForWrites()
 			s.wantPull(nobody, "Never", s.digest, "Failed")
 			s.wantPull(alice, "Never", s.digest, "Present") // she was refused by nobody
@@ -62,16 +63,38 @@ func TestObservedPullByDigestOpensNothing(t *testing.T) {
 	asked := hangManifests(t, eves)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for i := range 90 {
-		go func() {
-			_, _ = n.Node.Pull(ctx, fmt.Sprintf("eve.test/x%d:1", i), node.Pod("dev", "pod"), node.Hint("verify-timeout", "2m"))
-		}()
+	pull := func(i int) {
+		_, _ = n.Node.Pull(ctx, fmt.Sprintf("eve.test/x%d:1", i), node.Pod("dev", "pod"), node.Hint("verify-timeout", "2m"))
 	}
-	nodetest.Eventually(t, "as many are observed as can be", func() bool { return asked() >= maxObserved })
+	started := 0
+	nodetest.Eventually(t, "as many are observed as can be", func() bool {
+		if started < 2*maxObserved { // a busy node has no time to observe each of them
+			go pull(started)
+			started++
+		}
+		return asked() >= maxObserved
+	})
+	mark := n.Mark()
 	if _, err := n.Pull(s.digest, bob.secret(), node.Pod("dev", "pod")); err != nil {
 		t.Fatal(err)
 	}
+	if told := s.waitForObserved(mark); told.Reason != "busy" {
+		t.Fatalf("bob's is observed, too: %v", told)
+	}
 	s.wantPull(nobody, "Never", s.digest, "Failed")
+}
+
+// waitForObserved waits for what is told of a pull of the scene's digest that was observed, which comes after the answer.
+func (s *scene) waitForObserved(mark node.Mark) (told node.Decision) {
+	s.T.Helper()
+	nodetest.Eventually(s.T, "the pull that was observed is told of", func() bool {
+		all := s.Decisions(mark, s.digest)
+		if len(all) > 0 {
+			told = all[0]
+		}
+		return len(all) > 0
+	})
+	return told
 }
 
 // maxObserved is how many pulls are observed at a time.
@@ -142,11 +165,12 @@ func TestObservedPullByDigestOpensNothingThatIsProvedMeanwhile(t *testing.T) {
 			s.wantPull(alice, "Never", s.digest, "Present")
 			s.wantPull(nobody, "Never", s.digest, "Failed")
 			time.Sleep(4 * time.Second) // the check beside bob's pull gives up
+			mark := n.Mark()
 			close(release)
 			if err := <-bobs; err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // what was observed is recorded after the answer
+			s.waitForObserved(mark)
 			s.waitForWrites()
 			s.wantPull(alice, "Never", s.digest, "Present")
 			s.wantPull(nobody, "Never", s.digest, "Failed")
