@@ -4,13 +4,15 @@
 package durable
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 )
 
 // A file is replaced as a whole, with its mode, and nothing is left beside it, also
-// where it cannot be put in place.
+// where it cannot be put in place: the error names the file, and is the same each time.
 func TestWriteFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made")
 	path := filepath.Join(dir, "file")
@@ -30,8 +32,12 @@ func TestWriteFile(t *testing.T) {
 	if err := os.Mkdir(inTheWay, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteFile(inTheWay, nil, 0o600); err == nil {
-		t.Error("a directory was replaced")
+	for _, path := range []string{inTheWay, "/proc/no-file-can-be-made-here"} {
+		first, second := WriteFile(path, nil, 0o600), WriteFile(path, nil, 0o600)
+		var e *fs.PathError
+		if !errors.As(first, &e) || e.Path != path || first.Error() != second.Error() {
+			t.Errorf("%v, and the next time %v", first, second)
+		}
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
 		t.Errorf("there are %v, %v", entries, err)

@@ -32,3 +32,17 @@ func TestDamagedArchives(t *testing.T) {
 		}
 	}
 }
+
+// No file can be made there, as on a full disk: that is told of once.
+func TestSameErrorIsReturnedOnce(t *testing.T) {
+	a := New("/proc/last-good.tar.gz")
+	files := []File{{"/etc/x/10.toml", []byte("always")}}
+	if err := a.Keep(files, SumOf(files)); err == nil {
+		t.Fatal("it is kept")
+	}
+	for range 3 {
+		if err := a.Keep(files, SumOf(files)); err != nil {
+			t.Errorf("again: %v", err)
+		}
+	}
+}

@@ -162,6 +162,7 @@ const fileMode = 0o644 // rules are no secret; the operator reads them
 func replace(path, text string) (err error) {
 	dir := filepath.Dir(path)
 	begin, end := temporary(path)
+	defer func() { err = durable.WithPath(err, path) }()
 	f, err := os.CreateTemp(dir, begin+"*"+end)
 	if err != nil {
 		return err

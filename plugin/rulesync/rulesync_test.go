@@ -159,6 +159,7 @@ func TestRefusedSources(t *testing.T) {
 		"a case that fails":        {files{"10-a.toml": never, "a.test.toml": cases}, `a.test.toml:2: : rule: expected "10-a.toml#1"`},
 		"a case with a mistake":    {files{"10-a.toml": always, "a.test.toml": cases + "imag = 1\n"}, "a.test.toml:5"},
 		"cases of other rules":     {files{"a.test.toml": strings.Replace(cases, "../pullwarden.d", "/nowhere", 1)}, "/nowhere"},
+		"cases of missing rules":   {files{"a.test.toml": strings.Replace(cases, "../pullwarden.d", "../missing", 1)}, "missing"},
 		"a name without .toml":     {files{"10-a": always}, `"10-a" is neither a rule file`},
 		"a name that is a comment": {files{"10\n[[rule]]\n.toml": always}, "allowed in the name"},
 		"an array of rules":        {files{"10-a.toml": "rule = [{images = ['a.test/**'], policy = 'Never'}]", "20.toml": never}, "[[rule]]"},
@@ -178,6 +179,9 @@ func TestRefusedSources(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("%s: %v, want %s", what, err, test.want)
 				}
+			}
+			if first, second := s.Once(), s.Once(); first.Error() != second.Error() {
+				t.Errorf("%v, and the next time %v", first, second)
 			}
 			if now, err := os.ReadFile(s.To); err != nil || !bytes.Equal(was, now) || len(names(t, dir)) != 1 {
 				t.Errorf("the copy has changed: %s, %v, %q", now, err, names(t, dir))
@@ -251,4 +255,26 @@ func TestWatchTellsOnce(t *testing.T) {
 		s.Watch(ctx.Done())
 		v.must(s.Probe())
 	})
+}
+
+// No file can be made in these places, as on a full disk.
+func TestFullDiskIsToldOnce(t *testing.T) {
+	const full = "/proc"
+	for name, fill := range map[string]func(*testing.T, *Sync){
+		"of the copy":            func(_ *testing.T, s *Sync) { s.To = full + "/50-cluster.toml" },
+		"of the temporary files": func(t *testing.T, _ *Sync) { t.Setenv("TMPDIR", full) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, log := newSync(t, newVolume(t, files{"10-a.toml": always}).dir)
+			fill(t, s)
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*pollInterval)
+				defer cancel()
+				s.Watch(ctx.Done())
+			})
+			if strings.Count(log.String(), "not taken") != 1 {
+				t.Errorf("got %q", log)
+			}
+		})
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/pullwarden/pullwarden/internal/durable"
 	"github.com/pullwarden/pullwarden/plugin/check"
 	"github.com/pullwarden/pullwarden/plugin/policy"
 	"github.com/pullwarden/pullwarden/plugin/rules"
@@ -24,17 +25,20 @@ const (
 	casesDir = "pullwarden.tests"
 )
 
+// tempDir is the pattern of the directory's name that holds both.
+const tempDir = "pullwarden-rules-*"
+
 // validate holds a version to all that pullwarden check and pullwarden test do. The error
 // lists what is wrong; the warnings keep nothing from being taken.
 func (s *source) validate() (warnings []string, err error) {
 	if err := s.sameTogether(); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "pullwarden-rules-")
+	dir, err := os.MkdirTemp("", tempDir)
 	if err != nil {
-		return nil, err
+		return nil, durable.WithPath(err, os.TempDir())
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = anyTempDir(errors.Join(err, os.RemoveAll(dir)), dir) }()
 	var paths []string
 	for name, files := range map[string][]rules.File{rulesDir: s.rules, casesDir: s.cases} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
@@ -58,6 +62,14 @@ func (s *source) validate() (warnings []string, err error) {
 		failed = append(failed, runCases(filepath.Join(dir, casesDir, f.Path)))
 	}
 	return warnings, errors.Join(failed...)
+}
+
+// anyTempDir returns the error with the pattern of the directory's name, which is another one each time: Watch compares errors.
+func anyTempDir(err error, dir string) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), dir, filepath.Join(filepath.Dir(dir), tempDir)))
 }
 
 // sameTogether reports whether the one file has the same rules as all files have.
