@@ -191,6 +191,9 @@ func (w *Watcher) look() (changed bool) {
 		names, err := DirsIn(root)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			maps.Copy(now, under(was, root)) // it may be there all the same
+			for dir := range under(noted, root) {
+				delete(noted, dir) // not looked at: it counts until the next look
+			}
 		}
 		for _, name := range names {
 			dir := filepath.Join(root, name)
@@ -229,9 +232,9 @@ func DirsIn(root string) (names []string, err error) {
 	return names, err
 }
 
-func under(dirs map[string]*watched, root string) map[string]*watched {
+func under[V any](dirs map[string]V, root string) map[string]V {
 	found := maps.Clone(dirs)
-	maps.DeleteFunc(found, func(dir string, _ *watched) bool { return filepath.Dir(dir) != filepath.Clean(root) })
+	maps.DeleteFunc(found, func(dir string, _ V) bool { return filepath.Dir(dir) != filepath.Clean(root) })
 	return found
 }
 

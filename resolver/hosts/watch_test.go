@@ -265,3 +265,28 @@ func TestGoodBetweenLooks(t *testing.T) {
 		}
 	})
 }
+
+// A look that cannot list the tree, as where files have run out, forgets nothing that a request has seen.
+func TestGoodBeforeALookThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatching(t)
+		w.start()
+		defer w.Close()
+		write(t, w.root, registryName, chain("https://a.test"))
+		use(t, newCache(t, Options{Dirs: []string{w.root}, Watcher: w.Watcher}), registryName)
+		write(t, w.root, registryName, "[host")
+		away := w.root + ".away"
+		if err := errors.Join(os.Rename(w.root, away), os.WriteFile(w.root, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		w.next()
+		w.want(chain("https://a.test"), 0) // nobody has seen the mistake
+		if err := errors.Join(os.Remove(w.root), os.Rename(away, w.root)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			w.next()
+			w.want(chain("https://a.test"), 1)
+		}
+	})
+}
