@@ -102,12 +102,13 @@ func decodeProof(value string) Proof {
 }
 
 // trimProofs returns the labels without the proofs of holders beyond maxProofs: those go
-// that any secret gets, and then those whose last use, or else whose giving, is longest ago. So a
-// secret that no host has looked at takes nobody else's place but that of another such one, and
-// [unshownPlaces] at most of those of which nobody knows how they were given.
+// that any secret gets, and then those whose last use, or else whose giving, is longest ago; what lies
+// in the future, by a clock that was ahead, tells nothing. So a secret that no host has looked at takes
+// nobody else's place but that of another such one, and [unshownPlaces] at most of those of which
+// nobody knows how they were given.
 // Everybody's proof stays in any case: there is one, and who else has proved something by it would
 // lose that.
-func trimProofs(labels map[string]string, known map[Fingerprint]use) map[string]string {
+func trimProofs(labels map[string]string, known map[Fingerprint]use, now time.Time) map[string]string {
 	used, ways := map[Fingerprint]time.Time{}, map[Fingerprint]way{}
 	for label, value := range labels {
 		f, _, ok := holderOf(label)
@@ -116,8 +117,8 @@ func trimProofs(labels map[string]string, known map[Fingerprint]use) map[string]
 		}
 		proof := decodeProof(value)
 		ways[f] = max(ways[f], known[f].way(proof.By))
-		for _, at := range []time.Time{proof.At, known[f].at} {
-			if !at.Before(used[f]) {
+		for _, at := range []time.Time{{}, proof.At, known[f].at} {
+			if !at.Before(used[f]) && !at.After(now) {
 				used[f] = at
 			}
 		}

@@ -41,6 +41,39 @@ func TestNewestProofStays(t *testing.T) {
 	}
 }
 
+// Proofs that were given while the clock was a year ahead leave for whom proves access by the right one: as after a restart,
+// their labels alone tell of them, or their uses too.
+func TestProofsOfAClockThatWasAhead(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		ctx, s, records := newStore(t)
+		create(ctx, t, records, one, nil)
+		proved := func(f Fingerprint, at time.Time) {
+			v := verified(one)
+			v.At = at
+			s.MarkVerified(ctx, one.Digest, v, by(f), name)
+			if err := s.sync(ctx, noMarks); err != nil {
+				t.Fatal(err)
+			}
+			if got := who(ctx, t, s, name); !slices.Contains(got, f) {
+				t.Errorf("restarted %v: %s has proved access, and has no proof", restarted, f)
+			}
+		}
+		for i := range maxProofs {
+			proved(Fingerprint(fmt.Sprintf("%032x", i)), time.Now().AddDate(1, 0, 0))
+		}
+		if restarted {
+			s.uses = newUses()
+		}
+		for i := range maxProofs {
+			proved(Fingerprint(fmt.Sprintf("f%031x", i)), time.Now())
+		}
+		if got := who(ctx, t, s, name); len(got) != maxProofs || got[0][0] != 'f' {
+			t.Errorf("restarted %v: proofs of the future stay: %v", restarted, got)
+		}
+		s.Close()
+	}
+}
+
 func TestUsesAreBounded(t *testing.T) {
 	u := newUses()
 	for i := range maxUses + 10 {

@@ -263,7 +263,7 @@ func (s *Store) write(ctx context.Context, tx *bolt.Tx, k key, changes index, tr
 		s.prune(k, has)
 	})
 	all := changes.over(k, img.Labels)
-	kept := trimProofs(all, s.uses.known(k.record()))
+	kept := trimProofs(all, s.uses.known(k.record()), time.Now())
 	changed := map[string]string{}
 	var paths []string
 	for label := range all {
