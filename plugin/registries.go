@@ -15,11 +15,11 @@ import (
 )
 
 // openRegistries watches CRI's hosts.toml files, and makes what asks registries by
-// them. The last good files are kept in the directory root. A pull of which no byte comes lasts
-// for the patience. The caller closes both.
-func openRegistries(c cri.Config, counts *metrics.Metrics, root string, patience time.Duration) (*hosts.Watcher, *resolver.Resolver) {
+// them. The last good files are kept in the directory root, and copied to the directory state while
+// containerd reads them. A pull of which no byte comes lasts for the patience. The caller closes both.
+func openRegistries(c cri.Config, counts *metrics.Metrics, root, state string, patience time.Duration) (*hosts.Watcher, *resolver.Resolver) {
 	dirs := filepath.SplitList(c.ConfigPath)
-	watcher := hosts.Watch(hosts.WatchOptions{Dirs: dirs, Archive: filepath.Join(root, "last-good.tar.gz"), Reloaded: counts.HostsReloaded})
+	watcher := hosts.Watch(hosts.WatchOptions{Dirs: dirs, Archive: filepath.Join(root, "last-good.tar.gz"), State: state, Reloaded: counts.HostsReloaded})
 	o := resolver.Options{
 		HostDirs:     dirs,
 		HostsWatcher: watcher,

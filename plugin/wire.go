@@ -115,7 +115,7 @@ func start(ic *plugin.InitContext) (any, error) {
 	stdlog.Guard()
 	resolver.GuardURLs()
 	pull.EndUnpacks()
-	p, err := newImagePolicy(c, host, ic.Properties[plugins.PropertyRootDir])
+	p, err := newImagePolicy(c, host, ic.Properties[plugins.PropertyRootDir], ic.Properties[plugins.PropertyStateDir])
 	if err != nil {
 		return nil, err
 	}
@@ -201,8 +201,8 @@ func newPuller(ic *plugin.InitContext, node pull.Node, service *transfer.Service
 }
 
 // newImagePolicy puts the parts together. The key of fingerprints and the last good
-// rules are kept in the directory root.
-func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, error) {
+// rules are kept in the directory root; the directory state is lost with the machine's memory.
+func newImagePolicy(c config.Config, host host, root, state string) (*imagePolicy, error) {
 	key, err := store.OpenKey(filepath.Join(root, "key"), machineid.File)
 	if err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func newImagePolicy(c config.Config, host host, root string) (*imagePolicy, erro
 		}
 		observers = append(observers, auditLog.Observe)
 	}
-	watcher, registries := openRegistries(host.cri, counts, filepath.Join(root, "hosts"), host.puller.ProgressTimeout())
+	watcher, registries := openRegistries(host.cri, counts, filepath.Join(root, "hosts"), filepath.Join(state, "hosts"), host.puller.ProgressTimeout())
 	records, contents := store.New(host.db, images), content.New(host.db, host.puller.ProgressTimeout())
 	contents.MayBeRemote = host.puller.MayBeRemote
 	pins.Store(pin.Start(pin.Options{

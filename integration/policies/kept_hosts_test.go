@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
 	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
@@ -90,6 +92,41 @@ func TestKeptHosts(t *testing.T) {
 	n.Serve("registry.test", n.Registry)
 	n.MustPull(ref)
 	n.wantHealth(true)
+}
+
+// TestKeptHostsOnAFullDisk starts with a mistake in a hosts.toml where the disk of what is kept is full: the last good
+// version is used all the same, and that a newer one is not kept is told once.
+func TestKeptHostsOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	metrics := nodetest.FreeAddress(t)
+	n := keptHosts{nodetest.Prepare(t, nodetest.MetricsAt(metrics)).With(resolvertest.New(t)), metrics}
+	dir := n.Path("root", "io.containerd.image-policy.v1.pullwarden")
+	n.Must(os.MkdirAll(dir, 0o700))
+	n.Must(unix.Mount("pullwarden-test", dir, "tmpfs", 0, "size=64k"))
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	n.Start()
+	n.Serve("registry.test", n.Registry)
+	nodetest.Eventually(t, "it is kept", func() bool {
+		_, err := os.Stat(dir + "/hosts/last-good.tar.gz")
+		return err == nil
+	})
+	if err := os.WriteFile(dir+"/filler", make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("the disk is not full")
+	}
+	notKept := func() int { return len(n.LogLines(0, "hosts.toml files are not kept", "no space left")) }
+	n.WriteHosts("registry.test", n.Server(n.Registry)+"# newer\n")
+	nodetest.Eventually(t, "it is not kept", func() bool { return notKept() > 0 })
+	n.WriteHosts("registry.test", n.Server(n.Registry)+"[host.\n")
+	n.wantHealth(false, "its last good version is used instead")
+	n.Restart()
+	n.wantHealth(false, "its last good version is used instead")
+	n.Push("app:1", nodetest.Image(1))
+	n.MustPull(nodetest.Named("app:1"))
+	nodetest.Want(t, "warnings", notKept(), 1)
 }
 
 // TestKeptCertificate takes away the certificate of a registry with TLS: the daemon

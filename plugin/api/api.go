@@ -74,7 +74,7 @@ type HostFile struct {
 	// LastGood says that the last good version is in force. Otherwise none is known.
 	LastGood bool `json:"lastGood"`
 	// OnlyAsked says that it is so for registries alone that were asked before, since a
-	// certificate or key that it names cannot be read.
+	// certificate or key that it names cannot be read, or no copy of it can be made, as on a full disk.
 	OnlyAsked bool `json:"onlyAsked,omitempty"`
 }
 

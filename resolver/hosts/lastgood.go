@@ -7,9 +7,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/pullwarden/pullwarden/internal/durable"
 )
 
 // The copy is for root alone: values of headers are secrets.
@@ -53,20 +56,13 @@ func (c *Cache) lastGood(ctx context.Context, name string, now *hostDirState, wa
 	return was, nil
 }
 
-// buildCopy makes the set of a state that is no longer in its directory: of a copy,
-// since containerd reads files. Its stamps are never current, so the directory
-// itself is read at each use.
-func (c *Cache) buildCopy(ctx context.Context, name string, state *hostDirState) (*Set, error) {
-	root, err := c.options.Watcher.tempDir()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(root) }()
-	dir, err := copyState(root, state)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.configure(ctx, name, state, dir)
+// buildCopy makes the set of a state that is no longer in its directory. Its stamps are
+// never current, so the directory itself is read at each use.
+func (c *Cache) buildCopy(ctx context.Context, name string, state *hostDirState) (s *Set, err error) {
+	err = c.options.Watcher.withCopy(state, func(dir string) error {
+		s, err = c.configure(ctx, name, state, dir)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -74,17 +70,52 @@ func (c *Cache) buildCopy(ctx context.Context, name string, state *hostDirState)
 	return s, nil
 }
 
-// tempDir makes a directory for root alone, beside the archive: what a kill leaves
-// there is cleared away at the next start.
-func (w *Watcher) tempDir() (string, error) {
-	if w.options.Archive == "" {
-		return os.MkdirTemp("", "hosts-")
+// errNoCopy says that no copy could be made, as on a full disk.
+var errNoCopy = errors.New("no copy of it can be made")
+
+// withCopy calls use with the directory of a copy of the state, since containerd reads
+// files, and removes the copy. The error is that of use, or [errNoCopy].
+func (w *Watcher) withCopy(state *hostDirState, use func(dir string) error) error {
+	var failed []error
+	for _, place := range w.places() {
+		root, dir, err := copyIn(place, state)
+		if err == nil {
+			defer func() { _ = os.RemoveAll(root) }()
+			return use(dir)
+		}
+		failed = append(failed, durable.WithPath(err, place))
 	}
-	dir := filepath.Dir(w.options.Archive)
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return "", err
+	return fmt.Errorf("%w: %w", errNoCopy, errors.Join(failed...))
+}
+
+// places are directories for copies, for root alone. What a kill leaves there is cleared
+// away at the next start.
+func (w *Watcher) places() (places []string) {
+	if w.options.State != "" {
+		places = append(places, w.options.State)
 	}
-	return os.MkdirTemp(dir, "hosts-")
+	if w.options.Archive != "" {
+		places = append(places, filepath.Dir(w.options.Archive))
+	}
+	if places == nil {
+		return []string{os.TempDir()}
+	}
+	return places
+}
+
+// copyIn makes a directory in a place, and the copy of a state in a directory under that. On an
+// error nothing is left.
+func copyIn(place string, state *hostDirState) (root, dir string, err error) {
+	if err := os.MkdirAll(place, dirMode); err != nil {
+		return "", "", err
+	}
+	if root, err = os.MkdirTemp(place, "hosts-"); err != nil {
+		return "", "", err
+	}
+	if dir, err = copyState(root, state); err != nil {
+		_ = os.RemoveAll(root)
+	}
+	return root, dir, err
 }
 
 // copyState writes hosts.toml into a directory under root, and returns that. Links

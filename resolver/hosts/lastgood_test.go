@@ -90,6 +90,38 @@ func TestLastGoodText(t *testing.T) {
 	}
 }
 
+// A copy for containerd is made where there is room, and that there is none is told as what it is.
+func TestLastGoodOnAFullDisk(t *testing.T) {
+	const full = "/proc/none" // no directory can be made there
+	for _, test := range []struct {
+		state, archive string
+		usable         bool
+	}{
+		{"", "", true}, {t.TempDir(), full, true}, {full, t.TempDir(), true}, {full, full, false},
+	} {
+		root := hostsDir(t, "[host")
+		dir := filepath.Join(root, registryName)
+		lastGood := map[string]*watched{dir: {good: goodText{text: []byte(chain("https://a.test"))}, err: &FileError{}}}
+		w := &Watcher{options: WatchOptions{State: test.state}, noted: map[string]goodText{}}
+		if test.archive != "" {
+			w.options.Archive = filepath.Join(test.archive, "archive")
+		}
+		w.dirs.Store(&lastGood)
+		if _, _, err := acquire(t, newCache(t, Options{Dirs: []string{root}, Watcher: w}), registryName); (err == nil) != test.usable {
+			t.Errorf("%+v: got %v", test, err)
+		}
+		for _, place := range w.places() {
+			if left, _ := filepath.Glob(filepath.Join(place, "hosts-*")); place != os.TempDir() && len(left) > 0 {
+				t.Errorf("%+v: left over: %v", test, left)
+			}
+		}
+		p := w.Problems()[0]
+		if told := p.Consequence(); p.OnlyAsked == test.usable || strings.Contains(told, "certificate") || strings.Contains(told, full) == test.usable || told != p.Consequence() {
+			t.Errorf("%+v: told %s", test, told)
+		}
+	}
+}
+
 // That there was no hosts.toml, or none any more, is no version of it: nobody knows whom
 // a new one would have let answer.
 func TestNoHostsFileIsNoVersion(t *testing.T) {

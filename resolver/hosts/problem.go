@@ -5,8 +5,8 @@ package hosts
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Problem is a host directory whose newest files are not in force.
@@ -14,13 +14,18 @@ type Problem struct {
 	Err      *FileError
 	LastGood bool // whether a last good hosts.toml is in force in its place
 	// OnlyAsked says that the last good one names a certificate or key that cannot be read
-	// now, so that it is in force for those registries alone that were asked before.
+	// now, or that NoCopy, so that it is in force for those registries alone that were asked before.
 	OnlyAsked bool
+	// NoCopy is why no copy of the last good one can be made for containerd to read, as on a
+	// full disk; nil = one can.
+	NoCopy error
 }
 
 // Consequence says in a clause what follows from the problem.
 func (p Problem) Consequence() string {
 	switch {
+	case p.NoCopy != nil:
+		return "its last good version is used only for registries that were asked before, and requests for others fail: " + strings.ReplaceAll(p.NoCopy.Error(), "\n", "; ")
 	case p.OnlyAsked:
 		return "a certificate or key of its last good version cannot be read, so that is used only for registries that were asked before, and requests for others fail"
 	case p.LastGood:
@@ -36,7 +41,12 @@ func (w *Watcher) problem(dir string, d *watched) (Problem, bool) {
 		return Problem{}, false
 	}
 	p := Problem{Err: e, LastGood: len(d.good.text) > 0}
-	p.OnlyAsked = p.LastGood && w.tryText(dir, d.good.text) != nil
+	if p.LastGood {
+		err := w.tryText(dir, d.good.text)
+		if p.OnlyAsked = err != nil; errors.Is(err, errNoCopy) {
+			p.NoCopy = err
+		}
+	}
 	return p, true
 }
 
@@ -47,14 +57,5 @@ func (w *Watcher) tryText(dir string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	root, err := w.tempDir()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(root) }()
-	copied, err := copyState(root, state)
-	if err != nil {
-		return err
-	}
-	return tryConfigure(filepath.Base(dir), copied)
+	return w.withCopy(state, func(copied string) error { return tryConfigure(filepath.Base(dir), copied) })
 }

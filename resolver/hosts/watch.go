@@ -34,6 +34,9 @@ type WatchOptions struct {
 	// host directory. It has a directory of its own. Default: "", they are kept in
 	// memory only.
 	Archive string
+	// State is a directory of its own for copies of last good ones while containerd reads them.
+	// In memory it is of use on a full disk, too. Default: "", they are made beside the archive.
+	State string
 	// Reloaded is called by Watch, and after each later change, with whether all of
 	// the newest files are in force. Default: nil, nobody is told.
 	Reloaded func(ok bool)
@@ -77,6 +80,9 @@ func Watch(o WatchOptions) *Watcher {
 		o.Reloaded = func(bool) {}
 	}
 	w := &Watcher{options: o, archive: keptfiles.New(o.Archive), noted: map[string]goodText{}, stop: make(chan struct{}), stopped: make(chan struct{})}
+	if o.State != "" {
+		_ = os.RemoveAll(o.State) // copies that a kill has left
+	}
 	kept, err := w.archive.Load()
 	if err != nil && !errors.Is(err, keptfiles.ErrNothing) {
 		prefixlog.L().WithError(err).Warn("the last good hosts.toml files that were kept cannot be read: a mistake in one of them now fails the requests of its registries")

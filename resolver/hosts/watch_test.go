@@ -45,6 +45,7 @@ type watching struct {
 	t       *testing.T
 	root    string
 	archive string
+	state   string
 	healthy atomic.Bool
 	log     logged
 }
@@ -53,7 +54,7 @@ type watching struct {
 func newWatching(t *testing.T) *watching {
 	t.Helper()
 	root := t.TempDir()
-	w := &watching{t: t, root: filepath.Join(root, "certs.d"), archive: filepath.Join(root, "hosts", "last-good.tar.gz")}
+	w := &watching{t: t, root: filepath.Join(root, "certs.d"), archive: filepath.Join(root, "hosts", "last-good.tar.gz"), state: filepath.Join(root, "state")}
 	was := log.L.Logger.Out
 	log.L.Logger.SetOutput(&w.log)
 	t.Cleanup(func() { log.L.Logger.SetOutput(was) })
@@ -61,7 +62,7 @@ func newWatching(t *testing.T) *watching {
 }
 
 func (w *watching) start() {
-	w.Watcher = Watch(WatchOptions{Dirs: []string{w.root}, Archive: w.archive, Reloaded: w.healthy.Store})
+	w.Watcher = Watch(WatchOptions{Dirs: []string{w.root}, Archive: w.archive, State: w.state, Reloaded: w.healthy.Store})
 }
 
 func (w *watching) restart() {
@@ -218,7 +219,9 @@ func TestDamagedHostsArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatching(t)
 		put(t, w.archive, []byte("garbage"))
-		put(t, filepath.Join(filepath.Dir(w.archive), "hosts-1", "hosts.toml"), []byte("of a copy that was cut short"))
+		for _, place := range []string{w.state, filepath.Dir(w.archive)} {
+			put(t, filepath.Join(place, "hosts-1", "hosts.toml"), []byte("of a copy that was cut short"))
+		}
 		write(t, w.root, registryName, chain("https://a.test"))
 		w.start()
 		if got := w.log.String(); !strings.Contains(got, "level=warning") {
@@ -226,6 +229,9 @@ func TestDamagedHostsArchive(t *testing.T) {
 		}
 		if entries, err := os.ReadDir(filepath.Dir(w.archive)); err != nil || len(entries) != 1 {
 			t.Errorf("left over: %v, %v", entries, err)
+		}
+		if entries, _ := os.ReadDir(w.state); len(entries) > 0 {
+			t.Errorf("left over: %v", entries)
 		}
 		write(t, w.root, registryName, "[host")
 		w.restart()
