@@ -58,8 +58,9 @@ var errOtherMachine = errors.New("it was made on another machine, or this one ha
 // could read, or that was made on another machine, is replaced: all proofs under it
 // are void then, never valid. machineID is the file with the machine's id
 // (machine-id(5)), to which the key is bound; a key that is not bound yet is kept, and
-// bound now, or, as on a full disk, at a later start. Without an id a copy from another
-// machine is not noticed. An error means that a new key could not be written.
+// bound now, or, as on a full disk, at a later start. Without an id a bound key is
+// replaced, and a copy of an unbound one is not noticed. An error means that a new key could
+// not be written.
 func OpenKey(path, machineID string) (*Key, error) {
 	machine, err := machineid.Derive(machineID, application)
 	if err != nil {
