@@ -106,12 +106,7 @@ func (l *lane) generate(modern bool) *generation {
 	g := &generation{transport: t, made: time.Now()}
 	g.left.Store(l.left)
 	if modern {
-		g.modern = offer(t)
-		g.modern.transport.CountError = func(kind string) {
-			if kind == "conn_close_lost_ping" {
-				l.doubt(l)
-			}
-		}
+		g.modern = offer(t, func() { l.doubt(l) })
 	}
 	return g
 }

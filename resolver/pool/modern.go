@@ -31,8 +31,11 @@ type modern struct {
 	pinging map[*h2.ClientConn]bool // a ping is on its way; true = another one is wanted after it
 }
 
-// offer makes a transport offer HTTP/2, whose connections are those of the result.
-func offer(t *http.Transport) *modern {
+// modernConn is a connection on which HTTP/2 is spoken.
+type modernConn = h2.ClientConn
+
+// offer makes a transport offer HTTP/2, whose connections are those of the result. It calls lost for each that a ping finds dead.
+func offer(t *http.Transport, lost func()) *modern {
 	m := &modern{
 		patience: t.ResponseHeaderTimeout,
 		conns:    map[net.Conn]*h2.ClientConn{},
@@ -41,6 +44,11 @@ func offer(t *http.Transport) *modern {
 	m.transport = &h2.Transport{
 		ConnPool: m, DisableCompression: t.DisableCompression, IdleConnTimeout: t.IdleConnTimeout,
 		ReadIdleTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: pingTime,
+		CountError: func(kind string) {
+			if kind == "conn_close_lost_ping" {
+				lost()
+			}
+		},
 	}
 	if limit := t.MaxResponseHeaderBytes; limit > 0 {
 		m.transport.MaxHeaderListSize = uint32(limit)
@@ -224,7 +232,7 @@ func (m *modern) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // of returns the HTTP/2 connection over c; nil where it takes no more requests.
-func (m *modern) of(c net.Conn) *h2.ClientConn {
+func (m *modern) of(c net.Conn) *modernConn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.conns[c]
@@ -233,7 +241,7 @@ func (m *modern) of(c net.Conn) *h2.ClientConn {
 // ping asks the other end of a connection for a sign of life, and calls heard with the time
 // that each took. There is one ping at a time: who comes while it is under way, and perhaps
 // answered, has another one sent after it. Nobody waits for it.
-func (m *modern) ping(asked *h2.ClientConn, heard func(time.Duration)) {
+func (m *modern) ping(asked *modernConn, heard func(time.Duration)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if asked == nil {

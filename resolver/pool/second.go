@@ -10,8 +10,6 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"time"
-
-	h2 "golang.org/x/net/http2"
 )
 
 // errDead is why a request is given up on a connection: it was answered on another.
@@ -36,7 +34,7 @@ type second struct {
 	mu     sync.Mutex
 	on     httptrace.GotConnInfo // the connection of the first try
 	spoken protocol              // on it
-	asked  *h2.ClientConn        // the same; nil = it has no pings
+	asked  *modernConn           // the same; nil = it has no pings
 	signs  uint64                // of life on it, until now
 	pause  time.Duration         // until it is looked for others
 	send   time.Time             // the second try is not sent before
