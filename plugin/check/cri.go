@@ -6,6 +6,7 @@ package check
 import (
 	"maps"
 	"path/filepath"
+	"strconv"
 
 	"github.com/pullwarden/pullwarden/plugin/pull"
 )
@@ -27,15 +28,27 @@ func (f *configuration) criSettings() {
 	}
 	images := f.table(criImages)
 	registry, _ := images["registry"].(map[string]any)
-	for _, key := range deprecated {
-		if _, ok := registry[key]; ok {
-			f.addAt(DeprecatedMirrors, "containerd has deprecated registry."+key+", which changes with a restart only: write hosts.toml files, whose directory is registry.config_path",
-				keyOf(criImages, "registry", key), keyOf(oldCRI, "registry", key))
-		}
-	}
+	f.registrySettings(registry)
 	local := pullsLocally(images, registry)
 	f.sourcesNotKept(images, local)
 	f.slowDefaults(images, local)
+}
+
+// registrySettings reports where CRI still has its own words for what hosts.toml files say, and where those
+// are beside the directory of such files: CRI refuses both together.
+func (f *configuration) registrySettings(registry map[string]any) {
+	path, _ := registry["config_path"].(string)
+	for _, key := range deprecated {
+		if _, ok := registry[key]; !ok {
+			continue
+		}
+		id, text := DeprecatedMirrors, "containerd has deprecated registry."+key+
+			", which changes with a restart only: take it out, and write hosts.toml files, whose directory is registry.config_path"
+		if mirrors, _ := registry[key].(map[string]any); key == "mirrors" && len(mirrors) > 0 && path != "" {
+			id, text = BadValue, "CRI does not start with registry.mirrors beside registry.config_path = "+strconv.Quote(path)+": take registry.mirrors out"
+		}
+		f.addAt(id, text, keyOf(criImages, "registry", key), keyOf(oldCRI, "registry", key))
+	}
 }
 
 // pullsLocally reports whether stock containerd would pull without its transfer
