@@ -157,6 +157,9 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 		return nil
 	}
 	if err := unfit(last, a.options.Redactor); err != nil {
+		if t := a.shared.tokensOf(last.Request.URL.Host); t != nil && sent != "" {
+			t.dropRefused(sent)
+		}
 		return a.fail(last.Request, failure.Unauthorized, a.answer(last, err.Error()).Error(), err)
 	}
 	t := a.tokensOf(last.Request.URL.Host)
@@ -171,28 +174,12 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 	if scheme, _, _ := strings.Cut(sent, " "); strings.EqualFold(scheme, "Basic") && !wantsToken(last, a.options.Redactor) {
 		return a.refuse(last, "the credentials are refused")
 	} else if a.refusals(responses) > 1 {
+		if meet(ctx, t.renew(), last) != nil {
+			t.dropRefused(sent)
+		}
 		return a.refuse(last, "a fresh token is refused")
 	}
-	return a.challenged(last, t.replace(ctx, sent, last))
-}
-
-// refusals counts the answers that refuse what the authorizer has given, by who gave the
-// last one. Those of others, to whom a redirect has led, are none of the host's: they must
-// not have it refuse a token of which it has had no fresh one. Neither counts what was only
-// presumed.
-func (a *Authorizer) refusals(responses []*http.Response) (n int) {
-	last := responses[len(responses)-1].Request
-	if fault.Own(last) {
-		n = -a.wrong()
-	}
-	for _, resp := range responses {
-		req := resp.Request
-		same := req.URL.Host == last.URL.Host && fault.Own(req) == fault.Own(last)
-		if same && resp.StatusCode == http.StatusUnauthorized && a.issued(req) {
-			n++
-		}
-	}
-	return n
+	return a.challenged(last, t.replace(ctx, sent, last, isFresh(responses)))
 }
 
 // issued reports whether the Authorization of a request comes from an authorizer. A

@@ -27,7 +27,10 @@ type presumption struct {
 	plain   bool           // the next request has none
 	doubted bool           // it was not believed
 	refused error          // by the token server
-	wrong   int            // refusals of what was presumed
+	wrong   int            // refusals of what was presumed or suspected
+
+	suspect   string // the Authorization that may be over: see suspects; "" = none was
+	suspected bool   // the answer is under way to AddResponses
 }
 
 // authorization returns the Authorization for a request, "" for none.
@@ -108,10 +111,16 @@ func (a *Authorizer) presume(ctx context.Context, t *tokens, u *url.URL) {
 
 // doubts takes note of an answer that refuses what was presumed, and reports whether it
 // does. The next request is made without; where the host wants a token then, it is a fresh one.
+// A suspect is renewed before that.
 func (a *Authorizer) doubts(sent string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := &a.presumed
+	if p.suspected && p.suspect == sent {
+		p.suspected = false
+		p.wrong++
+		return true
+	}
 	if p.header == "" || p.header != sent || p.doubted {
 		return false
 	}
@@ -173,7 +182,7 @@ func (a *Authorizer) Finish(answered bool) {
 }
 
 // Doubting returns a RoundTripper that has a refusal of what was presumed asked again: who
-// shows a token may be refused what is open to all.
+// shows a token may be refused what is open to all. So it has a 400 to a token that may be over.
 func (a *Authorizer) Doubting(next http.RoundTripper) http.RoundTripper {
 	return &doubting{next: next, authorizer: a}
 }
@@ -191,7 +200,8 @@ func (d *doubting) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	class := fault.StatusClass(resp.StatusCode)
-	if (class.Refuses() || class == failure.NotFound) && d.authorizer.presumes(req.Header.Get("Authorization")) {
+	if (class.Refuses() || class == failure.NotFound) && d.authorizer.presumes(req.Header.Get("Authorization")) ||
+		resp.StatusCode == http.StatusBadRequest && d.authorizer.suspects(req) {
 		resp.StatusCode, resp.Status = http.StatusUnauthorized, fault.StatusText(http.StatusUnauthorized)
 	}
 	return resp, nil

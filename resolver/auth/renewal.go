@@ -34,7 +34,7 @@ type renewal struct {
 
 // renewed waits a while for a token that is assumed to be over for the session to be renewed. The error is that of ctx.
 func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) error {
-	run := t.overdue(ctx, a.began, a.options.Scope.Repository, u)
+	run := t.overdue(ctx, a.began, a.suspect(), a.options.Scope.Repository, u)
 	if run == nil || a.shared.hasWaited() {
 		return nil
 	}
@@ -54,13 +54,13 @@ func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) error {
 
 // overdue returns the run that renews a token, nil for none. The token is assumed to be over for a
 // session that began after that; others use theirs to the end, as stock containerd's pulls do. One whose server the host has
-// not named for long is forgotten, as one that has expired would be.
-func (t *tokens) overdue(ctx context.Context, session time.Time, repository string, u *url.URL) *tokenRun {
+// not named for long is forgotten, as one that has expired would be. A suspect is assumed to be over as well.
+func (t *tokens) overdue(ctx context.Context, session time.Time, suspect, repository string, u *url.URL) *tokenRun {
 	assumed := t.meter.Load().assumes()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.header == "" || assumed.IsZero() || session.Before(assumed):
+	case t.header == "" || t.header != suspect && (assumed.IsZero() || session.Before(assumed)):
 	case t.expected.presuming: // nobody has confirmed it: it is asked for anew
 		t.meet(ctx, t.wants)
 	case time.Since(t.lastNamed(repository)) >= maxRemembered:

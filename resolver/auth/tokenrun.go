@@ -186,7 +186,9 @@ func (t *tokens) end(ctx context.Context, r *tokenRun, inner docker.Authorizer) 
 // keep keeps what a run has got. The caller holds the lock.
 func (t *tokens) keep(r *tokenRun) {
 	t.answers++
-	t.header = r.header
+	if t.header != r.header { // it is handed out anew for each request
+		t.header, t.since = r.header, time.Now()
+	}
 	if t.own != nil { // the host may name its token server by it
 		t.own.AddToken(r.header)
 	}

@@ -43,6 +43,7 @@ type tokens struct {
 	named      time.Time      // when the host has last said what it wants for the repository; zero = never
 	answers    int            // of the authorizers so far
 	header     string         // the Authorization that inner gave last, "" = none yet
+	since      time.Time      // when that was
 	run        *tokenRun      // under way, nil = none
 	runs       int            // of which that may be one: others have been given up
 	expected   expected
@@ -115,29 +116,6 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response, repository 
 		t.inner, t.challenged, t.wants, t.named = fresh, true, bare(last), time.Now() //nolint:bodyclose // it has none
 	}
 	return err
-}
-
-// replace forgets a token that was refused with the challenge of an answer,
-// unless that has been done.
-func (t *tokens) replace(ctx context.Context, refused string, last *http.Response) error {
-	t.mu.Lock()
-	known := t.header != refused
-	t.mu.Unlock()
-	if known {
-		return nil
-	}
-	fresh := t.renew()
-	if err := meet(ctx, fresh, last); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	// Requests that ran side by side share the replacement.
-	if t.header == refused {
-		t.inner, t.challenged, t.wants, t.header, t.run = fresh, true, bare(last), "", nil //nolint:bodyclose // the same
-		t.named = time.Now()
-	}
-	return nil
 }
 
 // bare is an answer with its challenge alone: no token, no body.
