@@ -101,28 +101,29 @@ func (s *Starts) mounted(ctx context.Context, pods []*runtime.PodSandbox, imageI
 // removed forgets the pod of a sandbox. It is called before the sandbox is removed, and
 // returns what is to be done after: a pod that has another sandbox by now is remembered.
 func (s *Starts) removed(ctx context.Context, id string) (after func()) {
-	if s == nil || s.pullers.none() {
+	if s == nil || s.pullers.none() && s.again.none() {
 		return func() {}
 	}
-	its := s.sandboxes(ctx, &runtime.PodSandboxFilter{Id: id}, "")
+	its := s.sandboxes(ctx, &runtime.PodSandboxFilter{Id: id})
 	return func() {
+		others := s.sandboxes(ctx, nil)
 		for _, sandbox := range its {
-			seen := sandbox.GetAnnotations()[configSeen]
-			if len(s.sandboxes(ctx, nil, seen)) == 0 {
+			seen, pod := sandbox.GetAnnotations()[configSeen], podIDOf(sandbox.GetMetadata())
+			if !slices.ContainsFunc(others, func(o *runtime.PodSandbox) bool { return o.GetAnnotations()[configSeen] == seen }) {
 				s.pullers.forget(seen)
+			}
+			if !slices.ContainsFunc(others, func(o *runtime.PodSandbox) bool { return podIDOf(o.GetMetadata()) == pod }) {
+				s.again.forget(pod)
 			}
 		}
 	}
 }
 
-// sandboxes lists those that pass a filter, and that have the kubelet's annotation; "" for
-// any.
-func (s *Starts) sandboxes(ctx context.Context, filter *runtime.PodSandboxFilter, seen string) []*runtime.PodSandbox {
+// sandboxes lists those that pass a filter.
+func (s *Starts) sandboxes(ctx context.Context, filter *runtime.PodSandboxFilter) []*runtime.PodSandbox {
 	listed, err := s.Sandboxes.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{Filter: filter})
 	if err != nil {
 		prefixlog.G(ctx).WithError(err).Warn("a pod that is removed is remembered for a while")
 	}
-	return slices.DeleteFunc(listed.GetItems(), func(sandbox *runtime.PodSandbox) bool {
-		return seen != "" && sandbox.GetAnnotations()[configSeen] != seen
-	})
+	return listed.GetItems()
 }

@@ -115,6 +115,7 @@ func TestRemovedPod(t *testing.T) {
 	}
 	s.pullers.tell("noon", "app", noon)
 	s.pullers.tell("one", "app", noon)
+	s.again.note(&runtime.PodSandboxConfig{Metadata: podIn("a"), Annotations: map[string]string{configSeen: "after a restart"}})
 	inner.err = errors.New("scripted")
 	if err := remove(first); !errors.Is(err, inner.err) {
 		t.Error(err)
@@ -126,6 +127,9 @@ func TestRemovedPod(t *testing.T) {
 	}{{"unknown", 2}, {first, 2}, {second, 1}} {
 		if err := remove(step.id); err != nil || s.pullers.pods.Len() != step.left {
 			t.Errorf("after %s: %d pods are remembered, %v", step.id, s.pullers.pods.Len(), err)
+		}
+		if _, known := s.again.of("after a restart"); known == (step.id == second) {
+			t.Errorf("after %s: its other annotation is remembered: %v", step.id, known)
 		}
 	}
 	if _, err := NewRuntimeService(inner, nil, nil, nil).RemovePodSandbox(t.Context(), &runtime.RemovePodSandboxRequest{}); err != nil {

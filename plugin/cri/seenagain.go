@@ -48,3 +48,24 @@ func (a *seenAgain) of(seen string) (pod podID, known bool) {
 	}
 	return a.pods.Get(seen)
 }
+
+// forget forgets a pod.
+func (a *seenAgain) forget(pod podID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pods == nil {
+		return
+	}
+	for _, seen := range a.pods.Keys() {
+		if p, ok := a.pods.Peek(seen); ok && p == pod {
+			a.pods.Remove(seen)
+		}
+	}
+}
+
+// none reports whether nothing is remembered.
+func (a *seenAgain) none() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pods == nil || a.pods.Len() == 0
+}

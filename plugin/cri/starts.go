@@ -190,14 +190,14 @@ func (s *ImageService) question(spec *runtime.ImageSpec, seen string, named refe
 // decide returns why the image with that ID must not be reused as it is, the strictest of the
 // decisions for what the pod may be; nil where it may. One to reuse another image, to which
 // the name has been moved, is none to reuse this one. It is not governed where all of these
-// leave the question alone; where nobody is sure of the pod, where one of them does, but for [policy.Strict]: a
+// leave the question alone; where nobody is sure of the pod, where one of them [mindsPull], but for [policy.Strict]: a
 // trial in one namespace makes no pod of another one pull, and doubt is no way around a proof. Of pods that do not
 // pull only [policy.Strict] asks for a proof.
 func (s *ImageService) decide(ctx context.Context, q question, imageID string, pulls bool) (stop *engine.Start, governed bool) {
-	left := false
+	minds := false
 	for _, req := range q.requests {
 		start := s.engine.Start(ctx, req, pulls)
-		governed, left = governed || start.Governed, left || !start.Governed
+		governed, minds = governed || start.Governed, minds || mindsPull(start)
 		strict := start.Directives.Access == policy.Strict
 		if !start.Governed || start.Reuse && start.ImageID == imageID || !pulls && !strict {
 			continue
@@ -207,10 +207,16 @@ func (s *ImageService) decide(ctx context.Context, q question, imageID string, p
 		}
 		stop = &start
 	}
-	if left && !q.sure {
+	if minds && !q.sure {
 		return nil, false
 	}
 	return stop, governed
+}
+
+// mindsPull reports whether a pull that a pod would not make otherwise is decided as none of a start would be: by
+// containerd itself, or by a policy that asks the registry. IfNotPresent reuses what is there.
+func mindsPull(s engine.Start) bool {
+	return !s.Governed && (s.Directives.Mode == policy.Observe || s.Directives.Policy != policy.IfNotPresent)
 }
 
 // isOfAnother reports whether what [ImageService.decide] returned says that another image may be reused.
