@@ -6,6 +6,7 @@ package hosts
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,10 @@ func TestLookUpOfTwoFamilies(t *testing.T) {
 			if _, err := short(t, names, d.dial); !errors.Is(err, none) {
 				t.Errorf("the address of a name is dialed that is no more: %v", err)
 			}
+		}
+		names.last.Add("registry.test", known{[]netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")}, time.Now(), 0})
+		if took, err := short(t, names, d.dial); err != nil {
+			t.Errorf("with both, of which the first is no more, after %v: %v", took, err)
 		}
 	})
 }

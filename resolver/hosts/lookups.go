@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -92,7 +93,11 @@ func (l *lookups) ask(host string) <-chan singleflight.Result {
 		found, err := l.lookup(ctx, "ip", host)
 		if before, ok := l.last.Peek(host); ok && notFound(err) {
 			// Of two families, the one that the name never had may have answered last, and nobody be able to tell of the other.
-			found, err = l.lookup(ctx, familyOf(before.addresses[0]), host)
+			for _, network := range familiesOf(before.addresses) {
+				if found, err = l.lookup(ctx, network, host); !notFound(err) {
+					break
+				}
+			}
 		}
 		switch {
 		case err == nil:
@@ -104,12 +109,18 @@ func (l *lookups) ask(host string) <-chan singleflight.Result {
 	})
 }
 
-// familyOf returns the network by which the family of an address is looked up alone.
-func familyOf(a netip.Addr) string {
-	if a.Unmap().Is4() {
-		return "ip4"
+// familiesOf returns the networks by which the families of addresses are looked up alone.
+func familiesOf(all []netip.Addr) (networks []string) {
+	for _, a := range all {
+		network := "ip6"
+		if a.Unmap().Is4() {
+			network = "ip4"
+		}
+		if !slices.Contains(networks, network) {
+			networks = append(networks, network)
+		}
 	}
-	return "ip6"
+	return networks
 }
 
 // addressesOf returns what a look-up has found, nil for nothing.

@@ -106,7 +106,7 @@ func (l *lane) generate(modern bool) *generation {
 	g := &generation{transport: t, made: time.Now()}
 	g.left.Store(l.left)
 	if modern {
-		g.modern = offer(t, func() { l.doubt(l) })
+		g.modern = offer(t)
 	}
 	return g
 }

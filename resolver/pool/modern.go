@@ -34,8 +34,8 @@ type modern struct {
 // modernConn is a connection on which HTTP/2 is spoken.
 type modernConn = h2.ClientConn
 
-// offer makes a transport offer HTTP/2, whose connections are those of the result. It calls lost for each that a ping finds dead.
-func offer(t *http.Transport, lost func()) *modern {
+// offer makes a transport offer HTTP/2, whose connections are those of the result.
+func offer(t *http.Transport) *modern {
 	m := &modern{
 		patience: t.ResponseHeaderTimeout,
 		conns:    map[net.Conn]*h2.ClientConn{},
@@ -44,11 +44,6 @@ func offer(t *http.Transport, lost func()) *modern {
 	m.transport = &h2.Transport{
 		ConnPool: m, DisableCompression: t.DisableCompression, IdleConnTimeout: t.IdleConnTimeout,
 		ReadIdleTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: pingTime,
-		CountError: func(kind string) {
-			if kind == "conn_close_lost_ping" {
-				lost()
-			}
-		},
 	}
 	if limit := t.MaxResponseHeaderBytes; limit > 0 {
 		m.transport.MaxHeaderListSize = uint32(limit)
