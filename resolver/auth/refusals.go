@@ -89,7 +89,7 @@ func (a *Authorizer) suspects(req *http.Request) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.presumed.suspect != "" || !t.mayRenew(sent, a.began) {
+	if a.presumed.suspect != "" || !t.mayRenew(sent, a.began, a.options.Scope.Repository) {
 		return false
 	}
 	a.presumed.suspect, a.presumed.suspected = sent, true
@@ -103,12 +103,13 @@ func (a *Authorizer) suspect() string {
 	return a.presumed.suspect
 }
 
-// mayRenew reports whether there is another token than that, or it was given before the session, and can be renewed now.
-func (t *tokens) mayRenew(sent string, session time.Time) bool {
+// mayRenew reports whether there is another token than that, or it was given before the session, and can be renewed now by a
+// server that the host has named lately.
+func (t *tokens) mayRenew(sent string, session time.Time, repository string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := &t.renewal; t.header == sent && r.run != nil {
 		return r.of == t.inner && t.since.Before(session)
 	}
-	return t.header != sent || t.since.Before(session) && !time.Now().Before(t.renewal.again)
+	return t.header != sent || t.since.Before(session) && !time.Now().Before(t.renewal.again) && time.Since(t.lastNamed(repository)) < maxRemembered
 }

@@ -54,17 +54,20 @@ func (a *Authorizer) renewed(ctx context.Context, t *tokens, u *url.URL) error {
 
 // overdue returns the run that renews a token, nil for none. The token is assumed to be over for a
 // session that began after that; others use theirs to the end, as stock containerd's pulls do. One whose server the host has
-// not named for long is forgotten, as one that has expired would be. A suspect is assumed to be over as well.
+// not named for long is forgotten, as one that has expired would be. A suspect is renewed as well, where its server was named lately.
 func (t *tokens) overdue(ctx context.Context, session time.Time, suspect, repository string, u *url.URL) *tokenRun {
 	assumed := t.meter.Load().assumes()
+	over := !assumed.IsZero() && !session.Before(assumed)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.header == "" || t.header != suspect && (assumed.IsZero() || session.Before(assumed)):
+	case t.header == "" || !over && t.header != suspect:
 	case t.expected.presuming: // nobody has confirmed it: it is asked for anew
 		t.meet(ctx, t.wants)
 	case time.Since(t.lastNamed(repository)) >= maxRemembered:
-		t.forget()
+		if over {
+			t.forget()
+		}
 	case t.renewal.run != nil && t.renewal.of == t.inner:
 		return t.renewal.run
 	case t.renewal.run == nil && !time.Now().Before(t.renewal.again):
