@@ -263,7 +263,8 @@ func (s *Store) write(ctx context.Context, tx *bolt.Tx, k key, changes index, tr
 		s.prune(k, has)
 	})
 	all := changes.over(k, img.Labels)
-	kept := trimProofs(all, s.uses.known(k.record()), time.Now())
+	now := time.Now().Round(0) // by the wall clock, which may have been ahead as a use was noted
+	kept := trimProofs(all, s.uses.known(k.record()), now)
 	changed := map[string]string{}
 	var paths []string
 	for label := range all {

@@ -110,7 +110,11 @@ func (a *Archive) removeLeftovers() {
 // or not at all. After a failure the next call tries again. The same error is
 // returned once.
 func (a *Archive) Keep(files []File, of Sum) error {
-	if a.path == "" || a.has == of {
+	if a.path == "" {
+		return nil
+	}
+	if a.has == of {
+		a.problem = "" // it is over: the same one again is a new one
 		return nil
 	}
 	err := a.write(files)

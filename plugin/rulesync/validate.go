@@ -40,7 +40,11 @@ func (s *source) validate() (warnings []string, err error) {
 	}
 	defer func() { err = anyTempDir(errors.Join(err, os.RemoveAll(dir)), dir) }()
 	var paths []string
-	for name, files := range map[string][]rules.File{rulesDir: s.rules, casesDir: s.cases} {
+	for _, of := range []struct {
+		name  string
+		files []rules.File
+	}{{rulesDir, s.rules}, {casesDir, s.cases}} { // always the same first, for the same error
+		name, files := of.name, of.files
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			return nil, err
 		}
