@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/distribution/reference"
 	"google.golang.org/protobuf/proto"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -70,14 +71,29 @@ func (s *RuntimeService) RemovePodSandbox(ctx context.Context, r *runtime.Remove
 	return response, tellError(err) // it stops the pod, too
 }
 
-// RunPodSandbox pulls the image of pods where it is absent, before CRI would.
+// RunPodSandbox pulls the image of pods where it is absent, before CRI would. CRI makes labels of the sandbox's snapshot
+// of a pod's annotations, by which a tenant could ask which layers are on the node, or tell a snapshotter what to do: they are left out.
 func (s *RuntimeService) RunPodSandbox(ctx context.Context, r *runtime.RunPodSandboxRequest) (*runtime.RunPodSandboxResponse, error) {
 	if s.sandbox != nil {
 		if err := s.sandbox.ensure(ctx, s.images, r.GetRuntimeHandler()); err != nil {
 			prefixlog.G(ctx).WithError(err).Warnf("the image of pods, %s, is left to CRI to pull: its source is not recorded", s.sandbox.Name)
 		}
 	}
-	return s.RuntimeServiceServer.RunPodSandbox(ctx, r)
+	return s.RuntimeServiceServer.RunPodSandbox(ctx, withoutSnapshotLabels(r))
+}
+
+// withoutSnapshotLabels returns a request without the annotations that containerd gives to snapshots.
+func withoutSnapshotLabels(r *runtime.RunPodSandboxRequest) *runtime.RunPodSandboxRequest {
+	labels := snapshots.FilterInheritedLabels(r.GetConfig().GetAnnotations())
+	if len(labels) == 0 {
+		return r
+	}
+	own := proto.CloneOf(r)
+	maps.DeleteFunc(own.GetConfig().GetAnnotations(), func(key, _ string) bool {
+		_, inherited := labels[key]
+		return inherited
+	})
+	return own
 }
 
 // maxErrorText bounds the text of an error of a container, in bytes: images choose names of files and

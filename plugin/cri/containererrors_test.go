@@ -56,7 +56,7 @@ func TestErrorsOfContainersAreBounded(t *testing.T) {
 		s := NewRuntimeService(w, i, knows(), nil)
 		s.Unpacker = w
 		_, err := s.CreateContainer(ctx, &runtime.CreateContainerRequest{
-			PodSandboxId: "sandbox", Config: &runtime.ContainerConfig{Image: &runtime.ImageSpec{Image: first.String()}},
+			PodSandboxId: "sandbox", Config: &runtime.ContainerConfig{Image: &runtime.ImageSpec{Image: first.String(), UserSpecifiedImage: "registry.test/a:1"}},
 		})
 		if !errdefs.IsNotFound(err) || len(err.Error()) > maxErrorText+len("…") || !strings.HasPrefix(err.Error(), "mkdir /x") {
 			t.Errorf("%s: an error of %d bytes: %.100v", what, len(err.Error()), err)

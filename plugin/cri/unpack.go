@@ -11,6 +11,9 @@ import (
 	"github.com/distribution/reference"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 	crierrors "k8s.io/cri-api/pkg/errors"
+
+	"github.com/pullwarden/pullwarden/internal/prefixlog"
+	"github.com/pullwarden/pullwarden/internal/shorterror"
 )
 
 // Unpacker unpacks images that are on the node for containers, and knows on which a container stands;
@@ -81,11 +84,15 @@ func (s *RuntimeService) unpack(ctx context.Context, r *runtime.CreateContainerR
 	}
 	snapshotter := s.Unpacker.ContainerSnapshotter(containerHandler(listed.GetItems()[0]))
 	for _, u := range used {
-		names := namesOf(u.image)
+		names, named := namesOf(u.image), false
 		if own, err := reference.ParseDockerRef(u.name); err == nil && slices.Contains(names, own.String()) {
-			names = []string{own.String()} // others may name layers of theirs for the same config
+			names, named = []string{own.String()}, true // others may name layers of theirs for the same config
 		}
 		err := s.Unpacker.Unpack(ctx, u.image.GetId(), names, snapshotter)
+		if err != nil && !named { // the names and layers in it may be another tenant's
+			prefixlog.G(ctx).WithError(shorterror.Bounded(err, maxErrorText)).Warnf("image %s cannot be unpacked by %s for a container that names it by its ID", u.image.GetId(), snapshotter)
+			err = shorterror.WithText(err, fmt.Sprintf("unpack image %s by %s: its layers are not there, or cannot be unpacked", u.image.GetId(), snapshotter))
+		}
 		if err != nil && u.volume {
 			err = fmt.Errorf("%w: %w", crierrors.ErrImageVolumeMountFailed, err) // as CRI says it
 		}
