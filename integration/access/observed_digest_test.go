@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +37,7 @@ func TestObservedPullByDigestEndsNoProof(t *testing.T) {
 			if _, err := n.Pull(s.digest, bob.secret(), node.Pod("dev", "pod")); err != nil {
 				t.Fatal(err)
 			}
-			s.waitForObserved(mark)
+			n.Told(mark, s.digest)
 			s.waitForWrites()
 			s.wantPull(nobody, "Never", s.digest, "Failed")
 			s.wantPull(alice, "Never", s.digest, "Present") // she was refused by nobody
@@ -60,7 +59,7 @@ func TestObservedPullByDigestOpensNothing(t *testing.T) {
 	s.wantPull(alice, "Always", s.digest, "Pulled")
 	s.waitForWrites()
 	s.wantPull(nobody, "Never", s.digest, "Failed")
-	asked := hangManifests(t, eves)
+	defer eves.Hang(resolvertest.Manifests)()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	pull := func(i int) {
@@ -72,62 +71,30 @@ func TestObservedPullByDigestOpensNothing(t *testing.T) {
 			go pull(started)
 			started++
 		}
-		return asked() >= maxObserved
+		return askedTwice(eves) >= maxObserved
 	})
 	mark := n.Mark()
 	if _, err := n.Pull(s.digest, bob.secret(), node.Pod("dev", "pod")); err != nil {
 		t.Fatal(err)
 	}
-	if told := s.waitForObserved(mark); told.Reason != "busy" {
+	if told := n.Told(mark, s.digest); told.Reason != "busy" {
 		t.Fatalf("bob's is observed, too: %v", told)
 	}
 	s.wantPull(nobody, "Never", s.digest, "Failed")
 }
 
-// waitForObserved waits for what is told of a pull of the scene's digest that was observed, which comes after the answer.
-func (s *scene) waitForObserved(mark node.Mark) (told node.Decision) {
-	s.T.Helper()
-	nodetest.Eventually(s.T, "the pull that was observed is told of", func() bool {
-		all := s.Decisions(mark, s.digest)
-		if len(all) > 0 {
-			told = all[0]
-		}
-		return len(all) > 0
-	})
-	return told
-}
-
 // maxObserved is how many pulls are observed at a time.
 const maxObserved = 64
 
-// hangManifests has a registry answer no question for a manifest until the test ends, and returns how many of them were asked for
-// twice: by containerd's pull, and by who observes it.
-func hangManifests(t *testing.T, r *resolvertest.Registry) (twice func() int) {
-	t.Helper()
-	release := make(chan struct{})
-	undo := r.Script(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if strings.Contains(r.URL.Path, "/manifests/") {
-			select {
-			case <-release:
-			case <-r.Context().Done():
-			}
+// askedTwice returns how many manifests were asked for twice: by containerd's pull, and by who observes it.
+func askedTwice(r *resolvertest.Registry) (n int) {
+	asked := map[string]int{}
+	for _, req := range r.Requests() {
+		if asked[req.Path]++; asked[req.Path] == 2 {
+			n++
 		}
-		next.ServeHTTP(w, r)
-	})
-	t.Cleanup(func() {
-		close(release)
-		undo()
-	})
-	return func() int {
-		asked := map[string]int{}
-		n := 0
-		for _, req := range r.Requests() {
-			if asked[req.Path]++; asked[req.Path] == 2 {
-				n++
-			}
-		}
-		return n
 	}
+	return n
 }
 
 // What is proved while the pull of an observed pod is under way stays, also where nothing was known of the image as that began.
@@ -170,7 +137,7 @@ func TestObservedPullByDigestOpensNothingThatIsProvedMeanwhile(t *testing.T) {
 			if err := <-bobs; err != nil {
 				t.Fatal(err)
 			}
-			s.waitForObserved(mark)
+			n.Told(mark, s.digest)
 			s.waitForWrites()
 			s.wantPull(alice, "Never", s.digest, "Present")
 			s.wantPull(nobody, "Never", s.digest, "Failed")

@@ -6,7 +6,6 @@ package access
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
@@ -29,10 +28,11 @@ func TestObservedPullByDigestForgetsNoSource(t *testing.T) {
 			s.wantPull(alice, "Always", s.digest, "Pulled")
 			s.waitForWrites()
 			source := n.Labels(s.digest)["pull-source"]
+			mark := n.Mark()
 			if _, err := n.Pull(s.digest, bob.secret(), node.Pod("dev", "pod")); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // what was observed is recorded after the answer
+			n.Told(mark, s.digest)
 			s.waitForWrites()
 			nodetest.Want(t, "source", n.Labels(s.digest)["pull-source"], source)
 			s.wantPull(alice, "Never", s.digest, "Present")

@@ -32,17 +32,17 @@ func TestPresenceByAnIDThatDoesNotUnpack(t *testing.T) {
 			id := n.MustPull(evesName, eve.secret())
 			pod := n.RunPodOf("native", resolvertest.New(t))
 			n.CollectGarbage()
-			create := func(name, user string, v ...nodetest.Volume) string {
-				_, err := pod.Create(name, id, user, nil, v...)
+			create := func(name string) string {
+				_, err := pod.Create(name, id, id, nil)
 				if err == nil {
 					return "none"
 				}
 				return extracting.ReplaceAllString(err.Error(), "extract")
 			}
-			before := create("before", id)
+			before := create("before")
 			n.MustPull("a.private.test/team/app:7", alice.secret())
 			n.CollectGarbage()
-			after := create("after", id)
+			after := create("after")
 			if strings.Contains(after, "private") || strings.Contains(after, private.Encoded()) {
 				t.Errorf("the error names a private image: %s", after)
 			}

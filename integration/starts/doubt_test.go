@@ -7,35 +7,16 @@ import (
 	"fmt"
 	"testing"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
-
-// begins creates a container of an image in the pod.
-func (p *pod) begins(container, id string) error {
-	_, err := p.cri().CreateContainer(p.T.Context(), &runtimeapi.CreateContainerRequest{
-		PodSandboxId: p.sandbox, SandboxConfig: p.config(),
-		Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: container},
-			Image:    &runtimeapi.ImageSpec{Image: id},
-			Linux:    &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: hostNetwork()}},
-		},
-	})
-	return err
-}
 
 // TestNoDoubtBesideRulesThatReuse holds that a rule for all namespaces knows no doubt beside one that has pods of another namespace
 // reuse what is there.
 func TestNoDoubtBesideRulesThatReuse(t *testing.T) {
 	t.Parallel()
-	n := withPods(t, "[[rule]]\nimages = ['registry.test/**']\nnamespaces = ['kube-system']\npolicy = 'IfNotPresent'\n\n"+
+	n := withAlice(t, "[[rule]]\nimages = ['registry.test/**']\nnamespaces = ['kube-system']\npolicy = 'IfNotPresent'\n\n"+
 		"[[rule]]\nimages = ['registry.test/**']\npolicy = 'Always'\ngovern = 'Starts'\n")
-	r := resolvertest.New(t, resolvertest.WithTokenAuth(map[string]string{"alice": "alice's password"}))
-	r.Allow(func(user, _ string) bool { return user == "alice" })
-	n = n.With(r)
 	ref := nodetest.Named("private/app:1")
 	n.Push("private/app:1", nodetest.Image(1))
 	n.MustPull(ref, alice)
@@ -55,7 +36,7 @@ func TestNoDoubtBesideRulesThatReuse(t *testing.T) {
 		t.Error("a pod under a rule without namespaces starts from the old image")
 	}
 	if id := thief.asks(ref); id != "" {
-		t.Errorf("a pod without a proof gets a private image under govern = Starts, by IfNotPresent: create: %v", thief.begins("x", id))
+		t.Errorf("a pod without a proof gets a private image under govern = Starts, by IfNotPresent: create: %v", thief.creates("x", id))
 	}
 }
 
@@ -81,12 +62,9 @@ func TestHintOfAnotherNamespace(t *testing.T) {
 // annotations, IDs.
 func TestStrictIsNotLedRoundInDoubt(t *testing.T) {
 	t.Parallel()
-	n := withPods(t, "[[rule]]\nimages = ['registry.test/**']\nnamespaces = ['lax']\npolicy = 'IfNotPresent'\n\n"+
+	n := withAlice(t, "[[rule]]\nimages = ['registry.test/**']\nnamespaces = ['lax']\npolicy = 'IfNotPresent'\n\n"+
 		"[[rule]]\nimages = ['registry.test/**']\nnamespaces = ['own']\npolicy = 'Always'\ngovern = 'Starts'\naccess = 'Strict'\naccess_identity = 'Namespace'\nhints = 'Allow'\n\n"+
 		"[[rule]]\nimages = ['registry.test/**']\nnamespaces = ['eve']\npolicy = 'IfDigestChanged'\ngovern = 'Starts'\naccess = 'Strict'\naccess_identity = 'Namespace'\nmax_age='1h'\nhints = 'Allow'\n")
-	r := resolvertest.New(t, resolvertest.WithTokenAuth(map[string]string{"alice": "alice's password"}))
-	r.Allow(func(user, _ string) bool { return user == "alice" })
-	n = n.With(r)
 	ref := nodetest.Named("private/app:1")
 	digest := n.Push("private/app:1", nodetest.Image(1))
 	id := n.MustPull(ref, alice, node.Pod("own", "owner"))
@@ -116,7 +94,7 @@ func TestStrictIsNotLedRoundInDoubt(t *testing.T) {
 					}
 				}
 			}
-			_ = thief.begins("x", "sha256:0000000000000000000000000000000000000000000000000000000000000000")
+			_ = thief.creates("x", "sha256:0000000000000000000000000000000000000000000000000000000000000000")
 			thief.wants(ref, false, false, false)
 			thief.wants(id, false)
 		}

@@ -94,16 +94,8 @@ func TestStrictByIDOfALostName(t *testing.T) {
 // runWithVolume creates a container that has an image as a volume.
 func (p *pod) runWithVolume(id, volume string) {
 	p.T.Helper()
-	_, err := p.cri().CreateContainer(p.T.Context(), &runtimeapi.CreateContainerRequest{
-		PodSandboxId: p.sandbox, SandboxConfig: p.config(),
-		Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "app"},
-			Image:    &runtimeapi.ImageSpec{Image: id},
-			Mounts:   []*runtimeapi.Mount{{ContainerPath: "/volume", Readonly: true, Image: &runtimeapi.ImageSpec{Image: volume, Annotations: p.annotations}}},
-			Linux:    &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: hostNetwork()}},
-		},
-	})
-	if err != nil {
+	mount := &runtimeapi.Mount{ContainerPath: "/volume", Readonly: true, Image: &runtimeapi.ImageSpec{Image: volume, Annotations: p.annotations}}
+	if err := p.creates("app", id, mount); err != nil {
 		p.T.Fatalf("create a container with a volume: %v", err)
 	}
 }

@@ -159,6 +159,20 @@ func (p *pod) config() *runtimeapi.PodSandboxConfig {
 	}
 }
 
+// creates has a container of an image made in the pod.
+func (p *pod) creates(name, id string, mounts ...*runtimeapi.Mount) error {
+	_, err := p.cri().CreateContainer(p.T.Context(), &runtimeapi.CreateContainerRequest{
+		PodSandboxId: p.sandbox, SandboxConfig: p.config(),
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name},
+			Image:    &runtimeapi.ImageSpec{Image: id},
+			Mounts:   mounts,
+			Linux:    &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: hostNetwork()}},
+		},
+	})
+	return err
+}
+
 func hostNetwork() *runtimeapi.NamespaceOption {
 	return &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // ofTeamA has the policy hold at the starts of pods of one namespace.
@@ -74,10 +73,7 @@ func TestNamespaceInDoubt(t *testing.T) {
 // and no imagePullPolicy of its own gets it a private image. One of a namespace that asks for no proof fails once at most.
 func TestStrictInDoubt(t *testing.T) {
 	t.Parallel()
-	n := withPods(t, ofTeamA+"access = 'Strict'\n")
-	r := resolvertest.New(t, resolvertest.WithTokenAuth(map[string]string{"alice": "alice's password"}))
-	r.Allow(func(user, _ string) bool { return user == "alice" })
-	n = n.With(r)
+	n := withAlice(t, ofTeamA+"access = 'Strict'\n")
 	ref := nodetest.Named("private/app:1")
 	n.Push("private/app:1", nodetest.Image(1))
 	n.MustPull(ref, alice)

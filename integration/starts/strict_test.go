@@ -28,6 +28,14 @@ func guarded(t testing.TB, rules string, opts ...nodetest.Option) *nodetest.Node
 	return n
 }
 
+// withAlice is a node that runs pods, with a registry that lets in alice alone.
+func withAlice(t testing.TB, rules string, opts ...nodetest.Option) *nodetest.Node {
+	t.Helper()
+	r := resolvertest.New(t, resolvertest.WithTokenAuth(map[string]string{"alice": "alice's password"}))
+	r.Allow(func(user, _ string) bool { return user == "alice" })
+	return withPods(t, rules, opts...).With(r)
+}
+
 const strict = "[[rule]]\nimages = ['registry.test/**']\naccess = 'Strict'\ngovern = 'Starts'\n"
 
 // TestStrict holds that under access = "Strict" every start is a decision, under each
@@ -99,10 +107,7 @@ func TestStrictNever(t *testing.T) {
 // its namespace, and no other does.
 func TestStrictNeverOfANamespace(t *testing.T) {
 	t.Parallel()
-	n := withPods(t, strict+"policy = 'IfDigestChanged'\naccess_identity = 'Namespace'\n")
-	r := resolvertest.New(t, resolvertest.WithTokenAuth(map[string]string{"alice": "alice's password"}))
-	r.Allow(func(user, _ string) bool { return user == "alice" })
-	n = n.With(r)
+	n := withAlice(t, strict+"policy = 'IfDigestChanged'\naccess_identity = 'Namespace'\n")
 	ref := nodetest.Named("private/app:1")
 	n.Push("private/app:1", nodetest.Image(1))
 	n.MustPull(ref, alice, node.Pod("team-a", "owner"))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pullwarden/pullwarden/integration/node"
 	"github.com/pullwarden/pullwarden/integration/node/nodetest"
-	"github.com/pullwarden/pullwarden/resolver/resolvertest"
 )
 
 // observedButTeamA has the policy enforced at the starts of pods of one namespace, and all others observed.
@@ -111,10 +110,7 @@ func TestTrialAndProofs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := withPods(t, start.rules, start.opts...)
-			r := resolvertest.New(t, resolvertest.WithTokenAuth(map[string]string{"alice": "alice's password"}))
-			r.Allow(func(user, _ string) bool { return user == "alice" })
-			n = n.With(r)
+			n := withAlice(t, start.rules, start.opts...)
 			ref := nodetest.Named("private/app:1")
 			n.Push("private/app:1", nodetest.Image(1))
 			n.MustPull(ref, alice, node.Pod("team-a", "owner"))
@@ -134,8 +130,8 @@ func TestTrialAndProofs(t *testing.T) {
 					n.Must(second(owner.starts("Always", ref)))
 				}
 			}
-			r.Allow(func(string, string) bool { return false })
-			r.RevokeTokens()
+			n.Registry.Allow(func(string, string) bool { return false })
+			n.Registry.RevokeTokens()
 			owner.seenAgain()
 			for range 2 {
 				owner.asks(ref)

@@ -89,10 +89,9 @@ func withoutSnapshotLabels(r *runtime.RunPodSandboxRequest) *runtime.RunPodSandb
 		return r
 	}
 	own := proto.CloneOf(r)
-	maps.DeleteFunc(own.GetConfig().GetAnnotations(), func(key, _ string) bool {
-		_, inherited := labels[key]
-		return inherited
-	})
+	for key := range labels {
+		delete(own.GetConfig().GetAnnotations(), key)
+	}
 	return own
 }
 

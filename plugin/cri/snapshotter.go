@@ -47,9 +47,7 @@ func (s *ImageService) sandboxOf(ctx context.Context, pod *runtime.PodSandboxMet
 		return nil, fmt.Errorf("find the sandbox of the pod, whose runtime handler says which layers it runs: %w", err)
 	}
 	for _, sandbox := range listed.GetItems() {
-		of := sandbox.GetMetadata()
-		its := of.GetUid() == pod.GetUid() && of.GetNamespace() == pod.GetNamespace() && of.GetName() == pod.GetName()
-		if its && (newest == nil || sandbox.GetCreatedAt() > newest.GetCreatedAt()) {
+		if podIDOf(sandbox.GetMetadata()) == podIDOf(pod) && (newest == nil || sandbox.GetCreatedAt() > newest.GetCreatedAt()) {
 			newest = sandbox
 		}
 	}

@@ -128,7 +128,7 @@ func TestSnapshottersOfAQuestion(t *testing.T) {
 		{[]*runtime.PodSandbox{podOf("a", "", 1)}, []string{"of containers of "}},
 		{[]*runtime.PodSandbox{podOf("a", "kata", 1), untrusted("b"), podOf("c", "kata", 1)}, []string{"of containers of kata", "of containers of untrusted"}},
 	} {
-		q, err := s.question(spec, "noon", named, tc.pods)
+		q, err := s.question(spec, "noon", named, tc.pods, true)
 		var got []string
 		for i := range q.requests {
 			got = append(got, q.requests[i].Snapshotter)

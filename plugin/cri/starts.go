@@ -71,11 +71,10 @@ func (s *ImageService) mayStart(ctx context.Context, spec *runtime.ImageSpec, se
 	if err != nil {
 		return false, err
 	}
-	q, err := s.question(spec, seen, named, pods)
+	q, err := s.question(spec, seen, named, pods, sure)
 	if err != nil {
 		return false, err
 	}
-	q.sure = sure
 	stop, governed := s.decide(ctx, q, imageID, true)
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -141,7 +140,7 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 	}
 	var unproved *engine.Start
 	for _, named := range governed[:min(len(governed), maxNamesByID)] {
-		q, err := s.question(spec, seen, named, pods)
+		q, err := s.question(spec, seen, named, pods, sure)
 		if err != nil {
 			return false, err
 		}
@@ -161,8 +160,8 @@ func (s *ImageService) mayStartByID(ctx context.Context, spec *runtime.ImageSpec
 
 // question returns the question for the image of one of the pods, in the words of the
 // pulls that may follow.
-func (s *ImageService) question(spec *runtime.ImageSpec, seen string, named reference.Named, pods []*runtime.PodSandbox) (question, error) {
-	q := question{seen: seen, image: named.String(), pods: pods}
+func (s *ImageService) question(spec *runtime.ImageSpec, seen string, named reference.Named, pods []*runtime.PodSandbox, sure bool) (question, error) {
+	q := question{seen: seen, image: named.String(), pods: pods, sure: sure}
 	pull := func(namespace string) *runtime.PullImageRequest {
 		return &runtime.PullImageRequest{
 			Image: &runtime.ImageSpec{Image: q.image, Annotations: spec.GetAnnotations(), RuntimeHandler: spec.GetRuntimeHandler()},

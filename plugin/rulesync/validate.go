@@ -41,20 +41,19 @@ func (s *source) validate() (warnings []string, err error) {
 	defer func() { err = anyTempDir(errors.Join(err, os.RemoveAll(dir)), dir) }()
 	var paths []string
 	for _, of := range []struct {
-		name  string
+		dir   string
 		files []rules.File
-	}{{rulesDir, s.rules}, {casesDir, s.cases}} { // always the same first, for the same error
-		name, files := of.name, of.files
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+	}{{filepath.Join(dir, rulesDir), s.rules}, {filepath.Join(dir, casesDir), s.cases}} { // always the same first, for the same error
+		if err := os.Mkdir(of.dir, 0o700); err != nil {
 			return nil, err
 		}
-		for _, f := range files {
-			if err := os.WriteFile(filepath.Join(dir, name, f.Path), f.Data, 0o600); err != nil {
+		for _, f := range of.files {
+			if err := os.WriteFile(filepath.Join(of.dir, f.Path), f.Data, 0o600); err != nil {
 				return nil, err
 			}
 		}
-		if len(files) > 0 {
-			paths = append(paths, filepath.Join(dir, name))
+		if len(of.files) > 0 {
+			paths = append(paths, of.dir)
 		}
 	}
 	warnings, err = findings(paths)

@@ -59,7 +59,7 @@ func (c *Cache) lastGood(ctx context.Context, name string, now *hostDirState, wa
 // buildCopy makes the set of a state that is no longer in its directory. Its stamps are
 // never current, so the directory itself is read at each use.
 func (c *Cache) buildCopy(ctx context.Context, name string, state *hostDirState) (s *Set, err error) {
-	err = c.options.Watcher.withCopy(state, func(dir string) error {
+	err = c.options.Watcher.withCopy(state, func(dir string) (err error) {
 		s, err = c.configure(ctx, name, state, dir)
 		return err
 	})

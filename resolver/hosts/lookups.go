@@ -90,15 +90,7 @@ func (l *lookups) ask(host string) <-chan singleflight.Result {
 		}
 		defer release()
 		began := time.Now()
-		found, err := l.lookup(ctx, "ip", host)
-		if before, ok := l.last.Peek(host); ok && notFound(err) {
-			// Of two families, the one that the name never had may have answered last, and nobody be able to tell of the other.
-			for _, network := range familiesOf(before.addresses) {
-				if found, err = l.lookup(ctx, network, host); !notFound(err) {
-					break
-				}
-			}
-		}
+		found, err := l.look(ctx, host)
 		switch {
 		case err == nil:
 			l.last.Add(host, known{found, time.Now(), time.Since(began)})
@@ -107,6 +99,22 @@ func (l *lookups) ask(host string) <-chan singleflight.Result {
 		}
 		return found, err
 	})
+}
+
+// look looks a host up. Where it had addresses, and there is none now, the family that it never had may have answered last, and
+// nobody be able to tell of the other: each that it had is looked up by itself.
+func (l *lookups) look(ctx context.Context, host string) (found []netip.Addr, err error) {
+	found, err = l.lookup(ctx, "ip", host)
+	before, ok := l.last.Peek(host)
+	if !ok || !notFound(err) {
+		return found, err
+	}
+	for _, network := range familiesOf(before.addresses) {
+		if found, err = l.lookup(ctx, network, host); !notFound(err) {
+			break
+		}
+	}
+	return found, err
 }
 
 // familiesOf returns the networks by which the families of addresses are looked up alone.

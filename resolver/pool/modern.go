@@ -31,9 +31,6 @@ type modern struct {
 	pinging map[*h2.ClientConn]bool // a ping is on its way; true = another one is wanted after it
 }
 
-// modernConn is a connection on which HTTP/2 is spoken.
-type modernConn = h2.ClientConn
-
 // offer makes a transport offer HTTP/2, whose connections are those of the result.
 func offer(t *http.Transport) *modern {
 	m := &modern{
@@ -226,17 +223,18 @@ func (m *modern) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// of returns the HTTP/2 connection over c; nil where it takes no more requests.
-func (m *modern) of(c net.Conn) *modernConn {
+// pinger returns what pings a connection, also once it takes no more requests.
+func (m *modern) pinger(c net.Conn, heard func(time.Duration)) (ping func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.conns[c]
+	asked := m.conns[c]
+	return func() { m.ping(asked, heard) }
 }
 
 // ping asks the other end of a connection for a sign of life, and calls heard with the time
 // that each took. There is one ping at a time: who comes while it is under way, and perhaps
 // answered, has another one sent after it. Nobody waits for it.
-func (m *modern) ping(asked *modernConn, heard func(time.Duration)) {
+func (m *modern) ping(asked *h2.ClientConn, heard func(time.Duration)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if asked == nil {

@@ -34,7 +34,7 @@ type second struct {
 	mu     sync.Mutex
 	on     httptrace.GotConnInfo // the connection of the first try
 	spoken protocol              // on it
-	asked  *modernConn           // the same; nil = it has no pings
+	ping   func()                // it, where that is HTTP/2
 	signs  uint64                // of life on it, until now
 	pause  time.Duration         // until it is looked for others
 	send   time.Time             // the second try is not sent before
@@ -95,9 +95,9 @@ func (s *second) watch(on httptrace.GotConnInfo, spoken protocol) {
 	if !on.Reused || s.over || s.done != nil {
 		return
 	}
-	s.on, s.spoken, s.asked = on, spoken, nil
+	s.on, s.spoken = on, spoken
 	if spoken == http2 {
-		s.asked = s.first.modern.of(on.Conn)
+		s.ping = s.first.modern.pinger(on.Conn, s.lane.pinged)
 	}
 	s.timer = time.AfterFunc(s.listen(), s.run)
 }
@@ -112,7 +112,7 @@ func (s *second) listen() time.Duration {
 		s.signs = c.signs.Load()
 	}
 	if s.spoken == http2 {
-		s.first.modern.ping(s.asked, s.lane.pinged)
+		s.ping()
 	}
 	return s.pause
 }
@@ -160,7 +160,7 @@ func (s *second) decide(next *generation, own bool, used *usage, resp *http.Resp
 	close(s.done)
 	s.leave(leaves)
 	if answered {
-		if fails(resp.StatusCode) {
+		if fails(resp.StatusCode) { // once left nothing then: next was not in use yet
 			s.lane.forsake(next)
 		}
 		return
