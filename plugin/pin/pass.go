@@ -130,14 +130,19 @@ func (k *Keeper) tags(ctx context.Context, w wanted) (tags []tag, unruled []stor
 	return tags, unruled, ctx.Err()
 }
 
-// lastUse is when an image was last used by a tag: as far as is remembered, or else as
-// its record tells.
+// lastUse is when an image was last used by a tag: as far as is remembered, or else as its record tells. That tells seconds, of
+// which it is the end: a pass may come between a pull and its use, and others' uses are remembered to the nanosecond.
 func (k *Keeper) lastUse(r store.Record) time.Time {
-	last := r.LastUseBy(k.o.Now())
-	if at, ok := k.uses.Peek(r.Name); ok && at.After(last) {
-		last = at
+	last := r.LastUseBy(k.o.Now()).Truncate(time.Second)
+	at, ok := k.uses.Peek(r.Name)
+	switch {
+	case ok && !at.Before(last):
+		return at
+	case last.IsZero():
+		return last
+	default:
+		return last.Add(time.Second - 1)
 	}
-	return last
 }
 
 // sizeOf returns the size of an image. One that cannot be read takes no room: a pin is
