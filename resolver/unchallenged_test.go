@@ -177,28 +177,6 @@ func TestTagThatIsInvalidForGood(t *testing.T) {
 	})
 }
 
-// Nor does it where the token server was named too long ago to be asked without the host.
-func TestTagThatIsInvalidForGoodAfterAnHour(t *testing.T) {
-	for what, trouble := range map[string]scripted{"503": answering(http.StatusServiceUnavailable), "hangs": mute, "403": answering(http.StatusForbidden)} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				k, r := newRekeyed(t, `,"expires_in":43200`, invalidToken)
-				k.good.Store(0)
-				time.Sleep(2 * time.Hour)
-				k.set("tokens.test", trouble)
-				_, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:bad", Credentials: alice}, plenty)
-				wantClass(t, err, failure.Invalid)
-				k.asked()
-				for range 20 {
-					time.Sleep(time.Minute)
-					checkOnce(t, r, Query{Credentials: alice})
-					wantAsked(t, &k.fakeNet, headHost)
-				}
-			})
-		})
-	}
-}
-
 // A token server that the registry names no more may give tokens on: once a fresh one is refused the registry is asked without.
 func TestTokenServerThatHasMovedWithoutAChallenge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -168,7 +168,7 @@ func (a *Authorizer) AddResponses(ctx context.Context, responses []*http.Respons
 		if err := a.stands(t, last); err != nil {
 			return a.fail(last.Request, fault.TokenClass(err), "token: "+a.tokenText(err), err)
 		}
-		return a.challenged(last, t.challenge(ctx, last, a.options.Scope.Repository))
+		return a.challenged(last, t.challenge(ctx, last, a.options.Scope.Repository, a.suspect()))
 	}
 
 	if scheme, _, _ := strings.Cut(sent, " "); strings.EqualFold(scheme, "Basic") && !wantsToken(last, a.options.Redactor) {

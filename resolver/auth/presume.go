@@ -200,11 +200,18 @@ func (d *doubting) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	class := fault.StatusClass(resp.StatusCode)
-	if (class.Refuses() || class == failure.NotFound) && d.authorizer.presumes(req.Header.Get("Authorization")) ||
-		resp.StatusCode == http.StatusBadRequest && d.authorizer.suspects(req) {
-		resp.StatusCode, resp.Status = http.StatusUnauthorized, fault.StatusText(http.StatusUnauthorized)
+	switch refuses := class.Refuses() || class == failure.NotFound; {
+	case refuses && d.authorizer.presumes(req.Header.Get("Authorization")),
+		resp.StatusCode == http.StatusBadRequest && d.authorizer.suspects(req):
+		setStatus(resp, http.StatusUnauthorized)
+	case refuses && resp.StatusCode != http.StatusUnauthorized && d.authorizer.asksName(req):
+		setStatus(resp, http.StatusBadRequest)
 	}
 	return resp, nil
+}
+
+func setStatus(resp *http.Response, status int) {
+	resp.StatusCode, resp.Status = status, fault.StatusText(status)
 }
 
 // presumes reports whether an Authorization was given for what is presumed.

@@ -80,7 +80,8 @@ func (t *tokens) dropRefused(refused string) {
 
 // suspects reports whether a request that was answered by 400 is worth another try: some registries have that for
 // tokens that they take no more. Most have it for what is wrong with the request, so nothing is forgotten: a token of before the
-// session is renewed beside its use, as rarely as one of unknown life.
+// session is renewed beside its use, as rarely as one of unknown life. Where the host has not named its token server lately, the
+// next request has no token, so that it does.
 func (a *Authorizer) suspects(req *http.Request) bool {
 	sent := req.Header.Get("Authorization")
 	t := a.shared.tokensOf(req.URL.Host)
@@ -89,11 +90,18 @@ func (a *Authorizer) suspects(req *http.Request) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.presumed.suspect != "" || !t.mayRenew(sent, a.began, a.options.Scope.Repository) {
+	if a.presumed.suspect != "" || !t.mayRenew(sent, a.began) {
 		return false
 	}
 	a.presumed.suspect, a.presumed.suspected = sent, true
+	a.presumed.plain = t.namedLongAgo(sent, a.options.Scope.Repository)
 	return true
+}
+
+// asksName reports whether a request has no token so that the host names its token server. A refusal of that is none of the caller:
+// the 400 before it stands.
+func (a *Authorizer) asksName(req *http.Request) bool {
+	return req.Header.Get("Authorization") == "" && fault.Own(req) && a.suspect() != ""
 }
 
 // suspect returns the token that was suspected, "" for none.
@@ -103,13 +111,19 @@ func (a *Authorizer) suspect() string {
 	return a.presumed.suspect
 }
 
-// mayRenew reports whether there is another token than that, or it was given before the session, and can be renewed now by a
-// server that the host has named lately.
-func (t *tokens) mayRenew(sent string, session time.Time, repository string) bool {
+// mayRenew reports whether there is another token than that, or it was given before the session, and can be renewed now.
+func (t *tokens) mayRenew(sent string, session time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := &t.renewal; t.header == sent && r.run != nil {
 		return r.of == t.inner && t.since.Before(session)
 	}
-	return t.header != sent || t.since.Before(session) && !time.Now().Before(t.renewal.again) && time.Since(t.lastNamed(repository)) < maxRemembered
+	return t.header != sent || t.since.Before(session) && !time.Now().Before(t.renewal.again)
+}
+
+// namedLongAgo reports whether that token can only be renewed by a server that the host has not named for long.
+func (t *tokens) namedLongAgo(sent, repository string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.header == sent && t.renewal.run == nil && time.Since(t.lastNamed(repository)) >= maxRemembered
 }

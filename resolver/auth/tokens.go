@@ -98,8 +98,8 @@ func (t *tokens) authorization(ctx context.Context, u *url.URL) (string, error) 
 }
 
 // challenge takes note of what the host wants in an answer to a request for the
-// repository that had no token.
-func (t *tokens) challenge(ctx context.Context, last *http.Response, repository string) error {
+// repository that had no token: in place of a suspect, which is used on until it is renewed by that, or "".
+func (t *tokens) challenge(ctx context.Context, last *http.Response, repository, suspect string) error {
 	seen, read := readChallenge(last, repository)
 	fresh := t.renew()
 	err := meet(ctx, fresh, last)
@@ -109,13 +109,16 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response, repository 
 		t.drop()
 	}
 	t.expected.tried, t.expected.presuming = true, false
-	if t.challenged {
+	switch {
+	case t.challenged && (suspect == "" || t.header != suspect):
 		return nil // the request was sent before that was known
+	case err != nil:
+		return err
+	case !t.challenged:
+		t.inner = fresh
 	}
-	if err == nil {
-		t.inner, t.challenged, t.wants, t.named = fresh, true, bare(last), time.Now() //nolint:bodyclose // it has none
-	}
-	return err
+	t.challenged, t.wants, t.named = true, bare(last), time.Now() //nolint:bodyclose // it has none
+	return nil
 }
 
 // bare is an answer with its challenge alone: no token, no body.

@@ -1,0 +1,102 @@
+// Copyright The pullwarden Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pullwarden/pullwarden/resolver/failure"
+)
+
+const twelveHours = `,"expires_in":43200`
+
+// A kept token that the registry answers by 400 is replaced also long after its token server was named: the host names it anew, be
+// that another one by now.
+func TestKeptTokenThatIsInvalidAfterAnHour(t *testing.T) {
+	for what, server := range map[string]string{"the same token server": "tokens.test", "another one": "moved.test"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, r := newRekeyed(t, twelveHours, invalidToken)
+				k.server.Store(server)
+				time.Sleep(2 * time.Hour)
+				checkOnce(t, r, Query{Credentials: alice})
+				wantAsked(t, &k.fakeNet, headHost, headHost, "POST "+server, headHost)
+				for range 20 {
+					time.Sleep(20 * time.Minute)
+					checkOnce(t, r, Query{Credentials: alice})
+					wantAsked(t, &k.fakeNet, headHost)
+				}
+			})
+		})
+	}
+}
+
+// A tag for which the registry has 400 for good takes no token from the others then, be the token server in trouble.
+func TestTagThatIsInvalidForGoodAfterAnHour(t *testing.T) {
+	for what, trouble := range map[string]scripted{"503": answering(http.StatusServiceUnavailable), "hangs": mute} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, r := newRekeyed(t, twelveHours, invalidToken)
+				k.good.Store(0)
+				bad := Query{Reference: registryName + "/team/app:bad", Credentials: alice}
+				time.Sleep(2 * time.Hour)
+				k.set("tokens.test", trouble)
+				for range 20 {
+					time.Sleep(time.Minute)
+					_, err := once(t.Context(), r, bad, plenty)
+					wantClass(t, err, failure.Invalid)
+					k.asked()
+					checkOnce(t, r, Query{Credentials: alice})
+					wantAsked(t, &k.fakeNet, headHost)
+				}
+			})
+		})
+	}
+}
+
+// What the registry has for who shows no token, only to hear its token server's name, is no refusal of the caller, and no word of
+// what is not there.
+func TestRefusalsOfWhoAsksForTheName(t *testing.T) {
+	for what, status := range map[string]int{"403": http.StatusForbidden, "404": http.StatusNotFound, "400": http.StatusBadRequest} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, r := newRekeyed(t, twelveHours, invalidToken)
+				k.good.Store(0)
+				time.Sleep(2 * time.Hour)
+				k.set(registryName, func(req *http.Request) (*http.Response, error) {
+					if req.Header.Get("Authorization") == "" {
+						return answering(status)(req)
+					}
+					return k.registry(req)
+				})
+				_, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:bad", Credentials: alice}, plenty)
+				wantClass(t, err, failure.Invalid)
+				wantAsked(t, &k.fakeNet, headHost, headHost)
+				checkOnce(t, r, Query{Credentials: alice})
+				wantAsked(t, &k.fakeNet, headHost)
+			})
+		})
+	}
+}
+
+// A storage service to which the host redirects who shows a fresh token has answers of its own.
+func TestStorageBehindAReplacedToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, r := newRekeyed(t, twelveHours, invalidToken)
+		k.set("storage.test", answering(http.StatusNotFound))
+		k.set(registryName, func(req *http.Request) (*http.Response, error) {
+			resp, err := k.registry(req)
+			if err == nil && resp.StatusCode == http.StatusOK {
+				return answering(http.StatusTemporaryRedirect, "Location", "http://storage.test/x")(req)
+			}
+			return resp, err
+		})
+		time.Sleep(2 * time.Hour)
+		_, err := once(t.Context(), r, Query{Credentials: alice}, plenty)
+		wantClass(t, err, failure.NotFound)
+	})
+}
