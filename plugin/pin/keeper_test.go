@@ -182,28 +182,6 @@ func TestNoFlapping(t *testing.T) {
 	})
 }
 
-// A pass that comes between a pull and the use that it is for takes the image for the one that was used last.
-func TestPassBetweenAPullAndItsUse(t *testing.T) {
-	t.Parallel()
-	f := newFake()
-	inBubble(t, f, 10, func(k *Keeper, released *[]Reason, settle func()) {
-		settle()
-		for _, name := range []string{"r.test/a:1", "r.test/b:1", "r.test/c:1"} { // within one second
-			time.Sleep(time.Second / 5)
-			f.add(name, 5, store.Pin{Own: true})
-			if name != "r.test/c:1" {
-				k.Keep(t.Context(), name)
-			}
-		}
-		settle()
-		want(t, "pinned", f.pinned(), "r.test/b:1 r.test/c:1")
-		k.Keep(t.Context(), "r.test/c:1")
-		settle()
-		want(t, "pinned after the use", f.pinned(), "r.test/b:1 r.test/c:1")
-		want(t, "released", *released, []Reason{ForRoom})
-	})
-}
-
 // A pull pins by itself, and what is there is weighed all the same.
 func TestPinnedByPull(t *testing.T) {
 	t.Parallel()
