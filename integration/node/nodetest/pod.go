@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/pullwarden/pullwarden/integration/node"
@@ -49,9 +50,10 @@ func Containers(t testing.TB) Option {
 
 // Pod is a pod on the host's network.
 type Pod struct {
-	n      *Node
-	id     string
-	config *runtimeapi.PodSandboxConfig
+	n       *Node
+	id      string
+	handler string
+	config  *runtimeapi.PodSandboxConfig
 }
 
 // RunPod runs a pod that ends with the test. Its image, PauseImage, comes from
@@ -78,7 +80,7 @@ func (n *Node) RunPodWith(hostsTOML string) *Pod {
 func (n *Node) runPod(handler, hostsTOML string) *Pod {
 	n.T.Helper()
 	n.WriteHosts("pause.test", hostsTOML)
-	p := &Pod{n: n, config: &runtimeapi.PodSandboxConfig{
+	p := &Pod{n: n, handler: handler, config: &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Uid: "uid", Namespace: "default"},
 		LogDirectory: n.Path("logs"),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
@@ -93,6 +95,15 @@ func (n *Node) runPod(handler, hostsTOML string) *Pod {
 	}
 	p.id = resp.GetPodSandboxId()
 	return p
+}
+
+// RunBeside runs another pod of the same runtime handler, which has annotations of its own, and ends with the test.
+func (p *Pod) RunBeside(name string, annotations map[string]string) error {
+	config := proto.CloneOf(p.config)
+	config.Metadata = &runtimeapi.PodSandboxMetadata{Name: name, Uid: name, Namespace: "default"}
+	config.Annotations = annotations
+	_, err := p.n.runtime().RunPodSandbox(p.n.T.Context(), &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: p.handler})
+	return err
 }
 
 func hostNetwork() *runtimeapi.NamespaceOption {
