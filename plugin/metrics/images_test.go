@@ -113,8 +113,14 @@ func TestImagesOfAFailingDatabase(t *testing.T) {
 	})
 }
 
-// BenchmarkImages is a scrape on a node with 1,000 images, which have three records each.
+// BenchmarkImages is a scrape on a node with 1,000 images, which have three records each, and so many proofs.
 func BenchmarkImages(b *testing.B) {
+	for _, proofs := range []int{1, 32} {
+		b.Run(fmt.Sprintf("proofs=%d", proofs), func(b *testing.B) { benchmarkImages(b, proofs) })
+	}
+}
+
+func benchmarkImages(b *testing.B, proofs int) {
 	db, err := bolt.Open(filepath.Join(b.TempDir(), "meta.db"), 0o600, &bolt.Options{NoSync: true})
 	if err != nil {
 		b.Fatal(err)
@@ -122,13 +128,18 @@ func BenchmarkImages(b *testing.B) {
 	defer db.Close()
 	records := metadata.NewImageStore(metadata.NewDB(db, nil, nil))
 	ctx := namespace.CRI(b.Context())
+	access := map[store.Fingerprint]store.Proof{}
+	for n := range proofs {
+		of := store.Fingerprint(digest.FromString(strconv.Itoa(n)).Encoded()[:32])
+		access[of] = store.Proof{At: time.Unix(1, 0), By: "registry.test"}
+	}
 	for n := range 1000 {
 		d := digest.FromString(strconv.Itoa(n))
 		repository := fmt.Sprintf("registry.test/team-%d/app", n)
 		state := store.State{
 			PullSource: repository + ":1", PulledAt: time.Unix(1, 0),
 			Verified: store.Verified{Digest: d, At: time.Unix(1, 0), By: "registry.test"},
-			Access:   map[store.Fingerprint]store.Proof{"a": {At: time.Unix(1, 0), By: "registry.test"}},
+			Access:   access,
 		}
 		for _, name := range []string{repository + ":1", repository + "@" + d.String(), d.String()} {
 			img := record(name, d, state, name)

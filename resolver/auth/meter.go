@@ -52,8 +52,10 @@ type measuring struct {
 	meter *meter
 }
 
-// RoundTrip implements http.RoundTripper. The transport below bounds the answer.
+// RoundTrip implements http.RoundTripper. The transport below bounds the answer. A token was issued since the request was begun,
+// and may be over that long after its answer said.
 func (r *measuring) RoundTrip(req *http.Request) (*http.Response, error) {
+	began := time.Now()
 	resp, err := r.next.RoundTrip(req)
 	if err != nil || resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return resp, err
@@ -69,9 +71,9 @@ func (r *measuring) RoundTrip(req *http.Request) (*http.Response, error) {
 	_ = json.Unmarshal(data, &document) // docker's authorizer reports what is wrong with it
 	r.meter.mu.Lock()
 	defer r.meter.mu.Unlock()
-	r.meter.size, r.meter.expires, r.meter.assumed = len(data), time.Time{}, time.Now().Add(assumedLife)
+	r.meter.size, r.meter.expires, r.meter.assumed = len(data), time.Time{}, began.Add(assumedLife)
 	if document.Seconds > 0 {
-		r.meter.expires = time.Now().Add(time.Duration(min(document.Seconds, math.MaxInt32)) * time.Second)
+		r.meter.expires = began.Add(time.Duration(min(document.Seconds, math.MaxInt32)) * time.Second)
 		r.meter.assumed = time.Time{}
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(data))

@@ -6,6 +6,7 @@ package auth
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,28 @@ func TestRenewalIsAccounted(t *testing.T) {
 		defer s.cache.mu.Unlock()
 		if s.cache.bytes < 20000 {
 			t.Errorf("%d bytes are counted", s.cache.bytes)
+		}
+	})
+}
+
+// A token is good since it was asked for, and not since its answer has come: its server may have issued it at once.
+func TestTokenThatIsOverSinceItWasAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		issued := 0
+		s := newSessions(byHost{"tokens.test": func(req *http.Request) (*http.Response, error) { //nolint:bodyclose // they have none
+			issued++
+			token := strconv.Itoa(issued)
+			time.Sleep(time.Second)
+			return says(req, http.StatusOK, `{"access_token":"`+token+`","expires_in":60}`), nil
+		}})
+		t.Cleanup(func() { s.cache.Forget(s.of) })
+		s.challenged(t, "team/app")
+		for i, pause := range []time.Duration{0, 58 * time.Second, 1500 * time.Millisecond} {
+			time.Sleep(pause)
+			want := "Bearer " + []string{"1", "1", "2"}[i]
+			if header, _, err := s.authorize(t); err != nil || header != want {
+				t.Errorf("%v later: %q, %v, want %q", pause, header, err, want)
+			}
 		}
 	})
 }
