@@ -127,7 +127,7 @@ func TestRenewalIsAccounted(t *testing.T) {
 func TestTokenThatIsOverSinceItWasAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		issued := 0
-		s := newSessions(byHost{"tokens.test": func(req *http.Request) (*http.Response, error) { //nolint:bodyclose // they have none
+		s := newSessions(byHost{"tokens.test": func(req *http.Request) (*http.Response, error) {
 			issued++
 			token := strconv.Itoa(issued)
 			time.Sleep(time.Second)
