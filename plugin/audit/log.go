@@ -27,14 +27,19 @@ const (
 	maxPending = 4096
 	// closeTime bounds how long a shutdown waits for the lines that are pending.
 	closeTime = 2 * time.Second
-	fileMode  = 0o600
+	// openTime bounds how long a start waits for the file to be open.
+	openTime = 2 * time.Second
+	fileMode = 0o600
 )
 
 // Log is an audit log: a file to which lines are appended. Nobody waits for it, and
 // what cannot be written is counted and lost. Safe for concurrent use.
 type Log struct {
-	path    string
-	lost    func() // is called for each line that is lost
+	path string
+	lost func() // is called for each line that is lost
+
+	openFile func(path string) (*os.File, error)
+
 	pending chan []byte
 	stop    func() // ends the writer, once
 	stopped <-chan struct{}
@@ -56,26 +61,48 @@ var (
 
 // Open starts to write to the file, which is made where there is none. lost is called
 // for each line that is lost, from any goroutine. The error says why there can be no
-// such file; a disk that takes none now is none. The caller closes the log.
-func Open(path string, lost func()) (*Log, error) {
+// such file; a disk that takes none now, or hangs, is none. The caller closes the log.
+func Open(path string, lost func()) (*Log, error) { return open(path, lost, openFile) }
+
+func open(path string, lost func(), openFile func(path string) (*os.File, error)) (*Log, error) {
 	stopped := make(chan struct{})
 	l := &Log{
-		path: path, lost: lost, pending: make(chan []byte, maxPending),
+		path: path, lost: lost, openFile: openFile, pending: make(chan []byte, maxPending),
 		stop: sync.OnceFunc(func() { close(stopped) }), stopped: stopped, ended: make(chan struct{}),
 	}
-	if err := l.reopen(); err != nil {
-		if !ofDisk(err) {
-			return nil, fmt.Errorf("audit_log: %w", err)
+	opened := make(chan error, 1)
+	go func() {
+		opened <- l.reopen()
+		l.write()
+	}()
+	select {
+	case err := <-opened:
+		if err != nil && isMistake(err) {
+			return nil, errors.Join(fmt.Errorf("audit_log: %w", err), l.Close())
 		}
-		prefixlog.L().WithError(err).Errorf("the audit log %s cannot be opened: decisions are not recorded", path)
+		if err != nil {
+			prefixlog.L().WithError(err).Errorf("the audit log %s cannot be opened: decisions are not recorded", path)
+		}
+	case <-time.After(openTime):
+		prefixlog.L().Errorf("the audit log %s is not open after %v: decisions are not recorded yet", path, openTime)
 	}
-	go l.write()
 	return l, nil
 }
 
-// ofDisk reports whether an error is of the disk, which may be full or broken; after an error the kernel has it read-only.
-func ofDisk(err error) bool {
-	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO}, func(e error) bool { return errors.Is(err, e) })
+// openFile opens nothing that could keep the writer waiting, such as a FIFO.
+func openFile(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, fileMode)
+}
+
+// mistakes are errors of a path at which there can be no log. All others are of the disk, which may be full, broken, read-only
+// or away.
+var mistakes = []error{
+	errIrregular, fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EINVAL,
+	syscall.ENXIO, // a socket
+}
+
+func isMistake(err error) bool {
+	return slices.ContainsFunc(mistakes, func(e error) bool { return errors.Is(err, e) })
 }
 
 // Observe appends the line of an outcome, soon. It returns at once.
@@ -212,21 +239,18 @@ func endLine(f *os.File, size int64) error {
 }
 
 // reopen opens the file that has the path now: a rotation renames or removes the one
-// before. Nothing is opened that could keep the writer waiting, such as a FIFO.
+// before, and the disk of the one that is open may have been taken away: then nothing is known of it for good.
 func (l *Log) reopen() error {
 	if l.file != nil {
-		open, err := l.file.Stat()
-		if err != nil {
-			return err
-		}
+		open, gone := l.file.Stat()
 		now, err := os.Stat(l.path)
-		if err == nil && os.SameFile(open, now) {
+		if gone == nil && err == nil && os.SameFile(open, now) {
 			return nil
 		}
 		_ = l.file.Close() // each line has been written by itself
 		l.file = nil
 	}
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, fileMode)
+	f, err := l.openFile(l.path)
 	if err != nil {
 		return err
 	}

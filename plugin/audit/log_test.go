@@ -69,7 +69,7 @@ func TestSlowDisk(t *testing.T) {
 	defer log.L.Logger.ReplaceHooks(logrus.LevelHooks{})
 	stopped := make(chan struct{})
 	l := &Log{
-		path: filepath.Join(t.TempDir(), "audit.log"), lost: func() {}, pending: make(chan []byte, 1),
+		path: filepath.Join(t.TempDir(), "audit.log"), lost: func() {}, openFile: openFile, pending: make(chan []byte, 1),
 		stop: func() { close(stopped) }, stopped: stopped, ended: make(chan struct{}),
 	}
 	for range 3 { // as while the writer hangs
