@@ -61,7 +61,9 @@ func TestTagThatIsInvalidForGoodAfterAnHour(t *testing.T) {
 // What the registry has for who shows no token, only to hear its token server's name, is no refusal of the caller, and no word of
 // what is not there.
 func TestRefusalsOfWhoAsksForTheName(t *testing.T) {
-	for what, status := range map[string]int{"403": http.StatusForbidden, "404": http.StatusNotFound, "400": http.StatusBadRequest} {
+	for what, status := range map[string]int{
+		"403": http.StatusForbidden, "404": http.StatusNotFound, "400": http.StatusBadRequest, "401 without a challenge": http.StatusUnauthorized,
+	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k, r := newRekeyed(t, twelveHours, invalidToken)

@@ -204,10 +204,15 @@ func (d *doubting) RoundTrip(req *http.Request) (*http.Response, error) {
 	case refuses && d.authorizer.presumes(req.Header.Get("Authorization")),
 		resp.StatusCode == http.StatusBadRequest && d.authorizer.suspects(req):
 		setStatus(resp, http.StatusUnauthorized)
-	case refuses && resp.StatusCode != http.StatusUnauthorized && d.authorizer.asksName(req):
+	case refuses && !names(resp) && d.authorizer.asksName(req):
 		setStatus(resp, http.StatusBadRequest)
 	}
 	return resp, nil
+}
+
+// names reports whether an answer says what the host wants.
+func names(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusUnauthorized && resp.Header.Get("WWW-Authenticate") != ""
 }
 
 func setStatus(resp *http.Response, status int) {

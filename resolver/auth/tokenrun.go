@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
@@ -186,6 +187,9 @@ func (t *tokens) end(ctx context.Context, r *tokenRun, inner docker.Authorizer) 
 // keep keeps what a run has got. The caller holds the lock.
 func (t *tokens) keep(r *tokenRun) {
 	t.answers++
+	if strings.HasPrefix(r.header, "Basic ") { // no token, which would expire as the last one did
+		t.meter.Store(&meter{})
+	}
 	if t.header != r.header { // it is handed out anew for each request
 		t.header, t.since = r.header, time.Now()
 	}
