@@ -58,26 +58,57 @@ func TestTagThatIsInvalidForGoodAfterAnHour(t *testing.T) {
 	}
 }
 
+// So is one whose former token server the host has named just before it moved: once that has not helped the host is asked.
+func TestKeptTokenThatIsInvalidOnceItsTokenServerHasMoved(t *testing.T) {
+	for what, former := range map[string]scripted{
+		"is gone": answering(http.StatusNotFound), "is unavailable": answering(http.StatusServiceUnavailable), "hangs": mute, "gives tokens on": nil,
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, r := newRekeyed(t, twelveHours, invalidToken)
+				k.server.Store("moved.test")
+				if former != nil {
+					k.set("tokens.test", former)
+				}
+				failed := 0
+				for range 60 {
+					time.Sleep(time.Minute)
+					if _, err := once(t.Context(), r, Query{Credentials: alice}, plenty); err != nil {
+						failed++
+					}
+				}
+				if failed > 1 {
+					t.Errorf("%d of 60 checks in an hour fail", failed)
+				}
+			})
+		})
+	}
+}
+
 // What the registry has for who shows no token, only to hear its token server's name, is no refusal of the caller, and no word of
 // what is not there.
 func TestRefusalsOfWhoAsksForTheName(t *testing.T) {
-	for what, status := range map[string]int{
-		"403": http.StatusForbidden, "404": http.StatusNotFound, "400": http.StatusBadRequest, "401 without a challenge": http.StatusUnauthorized,
+	for what, plain := range map[string]scripted{
+		"403": answering(http.StatusForbidden), "404": answering(http.StatusNotFound), "400": invalidToken,
+		"401 without a challenge": unchallenged, "a page that refuses": answering(http.StatusFound, "Location", "http://login.test/"),
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k, r := newRekeyed(t, twelveHours, invalidToken)
 				k.good.Store(0)
+				k.set("login.test", answering(http.StatusForbidden))
 				time.Sleep(2 * time.Hour)
 				k.set(registryName, func(req *http.Request) (*http.Response, error) {
 					if req.Header.Get("Authorization") == "" {
-						return answering(status)(req)
+						return plain(req)
 					}
 					return k.registry(req)
 				})
 				_, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:bad", Credentials: alice}, plenty)
 				wantClass(t, err, failure.Invalid)
-				wantAsked(t, &k.fakeNet, headHost, headHost)
+				if asked := k.asked(); len(asked) > 3 {
+					t.Errorf("asked: %v", asked)
+				}
 				checkOnce(t, r, Query{Credentials: alice})
 				wantAsked(t, &k.fakeNet, headHost)
 			})

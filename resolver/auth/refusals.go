@@ -58,8 +58,8 @@ func (t *tokens) replace(ctx context.Context, refused string, last *http.Respons
 	switch {
 	case t.header != refused: // requests that ran side by side share the replacement
 	case err == nil:
-		t.inner, t.challenged, t.wants, t.header, t.run = inner, true, bare(last), "", nil //nolint:bodyclose // it has none
-		t.named = time.Now()
+		t.inner, t.header, t.run = inner, "", nil
+		t.hear(last)
 	case fresh:
 		t.drop()
 		return err
@@ -80,8 +80,8 @@ func (t *tokens) dropRefused(refused string) {
 
 // suspects reports whether a request that was answered by 400 is worth another try: some registries have that for
 // tokens that they take no more. Most have it for what is wrong with the request, so nothing is forgotten: a token of before the
-// session is renewed beside its use, as rarely as one of unknown life. Where the host has not named its token server lately, the
-// next request has no token, so that it does.
+// session is renewed beside its use, as rarely as one of unknown life. Where the host has not named its token server lately, or
+// that has not helped, the next request has no token, so that it does.
 func (a *Authorizer) suspects(req *http.Request) bool {
 	sent := req.Header.Get("Authorization")
 	t := a.shared.tokensOf(req.URL.Host)
@@ -90,18 +90,22 @@ func (a *Authorizer) suspects(req *http.Request) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.presumed.suspect != "" || !t.mayRenew(sent, a.began) {
+	if a.presumed.suspect != "" {
+		t.wasInVain(sent)
+		return false
+	}
+	if !t.mayRenew(sent, a.began) {
 		return false
 	}
 	a.presumed.suspect, a.presumed.suspected = sent, true
-	a.presumed.plain = t.namedLongAgo(sent, a.options.Scope.Repository)
+	a.presumed.plain = t.wantsName(sent, a.options.Scope.Repository)
 	return true
 }
 
-// asksName reports whether a request has no token so that the host names its token server. A refusal of that is none of the caller:
-// the 400 before it stands.
+// asksName reports whether a request, or that from which it was redirected, has no token so that the host names its token server.
+// What refuses that is about nobody who shows one: the 400 before it stands.
 func (a *Authorizer) asksName(req *http.Request) bool {
-	return req.Header.Get("Authorization") == "" && fault.Own(req) && a.suspect() != ""
+	return a.suspect() != "" && fault.First(req).Header.Get("Authorization") == ""
 }
 
 // suspect returns the token that was suspected, "" for none.
@@ -121,9 +125,16 @@ func (t *tokens) mayRenew(sent string, session time.Time) bool {
 	return t.header != sent || t.since.Before(session) && !time.Now().Before(t.renewal.again)
 }
 
-// namedLongAgo reports whether that token can only be renewed by a server that the host has not named for long.
-func (t *tokens) namedLongAgo(sent, repository string) bool {
+// wantsName reports whether that token can only be renewed by a server that the host has not named for long, or that has not helped.
+func (t *tokens) wantsName(sent, repository string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.header == sent && t.renewal.run == nil && time.Since(t.lastNamed(repository)) >= maxRemembered
+	return t.header == sent && t.renewal.run == nil && (t.vain || time.Since(t.lastNamed(repository)) >= maxRemembered)
+}
+
+// wasInVain takes note that a token was answered by 400 that has replaced such a one.
+func (t *tokens) wasInVain(sent string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.vain = t.vain || t.header == sent
 }

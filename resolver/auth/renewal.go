@@ -95,6 +95,7 @@ func (t *tokens) beginRenewal(ctx context.Context, u *url.URL) *tokenRun {
 func (t *tokens) endRenewal(ctx context.Context, r *tokenRun, inner docker.Authorizer) {
 	current := t.renewal.of == t.inner
 	t.renewal = renewal{again: time.Now().Add(renewalPause)}
+	t.vain = t.vain || current && r.err != nil
 	switch {
 	case !current:
 	case fault.TokenClass(r.err).Refuses():

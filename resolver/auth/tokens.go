@@ -41,6 +41,7 @@ type tokens struct {
 	challenged bool           // inner knows what the host wants
 	wants      *http.Response // the same, as the host said it
 	named      time.Time      // when the host has last said what it wants for the repository; zero = never
+	vain       bool           // that has not helped since: a renewal by it failed, or brought a token that was answered by 400
 	answers    int            // of the authorizers so far
 	header     string         // the Authorization that inner gave last, "" = none yet
 	since      time.Time      // when that was
@@ -117,8 +118,13 @@ func (t *tokens) challenge(ctx context.Context, last *http.Response, repository,
 	case !t.challenged:
 		t.inner = fresh
 	}
-	t.challenged, t.wants, t.named = true, bare(last), time.Now() //nolint:bodyclose // it has none
+	t.hear(last)
 	return nil
+}
+
+// hear takes note of what the host wants. The caller holds the lock.
+func (t *tokens) hear(last *http.Response) {
+	t.challenged, t.wants, t.named, t.vain = true, bare(last), time.Now(), false //nolint:bodyclose // it has none
 }
 
 // bare is an answer with its challenge alone: no token, no body.
