@@ -40,6 +40,29 @@ func TestNoDoubtBesideRulesThatReuse(t *testing.T) {
 	}
 }
 
+// TestHintMakesNoDoubt holds that nor is there any by a hint of the pod's own, which would count in the other namespace.
+func TestHintMakesNoDoubt(t *testing.T) {
+	t.Parallel()
+	for _, hint := range []string{"Always", "IfDigestChanged", "Never", "Nonsense"} {
+		t.Run(hint, func(t *testing.T) {
+			t.Parallel()
+			n := withAlice(t, "[[rule]]\nimages = ['registry.test/**']\nnamespaces = ['kube-system']\npolicy = 'IfNotPresent'\nhints = 'Allow'\n\n"+
+				"[[rule]]\nimages = ['registry.test/**']\npolicy = 'Always'\ngovern = 'Starts'\nhints = 'Ignore'\n")
+			ref := nodetest.Named("private/app:1")
+			n.Push("private/app:1", nodetest.Image(1))
+			n.MustPull(ref, alice)
+			newPod(n, "kube-system", "proxy").run()
+			thief := newPod(n, "prod", "thief", node.LabelPrefix+"policy", hint)
+			thief.run()
+			thief.wants(ref, false)
+			thief.seenAgain()
+			if thief.asks(ref) != "" {
+				t.Error("a pod without a proof gets a private image by its hint")
+			}
+		})
+	}
+}
+
 // TestHintOfAnotherNamespace holds that a pod whose hints are ignored gets nothing in doubt by one that counts elsewhere.
 func TestHintOfAnotherNamespace(t *testing.T) {
 	t.Parallel()

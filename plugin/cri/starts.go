@@ -196,7 +196,8 @@ func (s *ImageService) decide(ctx context.Context, q question, imageID string, p
 	minds := false
 	for _, req := range q.requests {
 		start := s.engine.Start(ctx, req, pulls)
-		governed, minds = governed || start.Governed, minds || mindsPull(start)
+		governed = governed || start.Governed
+		minds = minds || !q.sure && !start.Governed && s.mindsPull(ctx, req)
 		strict := start.Directives.Access == policy.Strict
 		if !start.Governed || start.Reuse && start.ImageID == imageID || !pulls && !strict {
 			continue
@@ -206,16 +207,19 @@ func (s *ImageService) decide(ctx context.Context, q question, imageID string, p
 		}
 		stop = &start
 	}
-	if minds && !q.sure {
+	if minds {
 		return nil, false
 	}
 	return stop, governed
 }
 
 // mindsPull reports whether a pull that a pod would not make otherwise is decided as none of a start would be: by
-// containerd itself, or by a policy that asks the registry. IfNotPresent reuses what is there.
-func mindsPull(s engine.Start) bool {
-	return !s.Governed && (s.Directives.Mode == policy.Observe || s.Directives.Policy != policy.IfNotPresent)
+// containerd itself, or by a policy that asks the registry. IfNotPresent reuses what is there. So the rules say: a hint is
+// the asking pod's own, which may be none of that namespace.
+func (s *ImageService) mindsPull(ctx context.Context, req engine.Request) bool {
+	req.Annotations = nil
+	ruled := s.engine.Start(ctx, req, true)
+	return !ruled.Governed && (ruled.Directives.Mode == policy.Observe || ruled.Directives.Policy != policy.IfNotPresent)
 }
 
 // isOfAnother reports whether what [ImageService.decide] returned says that another image may be reused.
