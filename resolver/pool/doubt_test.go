@@ -71,10 +71,12 @@ func TestDoubtsAreBounded(t *testing.T) {
 		h := serve(t, "", well)
 		h.want(t, 1)
 		other := h.connections()
-		began := time.Now()
-		for time.Since(began) < time.Minute {
+		for i := range int(time.Minute / (100 * time.Millisecond)) {
 			h.pool.doubt(nil)
 			h.want(t, 1)
+			if made := h.connections() - other; i < 4 && made != i+1 {
+				t.Errorf("%d connections are made after %d doubts in a row", made, i+1)
+			}
 			time.Sleep(100 * time.Millisecond)
 		}
 		if made := h.connections() - other; made < 2 || made > int(time.Minute/forsakeTime)+maxDoubts+1 {
