@@ -19,6 +19,8 @@ type Pins interface {
 	Keep(ctx context.Context, tag string)
 	// Used notes that the image of a tag has just been used.
 	Used(tag string)
+	// Pulled notes that the image of a tag has just come with a pin.
+	Pulled(tag string)
 	// Review releases the image of a tag, if no rule can pin it any more.
 	Review(tag string)
 	// MayPin reports whether a rule pins the image of a tag for pods of any namespace.

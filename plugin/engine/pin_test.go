@@ -22,6 +22,7 @@ type pins struct {
 
 func (p *pins) Keep(context.Context, string) { p.told += "keep" }
 func (p *pins) Used(string)                  { p.told += "used" }
+func (p *pins) Pulled(string)                { p.told += "pulled" }
 func (p *pins) Review(string)                { p.told += "review" }
 func (p *pins) MayPin(string) bool           { return p.may }
 
@@ -40,13 +41,13 @@ func TestPin(t *testing.T) {
 	}{
 		"reuse":                                 {rule: pin, may: true, told: "keep", used: true},
 		"reuse of a pinned one":                 {rule: pin, pinned: true, may: true, told: "keep", used: true},
-		"pull":                                  {rule: pin, may: true, change: moved, told: "reviewkeep", pulled: true, used: true},
-		"pull that fails once it is stored":     {rule: pin + "\nallowed_sources = [\"*\"]", may: true, change: differs, told: "review"},
+		"pull":                                  {rule: pin, may: true, change: moved, told: "pulledkeep", pulled: true, used: true},
+		"pull that fails once it is stored":     {rule: pin + "\nallowed_sources = [\"*\"]", may: true, change: differs, told: "pulled"},
 		"failure":                               {rule: pin, pinned: true, may: true, change: broken, told: ""},
 		"another rule":                          {rule: other, may: true, told: ""},
 		"another rule, pinned":                  {rule: other, pinned: true, may: true, told: "used"},
-		"another rule's pull, pinned":           {rule: other, pinned: true, may: true, change: moved, told: "reviewused", pulled: true},
-		"another rule's pull, pinned meanwhile": {rule: other, may: true, change: pinnedMeanwhile, told: "review", pulled: true},
+		"another rule's pull, pinned":           {rule: other, pinned: true, may: true, change: moved, told: "pulledused", pulled: true},
+		"another rule's pull, pinned meanwhile": {rule: other, may: true, change: pinnedMeanwhile, told: "pulled", pulled: true},
 		"no rule's pull, pinned meanwhile":      {rule: other, change: pinnedMeanwhile, told: ""},
 		"no rule":                               {rule: other, told: ""},
 		"no rule any more":                      {rule: other, pinned: true, told: "review"},

@@ -167,7 +167,7 @@ func (e *Engine) fetch(ctx context.Context, t task, c course, reason Reason, sou
 	}
 	id, err := t.Runtime.Pull(ctx, plan)
 	if pinned.Load() { // whatever becomes of the request: what came with a pin takes room
-		e.Pins.Review(t.Name)
+		e.Pins.Pulled(t.Name)
 	}
 	// Somebody may have acted on a later answer at the very moment of the write, too.
 	if outdated.Load() || err == nil && a.isOutdated() {

@@ -56,3 +56,28 @@ func TestPassBetweenAPullAndItsUse(t *testing.T) {
 		want(t, "released", *released, []Reason{ForRoom})
 	})
 }
+
+// Neither what was used while a pull was written, nor an earlier use of its own tag in the same second, has it taken for one that was
+// used longest ago: it is used as it comes.
+func TestPulledIsUsed(t *testing.T) {
+	t.Parallel()
+	for what, before := range map[string]time.Duration{"a slow write": 5 * time.Second, "in one second": 100 * time.Millisecond} {
+		f := newFake()
+		inBubble(t, f, 10, func(k *Keeper, released *[]Reason, settle func()) {
+			settle()
+			began := time.Now()
+			f.add("r.test/c:1", 5, store.Pin{Own: true, Used: began.Truncate(time.Second)})
+			k.Keep(t.Context(), "r.test/c:1")
+			time.Sleep(before)
+			for _, name := range []string{"r.test/a:1", "r.test/b:1"} {
+				f.add(name, 5, store.Pin{Own: true})
+				k.Keep(t.Context(), name)
+				time.Sleep(time.Millisecond)
+			}
+			f.add("r.test/c:1", 5, store.Pin{Own: true, Used: began.Truncate(time.Second)})
+			k.Pulled("r.test/c:1")
+			settle()
+			want(t, what+": pinned", f.pinned(), "r.test/b:1 r.test/c:1")
+		})
+	}
+}

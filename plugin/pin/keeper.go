@@ -162,6 +162,12 @@ func (k *Keeper) Used(tag string) {
 	}
 }
 
+// Pulled notes that the image of a tag came with a pin, to be used now: it takes room. It returns at once.
+func (k *Keeper) Pulled(tag string) {
+	k.uses.Add(tag, k.o.Now())
+	k.Review(tag)
+}
+
 // Review releases the image of a tag if no rule pins it any more. It returns at once.
 func (k *Keeper) Review(tag string) {
 	k.want(func(w *wanted) { w.add(tag, false) })
