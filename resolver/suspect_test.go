@@ -5,6 +5,7 @@ package resolver
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,35 +86,68 @@ func TestKeptTokenThatIsInvalidOnceItsTokenServerHasMoved(t *testing.T) {
 	}
 }
 
+// plainly has the registry answer so who shows no token.
+func (k *rekeyed) plainly(plain scripted) {
+	k.set(registryName, func(req *http.Request) (*http.Response, error) {
+		if req.Header.Get("Authorization") == "" {
+			return plain(req)
+		}
+		return k.registry(req)
+	})
+}
+
 // What the registry has for who shows no token, only to hear its token server's name, is no refusal of the caller, and no word of
-// what is not there.
+// what is not there, nor a limit or a trouble for the other tags.
 func TestRefusalsOfWhoAsksForTheName(t *testing.T) {
-	for what, plain := range map[string]scripted{
-		"403": answering(http.StatusForbidden), "404": answering(http.StatusNotFound), "400": invalidToken,
-		"401 without a challenge": unchallenged, "a page that refuses": answering(http.StatusFound, "Location", "http://login.test/"),
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				k, r := newRekeyed(t, twelveHours, invalidToken)
-				k.good.Store(0)
-				k.set("login.test", answering(http.StatusForbidden))
-				time.Sleep(2 * time.Hour)
-				k.set(registryName, func(req *http.Request) (*http.Response, error) {
-					if req.Header.Get("Authorization") == "" {
-						return plain(req)
-					}
-					return k.registry(req)
-				})
-				_, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:bad", Credentials: alice}, plenty)
-				wantClass(t, err, failure.Invalid)
-				if asked := k.asked(); len(asked) > 3 {
-					t.Errorf("asked: %v", asked)
-				}
-				checkOnce(t, r, Query{Credentials: alice})
-				wantAsked(t, &k.fakeNet, headHost)
-			})
-		})
+	reused := failure.SetOf(failure.RateLimited, failure.Unreachable, failure.Unavailable)
+	wants := func(challenge string) scripted {
+		return answering(http.StatusUnauthorized, "WWW-Authenticate", challenge)
 	}
+	for what, plain := range map[string]scripted{
+		"403": answering(http.StatusForbidden), "404": answering(http.StatusNotFound), "400": invalidToken, "503": answering(http.StatusServiceUnavailable),
+		"429": answering(http.StatusTooManyRequests, "Retry-After", "300"), "no answer": mute,
+		"401 without a challenge": unchallenged, "what nobody can meet": wants("Negotiate"),
+		"a long challenge":    wants(`Bearer realm="http://tokens.test/` + strings.Repeat("x", 9<<10) + `"`),
+		"a page that refuses": answering(http.StatusFound, "Location", "http://login.test/"),
+	} {
+		for _, since := range []time.Duration{20 * time.Minute, 2 * time.Hour} {
+			t.Run(what+since.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					k, r := newRekeyed(t, twelveHours, invalidToken)
+					k.good.Store(0)
+					k.set("login.test", answering(http.StatusForbidden))
+					time.Sleep(since)
+					k.plainly(plain)
+					for range 3 {
+						_, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:bad", Credentials: alice, Known: manifestDigest, Fallback: reused}, plenty)
+						if e := wantClass(t, err, failure.Invalid); len(e.Refusals()) > 0 {
+							t.Errorf("a refusal of the caller: %v", e)
+						}
+						k.asked()
+						_, err = once(t.Context(), r, Query{Credentials: alice, Known: manifestDigest, Fallback: reused}, plenty)
+						if err != nil {
+							t.Error(err)
+						}
+						wantAsked(t, &k.fakeNet, headHost)
+						time.Sleep(time.Minute)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Where the registry has come to serve everybody, a token that it answers by 400 is forgotten: no pull is made with it.
+func TestKeptTokenThatIsInvalidWhereNobodyNeedsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, r := newRekeyed(t, twelveHours, invalidToken)
+		time.Sleep(2 * time.Hour)
+		k.plainly(fine)
+		checkOnce(t, r, Query{Credentials: alice})
+		wantAsked(t, &k.fakeNet, headHost, headHost)
+		checkOnce(t, r, Query{Credentials: alice})
+		wantAsked(t, &k.fakeNet, headHost)
+	})
 }
 
 // A storage service to which the host redirects who shows a fresh token has answers of its own.

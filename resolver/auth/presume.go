@@ -29,8 +29,10 @@ type presumption struct {
 	refused error          // by the token server
 	wrong   int            // refusals of what was presumed or suspected
 
-	suspect   string // the Authorization that may be over: see suspects; "" = none was
-	suspected bool   // the answer is under way to AddResponses
+	suspect   string  // the Authorization that may be over: see suspects; "" = none was
+	suspected bool    // the answer is under way to AddResponses
+	asks      bool    // the host is asked without a token so that it names its token server
+	hears     *tokens // whose suspect that is, where the host was asked so; nil = it was not
 }
 
 // authorization returns the Authorization for a request, "" for none.
@@ -148,6 +150,7 @@ func (a *Authorizer) stands(t *tokens, last *http.Response) error {
 	}
 	a.shared.isChallenged()
 	a.mu.Lock()
+	a.presumed.asks = false
 	refused, of, wants := a.presumed.refused, a.presumed.tokens, a.presumed.wants
 	a.presumed.refused = nil
 	a.mu.Unlock()
@@ -166,6 +169,9 @@ func (a *Authorizer) Finish(answered bool) {
 	a.presumed = presumption{}
 	a.mu.Unlock()
 	first, challenged := a.shared.finish()
+	if answered && p.hears != nil && !challenged { // it is open to all, and who shows that token is refused
+		p.hears.dropRefused(p.suspect)
+	}
 	switch {
 	case !answered:
 	case p.tokens != nil && !p.doubted:
@@ -195,28 +201,19 @@ type doubting struct {
 // RoundTrip implements http.RoundTripper. Docker's resolver hands answers with status 401
 // to its authorizer.
 func (d *doubting) RoundTrip(req *http.Request) (*http.Response, error) {
+	if d.authorizer.asksName(req) {
+		return d.askName(req)
+	}
 	resp, err := d.next.RoundTrip(req)
 	if err != nil || resp.StatusCode < 400 {
 		return resp, err
 	}
 	class := fault.StatusClass(resp.StatusCode)
-	switch refuses := class.Refuses() || class == failure.NotFound; {
-	case refuses && d.authorizer.presumes(req.Header.Get("Authorization")),
-		resp.StatusCode == http.StatusBadRequest && d.authorizer.suspects(req):
+	if (class.Refuses() || class == failure.NotFound) && d.authorizer.presumes(req.Header.Get("Authorization")) ||
+		resp.StatusCode == http.StatusBadRequest && d.authorizer.suspects(req) {
 		setStatus(resp, http.StatusUnauthorized)
-	case refuses && !names(resp) && d.authorizer.asksName(req):
-		setStatus(resp, http.StatusBadRequest)
 	}
 	return resp, nil
-}
-
-// names reports whether an answer says what the host wants.
-func names(resp *http.Response) bool {
-	return resp.StatusCode == http.StatusUnauthorized && resp.Header.Get("WWW-Authenticate") != ""
-}
-
-func setStatus(resp *http.Response, status int) {
-	resp.StatusCode, resp.Status = status, fault.StatusText(status)
 }
 
 // presumes reports whether an Authorization was given for what is presumed.

@@ -98,14 +98,10 @@ func (a *Authorizer) suspects(req *http.Request) bool {
 		return false
 	}
 	a.presumed.suspect, a.presumed.suspected = sent, true
-	a.presumed.plain = t.wantsName(sent, a.options.Scope.Repository)
+	if p := &a.presumed; t.wantsName(sent, a.options.Scope.Repository) {
+		p.plain, p.asks, p.doubted, p.hears = true, true, true, t
+	}
 	return true
-}
-
-// asksName reports whether a request, or that from which it was redirected, has no token so that the host names its token server.
-// What refuses that is about nobody who shows one: the 400 before it stands.
-func (a *Authorizer) asksName(req *http.Request) bool {
-	return a.suspect() != "" && fault.First(req).Header.Get("Authorization") == ""
 }
 
 // suspect returns the token that was suspected, "" for none.
