@@ -97,15 +97,14 @@ func (k *rekeyed) plainly(plain scripted) {
 }
 
 // What the registry has for who shows no token, only to hear its token server's name, is no refusal of the caller, and no word of
-// what is not there, nor a limit or a trouble for the other tags.
+// what is not there.
 func TestRefusalsOfWhoAsksForTheName(t *testing.T) {
 	reused := failure.SetOf(failure.RateLimited, failure.Unreachable, failure.Unavailable)
 	wants := func(challenge string) scripted {
 		return answering(http.StatusUnauthorized, "WWW-Authenticate", challenge)
 	}
 	for what, plain := range map[string]scripted{
-		"403": answering(http.StatusForbidden), "404": answering(http.StatusNotFound), "400": invalidToken, "503": answering(http.StatusServiceUnavailable),
-		"429": answering(http.StatusTooManyRequests, "Retry-After", "300"), "no answer": mute,
+		"403": answering(http.StatusForbidden), "404": answering(http.StatusNotFound), "400": invalidToken,
 		"401 without a challenge": unchallenged, "what nobody can meet": wants("Negotiate"),
 		"a long challenge":    wants(`Bearer realm="http://tokens.test/` + strings.Repeat("x", 9<<10) + `"`),
 		"a page that refuses": answering(http.StatusFound, "Location", "http://login.test/"),
@@ -134,6 +133,59 @@ func TestRefusalsOfWhoAsksForTheName(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A limit or a trouble of who asks so is none of the other tags, and passes.
+func TestTroubleOfWhoAsksForTheName(t *testing.T) {
+	for what, plain := range map[string]scripted{
+		"503": answering(http.StatusServiceUnavailable), "429": answering(http.StatusTooManyRequests, "Retry-After", "300"), "no answer": mute,
+	} {
+		for _, since := range []time.Duration{20 * time.Minute, 2 * time.Hour} {
+			t.Run(what+since.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					reused := failure.SetOf(failure.RateLimited, failure.Unreachable, failure.Unavailable)
+					k, r := newRekeyed(t, twelveHours, invalidToken)
+					k.good.Store(0)
+					time.Sleep(since)
+					k.plainly(plain)
+					for range 3 {
+						if _, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:bad", Credentials: alice, Fallback: reused}, 5*time.Second); err == nil {
+							t.Error("a tag that has 400 is well")
+						}
+						k.asked()
+						if _, err := once(t.Context(), r, Query{Credentials: alice, Known: manifestDigest, Fallback: reused}, 5*time.Second); err != nil {
+							t.Error(err)
+						}
+						wantAsked(t, &k.fakeNet, headHost)
+						time.Sleep(time.Minute)
+					}
+				})
+			})
+		}
+	}
+}
+
+// One that passes at once fails no check of a token that is replaced then.
+func TestHiccupOfWhoAsksForTheName(t *testing.T) {
+	for what, hiccup := range map[string]scripted{
+		"503": answering(http.StatusServiceUnavailable), "429": answering(http.StatusTooManyRequests, "Retry-After", "1"),
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, r := newRekeyed(t, twelveHours, invalidToken)
+				time.Sleep(2 * time.Hour)
+				first := true
+				k.plainly(func(req *http.Request) (*http.Response, error) {
+					if first {
+						first = false
+						return hiccup(req)
+					}
+					return k.registry(req)
+				})
+				checkOnce(t, r, Query{Credentials: alice})
+			})
+		})
 	}
 }
 

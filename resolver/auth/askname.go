@@ -5,10 +5,9 @@ package auth
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"time"
 
+	"github.com/pullwarden/pullwarden/resolver/failure"
 	"github.com/pullwarden/pullwarden/resolver/fault"
 	"github.com/pullwarden/pullwarden/resolver/purpose"
 )
@@ -20,43 +19,29 @@ func (a *Authorizer) asksName(req *http.Request) bool {
 	return a.presumed.asks && fault.First(req).Header.Get("Authorization") == ""
 }
 
-// askName makes such a request. The answer counts where it names the token server, or where nobody needs a token. Whatever else comes
-// of it, in half of the time that is left, is about nobody who shows a token, and is not told of the host: the 400 before it stands.
+// askName makes such a request. What the host refuses to who shows no token, or wants in a way that cannot be met, is about nobody who
+// shows one: the 400 before it stands. A limit or a trouble is the check's own, and not told of the host.
 func (d *doubting) askName(req *http.Request) (*http.Response, error) {
 	p := purpose.Of(req.Context())
-	wait := maxRenewalWait
-	if left := p.TimeLeft(req.Context()); left > 0 {
-		wait = min(wait, left/2)
+	p.Health, p.Asked = nil, nil
+	resp, err := d.next.RoundTrip(req.WithContext(purpose.With(req.Context(), p)))
+	if err != nil {
+		return nil, err
 	}
-	p.Health, p.Asked, p.Once = nil, nil, true
-	ctx, cancel := context.WithCancel(purpose.With(req.Context(), p))
-	defer time.AfterFunc(wait, cancel).Stop() // the body is read on
-	resp, err := d.next.RoundTrip(req.WithContext(ctx))
-	switch {
-	case err != nil:
-		cancel()
-		if req.Context().Err() != nil {
-			return nil, err
-		}
-		resp = &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}
-		setStatus(resp, http.StatusBadRequest)
-		return resp, nil
-	case resp.StatusCode >= 400 && !d.authorizer.isNamed(req.Context(), resp):
+	switch class := fault.StatusClass(resp.StatusCode); {
+	case resp.StatusCode < 300 && req.Header.Get("Authorization") == "":
+		d.authorizer.isOpen()
+	case (class.Refuses() || class == failure.NotFound) && !d.authorizer.isNamed(req.Context(), resp):
 		setStatus(resp, http.StatusBadRequest)
 	}
-	resp.Body = &ending{resp.Body, cancel}
 	return resp, nil
 }
 
-// ending is a body with which a context ends.
-type ending struct {
-	io.ReadCloser
-	end func()
-}
-
-func (e *ending) Close() error {
-	defer e.end()
-	return e.ReadCloser.Close()
+// isOpen takes note that who shows no token is served.
+func (a *Authorizer) isOpen() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.presumed.open = true
 }
 
 func setStatus(resp *http.Response, status int) {

@@ -33,6 +33,7 @@ type presumption struct {
 	suspected bool    // the answer is under way to AddResponses
 	asks      bool    // the host is asked without a token so that it names its token server
 	hears     *tokens // whose suspect that is, where the host was asked so; nil = it was not
+	open      bool    // and has served who shows none
 }
 
 // authorization returns the Authorization for a request, "" for none.
@@ -169,7 +170,7 @@ func (a *Authorizer) Finish(answered bool) {
 	a.presumed = presumption{}
 	a.mu.Unlock()
 	first, challenged := a.shared.finish()
-	if answered && p.hears != nil && !challenged { // it is open to all, and who shows that token is refused
+	if answered && p.open && p.hears != nil && !challenged { // who shows that token is refused
 		p.hears.dropRefused(p.suspect)
 	}
 	switch {
