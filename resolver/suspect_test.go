@@ -99,7 +99,6 @@ func (k *rekeyed) plainly(plain scripted) {
 // What the registry has for who shows no token, only to hear its token server's name, is no refusal of the caller, and no word of
 // what is not there.
 func TestRefusalsOfWhoAsksForTheName(t *testing.T) {
-	reused := failure.SetOf(failure.RateLimited, failure.Unreachable, failure.Unavailable)
 	wants := func(challenge string) scripted {
 		return answering(http.StatusUnauthorized, "WWW-Authenticate", challenge)
 	}
@@ -118,12 +117,12 @@ func TestRefusalsOfWhoAsksForTheName(t *testing.T) {
 					time.Sleep(since)
 					k.plainly(plain)
 					for range 3 {
-						_, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:bad", Credentials: alice, Known: manifestDigest, Fallback: reused}, plenty)
+						_, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:bad", Credentials: alice, Known: manifestDigest, Fallback: reused.Fallback}, plenty)
 						if e := wantClass(t, err, failure.Invalid); len(e.Refusals()) > 0 {
 							t.Errorf("a refusal of the caller: %v", e)
 						}
 						k.asked()
-						_, err = once(t.Context(), r, Query{Credentials: alice, Known: manifestDigest, Fallback: reused}, plenty)
+						_, err = once(t.Context(), r, Query{Credentials: alice, Known: manifestDigest, Fallback: reused.Fallback}, plenty)
 						if err != nil {
 							t.Error(err)
 						}
@@ -144,17 +143,16 @@ func TestTroubleOfWhoAsksForTheName(t *testing.T) {
 		for _, since := range []time.Duration{20 * time.Minute, 2 * time.Hour} {
 			t.Run(what+since.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					reused := failure.SetOf(failure.RateLimited, failure.Unreachable, failure.Unavailable)
 					k, r := newRekeyed(t, twelveHours, invalidToken)
 					k.good.Store(0)
 					time.Sleep(since)
 					k.plainly(plain)
 					for range 3 {
-						if _, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:bad", Credentials: alice, Fallback: reused}, 5*time.Second); err == nil {
+						if _, err := once(t.Context(), r, Query{Reference: registryName + "/team/app:bad", Credentials: alice, Fallback: reused.Fallback}, 5*time.Second); err == nil {
 							t.Error("a tag that has 400 is well")
 						}
 						k.asked()
-						if _, err := once(t.Context(), r, Query{Credentials: alice, Known: manifestDigest, Fallback: reused}, 5*time.Second); err != nil {
+						if _, err := once(t.Context(), r, Query{Credentials: alice, Known: manifestDigest, Fallback: reused.Fallback}, 5*time.Second); err != nil {
 							t.Error(err)
 						}
 						wantAsked(t, &k.fakeNet, headHost)

@@ -16,7 +16,7 @@ import (
 func (a *Authorizer) asksName(req *http.Request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.presumed.asks && fault.First(req).Header.Get("Authorization") == ""
+	return a.presumed.asks != nil && fault.First(req).Header.Get("Authorization") == ""
 }
 
 // askName makes such a request. What the host refuses to who shows no token, or wants in a way that cannot be met, is about nobody who
@@ -41,7 +41,7 @@ func (d *doubting) askName(req *http.Request) (*http.Response, error) {
 func (a *Authorizer) isOpen() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.presumed.open = true
+	a.presumed.open = a.presumed.asks
 }
 
 func setStatus(resp *http.Response, status int) {

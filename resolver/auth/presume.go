@@ -31,9 +31,8 @@ type presumption struct {
 
 	suspect   string  // the Authorization that may be over: see suspects; "" = none was
 	suspected bool    // the answer is under way to AddResponses
-	asks      bool    // the host is asked without a token so that it names its token server
-	hears     *tokens // whose suspect that is, where the host was asked so; nil = it was not
-	open      bool    // and has served who shows none
+	asks      *tokens // whose suspect that is, while the host is asked without a token so that it names its token server; else nil
+	open      *tokens // the same, once it has served who shows none
 }
 
 // authorization returns the Authorization for a request, "" for none.
@@ -151,7 +150,7 @@ func (a *Authorizer) stands(t *tokens, last *http.Response) error {
 	}
 	a.shared.isChallenged()
 	a.mu.Lock()
-	a.presumed.asks = false
+	a.presumed.asks = nil
 	refused, of, wants := a.presumed.refused, a.presumed.tokens, a.presumed.wants
 	a.presumed.refused = nil
 	a.mu.Unlock()
@@ -170,8 +169,8 @@ func (a *Authorizer) Finish(answered bool) {
 	a.presumed = presumption{}
 	a.mu.Unlock()
 	first, challenged := a.shared.finish()
-	if answered && p.open && p.hears != nil && !challenged { // who shows that token is refused
-		p.hears.dropRefused(p.suspect)
+	if answered && p.open != nil && !challenged { // who shows that token is refused
+		p.open.dropRefused(p.suspect)
 	}
 	switch {
 	case !answered:

@@ -99,7 +99,7 @@ func (a *Authorizer) suspects(req *http.Request) bool {
 	}
 	a.presumed.suspect, a.presumed.suspected = sent, true
 	if p := &a.presumed; t.wantsName(sent, a.options.Scope.Repository) {
-		p.plain, p.asks, p.doubted, p.hears = true, true, true, t
+		p.plain, p.doubted, p.asks = true, true, t
 	}
 	return true
 }
